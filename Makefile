@@ -1,0 +1,105 @@
+# The commands of the house. `make help` prints this list; every command sets up what it needs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+CACHE  := .cache
+
+# What the longer commands run, in one place.
+DEMO  = cargo build --locked --quiet --release -p mqcore-load && $(BIN)/python scripts/demo.py
+DEMO_STORE = $(BIN)/python scripts/demo_store.py
+BENCH = cargo bench --locked -p mqcore-benches && $(BIN)/python benches/python_rows.py && \
+        $(BIN)/python benches/report.py
+CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored --nocapture && \
+        MQCORE_KILL_ROUNDS=1000 cargo test --locked --release -p mqcore-engine --test kill -- \
+        --nocapture
+FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire --test fuzz -- --ignored --nocapture \
+        && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
+           tests/broker/test_hostile.py
+# Extra arguments for pytest, for example: make test PYTEST=--without-java
+PYTEST ?=
+
+# The extension is built again when one of these is newer than the last build.
+RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml -o -name pyproject.toml) \
+                Cargo.toml Cargo.lock
+TOOLS_STAMP  := $(VENV)/.tools
+BUILT_STAMP  := $(VENV)/.built
+
+.PHONY: help setup demo demo-store test pytest interop bench bench-peers lint tidy deny fuzz crash fmt clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(BUILT_STAMP) ## Create .venv, install the tools, build the extension (release mode)
+
+# Keyed on the list of tools, not on the sources: the sources are the business of .built.
+$(TOOLS_STAMP): requirements/dev.txt scripts/prerequisites.sh
+	@scripts/prerequisites.sh $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+$(BUILT_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES)
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
+	@touch $@
+
+demo: setup ## Publish real flights to a broker, kill it in the middle, consume them all: a minute
+	@$(DEMO)
+
+demo-store: setup ## The store alone: real flights, a kill, recovery, a query
+	@$(DEMO_STORE)
+
+test: lint setup ## Everything that proves the house: lint, Rust tests, Python tests
+	@cargo test --locked --workspace --exclude mqcore-bindings
+	@$(MAKE) pytest
+
+pytest: setup ## The Python tests alone (PYTEST=... passes arguments)
+	@$(BIN)/pytest $(PYTEST)
+
+interop: setup ## The official clients, tools and brokers in every version, longer than in make test
+	@$(BIN)/pytest --matrix tests/interop $(PYTEST)
+
+bench: setup ## Measure, next to the limits of this machine; writes benches/results.json
+	@$(BENCH)
+
+bench-peers: setup ## Beside the official broker, from Maven jars, under the same load (MQCORE_BENCH=quick: short)
+	@cargo build --locked --release --quiet -p mqcore-load
+	@$(BIN)/python benches/peers.py
+
+lint: $(TOOLS_STAMP) ## Formatting, lints, types, import floors, the house's own rules, licences
+	@cargo fmt --all --check
+	@cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@PYTHONPATH=python $(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
+	@$(MAKE) tidy
+
+# With no extension needed: conftest files above tests/tidy import nothing of mqcore.
+tidy: $(TOOLS_STAMP) ## The house reads itself: floors, lengths, headers, names, licences
+	@$(BIN)/pytest --quiet tests/tidy
+
+deny: ## cargo-deny over deny.toml; builds cargo-deny into .cache the first time (minutes)
+	@test -x $(CACHE)/bin/cargo-deny || cargo install cargo-deny --locked --root $(CACHE)
+	@$(CACHE)/bin/cargo-deny check licenses bans sources
+
+fuzz: setup ## Bad bytes into every decoder and into live ports, for minutes
+	@$(FUZZ)
+
+crash: ## Every crash image of small histories, and real processes killed
+	@$(CRASH)
+
+fmt: $(TOOLS_STAMP) ## Format Rust and Python
+	@cargo fmt --all
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+clean: ## Remove what was built (not the downloads in .cache)
+	@cargo clean
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache python/mqcore/native/*.so

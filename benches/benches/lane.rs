@@ -1,0 +1,187 @@
+//! What a request costs between its socket's bytes and those of its answer: 32 of them at once, as
+//! they come when a client has 32 outstanding.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use mqcore_benches::place::Place;
+use mqcore_benches::stores::ready;
+use mqcore_engine::clock::SystemClock;
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::store::Store;
+use mqcore_lane::policy::{Group, Perm, Topic};
+use mqcore_lane::{ConnectionId, Lane};
+use mqcore_record::Host;
+use mqcore_wire::command::encode;
+use mqcore_wire::{Head, Serialization};
+
+/// Requests in one feed.
+const AT_ONCE: i32 = 32;
+/// Bytes of a body.
+const BODY_BYTES: usize = 1_024;
+/// A run stores some gigabytes: short enough that they stay in memory.
+const MEASURED: Duration = Duration::from_millis(1_500);
+
+struct Desk {
+    store: Arc<Store<RealDisk, SystemClock>>,
+    lane: Lane<RealDisk, SystemClock>,
+    client: ConnectionId,
+    // Removed last.
+    _place: Place,
+}
+
+impl Desk {
+    fn new(name: &str) -> Self {
+        let place = Place::new(name);
+        // The first log file is there and in memory: a send that finds none would wait for it.
+        let store = ready(place.path(), &[]);
+        let mut lane = Lane::new(Arc::clone(&store), 0);
+        let topic = Topic {
+            perm: Perm::READ_WRITE,
+            read_queues: 4,
+            write_queues: 4,
+            sys_flag: 0,
+            is_ordered: false,
+            has_multi_tags: false,
+            needs_check: false,
+        };
+        let group = Group {
+            is_consume_enabled: true,
+            is_broadcast_enabled: true,
+            retry_queues: 1,
+            max_retries: 16,
+            broker_id: 0,
+            slow_broker_id: 1,
+            needs_check: false,
+        };
+        lane.policy.topics.insert("flights".into(), topic);
+        lane.policy.groups.insert("readers".into(), group);
+        let host = Host::V4 {
+            address: [127, 0, 0, 1],
+            port: 40_000,
+        };
+        let client = lane.open(host, "127.0.0.1:40000");
+        Self {
+            store,
+            lane,
+            client,
+            _place: place,
+        }
+    }
+
+    /// Feeds bytes and takes the answers' number of bytes, without copying them.
+    fn turn(&mut self, bytes: &[u8]) -> usize {
+        if self.lane.feed(self.client, black_box(bytes), 0).is_err() {
+            return 0;
+        }
+        self.lane.drain(0, &mut Vec::new());
+        let mut ids = Vec::new();
+        self.lane.desk.take_dirty(&mut ids);
+        let taken = self.lane.desk.change_output(self.client, |output| {
+            let queued = output.queued_bytes();
+            let mut slices = Vec::with_capacity(64);
+            output.slices(64, &mut slices);
+            black_box(&slices);
+            output.sent(usize::MAX);
+            queued
+        });
+        taken.unwrap_or(0)
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _closed = self.store.close();
+    }
+}
+
+fn request(code: i32, opaque: i32, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let head = Head {
+        code,
+        version: 409,
+        opaque,
+        serialization: Serialization::Json,
+        ..Head::default()
+    };
+    encode(&head, fields.iter().copied(), body).unwrap_or_default()
+}
+
+fn sends() -> Vec<u8> {
+    let properties = "KEYS\u{1}N14228\u{2}UNIQ_KEY\u{1}7F0000010001000000000000000000FF\u{2}WAIT\u{1}true\u{2}TAGS\u{1}EWR";
+    let body = vec![b'x'; BODY_BYTES];
+    let one = |opaque: i32| {
+        let queue = (opaque % 4).to_string();
+        let fields = [
+            ("a", "producer-group"),
+            ("b", "flights"),
+            ("c", "TBW102"),
+            ("d", "4"),
+            ("e", &queue),
+            ("f", "0"),
+            ("g", "1795249596000"),
+            ("h", "0"),
+            ("i", properties),
+            ("j", "0"),
+            ("k", "false"),
+            ("m", "false"),
+        ];
+        request(310, opaque, &fields, &body)
+    };
+    (0..AT_ONCE).flat_map(one).collect()
+}
+
+fn pulls() -> Vec<u8> {
+    let one = |opaque: i32| {
+        let (queue, offset) = ((opaque % 4).to_string(), (opaque * 7).to_string());
+        let fields = [
+            ("consumerGroup", "readers"),
+            ("topic", "flights"),
+            ("queueId", queue.as_str()),
+            ("queueOffset", offset.as_str()),
+            ("maxMsgNums", "32"),
+            ("sysFlag", "6"),
+            ("commitOffset", "0"),
+            ("suspendTimeoutMillis", "15000"),
+            ("subscription", "*"),
+            ("subVersion", "0"),
+        ];
+        request(11, opaque, &fields, &[])
+    };
+    (0..AT_ONCE).flat_map(one).collect()
+}
+
+fn send(criterion: &mut Criterion) {
+    let mut desk = Desk::new("lane-send");
+    let bytes = sends();
+    let mut group = criterion.benchmark_group("lane");
+    group.measurement_time(MEASURED).warm_up_time(MEASURED / 3);
+    group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
+    group.bench_function("send/32 of 1 KiB", |bencher| {
+        bencher.iter(|| desk.turn(&bytes));
+    });
+    group.finish();
+}
+
+fn pull(criterion: &mut Criterion) {
+    let mut desk = Desk::new("lane-pull");
+    for _round in 0..100 {
+        desk.turn(&sends());
+    }
+    let _lasting = desk.store.flush();
+    let appended = desk.store.files().positions.appended.position();
+    let dispatched = &desk.store.files().positions.dispatched;
+    dispatched.wait(appended, Duration::from_secs(10), || false);
+    let bytes = pulls();
+    let mut group = criterion.benchmark_group("lane");
+    group.measurement_time(MEASURED).warm_up_time(MEASURED / 3);
+    group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
+    group.bench_function("pull/32 of 32 messages", |bencher| {
+        bencher.iter(|| desk.turn(&bytes));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, send, pull);
+criterion_main!(benches);

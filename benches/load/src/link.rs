@@ -1,0 +1,120 @@
+//! One connection that never waits: bytes out, frames in. Knows no request.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use mqcore_wire::{CommandRef, Frame, FrameReader, WireError};
+
+/// Why a connection ended.
+#[derive(Debug)]
+pub(crate) enum Lost {
+    Closed,
+    Socket(std::io::Error),
+    Bytes(WireError),
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => out.write_str("it closed the connection"),
+            Self::Socket(error) => error.fmt(out),
+            Self::Bytes(error) => error.fmt(out),
+        }
+    }
+}
+
+impl From<WireError> for Lost {
+    fn from(error: WireError) -> Self {
+        Self::Bytes(error)
+    }
+}
+
+impl From<std::io::Error> for Lost {
+    fn from(error: std::io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+/// A connection.
+pub(crate) struct Link {
+    socket: TcpStream,
+    reader: FrameReader,
+    /// Frames that are not out yet.
+    pub(crate) out: Vec<u8>,
+    sent: usize,
+    is_blocked: bool,
+}
+
+impl Link {
+    /// Connects, and has its readiness told under `token`.
+    pub(crate) fn to(address: SocketAddr, registry: &Registry, token: Token) -> Result<Self, Lost> {
+        // Blocking: an address that does not answer is told at once and not in the middle.
+        let socket = std::net::TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_nonblocking(true)?;
+        let mut socket = TcpStream::from_std(socket);
+        registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self {
+            socket,
+            reader: FrameReader::default(),
+            out: Vec::new(),
+            sent: 0,
+            is_blocked: false,
+        })
+    }
+
+    /// Sends what it can.
+    pub(crate) fn flush(&mut self) -> Result<(), Lost> {
+        while self.sent < self.out.len() && !self.is_blocked {
+            let rest = self.out.get(self.sent..).unwrap_or_default();
+            match self.socket.write(rest) {
+                Ok(0) => return Err(Lost::Closed),
+                Ok(sent) => self.sent += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.is_blocked = true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Lost::Socket(error)),
+            }
+        }
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    /// The socket takes bytes again.
+    pub(crate) fn unblocked(&mut self) -> Result<(), Lost> {
+        self.is_blocked = false;
+        self.flush()
+    }
+
+    /// Reads all there is and gives each frame to `take`.
+    pub(crate) fn read(
+        &mut self,
+        room: &mut [u8],
+        mut take: impl FnMut(&CommandRef<'_>),
+    ) -> Result<(), Lost> {
+        let mut take = |frame: &Frame<'_>| -> Result<(), Lost> {
+            take(&CommandRef::decode(frame)?);
+            Ok(())
+        };
+        loop {
+            match self.socket.read(room) {
+                Ok(0) => return Err(Lost::Closed),
+                Ok(read) => {
+                    let bytes = room.get(..read).unwrap_or_default();
+                    self.reader.feed(bytes, &mut take)?;
+                    // A short read has emptied the socket; what comes later is told anew.
+                    if read < room.len() {
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Lost::Socket(error)),
+            }
+        }
+    }
+}

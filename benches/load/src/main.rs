@@ -1,0 +1,47 @@
+//! A load generator for brokers of RocketMQ's remoting protocol, ours and the official one.
+//!
+//! One thread and one epoll: on a small machine the generator must not take what the broker needs.
+//! It speaks the wire and knows nothing of a broker's inside.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod admin;
+mod args;
+mod bodies;
+mod consume;
+mod failure;
+mod idle;
+mod link;
+mod outline;
+mod pace;
+mod processor;
+mod produce;
+mod requests;
+mod tally;
+mod waiter;
+
+fn main() -> ExitCode {
+    let line = args::Line::parse();
+    waiter::raise_descriptors();
+    let result = match &line.job {
+        args::Job::Produce(args) => produce::run(args),
+        args::Job::Consume(args) => consume::run(args),
+        args::Job::Idle(args) => idle::run(args),
+    };
+    let (report, code) = match result {
+        Ok(report) if report.get("gone").is_none() => (report, ExitCode::SUCCESS),
+        Ok(report) => (report, ExitCode::FAILURE),
+        Err(error) => {
+            // Nobody may be there to read it; the code says it too.
+            let _told = writeln!(std::io::stderr(), "mqcore-load: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match writeln!(std::io::stdout(), "{report}") {
+        Ok(()) => code,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

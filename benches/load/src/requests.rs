@@ -1,0 +1,59 @@
+//! The requests of a run, made from what the command line says. Knows no socket.
+
+use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use mqcore_record::batch;
+
+use crate::args::Produce;
+use crate::bodies::Bodies;
+use crate::failure::{Failure, Outcome};
+use crate::outline::{self, Marks, Outline};
+
+/// The requests to each queue of each topic.
+pub(crate) fn outlines(args: &Produce) -> Outcome<Vec<Outline>> {
+    let common = &args.common;
+    let marks = Marks {
+        has_keys: args.keys,
+        has_uniq_keys: args.unique_keys,
+    };
+    let born = SystemTime::now().duration_since(UNIX_EPOCH);
+    let born_ms = born.map_or(0, |since| since.as_millis() as i64);
+    let mut outlines = Vec::new();
+    // Neighbours in number go to different topics, and then to different queues.
+    for queue_id in 0..common.queues {
+        for topic in common.topic_names() {
+            let outline = Outline::send(
+                &topic,
+                queue_id,
+                marks,
+                args.batch > 1,
+                born_ms,
+                common.header.into(),
+            );
+            outlines.push(outline.map_err(|error| Failure::Message(error.to_string()))?);
+        }
+    }
+    Ok(outlines)
+}
+
+/// The body of a batch request.
+pub(crate) fn batch_of(bodies: &Bodies, args: &Produce, numbers: Range<u64>) -> Outcome<Vec<u8>> {
+    let marks = Marks {
+        has_keys: args.keys,
+        has_uniq_keys: args.unique_keys,
+    };
+    let mut properties = outline::properties(marks).into_bytes();
+    let (key_at, uniq_at) = outline::marks_in(&properties);
+    let mut out = Vec::new();
+    for number in numbers {
+        outline::put_numbers(&mut properties, key_at, uniq_at, number);
+        let item = batch::Item {
+            flag: 0,
+            body: bodies.body(number).unwrap_or_default(),
+            properties: &properties,
+        };
+        batch::encode(&item, &mut out).map_err(|error| Failure::Message(error.to_string()))?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,295 @@
+"""The broker put together: store, lane, listener, tables, rounds and registration on one loop.
+
+    broker = Broker(settings)
+    await broker.start()
+    print(broker.address)
+    await broker.stop()
+
+Holds no algorithm: it opens in order, wires, and closes in the reverse order.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mqcore.broker import policy
+from mqcore.broker.decisions import Decisions
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.links import BrokerLink
+from mqcore.broker.processors import dispatcher_of
+from mqcore.broker.registration import Registrar
+from mqcore.broker.rounds import Rounds
+from mqcore.broker.state import BrokerState
+from mqcore.clock import monotonic_ms, wall_ms
+from mqcore.config import BrokerSettings
+from mqcore.errors import AddressError
+from mqcore.native import BrokerPolicy, Lane, Store
+from mqcore.remoting import (
+    Address,
+    Link,
+    LinkEvents,
+    Server,
+    TcpAddress,
+    limits_of,
+    listen_as,
+)
+
+if TYPE_CHECKING:
+    from mqcore.broker.observatory import Observatory
+
+_log = logging.getLogger("mqcore.broker")
+
+# Half-done requests get this long at a stop: the rest of a second is for the files.
+_GRACE_S = 0.5
+# Figures are for this machine unless the settings say otherwise.
+_METRICS_HOST = "127.0.0.1"
+# A sync takes about this long.
+_PARKED_LOOK_S = 0.002
+
+
+class _Departures(LinkEvents):
+    """Takes a closed connection out of every group, and tells those who stay."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        self._state = state
+        self._keeper = keeper
+
+    def closed(self, link: Link) -> None:
+        left = self._state.members.closed(link)
+        self._keeper.subscriptions_changed(left)
+        self._keeper.members_changed(left)
+
+
+class Broker:
+    """One broker.
+
+    Attributes:
+        settings: Its settings as it was started with.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        *,
+        config_path: Path | None = None,
+        truncate_damage: bool = False,
+        clock: Callable[[], int] = wall_ms,
+    ) -> None:
+        """Prepares; `start` opens.
+
+        Args:
+            settings: Its settings.
+            config_path: The properties file that changes by tools are kept in.
+            truncate_damage: Cuts the log at damage in its middle instead of refusing to start.
+            clock: The wall clock, in milliseconds.
+        """
+        self.settings = settings
+        self._config_path = config_path
+        self._truncate_damage = truncate_damage
+        self._clock = clock
+        self._ports: dict[str, int] = {}
+        self._state: BrokerState | None = None
+        self._keeper: Keeper | None = None
+        self._rounds: Rounds | None = None
+        self._registrar: Registrar | None = None
+        self._server: Server | None = None
+        self._observatory: Observatory | None = None
+
+    @property
+    def state(self) -> BrokerState:
+        """The tables; there from the start on."""
+        if self._state is None:
+            raise RuntimeError("the broker was not started")
+        return self._state
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port that is listened on, by the program's name."""
+        return dict(self._ports)
+
+    @property
+    def rounds(self) -> Rounds:
+        """What is done now and then; there while the broker serves."""
+        if self._rounds is None:
+            raise RuntimeError("the broker does not serve")
+        return self._rounds
+
+    @property
+    def registered(self) -> frozenset[str]:
+        """The name servers that know the broker."""
+        return self._registrar.registered if self._registrar is not None else frozenset()
+
+    async def until_registered(self, name_server: str, *, timeout_s: float) -> bool:
+        """Waits until a name server knows the broker; tells whether it does."""
+        if self._registrar is None:
+            return False
+        return await self._registrar.until_registered(name_server, timeout_s=timeout_s)
+
+    async def start(self) -> Address:
+        """Opens the store, recovers what has to be, and serves; returns the address listened on.
+
+        Raises:
+            StoreError: The store cannot be opened.
+            StateFileError: A file of `config` cannot be read.
+            AddressError: The address cannot be listened on.
+            TlsError: Certificates or keys cannot be used.
+        """
+        try:
+            return await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> Address:
+        listener = self.settings.listener
+        with _reserved(listener.host, listener.port) as port:
+            advertised = TcpAddress(self.settings.advertised_host, port)
+            await self._open(advertised)
+            state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
+            decisions = Decisions(state, keeper)
+            self._server = Server(
+                dispatcher_of(state, keeper),
+                limits=limits_of(listener),
+                events=[_Departures(state, keeper)],
+                version=state.version,
+                factory=lambda hub: BrokerLink(lane, hub, decisions),
+            )
+            state.link_refusals = self._server.hub.refusals
+            lane.start(asyncio.get_running_loop())
+            address = await listen_as(
+                self._server, replace(listener, port=port), advertised=advertised
+            )
+        self._ports["broker"] = port
+        await self._observe(state)
+        self._rounds = Rounds(state, keeper)
+        self._rounds.start()
+        self._registrar = Registrar(state)
+        keeper.announce = self._registrar.announce
+        self._registrar.start()
+        _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
+        return address
+
+    async def _observe(self, state: BrokerState) -> None:
+        """Opens the port of figures, where the settings want one."""
+        if not self.settings.has_metrics:
+            return
+        # Imported here: a broker without figures holds nothing of HTTP and Prometheus.
+        from mqcore.broker.observation import pages
+        from mqcore.broker.observatory import Observatory
+
+        self._observatory = Observatory(pages(state))
+        host = self.settings.metrics_host or _METRICS_HOST
+        self._ports["metrics"] = await self._observatory.start(host, self.settings.metrics_port)
+
+    def _opened_keeper(self) -> Keeper:
+        if self._keeper is None:
+            raise RuntimeError("the broker was not started")
+        return self._keeper
+
+    async def _open(self, advertised: TcpAddress) -> None:
+        """Opens the store and reads the files. The disk is waited for in a thread."""
+        settings = self.settings
+
+        def opened() -> tuple[BrokerState, Keeper]:
+            store = Store(
+                settings.store_dir,
+                config=settings.engine,
+                truncate_damage=self._truncate_damage,
+                store_host=str(advertised),
+            )
+            try:
+                bare = BrokerPolicy(
+                    name=settings.name, cluster=settings.cluster, address=settings.advertised_host
+                )
+                lane = Lane(store, broker=bare)
+                state = BrokerState.of(settings, str(advertised), store, lane, self._clock)
+                state.config_path = self._config_path
+                keeper = Keeper(state)
+                keeper.load()
+            except BaseException:
+                store.close()
+                raise
+            return state, keeper
+
+        self._state, self._keeper = await asyncio.to_thread(opened)
+
+    async def stop(self) -> None:
+        """Leaves the name servers, answers what is half done, writes the files, closes the store.
+
+        Raises:
+            StoreError: Something could not be written; everything is closed all the same.
+        """
+        registrar, self._registrar = self._registrar, None
+        if registrar is not None:
+            await registrar.stop()
+        observatory, self._observatory = self._observatory, None
+        if observatory is not None:
+            await observatory.stop()
+        rounds, self._rounds = self._rounds, None
+        if rounds is not None:
+            await rounds.stop()
+        server, self._server = self._server, None
+        if server is not None:
+            await self._answer_parked()
+            await server.close(grace_s=_GRACE_S)
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            await keeper.save_all()
+        if self._state is not None and not self._state.store.is_closed:
+            self._state.lane.stop()
+            await asyncio.to_thread(self._close)
+
+    async def _answer_parked(self) -> None:
+        """Takes no more sends, and waits until those that wait for the disk are answered."""
+        lane = self.state.lane
+        policy.refuse_sends(self.state)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                # Asked, not awaited: the lane's own timer answers them meanwhile.
+                while lane.stats()["parked"]:  # noqa: ASYNC110
+                    await asyncio.sleep(_PARKED_LOOK_S)
+
+    def _close(self) -> None:
+        """Closes the store; waits for the disk."""
+        store = self.state.store
+        unsynced = store.stats().flush_lag_bytes
+        began_ms = monotonic_ms()
+        was_clean = store.close()
+        _log.info(
+            "store closed in %d ms, with %d bytes that were not synced yet%s",
+            monotonic_ms() - began_ms,
+            unsynced,
+            "" if was_clean else "; the next start recovers",
+        )
+
+
+@contextlib.contextmanager
+def _reserved(host: str, port: int) -> Iterator[int]:
+    """Keeps a port until it is listened on: ids of messages name it, so the store must know it.
+
+    Yields:
+        The port; a free one for port 0.
+
+    Raises:
+        AddressError: It is taken, or is none of this machine.
+    """
+    if host.startswith("unix:"):
+        yield port
+        return
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as kept:
+        # Both sockets have the option, and this one never listens: the listener may bind too.
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            kept.bind((host, port))
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise AddressError(
+                f"cannot listen on {host}:{port}: {why}", address=f"{host}:{port}"
+            ) from error
+        yield int(kept.getsockname()[1])

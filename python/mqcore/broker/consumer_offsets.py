@@ -1,0 +1,86 @@
+"""`consumerOffset.json`: the text of the lane's live table, and back. Pure functions.
+
+The table is the lane's; here it is a mapping of `topic@group` to offsets by queue.
+"""
+
+from collections.abc import Callable, Mapping
+
+from mqcore.errors import BadJsonError
+from mqcore.model.reading import as_dict, as_int
+from mqcore.model.relaxed_json import parse_object, pretty
+from mqcore.model.versions import DataVersion
+
+SEPARATOR = "@"
+
+OffsetTable = Mapping[str, Mapping[int, int]]
+
+
+def parse_offsets(text: bytes) -> dict[str, dict[int, int]]:
+    """Returns the table of a `consumerOffset.json`; what 5.x derives from it is left out.
+
+    Raises:
+        BadJsonError: It cannot be read.
+    """
+    found = parse_object(text)
+    if not isinstance(found.get("offsetTable", {}), dict):
+        raise BadJsonError("its offsetTable is no object")
+    table: dict[str, dict[int, int]] = {}
+    for key, queues in as_dict(found.get("offsetTable")).items():
+        offsets = {as_int(q, -1): as_int(offset) for q, offset in as_dict(queues).items()}
+        table[key] = {q: max(0, offset) for q, offset in offsets.items() if q >= 0}
+    return table
+
+
+def offsets_json(table: OffsetTable, version: DataVersion) -> dict[str, object]:
+    """Returns a table as `ConsumerOffsetSerializeWrapper` has it."""
+    return {
+        "dataVersion": version.to_json(),
+        "offsetTable": {key: dict(queues) for key, queues in table.items()},
+    }
+
+
+def offsets_text(table: OffsetTable, version: DataVersion) -> bytes:
+    """Returns the content of `consumerOffset.json`."""
+    return pretty(offsets_json(table, version))
+
+
+def beyond_end(
+    table: OffsetTable, bounds: Callable[[str, int], tuple[int, int] | None]
+) -> dict[str, dict[int, int]]:
+    """Returns the offsets that lie behind the end of their queue, as they should be: at its end.
+
+    Power loss may take messages that were read already. What is written in their place has their
+    offsets: a group that kept its own would never read it.
+
+    Args:
+        table: All offsets.
+        bounds: Returns first and next offset of a queue, None for one that is not there.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for key, queues in table.items():
+        place = split_key(key)
+        if place is None:
+            continue
+        for queue_id, offset in queues.items():
+            known = bounds(place[0], queue_id)
+            if known is not None and offset > known[1]:
+                found.setdefault(key, {})[queue_id] = known[1]
+    return found
+
+
+def split_key(key: str) -> tuple[str, str] | None:
+    """Returns topic and group of a key, None for one that is not exactly that."""
+    topic, separator, group = key.partition(SEPARATOR)
+    return (topic, group) if separator and topic and group and SEPARATOR not in group else None
+
+
+def topics_of_group(table: OffsetTable, group: str) -> list[str]:
+    """Returns the topics in which a group has offsets."""
+    places = (split_key(key) for key in table)
+    return [place[0] for place in places if place is not None and place[1] == group]
+
+
+def groups_of_topic(table: OffsetTable, topic: str) -> list[str]:
+    """Returns the groups that have offsets in a topic."""
+    places = (split_key(key) for key in table)
+    return [place[1] for place in places if place is not None and place[0] == topic]

@@ -1,0 +1,156 @@
+"""What the lane asks of Python before it executes a hot request: may this topic, this group exist?
+
+The decision is made here, the operation stays the lane's. Requests for a topic that is being made
+wait until its file is written, in the order in which they came.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError
+from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
+from mqcore.native import Command, Handed
+from mqcore.remoting import RequestCode
+
+_log = logging.getLogger("mqcore.broker")
+
+# Requests that wait for one topic to be made: some milliseconds of the fastest client. What comes
+# beyond is decided as the topic stands, that is refused, and the client tries again.
+WAITING_MAX = 10_000
+# The same in bytes of bodies, over all topics: some frames of the largest size.
+WAITING_BYTES_MAX = 64 << 20
+# Topics that may be in the making at once.
+_MAKING_MAX = 1_024
+
+_SENDS = frozenset(
+    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+)
+# Fields of a send by its long name and, from V2 on, by letter.
+_DEFAULT_TOPIC = ("defaultTopic", "c")
+_DEFAULT_QUEUES = ("defaultTopicQueueNums", "d")
+_UNIT_MODE = ("unitMode", "k")
+_QUEUES_WITHOUT_A_NUMBER = 4
+
+
+class Executor(Protocol):
+    """The connection that a request came by."""
+
+    def execute(self, command: Command) -> bool:
+        """Lets the lane execute a request and answer it."""
+
+
+class Decisions:
+    """Decides about topics and groups that the lane does not know."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Takes what it works on."""
+        self._state = state
+        self._keeper = keeper
+        self._making: dict[str, list[tuple[Executor, Command]]] = {}
+        self._waiting_bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def decide(self, link: Executor, handed: Handed) -> None:
+        """Decides, and lets the lane execute; at once where nothing has to be written first."""
+        match handed.need:
+            case "group":
+                self._need_group(handed.name)
+            case "topic":
+                if self._need_topic(link, handed):
+                    return
+        link.execute(handed.command)
+
+    def _need_group(self, name: str) -> None:
+        known = self._state.groups.find(name) is not None
+        group = self._state.groups.find_or_create(name, self._state.now_ms())
+        if group is not None and not known:
+            # The lane must know it before the request is executed again; the file may follow.
+            self._keeper.groups_known([name])
+            self._spawn(self._write_group(name))
+
+    def _need_topic(self, link: Executor, handed: Handed) -> bool:
+        """Tells whether the request waits: its topic is being made."""
+        name = handed.name
+        waiting = self._making.get(name)
+        is_new = waiting is None
+        if waiting is None:
+            if len(self._making) >= _MAKING_MAX or self._state.topics.find(name) is not None:
+                return False
+            waiting = []
+        size = len(handed.command.body)
+        if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
+            return False
+        if is_new and not self._create(name, handed.command):
+            return False
+        self._waiting_bytes += size
+        waiting.append((link, handed.command))
+        if is_new:
+            self._making[name] = waiting
+            self._spawn(self._write_topic(name))
+        return True
+
+    def _create(self, name: str, command: Command) -> bool:
+        """Creates a topic in the table, where that is allowed; tells whether it did."""
+        topics, now_ms = self._state.topics, self._state.now_ms()
+        if command.code in _SENDS:
+            return (
+                topics.create_for_send(
+                    name,
+                    _field(command, _DEFAULT_TOPIC),
+                    _queues(_field(command, _DEFAULT_QUEUES)),
+                    sys_flag=1 if _field(command, _UNIT_MODE) == "true" else 0,
+                    now_ms=now_ms,
+                )
+                is not None
+            )
+        if command.code != RequestCode.CONSUMER_SEND_MSG_BACK or topic_fault(name) is not None:
+            return False
+        if name.startswith(DLQ_PREFIX):
+            topics.create_for_group(name, 1, now_ms=now_ms)
+            return True
+        group = self._state.groups.find(name.removeprefix(RETRY_PREFIX))
+        if not name.startswith(RETRY_PREFIX) or group is None:
+            return False
+        topics.create_for_group(name, max(1, group.retry_queues), now_ms=now_ms)
+        return True
+
+    async def _write_topic(self, name: str) -> None:
+        try:
+            await self._keeper.topics_written([name])
+        except MQError as error:
+            # The lane does not know the topic and refuses; what was made is taken back.
+            self._state.topics.delete(name, self._state.now_ms())
+            _log.error("topic %s cannot be created: %s", name, error.message)
+        finally:
+            for link, command in self._making.pop(name):
+                self._waiting_bytes -= len(command.body)
+                link.execute(command)
+        await self._keeper.announce_topics([name])
+
+    async def _write_group(self, name: str) -> None:
+        try:
+            await self._keeper.groups_changed([name])
+        except MQError as error:
+            _log.error("group %s cannot be written: %s", name, error.message)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _field(command: Command, names: tuple[str, str]) -> str:
+    """Returns a field of a send, by whichever name the request has."""
+    ext = command.ext
+    return next((ext[name] for name in names if name in ext), "")
+
+
+def _queues(text: str) -> int:
+    try:
+        return int(text) if len(text) <= 10 else _QUEUES_WITHOUT_A_NUMBER
+    except ValueError:
+        return _QUEUES_WITHOUT_A_NUMBER

@@ -1,0 +1,108 @@
+"""The table of consumer groups and its file, `subscriptionGroup.json`.
+
+Pure state: no file, no socket, no clock. A new `version` tells of a change.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from mqcore.errors import BadJsonError
+from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX, GroupConfig
+from mqcore.model.reading import as_dict
+from mqcore.model.relaxed_json import parse_object, pretty
+from mqcore.model.topics import group_fault
+from mqcore.model.versions import DataVersion
+
+
+class GroupTable:
+    """Every consumer group that is configured.
+
+    Args:
+        auto_create: `autoCreateSubscriptionGroup`; it may change at any time.
+        now_ms: Time of the start, for the data version.
+    """
+
+    def __init__(self, *, auto_create: bool, now_ms: int) -> None:
+        """Begins with the groups that always exist."""
+        self.auto_create = auto_create
+        self._version = DataVersion(counter=0, timestamp_ms=now_ms)
+        self._groups = {name: GroupConfig(name=name) for name in BUILTIN_GROUPS}
+        # What 5.x forbids per group and topic; kept for it.
+        self._forbidden: dict[str, Any] = {}
+
+    @property
+    def version(self) -> DataVersion:
+        """Changes with every change of the table."""
+        return self._version
+
+    @property
+    def groups(self) -> Mapping[str, GroupConfig]:
+        """All groups by name, to be read."""
+        return MappingProxyType(self._groups)
+
+    def find(self, name: str) -> GroupConfig | None:
+        """Returns a group that is there already."""
+        return self._groups.get(name)
+
+    def find_or_create(self, name: str, now_ms: int) -> GroupConfig | None:
+        """Returns a group, which is created where that is allowed; None where it is not."""
+        known = self._groups.get(name)
+        if known is not None:
+            return known
+        if not (self.auto_create or name.startswith(SYSTEM_GROUP_PREFIX)):
+            return None
+        if group_fault(name) is not None:
+            return None
+        made = GroupConfig(name=name)
+        self.put(made, now_ms)
+        return made
+
+    def put(self, group: GroupConfig, now_ms: int) -> None:
+        """Creates or replaces a group."""
+        self._groups[group.name] = group
+        self._version = self._version.next(now_ms)
+
+    def delete(self, name: str, now_ms: int) -> bool:
+        """Forgets a group; returns whether there was one."""
+        if self._groups.pop(name, None) is None:
+            return False
+        self._forbidden.pop(name, None)
+        self._version = self._version.next(now_ms)
+        return True
+
+    def load(self, text: bytes) -> None:
+        """Takes the groups of a `subscriptionGroup.json` over those that are there.
+
+        Raises:
+            BadJsonError: It cannot be read; nothing was taken.
+        """
+        found = parse_object(text)
+        if not isinstance(found.get("subscriptionGroupTable", {}), dict):
+            raise BadJsonError("its subscriptionGroupTable is no object")
+        groups = as_dict(found.get("subscriptionGroupTable"))
+        loaded = (GroupConfig.of_json(value, name) for name, value in groups.items())
+        self._groups |= {group.name: group for group in loaded if group.name}
+        self._forbidden = as_dict(found.get("forbiddenTable"))
+        if "dataVersion" in found:
+            self._version = DataVersion.of_json(found["dataVersion"])
+
+    def text(self) -> Callable[[], bytes]:
+        """Returns what makes the content of `subscriptionGroup.json` of now, in any thread."""
+        # The groups themselves never change; a changed one is another.
+        frozen = self._version, dict(self._groups), dict(self._forbidden)
+        return lambda: pretty(_table_json(*frozen))
+
+    def to_json(self) -> dict[str, object]:
+        """Returns the table as `SubscriptionGroupWrapper` has it."""
+        return _table_json(self._version, self._groups, self._forbidden)
+
+
+def _table_json(
+    version: DataVersion, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Any]
+) -> dict[str, object]:
+    return {
+        "dataVersion": version.to_json(),
+        "forbiddenTable": dict(forbidden),
+        "subscriptionGroupTable": {name: group.to_json() for name, group in groups.items()},
+    }

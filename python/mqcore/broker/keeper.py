@@ -1,0 +1,236 @@
+"""What follows from a change of a table: its file is written, the lane's policy filled, told.
+
+Owns the files of `config`. Belongs to the event loop; the disk is waited for in threads.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+
+from mqcore.broker import policy
+from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets
+from mqcore.broker.files import StateFile
+from mqcore.broker.settings_changes import file_with
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError
+from mqcore.native import write_state
+from mqcore.remoting import Link, RequestCode
+
+_log = logging.getLogger("mqcore.broker")
+
+# Changes of membership are told together this late: a thousand clients that join at once would
+# otherwise cause half a million messages. Rebalancing takes far longer.
+NEWS_DELAY_S = 0.05
+
+# Registers topics that changed (None: the whole table) with the name servers.
+Announce = Callable[[tuple[str, ...] | None], Awaitable[None]]
+
+
+class Saver:
+    """Writes one file, as often as is asked for: who asks while one is written shares the next."""
+
+    def __init__(self, file: StateFile, text: Callable[[], Callable[[], bytes]]) -> None:
+        """Prepares.
+
+        Args:
+            file: The file.
+            text: Takes what there is to write, on the loop; returns what makes the content of it,
+                in a thread: a table of ten thousand topics takes a tenth of a second.
+        """
+        self.file = file
+        self._text = text
+        self._lock = asyncio.Lock()
+        self._asked = 0
+        self._written = 0
+
+    async def save(self) -> None:
+        """Writes the content as it is now, or later.
+
+        Cancelling does not stop a write that has begun.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        self._asked += 1
+        mine = self._asked
+        async with self._lock:
+            if self._written >= mine:
+                return
+            asked, text = self._asked, self._text()
+            await asyncio.shield(asyncio.to_thread(lambda: self.file.save(text())))
+            self._written = asked
+
+
+class Keeper:
+    """Keeps files, lane and name servers in step with the tables."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Takes the tables; `load` fills them."""
+        self._state = state
+        config = Path(state.settings.store_dir) / "config"
+        self._topics = Saver(StateFile(config / "topics.json"), state.topics.text)
+        self._groups = Saver(StateFile(config / "subscriptionGroup.json"), state.groups.text)
+        self._offsets = Saver(StateFile(config / "consumerOffset.json"), self._offsets_text)
+        self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
+        self._delays_text: Callable[[], bytes] = state.delays.text
+        self._offsets_saved = -1
+        self._delays_saved = -1
+        self.announce: Announce | None = None
+        self._news: set[str] = set()
+
+    def load(self) -> None:
+        """Reads the files, and fills the lane. Blocks; for the start.
+
+        Raises:
+            StateFileError: There is content that cannot be read.
+        """
+        state = self._state
+        self._topics.file.load(state.topics.load)
+        self._groups.file.load(state.groups.load)
+        self._offsets.file.load(self._take_offsets)
+        self._delays.file.load(state.delays.load)
+        for level in range(1, len(state.delays.lengths_ms) + 1):
+            state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
+        policy.fill(state)
+
+    async def topics_changed(self, names: Iterable[str]) -> None:
+        """Follows a change of topics: file, then lane, then name servers.
+
+        Raises:
+            StoreError: The file cannot be written; the lane does not know the change.
+        """
+        changed = tuple(names)
+        await self.topics_written(changed)
+        await self.announce_topics(changed)
+
+    async def topics_written(self, names: Iterable[str]) -> None:
+        """Writes the topics, then lets the lane know those that changed.
+
+        Raises:
+            StoreError: The file cannot be written; the lane does not know the change.
+        """
+        await self._topics.save()
+        policy.fill_topics(self._state, names)
+
+    async def announce_topics(self, names: Iterable[str] | None) -> None:
+        """Tells the name servers of topics that changed; None for all."""
+        if self.announce is not None:
+            await self.announce(None if names is None else tuple(names))
+
+    def groups_known(self, names: Iterable[str]) -> None:
+        """Lets the lane know groups that changed."""
+        policy.fill_groups(self._state, names)
+
+    async def groups_changed(self, names: Iterable[str]) -> None:
+        """Follows a change of groups: lane at once, then file.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        self.groups_known(names)
+        await self._groups.save()
+
+    def subscriptions_changed(self, groups: Iterable[str]) -> None:
+        """Follows a change of who is online, or of what a group wants."""
+        policy.fill_subscriptions(self._state, groups)
+
+    def members_changed(self, groups: Iterable[str]) -> None:
+        """Tells the members of groups soon that their membership changed."""
+        was_due = bool(self._news)
+        self._news.update(groups)
+        if self._news and not was_due:
+            asyncio.get_running_loop().call_later(NEWS_DELAY_S, self._tell_members)
+
+    def _tell_members(self) -> None:
+        state, news, self._news = self._state, self._news, set()
+        if not state.settings.notifies_members:
+            return
+        for name in news:
+            config, group = state.groups.find(name), state.members.consumers.get(name)
+            if group is None or (config is not None and not config.notifies_changes):
+                continue
+            for link in group.clients:
+                if isinstance(link, Link):
+                    link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name})
+
+    async def settings_changed(self, changes: Mapping[str, str]) -> None:
+        """Follows a change of settings: file, then lane, then name servers.
+
+        Args:
+            changes: The keys that changed, with their texts.
+
+        Raises:
+            StoreError: The file cannot be written; the change holds until the next start.
+        """
+        policy.fill(self._state)
+        path = self._state.config_path
+        if path is not None:
+            await asyncio.to_thread(_change_file, path, changes)
+        await self.announce_topics(None)
+
+    async def save_offsets(self) -> None:
+        """Writes consumer offsets, when they changed since the last time.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        changes = self._state.lane.offset_changes
+        if changes == self._offsets_saved:
+            return
+        self._state.offsets_version = self._state.offsets_version.next(self._state.now_ms())
+        await self._offsets.save()
+        self._offsets_saved = changes
+
+    async def save_delays(self) -> None:
+        """Writes how far delayed messages were delivered, when that changed.
+
+        What was delivered is made durable first: a level must not be beyond what power loss
+        leaves of it.
+
+        Raises:
+            StoreError: The log or the file cannot be written.
+        """
+        delays = self._state.delays
+        changes = delays.changes
+        if changes == self._delays_saved:
+            return
+        content = delays.text()
+        await asyncio.to_thread(self._state.store.flush)
+        self._delays_text = lambda: content
+        await self._delays.save()
+        self._delays_saved = changes
+
+    async def save_all(self) -> None:
+        """Writes every file; one that cannot be written does not keep the others from it."""
+        saves = (self.save_offsets, self.save_delays, self._topics.save, self._groups.save)
+        for save in saves:
+            try:
+                await save()
+            except MQError as error:
+                _log.error("at the stop: %s", error.message)
+
+    def _take_offsets(self, text: bytes) -> None:
+        table = parse_offsets(text)
+        repaired = beyond_end(table, self._state.store.bounds)
+        for key, queues in repaired.items():
+            for queue_id, offset in queues.items():
+                _log.warning(
+                    "%s: queue %d was read up to %d, but ends at %d: its group goes on there",
+                    key,
+                    queue_id,
+                    table[key][queue_id],
+                    offset,
+                )
+            table[key] |= queues
+        self._state.lane.load_offsets(table)
+
+    def _offsets_text(self) -> Callable[[], bytes]:
+        table, version = self._state.lane.offsets(), self._state.offsets_version
+        return lambda: offsets_text(table, version)
+
+
+def _change_file(path: Path, changes: Mapping[str, str]) -> None:
+    """Rewrites a properties file; properties are Latin-1, and escapes stay as they were written."""
+    text = path.read_text(encoding="iso-8859-1") if path.exists() else ""
+    write_state(path, file_with(text, changes).encode("iso-8859-1", "replace"))

@@ -1,0 +1,264 @@
+"""A broker in Prometheus metrics, under the names that RocketMQ 5 gives them.
+
+Pure: a snapshot goes in, text comes out. Names that begin with `mqcore_` are ours; all others, and
+their labels, are those of RocketMQ's dashboards.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# What every metric of RocketMQ's broker carries.
+_COMMON = ("cluster", "node_type", "node_id")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFlow:
+    """One topic.
+
+    Attributes:
+        topic: Its name.
+        messages_in: Messages stored in its queues since the first one.
+        is_system: Whether it belongs to the broker.
+    """
+
+    topic: str
+    messages_in: int
+    is_system: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """One consumer group on one topic.
+
+    Attributes:
+        group: The group.
+        topic: The topic.
+        lag_messages: Messages behind the group's offsets.
+        is_retry: Whether it is the group's retry topic.
+    """
+
+    group: str
+    topic: str
+    lag_messages: int
+    is_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A broker at one moment.
+
+    Attributes:
+        cluster: Its cluster.
+        node_id: Its name.
+        labels: More labels, of the setting `metricsLabel`.
+        permission: What clients may do.
+        topics: Number of topics.
+        groups: Number of consumer groups.
+        flows: Every topic.
+        lags: Every group on every topic it has offsets of.
+        producers: Connected producers by language and version.
+        consumers: Connected consumers by group, language and version.
+        messages_in: Messages stored for sends since the start.
+        messages_out: Messages given to pulls since the start.
+        bytes_in: Bytes of records stored for sends since the start.
+        bytes_out: Bytes of records given to pulls since the start.
+        refused: Refusals since the start, by reason.
+        closed: Connections closed for a fault since the start, by reason.
+        waiting: What waits in the broker: parked sends, held pulls.
+        storage_bytes: Bytes of the log.
+        flush_behind_bytes: Stored, not synced.
+        dispatch_behind_bytes: Stored, not in its queues.
+        reserve_ms: Age of the oldest message; -1 without one.
+        memory: Bytes of memory by kind: mapped, locked, resident.
+        faults: What is wrong with it, empty when it is well.
+    """
+
+    cluster: str
+    node_id: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    permission: int = 0
+    topics: int = 0
+    groups: int = 0
+    flows: tuple[TopicFlow, ...] = ()
+    lags: tuple[GroupLag, ...] = ()
+    producers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    consumers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+    closed: Mapping[str, int] = field(default_factory=dict)
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    storage_bytes: int = 0
+    flush_behind_bytes: int = 0
+    dispatch_behind_bytes: int = 0
+    reserve_ms: int = -1
+    memory: Mapping[str, int] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+
+
+def exposition(snapshot: Snapshot) -> bytes:
+    """Returns a snapshot in Prometheus's text format."""
+    return generate_latest(_Once(snapshot))
+
+
+class _Once(Collector):
+    """Gives one snapshot to Prometheus's renderer."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        return metrics(self._snapshot)
+
+
+class _Family:
+    """Makes metrics with the labels that all of a broker's have."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        extra = {name: text for name, text in snapshot.labels.items() if name not in _COMMON}
+        self._names = (*_COMMON, *extra)
+        self._values = (snapshot.cluster, "broker", snapshot.node_id, *extra.values())
+
+    def gauge(
+        self, name: str, what: str, labels: tuple[str, ...], rows: Mapping[tuple[str, ...], int]
+    ) -> Metric:
+        found = GaugeMetricFamily(name, what, labels=(*self._names, *labels))
+        for values, number in rows.items():
+            found.add_metric((*self._values, *values), number)
+        return found
+
+    def counter(
+        self, name: str, what: str, labels: tuple[str, ...], rows: Mapping[tuple[str, ...], int]
+    ) -> Metric:
+        found = CounterMetricFamily(name, what, labels=(*self._names, *labels))
+        for values, number in rows.items():
+            found.add_metric((*self._values, *values), number)
+        return found
+
+    def one(self, name: str, what: str, number: int) -> Metric:
+        return self.gauge(name, what, (), {(): number})
+
+
+def metrics(snapshot: Snapshot) -> Iterator[Metric]:
+    """Yields the metrics of a snapshot."""
+    family = _Family(snapshot)
+    yield from _flow_metrics(snapshot, family)
+    yield from _client_metrics(snapshot, family)
+    yield from _store_metrics(snapshot, family)
+    yield family.one("rocketmq_broker_permission", "4 read, 2 write, 6 both", snapshot.permission)
+    yield family.one("rocketmq_topic_number", "Topics", snapshot.topics)
+    yield family.one("rocketmq_consumer_group_number", "Consumer groups", snapshot.groups)
+    yield family.one("mqcore_broker_healthy", "1 when nothing is wrong", not snapshot.faults)
+
+
+def _flow_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
+    yield family.counter(
+        "rocketmq_messages_in",
+        "Messages stored, per topic",
+        ("topic", "is_system"),
+        {(each.topic, _flag(each.is_system)): each.messages_in for each in snapshot.flows},
+    )
+    totals = (
+        ("mqcore_sends", "Messages stored for sends", snapshot.messages_in),
+        ("rocketmq_messages_out", "Messages given to pulls", snapshot.messages_out),
+        ("rocketmq_throughput_in", "Bytes stored for sends", snapshot.bytes_in),
+        ("rocketmq_throughput_out", "Bytes given to pulls", snapshot.bytes_out),
+    )
+    for name, what, number in totals:
+        yield family.counter(name, what, (), {(): number})
+    yield family.counter(
+        "mqcore_refused", "Requests refused", ("reason",), _keyed(snapshot.refused)
+    )
+    yield family.counter(
+        "mqcore_connections_closed",
+        "Connections closed for a fault",
+        ("reason",),
+        _keyed(snapshot.closed),
+    )
+    yield family.gauge(
+        "rocketmq_processor_watermark",
+        "Requests that wait",
+        ("processor",),
+        _keyed(snapshot.waiting),
+    )
+
+
+def _client_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
+    yield family.gauge(
+        "rocketmq_consumer_lag_messages",
+        "Messages behind a group's offsets",
+        ("consumer_group", "topic", "is_retry"),
+        {
+            (each.group, each.topic, _flag(each.is_retry)): each.lag_messages
+            for each in snapshot.lags
+        },
+    )
+    yield family.gauge(
+        "rocketmq_producer_connections",
+        "Producers",
+        ("language", "version"),
+        snapshot.producers,
+    )
+    yield family.gauge(
+        "rocketmq_consumer_connections",
+        "Consumers",
+        ("consumer_group", "language", "version"),
+        snapshot.consumers,
+    )
+
+
+def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
+    labels = ("storage_type", "storage_medium")
+    local = ("local", "disk")
+    gauges = (
+        ("rocketmq_storage_size", "Bytes of the log", snapshot.storage_bytes),
+        (
+            "rocketmq_storage_flush_behind_bytes",
+            "Bytes stored and not synced",
+            snapshot.flush_behind_bytes,
+        ),
+        (
+            "rocketmq_storage_dispatch_behind_bytes",
+            "Bytes stored and not in their queues",
+            snapshot.dispatch_behind_bytes,
+        ),
+        (
+            "rocketmq_storage_message_reserve_time",
+            "Age of the oldest message, ms",
+            snapshot.reserve_ms,
+        ),
+    )
+    for name, what, number in gauges:
+        yield family.gauge(name, what, labels, {local: number})
+    yield family.gauge(
+        "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
+    )
+
+
+def parsed_labels(text: str) -> dict[str, str]:
+    """Returns the labels of the setting `metricsLabel`: `name:value` joined by commas.
+
+    A name that Prometheus does not allow is left out.
+    """
+    found = {}
+    for part in text.split(","):
+        name, separator, value = (piece.strip() for piece in part.partition(":"))
+        if separator and name.isidentifier() and name.isascii() and not name.startswith("__"):
+            found[name] = value
+    return found
+
+
+def _keyed(numbers: Mapping[str, int]) -> dict[tuple[str, ...], int]:
+    return {(name,): number for name, number in numbers.items()}
+
+
+def _flag(is_so: bool) -> str:
+    return "true" if is_so else "false"

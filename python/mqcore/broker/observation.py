@@ -1,0 +1,148 @@
+"""What `/metrics` and `/healthz` show of a broker: gathered here, rendered by `metrics`.
+
+Figures of the lane and of members are taken on the loop, those of the store in a thread.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+
+from mqcore.broker.consumer_offsets import split_key
+from mqcore.broker.metrics import (
+    CONTENT_TYPE,
+    GroupLag,
+    Snapshot,
+    TopicFlow,
+    exposition,
+    parsed_labels,
+)
+from mqcore.broker.observatory import Page, Source
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError
+from mqcore.model.topics import RETRY_PREFIX
+from mqcore.model.versions import version_name
+from mqcore.native import Stats
+
+_OK = 200
+_UNAVAILABLE = 503
+_REFUSED = "refused_"
+_CLOSED = "closed_"
+
+
+def pages(state: BrokerState) -> dict[str, Source]:
+    """Returns the pages of a broker by their path."""
+
+    async def metrics() -> Page:
+        return Page(_OK, exposition(await snapshot(state)), CONTENT_TYPE)
+
+    async def health() -> Page:
+        faults = faults_of(await asyncio.to_thread(state.store.stats))
+        text = "".join(f"{fault}\n" for fault in faults) or "ok\n"
+        return Page(_UNAVAILABLE if faults else _OK, text.encode())
+
+    return {"/metrics": metrics, "/healthz": health}
+
+
+def faults_of(stats: Stats) -> tuple[str, ...]:
+    """Returns what keeps the store from taking messages, empty when nothing does."""
+    poisoned = (stats.poisoned,) if stats.poisoned else ()
+    return (*poisoned, *stats.refused)
+
+
+async def snapshot(state: BrokerState) -> Snapshot:
+    """Returns the broker at this moment."""
+    lane, offsets = state.lane.stats(), state.lane.offsets()
+    producers: Counter[tuple[str, ...]] = Counter(
+        (client.language, version_name(client.version))
+        for group in state.members.producers.values()
+        for client in group.values()
+    )
+    consumers: Counter[tuple[str, ...]] = Counter(
+        (name, client.language, version_name(client.version))
+        for name, group in state.members.consumers.items()
+        for client in group.clients.values()
+    )
+    return await asyncio.to_thread(_whole, state, lane, offsets, (producers, consumers))
+
+
+def _whole(
+    state: BrokerState,
+    lane: Mapping[str, int],
+    offsets: Mapping[str, Mapping[int, int]],
+    clients: tuple[Mapping[tuple[str, ...], int], Mapping[tuple[str, ...], int]],
+) -> Snapshot:
+    settings, stats = state.settings, state.store.stats()
+    return Snapshot(
+        cluster=settings.cluster,
+        node_id=settings.name,
+        labels=parsed_labels(settings.metrics_labels),
+        permission=settings.permission,
+        topics=len(state.topics.topics),
+        groups=len(state.groups.groups),
+        flows=_flows(state),
+        lags=_lags(state, offsets),
+        producers=clients[0],
+        consumers=clients[1],
+        messages_in=lane.get("sends", 0),
+        messages_out=lane.get("pulled", 0),
+        bytes_in=lane.get("send_bytes", 0),
+        bytes_out=lane.get("pulled_bytes", 0),
+        refused=_sum(_of_kind(lane, _REFUSED), state.refusals),
+        closed=_sum(_of_kind(lane, _CLOSED), state.link_refusals),
+        waiting={"parked sends": lane.get("parked", 0), "held pulls": lane.get("held", 0)},
+        storage_bytes=stats.appended - stats.log_start,
+        flush_behind_bytes=stats.flush_lag_bytes,
+        dispatch_behind_bytes=stats.dispatch_lag_bytes,
+        reserve_ms=_reserve_ms(state, stats),
+        memory={
+            "mapped": stats.mapped_bytes,
+            "locked": stats.locked_bytes,
+            "resident": stats.resident_bytes,
+        },
+        faults=faults_of(stats),
+    )
+
+
+def _flows(state: BrokerState) -> tuple[TopicFlow, ...]:
+    totals: dict[str, int] = {}
+    for queue in state.store.queues():
+        totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
+    return tuple(
+        TopicFlow(topic, total, is_system=state.topics.is_system(topic))
+        for topic, total in totals.items()
+    )
+
+
+def _lags(state: BrokerState, offsets: Mapping[str, Mapping[int, int]]) -> tuple[GroupLag, ...]:
+    lags = []
+    for key, queues in offsets.items():
+        place = split_key(key)
+        if place is None:
+            continue
+        topic, group = place
+        behind = sum(
+            max(0, state.bounds(topic, queue_id)[1] - queues.get(queue_id, 0))
+            for queue_id in state.read_queues(topic)
+        )
+        lags.append(GroupLag(group, topic, behind, is_retry=topic.startswith(RETRY_PREFIX)))
+    return tuple(lags)
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    # The loop may add a reason while this thread looks: a copy is made in one step.
+    return dict(Counter(one) + Counter(dict(other)))
+
+
+def _of_kind(lane: Mapping[str, int], kind: str) -> dict[str, int]:
+    found = lane.items()
+    return {name.removeprefix(kind): count for name, count in found if name.startswith(kind)}
+
+
+def _reserve_ms(state: BrokerState, stats: Stats) -> int:
+    if stats.dispatched <= stats.log_start:
+        return -1
+    try:
+        stored_ms = state.store.message_at(stats.log_start).store_timestamp_ms
+    except MQError:
+        return -1
+    return max(0, state.now_ms() - stored_ms)

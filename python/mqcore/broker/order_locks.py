@@ -1,0 +1,83 @@
+"""Locks of ordered consumption: which client may read a queue for its group.
+
+Pure state over passed-in times. Locks are not kept over a restart: clients renew every 20 s.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from mqcore.model.queues import MessageQueue
+
+# A lock that was not renewed for so long is free (`rocketmq.broker.rebalance.lockMaxLiveTime`).
+LOCK_LIFE_MS = 60_000
+# Locks at the most, of all groups: some hundred bytes each. Beyond it nobody gets another one.
+LOCKS_MAX = 1_000_000
+# Queues of one request: a consumer of an enormous topic has some thousands.
+QUEUES_PER_REQUEST_MAX = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    client_id: str
+    renewed_ms: int
+
+    def is_held(self, now_ms: int) -> bool:
+        return now_ms - self.renewed_ms <= LOCK_LIFE_MS
+
+
+class OrderLocks:
+    """Who holds which queue, per group."""
+
+    def __init__(self) -> None:
+        """Begins with no lock."""
+        self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
+
+    def lock(
+        self, group: str, queues: Iterable[MessageQueue], client_id: str, now_ms: int
+    ) -> list[MessageQueue]:
+        """Locks queues, or renews their locks; returns those that the client holds now."""
+        locks = self._locks.setdefault(group, {})
+        held = []
+        for queue in queues:
+            known = locks.get(queue)
+            if known is None and self._count >= LOCKS_MAX:
+                continue
+            if known is None or known.client_id == client_id or not known.is_held(now_ms):
+                self._count += known is None
+                locks[queue] = _Lock(client_id, now_ms)
+                held.append(queue)
+        if not locks:
+            del self._locks[group]
+        return held
+
+    def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
+        """Frees those of the queues that the client holds."""
+        locks = self._locks.get(group, {})
+        for queue in queues:
+            known = locks.get(queue)
+            if known is not None and known.client_id == client_id:
+                del locks[queue]
+                self._count -= 1
+        if not locks:
+            self._locks.pop(group, None)
+
+    def holders(self, group: str, now_ms: int) -> Mapping[MessageQueue, str]:
+        """Returns the locks of a group that are held: the client of each queue."""
+        locks = self._locks.get(group, {})
+        return {queue: lock.client_id for queue, lock in locks.items() if lock.is_held(now_ms)}
+
+    def is_group_locked(self, group: str, now_ms: int) -> bool:
+        """Tells whether any queue is locked for a group."""
+        return bool(self.holders(group, now_ms))
+
+    def forget_expired(self, now_ms: int) -> None:
+        """Drops locks that are free, so that groups that are gone take no memory."""
+        for group in list(self._locks):
+            locks = self._locks[group]
+            kept = {queue: lock for queue, lock in locks.items() if lock.is_held(now_ms)}
+            if kept:
+                self._locks[group] = kept
+            else:
+                del self._locks[group]
+        self._count = sum(len(locks) for locks in self._locks.values())

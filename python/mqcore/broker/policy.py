@@ -1,0 +1,115 @@
+"""Fills the lane's policy from the tables: what it may execute by itself, and how.
+
+The only place that knows both the tables and the lane's tuples.
+"""
+
+from collections.abc import Iterable
+
+from mqcore.broker.state import BrokerState
+from mqcore.model.groups import GroupConfig
+from mqcore.model.heartbeats import BROADCASTING
+from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
+from mqcore.native import BrokerPolicy, GroupPolicy, Subscription, TopicPolicy
+
+__all__ = [
+    "SCHEDULE_TOPIC",
+    "fill",
+    "fill_groups",
+    "fill_subscriptions",
+    "fill_topics",
+    "refuse_sends",
+]
+
+
+# What a client is told that sends while the broker stops: another broker may take it.
+_STOPPING = "[REJECTREQUEST]the broker is stopping"
+
+
+def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> BrokerPolicy:
+    """Returns what the lane needs to know of the broker."""
+    settings = state.settings
+    return BrokerPolicy(
+        name=settings.name,
+        cluster=settings.cluster,
+        address=settings.advertised_host,
+        perm=settings.permission,
+        region=settings.region,
+        is_traced=settings.is_trace_on,
+        accepts_sends_from_ms=settings.accepts_sends_from_ms,
+        is_long_polling=settings.long_polling,
+        short_polling_ms=settings.short_polling_ms,
+        # Nothing checks back or commits yet: a half message would wait for ever, so it is refused
+        # in the official words, whatever rejectTransactionMessage says.
+        rejects_transactions=True,
+        refuse_sends=refuse_sends,
+        version=state.version,
+    )
+
+
+def topic_policy(topic: TopicConfig) -> TopicPolicy:
+    """Returns what the lane needs to know of a topic."""
+    return TopicPolicy(
+        perm=topic.perm,
+        read_queues=topic.read_queues,
+        write_queues=topic.write_queues,
+        sys_flag=topic.sys_flag,
+        is_ordered=topic.order,
+        has_multi_tags=topic.filter_type == "MULTI_TAG",
+    )
+
+
+def group_policy(group: GroupConfig) -> GroupPolicy:
+    """Returns what the lane needs to know of a group."""
+    return GroupPolicy(
+        is_consume_enabled=group.is_consume_enabled,
+        is_broadcast_enabled=group.is_broadcast_enabled,
+        retry_queues=group.retry_queues,
+        max_retries=group.retry_max_times,
+        broker_id=group.broker_id,
+        slow_broker_id=group.slow_broker_id,
+    )
+
+
+def fill(state: BrokerState) -> None:
+    """Fills everything."""
+    state.lane.set_broker(broker_policy(state))
+    fill_topics(state, None)
+    state.lane.set_groups({n: group_policy(group) for n, group in state.groups.groups.items()})
+
+
+def refuse_sends(state: BrokerState) -> None:
+    """Lets the lane refuse every send from now on: the broker stops."""
+    state.lane.set_broker(broker_policy(state, refuse_sends=_STOPPING))
+
+
+def fill_topics(state: BrokerState, names: Iterable[str] | None) -> None:
+    """Fills some topics; all of them without names."""
+    if names is None:
+        known = state.topics.topics.items()
+        state.lane.set_topics({name: topic_policy(topic) for name, topic in known})
+        return
+    for name in names:
+        topic = state.topics.find(name)
+        state.lane.set_topic(name, None if topic is None else topic_policy(topic))
+
+
+def fill_groups(state: BrokerState, names: Iterable[str]) -> None:
+    """Fills some groups."""
+    for name in names:
+        group = state.groups.find(name)
+        state.lane.set_group(name, None if group is None else group_policy(group))
+
+
+def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
+    """Fills what some groups want; nothing for a group that is not online."""
+    for name in groups:
+        group = state.members.consumers.get(name)
+        if group is None:
+            state.lane.set_subscriptions(name, None)
+            continue
+        wanted = (
+            Subscription(each.topic, each.expression, each.kind, each.version)
+            for each in group.subscriptions.values()
+        )
+        is_broadcasting = group.data.message_model == BROADCASTING
+        state.lane.set_subscriptions(name, wanted, is_broadcasting=is_broadcasting)

@@ -1,0 +1,36 @@
+"""The answers to what is not hot, one family of requests per file."""
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.processors.clients import Clients
+from mqcore.broker.processors.forwards import Forwards
+from mqcore.broker.processors.group_admin import GroupAdmin
+from mqcore.broker.processors.guard import guarded
+from mqcore.broker.processors.maintenance import Maintenance
+from mqcore.broker.processors.messages import Messages
+from mqcore.broker.processors.offset_admin import OffsetAdmin
+from mqcore.broker.processors.progress import Progress
+from mqcore.broker.processors.replies import Replies
+from mqcore.broker.processors.topic_admin import TopicAdmin
+from mqcore.broker.state import BrokerState
+from mqcore.remoting import Dispatcher
+
+__all__ = ["dispatcher_of"]
+
+
+def dispatcher_of(state: BrokerState, keeper: Keeper) -> Dispatcher:
+    """Returns the table of everything that Python answers."""
+    dispatcher = Dispatcher()
+    for family in (
+        Clients(state, keeper),
+        Forwards(state),
+        GroupAdmin(state, keeper),
+        Maintenance(state, keeper),
+        Messages(state),
+        OffsetAdmin(state),
+        Progress(state),
+        TopicAdmin(state, keeper),
+        Replies(state),
+    ):
+        for code, handler in family.handlers().items():
+            dispatcher.on(code, guarded(handler, state))
+    return dispatcher

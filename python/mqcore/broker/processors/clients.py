@@ -1,0 +1,215 @@
+"""Clients that come, stay and leave: heartbeats, membership, order locks, who is connected."""
+
+from collections.abc import Iterable, Mapping
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.members import ClientInfo
+from mqcore.broker.order_locks import QUEUES_PER_REQUEST_MAX
+from mqcore.broker.state import BrokerState
+from mqcore.errors import RefusedError
+from mqcore.model.heartbeats import ConsumerData, HeartbeatData
+from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_list, as_text
+from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.subscriptions import SubscriptionData
+from mqcore.model.topics import RETRY_PREFIX, topic_fault
+from mqcore.native import Command
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+
+# Names of languages by their code on the wire; a code beyond is of a language made later.
+_LANGUAGES = (
+    "JAVA",
+    "CPP",
+    "DOTNET",
+    "PYTHON",
+    "DELPHI",
+    "ERLANG",
+    "RUBY",
+    "OTHER",
+    "HTTP",
+    "GO",
+    "PHP",
+    "OMS",
+    "RUST",
+    "NODE_JS",
+)
+
+
+class Clients:
+    """Serves the requests of clients about themselves."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Takes what it works on."""
+        self._state = state
+        self._keeper = keeper
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes served here."""
+        return {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_ids,
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumers,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+            RequestCode.LOCK_BATCH_MQ: self.lock,
+            RequestCode.UNLOCK_BATCH_MQ: self.unlock,
+        }
+
+    async def heartbeat(self, request: Request) -> Command:
+        """34: notes a client with its groups; makes what its groups need."""
+        beat = HeartbeatData.parse(request.body)
+        now_ms = self._state.now_ms()
+        allowed = await self._admitted(beat.consumers, now_ms)
+        client = ClientInfo(
+            link=request.link,
+            client_id=beat.client_id,
+            address=request.link.peer,
+            language=language_name(request.command.language),
+            version=request.command.version,
+            seen_ms=now_ms,
+        )
+        if not request.link.is_open:
+            # It left while its groups were being made: nobody would take it out again.
+            return request.answer()
+        beaten = self._state.members.beat(beat, client, allowed)
+        self._keeper.subscriptions_changed(beaten.updated)
+        self._keeper.members_changed(beaten.changed)
+        return request.answer()
+
+    async def _admitted(self, told: Iterable[ConsumerData], now_ms: int) -> list[ConsumerData]:
+        """Returns the groups that may exist; makes those that are new, and their retry topics."""
+        topics, groups = self._state.topics, self._state.groups
+        allowed: list[ConsumerData] = []
+        new_groups, new_topics = [], []
+        for data in told:
+            was_there = groups.find(data.group) is not None
+            group = groups.find_or_create(data.group, now_ms)
+            if group is None:
+                continue
+            allowed.append(data)
+            if not was_there:
+                new_groups.append(data.group)
+            retry = f"{RETRY_PREFIX}{data.group}"
+            # A long name was legal for a group and is none for a topic: no retries then.
+            is_possible = group.retry_queues > 0 and topic_fault(retry) is None
+            if is_possible and topics.find(retry) is None:
+                sys_flag = 1 if data.is_unit_mode else 0
+                topics.create_for_group(retry, group.retry_queues, now_ms=now_ms, sys_flag=sys_flag)
+                new_topics.append(retry)
+        if new_groups:
+            await self._keeper.groups_changed(new_groups)
+        if new_topics:
+            await self._keeper.topics_changed(new_topics)
+        return allowed
+
+    def unregister(self, request: Request) -> Command:
+        """35: takes a client out of its groups."""
+        left = self._state.members.leave(
+            request.link,
+            producer=request.ext.get("producerGroup"),
+            consumer=request.ext.get("consumerGroup"),
+        )
+        self._keeper.subscriptions_changed(left)
+        self._keeper.members_changed(left)
+        return request.answer()
+
+    def check(self, request: Request) -> Command:
+        """46: whether an expression can be used here; those of tags can."""
+        wanted = SubscriptionData.of_json(parse_object(request.body).get("subscriptionData"))
+        if wanted is not None and not wanted.is_tag:
+            raise RefusedError(
+                f"The broker does not support consumer to filter message by {wanted.kind}",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        return request.answer()
+
+    def consumer_ids(self, request: Request) -> Command:
+        """38: the members of a group."""
+        name = request.field("consumerGroup")
+        group = self._state.members.consumers.get(name)
+        if group is None:
+            raise RefusedError(
+                f"no consumer for this group, {name}", code=ResponseCode.SYSTEM_ERROR
+            )
+        return request.answer(body=compact({"consumerIdList": group.client_ids()}))
+
+    def consumers(self, request: Request) -> Command:
+        """203: the members of a group with what they want."""
+        name = request.field("consumerGroup")
+        group = self._state.members.consumers.get(name)
+        if group is None:
+            raise RefusedError(
+                f"the consumer group[{name}] not online", code=ResponseCode.CONSUMER_NOT_ONLINE
+            )
+        wanted = {topic: each.to_json() for topic, each in group.subscriptions.items()}
+        body = {
+            "connectionSet": [client.to_json() for client in group.clients.values()],
+            "consumeFromWhere": group.data.from_where,
+            "consumeType": group.data.consume_type,
+            "messageModel": group.data.message_model,
+            "subscriptionTable": wanted,
+        }
+        return request.answer(body=compact(body))
+
+    def producers(self, request: Request) -> Command:
+        """204: the members of a producer group."""
+        name = request.field("producerGroup")
+        group = self._state.members.producers.get(name)
+        if group is None:
+            raise RefusedError(
+                f"the producer group[{name}] not exist", code=ResponseCode.SYSTEM_ERROR
+            )
+        body = {"connectionSet": [client.to_json() for client in group.values()]}
+        return request.answer(body=compact(body))
+
+    def all_producers(self, request: Request) -> Command:
+        """328: every producer."""
+        data = {
+            name: [
+                {
+                    "clientId": client.client_id,
+                    "language": client.language,
+                    "lastUpdateTimestamp": client.seen_ms,
+                    "remoteIP": client.address.rpartition(":")[0],
+                    "version": client.version,
+                }
+                for client in group.values()
+            ]
+            for name, group in self._state.members.producers.items()
+        }
+        return request.answer(body=compact({"data": data}))
+
+    def lock(self, request: Request) -> Command:
+        """41: locks queues for a client; answers with all that it holds now."""
+        group, client_id, queues = self._lock_request(request)
+        held = self._state.locks.lock(group, queues, client_id, self._state.now_ms())
+        body = {"lockOKMQSet": [queue.to_json() for queue in held]}
+        return request.answer(body=compact(body))
+
+    def unlock(self, request: Request) -> Command:
+        """42: frees queues."""
+        group, client_id, queues = self._lock_request(request)
+        self._state.locks.unlock(group, queues, client_id)
+        return request.answer()
+
+    def _lock_request(self, request: Request) -> tuple[str, str, list[MessageQueue]]:
+        found = parse_object(request.body)
+        queues = as_list(found.get("mqSet"))
+        if len(queues) > QUEUES_PER_REQUEST_MAX:
+            raise RefusedError(
+                f"{len(queues)} queues in one request, at most {QUEUES_PER_REQUEST_MAX}",
+                code=self._state.invalid_code,
+            )
+        named = (MessageQueue.of_json(queue) for queue in queues)
+        return (
+            as_text(found.get("consumerGroup")),
+            as_text(found.get("clientId")),
+            [queue for queue in named if queue is not None],
+        )
+
+
+def language_name(code: int) -> str:
+    """Returns the name of a client's language."""
+    return _LANGUAGES[code] if 0 <= code < len(_LANGUAGES) else "OTHER"

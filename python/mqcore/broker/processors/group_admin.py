@@ -1,0 +1,77 @@
+"""Consumer groups as tools see them: created, changed, deleted, listed."""
+
+from collections.abc import Mapping
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.state import BrokerState
+from mqcore.errors import RefusedError
+from mqcore.model.groups import GroupConfig
+from mqcore.model.reading import as_list
+from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.topics import group_fault
+from mqcore.native import Command
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+
+
+class GroupAdmin:
+    """Serves the requests about groups."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Takes what it works on."""
+        self._state = state
+        self._keeper = keeper
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes served here."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_list,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.one,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+        }
+
+    async def update(self, request: Request) -> Command:
+        """200: creates or replaces a group."""
+        await self._put([GroupConfig.of_json(parse_object(request.body))])
+        return request.answer()
+
+    async def update_list(self, request: Request) -> Command:
+        """225: the same for many groups: all of them or none."""
+        found = as_list(parse_object(request.body).get("groupConfigList"))
+        await self._put([GroupConfig.of_json(item) for item in found])
+        return request.answer()
+
+    async def _put(self, groups: list[GroupConfig]) -> None:
+        for group in groups:
+            fault = group_fault(group.name)
+            if fault is not None:
+                raise RefusedError(fault, code=self._state.invalid_code)
+        now_ms = self._state.now_ms()
+        for group in groups:
+            self._state.groups.put(group, now_ms)
+        await self._keeper.groups_changed(group.name for group in groups)
+
+    def all(self, request: Request) -> Command:
+        """201: every group."""
+        return request.answer(body=compact(self._state.groups.to_json()))
+
+    def one(self, request: Request) -> Command:
+        """352: one group."""
+        name = request.field("group")
+        group = self._state.groups.find(name)
+        if group is None:
+            raise RefusedError(
+                f"No group in this broker. group: {name}",
+                code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            )
+        return request.answer(body=compact(group.to_json()))
+
+    async def delete(self, request: Request) -> Command:
+        """207: forgets a group, and its offsets where that is asked for (4.9 and 5.x say it so)."""
+        name = request.field("groupName")
+        if request.flag("removeOffset") or request.flag("cleanOffset"):
+            self._state.lane.remove_offsets(group=name)
+        if self._state.groups.delete(name, self._state.now_ms()):
+            await self._keeper.groups_changed([name])
+        return request.answer()

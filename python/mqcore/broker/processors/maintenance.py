@@ -1,0 +1,98 @@
+"""The broker itself as tools see it: its settings, its state in figures, its housekeeping."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.runtime import runtime_table
+from mqcore.broker.settings_changes import changed
+from mqcore.broker.state import BrokerState
+from mqcore.config import parse_properties
+from mqcore.errors import ConfigFileError, RefusedError
+from mqcore.model.relaxed_json import compact
+from mqcore.native import Command
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+
+_HOUR_MS: Final = 3_600_000
+# Files removed by one request, as one round of the official broker (`deleteFileBatchMax`).
+_REMOVED_MAX: Final = 10
+
+
+class Maintenance:
+    """Serves the requests about the broker itself."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Takes what it works on."""
+        self._state = state
+        self._keeper = keeper
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes served here."""
+        return {
+            RequestCode.GET_BROKER_CONFIG: self.config,
+            RequestCode.UPDATE_BROKER_CONFIG: self.update_config,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+            RequestCode.VIEW_BROKER_STATS_DATA: self.stats,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_queues,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired,
+        }
+
+    def config(self, request: Request) -> Command:
+        """26: every setting; secrets masked."""
+        settings = self._state.settings.configuration.settings
+        text = "".join(f"{name}={settings[name].shown}\n" for name in sorted(settings))
+        version = compact(self._state.settings_version.to_json()).decode()
+        return request.answer(ext={"version": version}, body=text.encode())
+
+    async def update_config(self, request: Request) -> Command:
+        """25: changes settings that may change while the broker runs: all of them or none."""
+        try:
+            pairs = parse_properties(request.body.decode("utf-8", "replace"), "the request")
+        except ConfigFileError as error:
+            raise RefusedError(error.message, code=ResponseCode.SYSTEM_ERROR) from error
+        settings, made = changed(self._state.settings, pairs)
+        if made:
+            self._state.change_settings(settings)
+            await self._keeper.settings_changed(made)
+        return request.answer()
+
+    async def runtime(self, request: Request) -> Command:
+        """28: the broker in figures."""
+        table = await asyncio.to_thread(runtime_table, self._state, self._state.lane.stats())
+        return request.answer(body=compact({"table": table}))
+
+    def stats(self, request: Request) -> Command:
+        """315: a counter over the last minute, hour and day."""
+        name, key = request.field("statsName"), request.field("statsKey")
+        series = self._state.statistics.find(name, key)
+        if series is None:
+            raise RefusedError(
+                f"The stats <{name}> <{key}> not exist", code=ResponseCode.SYSTEM_ERROR
+            )
+        return request.answer(body=compact(series.to_json()))
+
+    def clean_queues(self, request: Request) -> Command:
+        """306: nothing to do: the store removes queue files together with the log's."""
+        return request.answer()
+
+    async def clean_topics(self, request: Request) -> Command:
+        """316: removes the queues of topics that are not there any more."""
+        known = set(self._state.topics.topics)
+        stored = {queue.topic for queue in self._state.store.queues()}
+        for topic in stored - known:
+            if not self._state.topics.is_system(topic):
+                await asyncio.to_thread(self._state.store.delete_topic, topic)
+        return request.answer()
+
+    async def delete_expired(self, request: Request) -> Command:
+        """329: removes log files that are older than they have to be kept."""
+        hours = self._state.settings.configuration.value("fileReservedTime")
+        kept_ms = int(str(hours)) * _HOUR_MS
+        await asyncio.to_thread(
+            self._state.store.remove_oldest,
+            expired_before_ms=self._state.now_ms() - kept_ms,
+            max_files=_REMOVED_MAX,
+        )
+        return request.answer()

@@ -1,0 +1,131 @@
+"""Messages that tools look up: by key, by unique key, by place, by queue."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError, RefusedError
+from mqcore.model.relaxed_json import compact
+from mqcore.model.subscriptions import java_hash
+from mqcore.native import Command, Message
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+
+# Messages of one query at the most (`maxMsgsNumBatch`).
+QUERY_MAX: Final = 64
+# Bytes of messages in one answer: a frame has at most 16 MiB, with its header.
+_BODY_MAX_BYTES: Final = 15 << 20
+_UNIQUE_QUERY: Final = "_UNIQUE_KEY_QUERY"
+_INT64_MAX: Final = 2**63 - 1
+
+
+class Messages:
+    """Serves the requests for single messages."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Takes what it works on."""
+        self._state = state
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes served here."""
+        return {
+            RequestCode.QUERY_MESSAGE: self.query,
+            RequestCode.VIEW_MESSAGE_BY_ID: self.view,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest,
+            RequestCode.QUERY_CONSUME_QUEUE: self.queue_units,
+        }
+
+    async def query(self, request: Request) -> Command:
+        """12: the newest messages with a key, or with a unique key."""
+        wanted = request.integer("maxNum")
+        if request.flag(_UNIQUE_QUERY):
+            wanted = self._state.settings.query_max
+        found = await asyncio.to_thread(
+            self._state.store.query,
+            request.field("topic"),
+            request.field("key"),
+            max(0, min(wanted, QUERY_MAX)),
+            begin_ms=request.integer("beginTimestamp"),
+            end_ms=min(request.integer("endTimestamp"), _INT64_MAX),
+        )
+        if not found:
+            raise RefusedError(
+                "can not find message, maybe time range not correct",
+                code=ResponseCode.QUERY_NOT_FOUND,
+            )
+        last = found[-1]
+        ext = {
+            "indexLastUpdateTimestamp": str(last.store_timestamp_ms),
+            "indexLastUpdatePhyoffset": str(last.physical_offset),
+        }
+        return request.answer(ext=ext, body=joined(found))
+
+    async def view(self, request: Request) -> Command:
+        """33: the message at a place of the log."""
+        offset = request.integer("offset")
+        try:
+            if offset < 0:
+                raise RefusedError("", code=ResponseCode.SYSTEM_ERROR)
+            message = await asyncio.to_thread(self._state.store.message_at, offset)
+        except MQError as error:
+            raise RefusedError(
+                f"can not find message by the offset, {offset}", code=ResponseCode.SYSTEM_ERROR
+            ) from error
+        return request.answer(body=message.record)
+
+    async def earliest(self, request: Request) -> Command:
+        """32: when the first message of a queue was stored."""
+        topic, queue_id = request.field("topic"), request.integer("queueId", bits=32)
+        low, high = self._state.bounds(topic, queue_id)
+        stored_ms = -1
+        if high > low:
+            stored_ms = await asyncio.to_thread(self._state.stored_ms, topic, queue_id, low)
+        return request.answer(ext={"timestamp": str(stored_ms)})
+
+    async def queue_units(self, request: Request) -> Command:
+        """321: the units of a queue, with what they point to."""
+        topic, queue_id = request.field("topic"), request.integer("queueId", bits=32)
+        index, count = request.integer("index"), request.integer("count")
+        bounds = self._state.store.bounds(topic, queue_id)
+        if bounds is None:
+            raise RefusedError(f"{queue_id}@{topic} is not exist!", code=ResponseCode.SYSTEM_ERROR)
+        group = request.ext.get("consumerGroup", "")
+        online = self._state.members.consumers.get(group)
+        wanted = online.subscriptions.get(topic) if online is not None else None
+        first = max(index, bounds[0], 0)
+        count = max(0, min(count, QUERY_MAX))
+        rows: list[dict[str, Any]] = []
+        if first < bounds[1] and count:
+            found = await asyncio.to_thread(self._state.store.get, topic, queue_id, first, count)
+            rows = [_unit(message) for message in found.messages]
+        body: dict[str, Any] = {
+            "maxQueueIndex": bounds[1],
+            "minQueueIndex": bounds[0],
+            "queueData": rows,
+        }
+        if wanted is not None:
+            body["subscriptionData"] = wanted.to_json()
+        return request.answer(body=compact(body))
+
+
+def joined(messages: list[Message]) -> bytes:
+    """Returns messages as they lie in the log, the last ones first dropped beyond a frame."""
+    parts: list[bytes] = []
+    size = 0
+    for message in messages:
+        size += message.store_size_bytes
+        if parts and size > _BODY_MAX_BYTES:
+            break
+        parts.append(message.record)
+    return b"".join(parts)
+
+
+def _unit(message: Message) -> dict[str, Any]:
+    """Returns a message as `ConsumeQueueData` has its unit."""
+    # `eval` and `msg` tell of units with an extension; such units are not written.
+    return {
+        "eval": False,
+        "physicOffset": message.physical_offset,
+        "physicSize": message.store_size_bytes,
+        "tagsCode": java_hash(message.tags) if message.tags else 0,
+    }

@@ -1,0 +1,159 @@
+"""Topics as tools see them: created, changed, deleted, listed, and how full their queues are."""
+
+import asyncio
+from collections.abc import Mapping
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.state import BrokerState
+from mqcore.broker.topics import QUEUES_MAX
+from mqcore.errors import RefusedError
+from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_list
+from mqcore.model.relaxed_json import compact, parse_object, with_queue_keys
+from mqcore.model.topics import TopicConfig, topic_fault
+from mqcore.native import Command
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+
+# Permission bits that exist.
+_PERM_MAX = 15
+
+
+class TopicAdmin:
+    """Serves the requests about topics."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Takes what it works on."""
+        self._state = state
+        self._keeper = keeper
+
+    def handlers(self) -> Mapping[int, Handler]:
+        """Returns the codes served here."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_list,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_TOPIC_CONFIG: self.one,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+        }
+
+    async def update(self, request: Request) -> Command:
+        """17: creates or changes a topic; when it is answered, routes know it."""
+        name = request.field("topic")
+        known = self._state.topics.find(name)
+        topic = TopicConfig(
+            name=name,
+            read_queues=request.integer("readQueueNums"),
+            write_queues=request.integer("writeQueueNums"),
+            perm=request.integer("perm"),
+            filter_type=request.ext.get("topicFilterType", "SINGLE_TAG"),
+            sys_flag=request.integer("topicSysFlag", 0),
+            order=request.flag("order"),
+            attributes=self._attributes(known, request.ext.get("attributes", "")),
+        )
+        await self._put([topic])
+        return request.answer()
+
+    async def update_list(self, request: Request) -> Command:
+        """18: the same for many topics: all of them or none."""
+        found = as_list(parse_object(request.body).get("topicConfigList"))
+        await self._put([TopicConfig.of_json(item) for item in found])
+        return request.answer()
+
+    async def _put(self, topics: list[TopicConfig]) -> None:
+        for topic in topics:
+            self._check(topic)
+        now_ms = self._state.now_ms()
+        for topic in topics:
+            self._state.topics.put(topic, now_ms)
+        await self._keeper.topics_changed(topic.name for topic in topics)
+
+    def _check(self, topic: TopicConfig) -> None:
+        fault = topic_fault(topic.name)
+        if fault is None and self._is_protected(topic.name):
+            fault = f"The topic[{topic.name}] is conflict with system topic."
+        counts = (topic.read_queues, topic.write_queues)
+        if fault is None and not all(0 <= count <= QUEUES_MAX for count in counts):
+            fault = f"The topic[{topic.name}] must have 0 to {QUEUES_MAX} queues."
+        if fault is None and not 0 <= topic.perm <= _PERM_MAX:
+            fault = f"The topic[{topic.name}] has an unknown permission {topic.perm}."
+        if fault is not None:
+            raise RefusedError(fault, code=self._state.invalid_code)
+
+    def _is_protected(self, name: str) -> bool:
+        is_checked = self._state.settings.protects_system_topics
+        return is_checked and self._state.topics.is_system(name)
+
+    def _attributes(self, known: TopicConfig | None, changes: str) -> dict[str, str]:
+        """Returns attributes after changes such as `+key=value,-key`."""
+        attributes = dict(known.attributes) if known is not None else {}
+        for change in filter(None, (part.strip() for part in changes.split(","))):
+            sign, rest = change[0], change[1:]
+            key, separator, value = rest.partition("=")
+            if sign == "+" and key and separator:
+                attributes[key] = value
+            elif sign == "-" and key and not separator and key in attributes:
+                del attributes[key]
+            else:
+                raise RefusedError(
+                    f"attribute change {change!r}: +key=value or -key of a known key expected",
+                    code=ResponseCode.SYSTEM_ERROR,
+                )
+        return attributes
+
+    async def delete(self, request: Request) -> Command:
+        """215: deletes a topic with its queues and the offsets of its consumers."""
+        name = request.field("topic")
+        fault = "The specified topic is blank." if not name.strip() else None
+        if fault is None and self._state.topics.is_system(name):
+            fault = f"The topic[{name}] is conflict with system topic."
+        if fault is not None:
+            raise RefusedError(fault, code=self._state.invalid_code)
+        if self._state.topics.delete(name, self._state.now_ms()):
+            await self._keeper.topics_changed([name])
+        self._state.lane.remove_offsets(topic=name)
+        await asyncio.to_thread(self._state.store.delete_topic, name)
+        return request.answer()
+
+    def all(self, request: Request) -> Command:
+        """21: every topic."""
+        return request.answer(body=compact(self._state.topics.to_json()))
+
+    def one(self, request: Request) -> Command:
+        """351: one topic."""
+        name = request.field("topic")
+        topic = self._state.topics.find(name)
+        if topic is None:
+            raise RefusedError(
+                f"No topic in this broker. topic: {name}", code=ResponseCode.TOPIC_NOT_EXIST
+            )
+        return request.answer(body=compact(topic.to_json()))
+
+    def system(self, request: Request) -> Command:
+        """305: the broker's own topics."""
+        names = sorted(self._state.topics.system_names)
+        return request.answer(body=compact({"topicList": names}))
+
+    async def stats(self, request: Request) -> Command:
+        """202: first and next offset of every queue, and the time of its last message."""
+        name = request.field("topic")
+        topic = self._state.topics.find(name)
+        if topic is None:
+            raise RefusedError(f"topic[{name}] not exist", code=ResponseCode.TOPIC_NOT_EXIST)
+        rows = await asyncio.to_thread(self._queue_rows, name, topic.queues)
+        put = self._state.statistics.find("TOPIC_PUT_NUMS", name)
+        tps = put.minute.per_second if put is not None else 0.0
+        return request.answer(body=with_queue_keys({"offsetTable": rows, "topicPutTps": tps}))
+
+    def _queue_rows(self, name: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
+        """Reads the disk: runs in a thread."""
+        rows = {}
+        for queue_id in range(queues):
+            low, high = self._state.bounds(name, queue_id)
+            rows[MessageQueue(name, self._state.settings.name, queue_id)] = {
+                "lastUpdateTimestamp": max(0, self._state.stored_ms(name, queue_id, high - 1)),
+                "maxOffset": high,
+                "minOffset": low,
+            }
+        return rows

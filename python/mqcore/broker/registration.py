@@ -1,0 +1,214 @@
+"""Registers the broker with every name server: at the start, every 30 seconds, on each change.
+
+What is sent is made by pure functions. Name servers know nothing of each other: each has a loop of
+its own, and one that is slow or gone delays no other.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping
+
+from mqcore.broker.state import BrokerState, masked
+from mqcore.errors import MQError
+from mqcore.model.relaxed_json import compact
+from mqcore.model.topics import TopicConfig
+from mqcore.model.versions import DataVersion
+from mqcore.remoting import Client, Link, LinkEvents, RequestCode, expect
+
+_log = logging.getLogger("mqcore.broker")
+
+_MS_PER_S = 1_000
+# Bounds between which the official broker keeps `registerNameServerPeriod`.
+_PERIOD_MIN_MS = 10_000
+_PERIOD_MAX_MS = 60_000
+# After a failure sooner than after a success: a name server that comes back learns of us at once.
+_RETRY_MS = 1_000
+# How long a stop waits for name servers to take note.
+_UNREGISTER_TIMEOUT_S = 0.3
+# How long a change of a topic waits for them: they take it up with the next period otherwise.
+_ANNOUNCE_TIMEOUT_S = 2.0
+
+
+def identity(state: BrokerState) -> dict[str, str]:
+    """Returns the header fields that name this broker."""
+    settings = state.settings
+    return {
+        "brokerName": settings.name,
+        "brokerAddr": state.address,
+        "clusterName": settings.cluster,
+        "brokerId": str(settings.broker_id),
+    }
+
+
+def register_header(state: BrokerState) -> dict[str, str]:
+    """Returns the header fields of a registration."""
+    settings = state.settings
+    ha_address = f"{settings.replication_host}:{settings.replication_port}"
+    return identity(state) | {
+        "haServerAddr": ha_address,
+        "compressed": "false",
+        # 0 means unchecked: the connection has its own checksum.
+        "bodyCrc32": "0",
+    }
+
+
+def register_body(state: BrokerState, names: Iterable[str] | None = None) -> bytes:
+    """Returns the body of a registration, which 4.9 and 5.x name servers read.
+
+    Args:
+        state: The broker.
+        names: Topics that changed; None for all.
+    """
+    table = state.topics.topics
+    wanted = table if names is None else [name for name in names if name in table]
+    topics = {name: table[name] for name in wanted}
+    return body_of(topics, state.topics.version, state.settings.permission)
+
+
+def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) -> bytes:
+    """Returns the body of a registration from what it says.
+
+    Args:
+        topics: The topics.
+        version: Version of the whole table.
+        perm: The broker's permission.
+    """
+    return compact(
+        {
+            "filterServerList": [],
+            "topicConfigSerializeWrapper": {
+                "dataVersion": version.to_json(),
+                "mappingDataVersion": version.to_json(),
+                "topicConfigTable": {
+                    name: masked(topic, perm).to_json() for name, topic in topics.items()
+                },
+                "topicQueueMappingDetailMap": {},
+                "topicQueueMappingInfoMap": {},
+            },
+        }
+    )
+
+
+class Registrar(LinkEvents):
+    """The registrations of one broker."""
+
+    def __init__(self, state: BrokerState) -> None:
+        """Prepares; `start` begins."""
+        self._state = state
+        self._client = Client(version=state.version, events=[self])
+        self._known: set[str] = set()
+        self._news = asyncio.Event()
+        self._body_key: tuple[DataVersion, int] | None = None
+        self._body = b""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._wakes = {address: asyncio.Event() for address in state.settings.name_servers}
+
+    @property
+    def registered(self) -> frozenset[str]:
+        """The name servers that took the last registration."""
+        return frozenset(self._known)
+
+    def closed(self, link: Link) -> None:
+        """Registers again at once: a name server that was restarted knows nothing of us."""
+        _log.debug("the connection to %s ended", link.peer)
+        for wake in self._wakes.values():
+            wake.set()
+
+    async def until_registered(self, address: str, *, timeout_s: float) -> bool:
+        """Waits until a name server knows the broker; tells whether it does."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while address not in self._known:
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def start(self) -> None:
+        """Begins to register with every name server."""
+        loop = asyncio.get_running_loop()
+        for address in self._state.settings.name_servers:
+            self._tasks.append(loop.create_task(self._keep(address), name=f"register {address}"))
+
+    async def announce(self, names: tuple[str, ...] | None) -> None:
+        """Tells the name servers of changed topics at once; waits for them, within a bound.
+
+        Args:
+            names: The topics; None for all.
+        """
+        # Those that do not know us are tried again every second and then told everything.
+        await asyncio.gather(*(self._register(address, names) for address in list(self._known)))
+
+    async def stop(self) -> None:
+        """Takes the broker out of every name server that is there."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self._unregister(address) for address in self._known))
+        await self._client.close()
+
+    async def _keep(self, address: str) -> None:
+        """Registers with one name server for as long as the broker runs."""
+        while True:
+            self._wakes[address].clear()
+            if await self._register(address, None):
+                period_ms = self._state.settings.register_interval_ms
+                pause_ms = min(max(period_ms, _PERIOD_MIN_MS), _PERIOD_MAX_MS)
+            else:
+                await asyncio.sleep(_RETRY_MS / _MS_PER_S)
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause_ms / _MS_PER_S):
+                    await self._wakes[address].wait()
+
+    async def _register(self, address: str, names: tuple[str, ...] | None) -> bool:
+        """Registers once; a name server that does not know us gets everything."""
+        state = self._state
+        body = await self._whole() if names is None else register_body(state, names)
+        timeout_s = state.settings.register_timeout_ms / _MS_PER_S
+        if names is not None:
+            timeout_s = min(timeout_s, _ANNOUNCE_TIMEOUT_S)
+        try:
+            answer = await self._client.call(
+                address,
+                RequestCode.REGISTER_BROKER,
+                register_header(state),
+                body,
+                timeout_s=timeout_s,
+            )
+            expect(answer, address)
+        except MQError as error:
+            if address in self._known or names is None:
+                level = logging.WARNING if address in self._known else logging.DEBUG
+                _log.log(level, "not registered with name server %s: %s", address, error.message)
+            self._known.discard(address)
+            self._wakes[address].set()
+            return False
+        if address not in self._known:
+            _log.info("registered with name server %s as %s", address, state.address)
+        self._known.add(address)
+        self._news.set()
+        return True
+
+    async def _whole(self) -> bytes:
+        """Returns the body that names every topic; made again only when there is a change."""
+        state = self._state
+        key = (state.topics.version, state.settings.permission)
+        if key != self._body_key:
+            topics = dict(state.topics.topics)
+            made = await asyncio.to_thread(body_of, topics, *key)
+            self._body_key, self._body = key, made
+        return self._body
+
+    async def _unregister(self, address: str) -> None:
+        try:
+            await self._client.call(
+                address,
+                RequestCode.UNREGISTER_BROKER,
+                identity(self._state),
+                timeout_s=_UNREGISTER_TIMEOUT_S,
+            )
+        except MQError as error:
+            _log.warning("not unregistered from name server %s: %s", address, error.message)

@@ -1,0 +1,142 @@
+"""What the broker does now and then: saves, looks for due messages and silent clients, counts.
+
+Each round is a function of the state that a test may call; `Rounds` calls them in time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from mqcore.broker.delays import FAILED_MS, IDLE_MS
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.runtime import sample
+from mqcore.broker.state import BrokerState
+from mqcore.broker.statistics import MINUTE_STEP_MS
+from mqcore.errors import MQError
+from mqcore.model.topics import SCHEDULE_TOPIC
+from mqcore.remoting import Link
+
+_log = logging.getLogger("mqcore.broker")
+
+_MS_PER_S = 1_000
+# Distance of two looks for clients that are silent, as the official broker has it.
+_EXPIRY_PERIOD_S = 10.0
+# Messages delivered per call and level: some milliseconds of work.
+_DELIVER_MAX = 1_024
+# A level with nothing due is looked at this often at the least: what arrives meanwhile is due
+# later than that, but for a clock that was set.
+_LOOK_MAX_MS = 500
+# A level that fails is told of this often, not ten times a second.
+_TELL_EVERY = 60
+
+
+class Rounds:
+    """The timetable of one broker."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Prepares; `start` begins."""
+        self._state = state
+        self._keeper = keeper
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failures = 0
+        # Held while a level is delivered: offsets must not stay behind what was stored.
+        self._busy = asyncio.Lock()
+
+    def start(self) -> None:
+        """Begins every round, each with a task of its own."""
+        settings = self._state.settings
+        self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
+        self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
+        self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
+        self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
+        loop = asyncio.get_running_loop()
+        self._tasks.append(loop.create_task(self._deliver_always(), name="deliver delayed"))
+        _log.debug("rounds began for %s", settings.name)
+
+    async def stop(self) -> None:
+        """Ends every round; a delivery that has begun is waited for."""
+        async with self._busy:
+            for task in self._tasks:
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    @property
+    def _offsets_s(self) -> float:
+        return self._state.settings.offsets_interval_ms / _MS_PER_S
+
+    @property
+    def _delays_s(self) -> float:
+        return self._state.settings.delay_offsets_interval_ms / _MS_PER_S
+
+    def _every(
+        self, name: str, period_s: Callable[[], float], round_: Callable[[], Awaitable[None]]
+    ) -> None:
+        async def repeat() -> None:
+            while True:
+                await asyncio.sleep(period_s())
+                try:
+                    await round_()
+                except MQError as error:
+                    _log.error("%s: %s", name, error.message)
+
+        self._tasks.append(asyncio.get_running_loop().create_task(repeat(), name=name))
+
+    async def expire(self) -> None:
+        """Closes connections whose clients are silent; forgets locks that are free."""
+        now_ms = self._state.now_ms()
+        for link in self._state.members.expired(now_ms):
+            if isinstance(link, Link):
+                _log.info("%s sent no heartbeat for too long: closed", link.peer)
+                link.abort()
+        self._state.locks.forget_expired(now_ms)
+        self._state.store.notices()
+
+    async def sample(self) -> None:
+        """Notes every counter."""
+        sample(self._state, await asyncio.to_thread(self._state.store.queues))
+
+    async def _deliver_always(self) -> None:
+        while True:
+            next_ms = await self.deliver()
+            await asyncio.sleep(max(0, next_ms - self._state.now_ms()) / _MS_PER_S)
+
+    async def deliver(self) -> int:
+        """Delivers what is due; returns when to look again, at the latest."""
+        delays = self._state.delays
+        for level in delays.due(self._state.now_ms()):
+            async with self._busy:
+                await self._deliver_level(level)
+        return delays.next_look_ms()
+
+    async def _deliver_level(self, level: int) -> None:
+        """Delivers what is due of one level. A delivery that began is noted, whatever ends us."""
+        state, now_ms = self._state, self._state.now_ms()
+        offset = state.delays.offset(level)
+        low, high = state.bounds(SCHEDULE_TOPIC, level - 1)
+        if offset >= high:
+            # What arrives now is due the level's length later.
+            state.delays.delivered(level, offset, now_ms + self._idle_ms(level), now_ms)
+            return
+        try:
+            done = await asyncio.to_thread(
+                state.lane.deliver_due, level, max(offset, low), limit=_DELIVER_MAX
+            )
+        except MQError as error:
+            if self._failures % _TELL_EVERY == 0:
+                _log.error("delay level %d cannot be delivered: %s", level, error.message)
+            self._failures += 1
+            state.delays.delivered(level, offset, now_ms + FAILED_MS, now_ms)
+            return
+        self._failures = 0
+        if done.skipped:
+            _log.warning("delay level %d: %d messages could not be delivered", level, done.skipped)
+        look_ms = now_ms + self._idle_ms(level)
+        if done.has_more:
+            look_ms = now_ms
+        elif done.next_due_ms is not None:
+            look_ms = min(max(done.next_due_ms, now_ms), now_ms + _LOOK_MAX_MS)
+        state.delays.delivered(level, done.next_offset, look_ms, now_ms)
+
+    def _idle_ms(self, level: int) -> int:
+        return min(max(IDLE_MS, self._state.delays.lengths_ms[level - 1] // 2), _LOOK_MAX_MS)

@@ -1,0 +1,184 @@
+"""What the broker tells of itself: the table of the runtime request, and counters over time.
+
+Functions of the state; `sample` is called every ten seconds, `runtime_table` when a tool asks.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping
+
+from mqcore.broker.consumer_offsets import split_key
+from mqcore.broker.state import BrokerState
+from mqcore.broker.statistics import Series
+from mqcore.errors import MQError
+from mqcore.model.topics import SCHEDULE_TOPIC
+from mqcore.model.versions import version_name
+from mqcore.native import QueueBounds, Stats
+
+# Counters of the whole broker, keyed by the cluster as the official names have it.
+PUT_TOTAL = "BROKER_PUT_NUMS"
+GET_TOTAL = "BROKER_GET_NUMS"
+TOPIC_PUT = "TOPIC_PUT_NUMS"
+GROUP_GET = "GROUP_GET_NUMS"
+
+_MS_PER_S = 1_000
+_S_PER_MINUTE = 60
+_MINUTES_PER_HOUR = 60
+_HOURS_PER_DAY = 24
+
+
+def sample(state: BrokerState, queues: Iterable[QueueBounds]) -> None:
+    """Notes the running totals: of the broker, of topics by their queues, of groups by offsets.
+
+    Args:
+        state: The broker.
+        queues: Every queue of its store.
+    """
+    now_ms, numbers = state.now_ms(), state.statistics
+    lane = state.lane.stats()
+    cluster = state.settings.cluster
+    numbers.note(PUT_TOTAL, cluster, lane.get("sends", 0), now_ms)
+    numbers.note(GET_TOTAL, cluster, lane.get("pulled", 0), now_ms)
+    places = [(PUT_TOTAL, cluster), (GET_TOTAL, cluster)]
+    totals: dict[str, int] = {}
+    for queue in queues:
+        totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
+    for topic, total in totals.items():
+        numbers.note(TOPIC_PUT, topic, total, now_ms)
+        places.append((TOPIC_PUT, topic))
+    for key, offsets in state.lane.offsets().items():
+        if split_key(key) is not None:
+            numbers.note(GROUP_GET, key, sum(offsets.values()), now_ms)
+            places.append((GROUP_GET, key))
+    numbers.forget(places)
+
+
+def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
+    """Returns the runtime table. Asks the kernel and reads the disk: runs in a thread.
+
+    Args:
+        state: The broker.
+        lane: The figures of its lane, which only the loop may ask for.
+    """
+    stats = state.store.stats()
+    now_ms = state.now_ms()
+    return {
+        **_identity(state, now_ms),
+        **_rates(state, lane),
+        **_log(state, stats),
+        **_delays(state),
+        **_queues(lane),
+    }
+
+
+def _identity(state: BrokerState, now_ms: int) -> dict[str, str]:
+    version = state.version
+    return {
+        "bootTimestamp": str(state.boot_ms),
+        "brokerActive": "true",
+        "brokerVersion": str(version),
+        "brokerVersionDesc": version_name(version),
+        "runtime": elapsed_text(now_ms - state.boot_ms),
+        "startAcceptSendRequestTimeStamp": str(state.settings.accepts_sends_from_ms),
+    }
+
+
+def _rates(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
+    cluster = state.settings.cluster
+    put = state.statistics.find(PUT_TOTAL, cluster)
+    got = state.statistics.find(GET_TOTAL, cluster)
+    put_text, got_text = _tps(put), _tps(got)
+    sends = lane.get("sends", 0)
+    gets = lane.get("pulled", 0)
+    return {
+        "getFoundTps": got_text,
+        "getMissTps": _tps(None),
+        "getTotalTps": got_text,
+        "getTransferedTps": got_text,
+        "getTransferredTps": got_text,
+        "msgGetTotalTodayMorning": "0",
+        "msgGetTotalTodayNow": str(gets),
+        "msgGetTotalYesterdayMorning": "0",
+        "msgPutTotalTodayMorning": "0",
+        "msgPutTotalTodayNow": str(sends),
+        "msgPutTotalYesterdayMorning": "0",
+        "putMessageTimesTotal": str(sends),
+        "putTps": put_text,
+    }
+
+
+def _tps(series: Series | None) -> str:
+    """Three figures: of the last ten seconds, the last minute, the last ten minutes."""
+    if series is None:
+        return "0.0 0.0 0.0"
+    windows = (series.latest, series.minute, series.ten_minutes)
+    return " ".join(str(window.per_second) for window in windows)
+
+
+def _log(state: BrokerState, stats: Stats) -> dict[str, str]:
+    usage = shutil.disk_usage(state.settings.store_dir)
+    ratio = str(usage.used / usage.total if usage.total else 0.0)
+    earliest_ms = -1
+    if stats.dispatched > stats.log_start:
+        try:
+            earliest_ms = state.store.message_at(stats.log_start).store_timestamp_ms
+        except MQError:
+            # Its file was removed just now; the next question finds the next one.
+            earliest_ms = -1
+    return {
+        "commitLogDirCapacity": f"Total : {_size(usage.total)}, Free : {_size(usage.free)}.",
+        "commitLogDiskRatio": ratio,
+        "commitLogMaxOffset": str(stats.appended),
+        "commitLogMinOffset": str(stats.log_start),
+        "consumeQueueDiskRatio": ratio,
+        "dispatchBehindBytes": str(stats.dispatch_lag_bytes),
+        "dispatchMaxBuffer": "0",
+        "earliestMessageTimeStamp": str(earliest_ms),
+        "pageCacheLockTimeMills": str(stats.lock_held_ms),
+        "remainHowManyDataToCommit": _size(stats.commit_lag_bytes),
+        "remainHowManyDataToFlush": _size(stats.flush_lag_bytes),
+        "remainTransientStoreBufferNumbs": str(stats.pool_buffers_free),
+    }
+
+
+def _delays(state: BrokerState) -> dict[str, str]:
+    table = {}
+    for level, offset in state.delays.offsets.items():
+        high = state.bounds(SCHEDULE_TOPIC, level - 1)[1]
+        table[f"scheduleMessageOffset_{level}"] = f"{offset},{high}"
+    return table
+
+
+def _queues(lane: Mapping[str, int]) -> dict[str, str]:
+    """What the official broker queues for its threads is here what waits in the lane."""
+    waiting = {"send": lane.get("parked", 0), "pull": lane.get("held", 0)}
+    table = {}
+    for name in ("send", "pull", "litePull", "query", "ack"):
+        table[f"{name}ThreadPoolQueueSize"] = str(waiting.get(name, 0))
+        table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+    for name in (
+        "timerReadBehind",
+        "timerOffsetBehind",
+        "timerCongestNum",
+        "timerEnqueueTps",
+        "timerDequeueTps",
+    ):
+        table[name] = "0"
+    return table
+
+
+def elapsed_text(elapsed_ms: int) -> str:
+    """Returns a duration as the official table has it."""
+    seconds = max(0, elapsed_ms) // _MS_PER_S
+    minutes, seconds = divmod(seconds, _S_PER_MINUTE)
+    hours, minutes = divmod(minutes, _MINUTES_PER_HOUR)
+    days, hours = divmod(hours, _HOURS_PER_DAY)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _size(count: float) -> str:
+    """Returns bytes with a unit."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.2f} {unit}"
+        count /= 1024
+    return f"{count:.2f} TiB"

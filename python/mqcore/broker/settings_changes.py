@@ -1,0 +1,107 @@
+"""Which settings a tool may change while the broker runs, and how the file keeps the change.
+
+Pure functions. Never a path, an address, a name or anything that another program runs.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from mqcore.config import BrokerSettings, Configuration, Setting, broker_settings
+from mqcore.config.values import Value, parsed
+from mqcore.errors import RefusedError
+from mqcore.remoting import ResponseCode
+
+# What takes effect at once; anything else is refused or needs a restart.
+CHANGEABLE: Final = frozenset(
+    {
+        "autoCreateSubscriptionGroup",
+        "autoCreateTopicEnable",
+        "brokerPermission",
+        "defaultQueryMaxNum",
+        "defaultTopicQueueNums",
+        "flushConsumerOffsetInterval",
+        "flushDelayOffsetInterval",
+        "longPollingEnable",
+        "notifyConsumerIdsChangedEnable",
+        "registerNameServerPeriod",
+        "slowOperationMs",
+        "startAcceptSendRequestTimeStamp",
+        "traceOn",
+        "validateSystemTopicWhenUpdateTopic",
+    }
+)
+# Refused by the official broker whatever its own black list says.
+_NEVER: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
+
+SOURCE: Final = "changed by a tool"
+
+
+def changed(
+    settings: BrokerSettings, pairs: Mapping[str, str]
+) -> tuple[BrokerSettings, dict[str, str]]:
+    """Returns settings with changes, and those changes that were made.
+
+    A key that is not known is left out, as the official broker does.
+
+    Raises:
+        RefusedError: A key may not be changed, or a value is none of its kind.
+    """
+    black_list = {key.strip() for key in settings.config_black_list.split(";")}
+    configuration = settings.configuration
+    known = dict(configuration.settings)
+    made: dict[str, str] = {}
+    for key, text in pairs.items():
+        if key in _NEVER or key in black_list:
+            raise RefusedError(
+                "Can not update config in black list.", code=ResponseCode.NO_PERMISSION
+            )
+        setting = known.get(key)
+        if setting is None:
+            continue
+        if key not in CHANGEABLE:
+            raise RefusedError(
+                f"{key} cannot be changed while the broker runs: set it in its configuration and "
+                f"restart. What can: {', '.join(sorted(CHANGEABLE))}",
+                code=ResponseCode.NO_PERMISSION,
+            )
+        known[key] = Setting(setting.key, _value(setting, text), SOURCE)
+        made[key] = text.strip()
+    renewed = Configuration(configuration.program, known, configuration.warnings)
+    fresh = broker_settings(renewed)
+    # What the start found out, such as the host's name and the chosen port, stays what it was.
+    fresh = replace(
+        fresh,
+        listener=settings.listener,
+        engine=settings.engine,
+        advertised_host=settings.advertised_host,
+        replication_host=settings.replication_host,
+        name=settings.name,
+        name_servers=settings.name_servers,
+    )
+    return fresh, made
+
+
+def _value(setting: Setting, text: str) -> Value:
+    try:
+        return parsed(setting.key.kind, text.strip())
+    except ValueError as error:
+        raise RefusedError(
+            f"{setting.key.name}={text}: {error}", code=ResponseCode.SYSTEM_ERROR
+        ) from error
+
+
+def file_with(text: str, changes: Mapping[str, str]) -> str:
+    """Returns a properties file with changes: lines of those keys replaced, the rest as it was."""
+    left = dict(changes)
+    lines = []
+    for line in text.splitlines():
+        match = re.match(r"\s*([^#!\s=:]+)\s*[=:]", line)
+        if match is not None and match[1] in changes:
+            if match[1] in left:
+                lines.append(f"{match[1]}={left.pop(match[1])}")
+            continue
+        lines.append(line)
+    lines.extend(f"{key}={value}" for key, value in left.items())
+    return "\n".join(lines) + "\n"

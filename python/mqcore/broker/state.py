@@ -1,0 +1,154 @@
+"""Everything that the broker's request handlers share: settings, tables, store, lane, time.
+
+Belongs to the event loop. Holds no socket: what has to be written or told is the keeper's.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mqcore.broker.delays import DelayTable, parse_levels
+from mqcore.broker.groups import GroupTable
+from mqcore.broker.members import Members
+from mqcore.broker.order_locks import OrderLocks
+from mqcore.broker.statistics import Statistics
+from mqcore.broker.topics import TopicRules, TopicTable
+from mqcore.config import BrokerSettings
+from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
+from mqcore.model.versions import DataVersion, version_ordinal
+from mqcore.native import Lane, Store
+from mqcore.remoting import ResponseCode
+
+# First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
+_TELLS_INVALID_FROM = 477
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """One broker.
+
+    Attributes:
+        settings: Its settings; replaced as a whole when a tool changes one.
+        address: The address that routes and message ids tell.
+        store: The store.
+        lane: What executes hot requests; it owns the live consumer offsets.
+        now_ms: The wall clock.
+        boot_ms: When the broker started.
+        topics: The topics.
+        groups: The consumer groups.
+        members: Who is online.
+        locks: Who may read which ordered queue.
+        delays: How far delayed messages were delivered.
+        statistics: Counters over windows.
+        refusals: How many requests Python refused, by the name of the code.
+        link_refusals: How many connections were refused or closed, by reason.
+        config_path: The properties file that changes by tools are kept in, None without one.
+        settings_version: Changes with the settings.
+        offsets_version: Changes with the consumer offsets that are written.
+    """
+
+    settings: BrokerSettings
+    address: str
+    store: Store
+    lane: Lane
+    now_ms: Callable[[], int]
+    boot_ms: int
+    topics: TopicTable
+    groups: GroupTable
+    members: Members
+    locks: OrderLocks
+    delays: DelayTable
+    statistics: Statistics
+    settings_version: DataVersion
+    offsets_version: DataVersion
+    refusals: dict[str, int] = field(default_factory=dict)
+    link_refusals: Mapping[str, int] = field(default_factory=dict)
+    config_path: Path | None = None
+
+    @classmethod
+    def of(
+        cls,
+        settings: BrokerSettings,
+        address: str,
+        store: Store,
+        lane: Lane,
+        now_ms: Callable[[], int],
+    ) -> "BrokerState":
+        """Returns the state of a broker that starts now, with nothing loaded yet."""
+        boot_ms = now_ms()
+        fresh = DataVersion(counter=0, timestamp_ms=boot_ms)
+        levels_ms = parse_levels(settings.delay_levels)
+        return cls(
+            settings=settings,
+            address=address,
+            store=store,
+            lane=lane,
+            now_ms=now_ms,
+            boot_ms=boot_ms,
+            topics=TopicTable(topic_rules(settings), boot_ms, len(levels_ms)),
+            groups=GroupTable(auto_create=settings.creates_groups, now_ms=boot_ms),
+            members=Members(),
+            locks=OrderLocks(),
+            delays=DelayTable(levels_ms, boot_ms),
+            statistics=Statistics(),
+            settings_version=fresh,
+            offsets_version=fresh,
+        )
+
+    @property
+    def version(self) -> int:
+        """The version that we report, as an ordinal."""
+        return version_ordinal(self.settings.reported_version)
+
+    @property
+    def invalid_code(self) -> ResponseCode:
+        """The code for a bad argument in the release that we report."""
+        if self.version >= _TELLS_INVALID_FROM:
+            return ResponseCode.INVALID_PARAMETER
+        return ResponseCode.SYSTEM_ERROR
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Returns first and next queue offset of a queue; zeros for one without a message."""
+        low, high = self.store.bounds(topic, queue_id) or (0, 0)
+        return max(0, low), max(0, high)
+
+    def stored_ms(self, topic: str, queue_id: int, offset: int) -> int:
+        """Returns when the message at a queue offset was stored, -1 for none. Reads the disk."""
+        if offset < 0:
+            return -1
+        found = self.store.get(topic, queue_id, offset, 1).messages
+        if not found or found[0].queue_offset != offset:
+            return -1
+        return found[0].store_timestamp_ms
+
+    def read_queues(self, topic: str) -> range:
+        """Returns the numbers of the queues that consumers read."""
+        found = self.topics.find(topic)
+        return range(found.read_queues if found is not None else 0)
+
+    def change_settings(self, settings: BrokerSettings) -> None:
+        """Replaces the settings."""
+        self.settings = settings
+        self.settings_version = self.settings_version.next(self.now_ms())
+        self.topics.rules = topic_rules(settings)
+        self.groups.auto_create = settings.creates_groups
+
+
+def topic_rules(settings: BrokerSettings) -> TopicRules:
+    """Returns the settings that decide about topics."""
+    return TopicRules(
+        cluster=settings.cluster,
+        broker_name=settings.name,
+        auto_create=settings.creates_topics,
+        default_queues=settings.default_topic_queues,
+        cluster_topic=settings.has_cluster_topic,
+        broker_topic=settings.has_broker_topic,
+        trace_topic=settings.trace_topic if settings.has_trace_topic else None,
+    )
+
+
+def masked(topic: TopicConfig, broker_perm: int) -> TopicConfig:
+    """Returns a topic as routes see it: what the broker does not allow, no topic does."""
+    if broker_perm & PERM_READ_WRITE == PERM_READ_WRITE:
+        return topic
+    return replace(topic, perm=topic.perm & broker_perm)

@@ -1,0 +1,1 @@
+"""The command line: `mqcore`. Each sub-command imports what it needs when it runs."""

@@ -1,0 +1,57 @@
+"""`mqcore doctor`: whether a machine is fit for a broker, and what to change."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from mqcore.cli.findings import (
+    Finding,
+    clock_findings,
+    disk_findings,
+    kernel_findings,
+    limit_findings,
+    sync_finding,
+    sync_times,
+)
+
+
+def examined(directory: Path) -> list[Finding]:
+    """Returns everything looked at, for a store in a directory or below an existing one."""
+    there = directory
+    while not there.is_dir():
+        there = there.parent
+    findings = [*kernel_findings(), *limit_findings(), *disk_findings(there)]
+    try:
+        findings.append(sync_finding(sync_times(there)))
+    except OSError as error:
+        why = "the time of a sync is measured with a nameless file in the directory"
+        told = f"unknown: {error.strerror or error}"
+        findings.append(Finding("fdatasync", told, "a directory that may be written to", why))
+    return [*findings, *clock_findings()]
+
+
+@click.command()
+@click.argument("directory", default="~/store", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON list.")
+def doctor(directory: Path, as_json: bool) -> None:
+    """Look at this machine as a broker with its store in DIRECTORY would use it.
+
+    Prints each value with what to change, and why. Changes nothing; the time of a sync is
+    measured with a file without a name in DIRECTORY. Limits are those of this shell.
+    """
+    findings = examined(directory.expanduser().absolute())
+    if as_json:
+        click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
+        return
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        mark = click.style("! ", fg="yellow") if finding.advice else click.style("ok", fg="green")
+        click.echo(f"{mark}  {finding.name.ljust(width)}  {finding.value}")
+        indent = " " * (width + 6)
+        if finding.advice:
+            click.echo(f"{indent}advice: {finding.advice}")
+        click.echo(f"{indent}why: {finding.why}")
+    advised = sum(bool(finding.advice) for finding in findings)
+    click.echo(f"{advised} of {len(findings)} could be better" if advised else "all is well")

@@ -1,0 +1,149 @@
+"""`mqcore store info`: what a store directory holds and occupies."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from mqcore.cli.options import settings_of, store_directory
+from mqcore.native import Inspection, Message
+
+_CHECKPOINT_FIELDS = (
+    "physic_timestamp",
+    "logics_timestamp",
+    "index_timestamp",
+    "master_flushed_offset",
+    "confirm_offset",
+)
+_SIZES = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")
+
+
+def collected(inspection: Inspection) -> dict[str, Any]:
+    """Returns everything the command tells, by the keys of its JSON."""
+    start, files_end = inspection.log_range
+    first = inspection.message_at(start)
+    last, end = inspection.last_message()
+    settings = dict(inspection.settings)
+    status = {"commitLogMinOffset": str(start), "commitLogMaxOffset": str(end)}
+    if first is not None:
+        status["earliestMessageTimeStamp"] = str(first.store_timestamp_ms)
+    fields = inspection.checkpoint()
+    return {
+        "broker_status": status,
+        "has_abort": inspection.has_abort(),
+        "files_end": files_end,
+        "settings": {key: int(settings[key]) for key in _SIZES},
+        "first_record": None if first is None else _summary(first),
+        "last_record": None if last is None else _summary(last),
+        "checkpoint": None
+        if fields is None
+        else dict(zip(_CHECKPOINT_FIELDS, fields, strict=False)),
+        "queues": [_queue(inspection, queue) for queue in inspection.queues()],
+        "index": [asdict(header) for header in inspection.index_headers()],
+        "files": [asdict(file) for file in inspection.files()],
+    }
+
+
+def _summary(message: Message) -> dict[str, Any]:
+    return {
+        "topic": message.topic,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "physical_offset": message.physical_offset,
+        "store_size": message.store_size_bytes,
+        "store_timestamp": message.store_timestamp_ms,
+        "msg_id": message.message_id,
+    }
+
+
+def _queue(inspection: Inspection, queue: Any) -> dict[str, Any]:
+    row = {
+        "topic": queue.topic,
+        "queue_id": queue.queue_id,
+        "min_offset": queue.min_offset,
+        "max_offset": queue.max_offset,
+    }
+    if queue.min_physical_offset is not None:
+        first = inspection.message_at(queue.min_physical_offset)
+        if first is not None:
+            row["earliest_store_timestamp"] = first.store_timestamp_ms
+    return row
+
+
+@click.command()
+@store_directory
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON object.")
+def info(
+    directory: Path, config_file: Path | None, assignments: tuple[str, ...], as_json: bool
+) -> None:
+    """Print what DIR holds: log, queues, index, checkpoint, and what they occupy."""
+    inspection = Inspection(directory, config=settings_of(config_file, assignments))
+    facts = collected(inspection)
+    if as_json:
+        click.echo(json.dumps(facts, ensure_ascii=False, indent=1))
+    else:
+        tell(facts)
+
+
+def _time(timestamp_ms: int) -> str:
+    moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds")
+
+
+def _size(len_bytes: int) -> str:
+    size = float(len_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1_024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1_024
+    return f"{size:.1f} GiB"
+
+
+def tell(facts: dict[str, Any]) -> None:
+    """Prints the facts for people."""
+    console = Console(soft_wrap=True, highlight=False)
+    status = facts["broker_status"]
+    start, end = status["commitLogMinOffset"], status["commitLogMaxOffset"]
+    ending = "a broker runs on it, or was killed" if facts["has_abort"] else "closed cleanly"
+    console.print(f"log from {start} to {end} (max physical offset); {ending}")
+    for name in ("first_record", "last_record"):
+        record = facts[name]
+        if record is not None:
+            console.print(
+                f"{name.replace('_', ' ')}: {record['topic']} {record['queue_id']} "
+                f"{record['queue_offset']} at {record['physical_offset']}, "
+                f"{_time(record['store_timestamp'])}",
+                markup=False,
+            )
+    for name, value in (facts["checkpoint"] or {}).items():
+        shown = _time(value) if name.endswith("timestamp") else str(value)
+        console.print(f"checkpoint {name}: {shown}")
+    for key, value in facts["settings"].items():
+        console.print(f"{key}: {value}")
+    queues = Table("topic", "queue", "min", "max", title="queues")
+    for row in facts["queues"]:
+        numbers = (row["queue_id"], row["min_offset"], row["max_offset"])
+        queues.add_row(row["topic"], *(str(number) for number in numbers))
+    console.print(queues)
+    console.print(_occupied(facts["files"]))
+
+
+def _occupied(files: list[dict[str, Any]]) -> Table:
+    """Returns what each part of the store occupies; log files one by one."""
+    table = Table("part", "files", "length", "on disk", "in memory", title="occupied")
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for file in files:
+        top = file["path"].split("/", 1)[0]
+        parts.setdefault(file["path"] if top == "commitlog" else top, []).append(file)
+    for part, members in parts.items():
+        sums = [
+            sum(member[key] or 0 for member in members)
+            for key in ("len_bytes", "allocated_bytes", "resident_bytes")
+        ]
+        table.add_row(part, str(len(members)), *(_size(total) for total in sums))
+    return table

@@ -1,0 +1,24 @@
+"""The command `mqcore namesrv`: one name server, until a signal ends it."""
+
+import click
+
+from mqcore.cli.program import ProgramOptions, program_options
+from mqcore.cli.serving import serve
+from mqcore.config import Program
+
+
+@click.command()
+@program_options(Program.NAMESRV)
+def namesrv(options: ProgramOptions) -> None:
+    """Run a name server.
+
+    It listens on 127.0.0.1:9876 unless told otherwise, and ends cleanly at SIGTERM or Ctrl-C.
+    """
+    settings = options.namesrv()
+    if options.prints:
+        return
+    options.start_logging(settings.configuration)
+    # Imported here: the other commands need no server.
+    from mqcore.namesrv import NameServer
+
+    serve(options, "namesrv", lambda: NameServer(settings))

@@ -1,0 +1,75 @@
+"""`mqcore store recover`: does to a directory what a start of the broker would do, and tells it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from mqcore.cli.options import settings_of, store_directory
+from mqcore.native import Inspection, OpenReport, Store
+
+# What an inspection finds out and an open must be told.
+_SIZES = (
+    "mappedFileSizeCommitLog",
+    "mappedFileSizeConsumeQueue",
+    "maxHashSlotNum",
+    "maxIndexNum",
+)
+# A record may be this much longer than its body, with the marker that ends a file.
+_BEYOND_BODY_BYTES = 65_536 + 8
+
+
+def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
+    """Returns the settings with the sizes that the files have, where they say none."""
+    found = dict(Inspection(directory, config=settings).settings)
+    sizes = {key: found[key] for key in _SIZES}
+    # The longest body is not written anywhere; more than fits a file cannot be in it.
+    most = int(found["mappedFileSizeCommitLog"]) - _BEYOND_BODY_BYTES
+    sizes["maxMessageSize"] = str(max(1, min(int(found["maxMessageSize"]), most)))
+    return {**sizes, **settings}
+
+
+@click.command()
+@store_directory
+@click.option(
+    "--truncate", is_flag=True, help="Cut the log at damage that is followed by whole records."
+)
+@click.option("--json", "as_json", is_flag=True, help="What was done as one JSON object.")
+def recover(
+    directory: Path,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    truncate: bool,
+    as_json: bool,
+) -> None:
+    """Recover DIR as a start of the broker would, and close it cleanly.
+
+    What is cut off the log is kept in DIR/truncated.
+    """
+    settings = sizes_of(directory, settings_of(config_file, assignments))
+    with Store(directory, config=settings, truncate_damage=truncate) as store:
+        report = store.open_report()
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=1))
+    else:
+        tell(report)
+
+
+def tell(report: OpenReport) -> None:
+    """Prints what was done."""
+    ending = "cleanly" if report.was_clean else "without being closed"
+    click.echo(f"the store had ended {ending}")
+    click.echo(
+        f"walked {report.records} records, {report.scanned_bytes} bytes from {report.scanned_from}"
+    )
+    if report.end_why is not None:
+        click.echo(f"behind the last record: {report.end_why}")
+    click.echo(f"the log ends at {report.end}")
+    if report.kept_aside_bytes:
+        kept = ", ".join(report.kept_in)
+        click.echo(f"cut off {report.kept_aside_bytes} bytes, kept in {kept}")
+    for path in report.removed:
+        click.echo(f"removed {path}: behind the end")
+    if report.index_from is not None:
+        click.echo(f"index built again from {report.index_from}")

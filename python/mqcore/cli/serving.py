@@ -1,0 +1,88 @@
+"""Runs a long-running program: an event loop, a ready line, and a clean end at a signal.
+
+    serve(options, lambda: NameServer(settings))
+
+Knows of a program that it starts and stops, and nothing else.
+"""
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import click
+
+from mqcore.cli.program import ProgramOptions
+from mqcore.clock import monotonic_ms
+
+__all__ = ["Served", "serve"]
+
+_log = logging.getLogger("mqcore.program")
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Served(Protocol):
+    """A program that can be started once and stopped once, on one event loop."""
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """What it listens on, by name; of use once it has started."""
+
+    async def start(self) -> object:
+        """Returns when it serves; what it returns is shown in the ready line."""
+
+    async def stop(self) -> None:
+        """Returns when everything is closed."""
+
+
+def serve(options: ProgramOptions, name: str, make: Callable[[], Served]) -> None:
+    """Runs a program until a signal ends it; a second signal ends it at once.
+
+    Args:
+        options: Where chosen ports are told.
+        name: What to call it.
+        make: Makes it, with the event loop running.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(options, name, make))
+
+
+async def _serve(options: ProgramOptions, name: str, make: Callable[[], Served]) -> None:
+    began_ms = monotonic_ms()
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, _stop, number, stopping)
+    program = make()
+    try:
+        shown = await program.start()
+        # What is there now stays: looking through it for garbage again and again is lost time.
+        gc.collect()
+        gc.freeze()
+        options.tell_ports(program.ports)
+        click.echo(f"mqcore {name} ready on {shown} after {monotonic_ms() - began_ms} ms")
+        await stopping.wait()
+        began_ms = monotonic_ms()
+    finally:
+        await program.stop()
+        options.forget_ports()
+    _log.info("%s stopped after %d ms", name, monotonic_ms() - began_ms)
+
+
+def _stop(number: signal.Signals, stopping: asyncio.Event) -> None:
+    _log.info("%s: stopping", signal.Signals(number).name)
+    stopping.set()
+    # Whoever asks twice does not want to wait.
+    asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Returns uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,21 @@
+"""The group `mqcore store`: one module per command."""
+
+import click
+
+from mqcore.cli.dump import dump
+from mqcore.cli.info import info
+from mqcore.cli.recover import recover
+from mqcore.cli.repair import repair
+from mqcore.cli.verify import verify
+
+
+@click.group()
+def store() -> None:
+    """Look at store directories, check them, mend them.
+
+    info, verify and dump change nothing and work beside a running broker.
+    """
+
+
+for _command in (info, verify, dump, recover, repair):
+    store.add_command(_command)

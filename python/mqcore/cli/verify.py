@@ -1,0 +1,84 @@
+"""`mqcore store verify`: says everything in a store that disagrees."""
+
+import json
+import sys
+import threading
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+from mqcore.cli.options import settings_of, store_directory
+from mqcore.errors import MQError
+from mqcore.native import Inspection, Verdict
+
+# Between two looks at how far it is.
+_LOOK_SECONDS = 0.1
+
+
+def verified(inspection: Inspection) -> Verdict:
+    """Verifies, with a progress bar on a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return inspection.verify()
+    outcome: list[Verdict | MQError] = []
+
+    def work() -> None:
+        try:
+            outcome.append(inspection.verify())
+        except MQError as error:
+            outcome.append(error)
+
+    worker = threading.Thread(target=work, daemon=True)
+    columns = ("log", BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("log", total=inspection.progress()[1])
+        worker.start()
+        while worker.is_alive():
+            worker.join(_LOOK_SECONDS)
+            progress.update(task, completed=inspection.progress()[0])
+    first = outcome[0]
+    if isinstance(first, MQError):
+        raise first
+    return first
+
+
+@click.command()
+@store_directory
+@click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
+def verify(
+    directory: Path, config_file: Path | None, assignments: tuple[str, ...], as_json: bool
+) -> None:
+    """Walk log, queues and index of DIR and print everything that disagrees.
+
+    Exit code 1 when something does. Notes are what looks odd and has a lawful reason.
+    """
+    inspection = Inspection(directory, config=settings_of(config_file, assignments))
+    verdict = verified(inspection)
+    if as_json:
+        click.echo(json.dumps(asdict(verdict), ensure_ascii=False, indent=1))
+    else:
+        tell(verdict)
+    sys.exit(1 if verdict.problem_count else 0)
+
+
+def tell(verdict: Verdict) -> None:
+    """Prints an outcome for people."""
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(
+        f"log: {verdict.records} records and {verdict.blanks} ends of files from "
+        f"{verdict.log_start} to {verdict.log_end}"
+    )
+    console.print(f"queues: {verdict.queues} with {verdict.units} units")
+    console.print(f"index: {verdict.index_files} files with {verdict.index_entries} entries")
+    for note in verdict.notes:
+        console.print(f"note: {note}", markup=False)
+    for part, place, why in verdict.problems:
+        console.print(f"{part} {place}: {why}", markup=False, style="red")
+    hidden = verdict.problem_count - len(verdict.problems)
+    if hidden:
+        console.print(f"and {hidden} more disagreements", style="red")
+    if verdict.problem_count == 0:
+        console.print("everything agrees", style="green")

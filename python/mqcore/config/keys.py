@@ -1,0 +1,131 @@
+"""The table of all keys: what official brokers and name servers can be told, and what we do.
+
+The rows stand in `tables/*.txt`, one line per key. Knows no file of a user and no program.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+
+COLUMNS = 7
+# Spellings of older releases, and of fields whose setter is named otherwise.
+SPELLINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+        "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+        "mapedFileSizeConsumeQueueExt": "mappedFileSizeConsumeQueueExt",
+        "warmMappedFileEnable": "warmMapedFileEnable",
+        "flushLeastPagesWhenWarmMappedFile": "flushLeastPagesWhenWarmMapedFile",
+        "destroyMappedFileIntervalForcibly": "destroyMapedFileIntervalForcibly",
+        "putMsgIndexHighWater": "putMsgIndexHightWater",
+        "isEnableBatchPush": "enableBatchPush",
+    }
+)
+
+
+class Program(Enum):
+    """Whose configuration it is."""
+
+    BROKER = "broker"
+    NAMESRV = "namesrv"
+
+
+_TABLES = {
+    Program.BROKER: ("broker", "store", "own", "server", "auth"),
+    Program.NAMESRV: ("namesrv", "server"),
+}
+
+
+class Fate(Enum):
+    """What becomes of a key that somebody sets.
+
+    `REFUSED` keys promise what is not there: another value than the default refuses the start.
+    """
+
+    ENGINE = "engine"
+    BROKER = "broker"
+    NAMESRV = "namesrv"
+    SERVER = "server"
+    INERT = "inert"
+    REFUSED = "refused"
+
+    @property
+    def is_honoured(self) -> bool:
+        """Whether the key has an effect."""
+        return self not in (Fate.INERT, Fate.REFUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key.
+
+    Attributes:
+        name: Its official name.
+        kind: The kind of its values, see `values.parsed`.
+        official_49: The default of 4.9, as a text for people; None when 4.9 has no such key.
+        official_53: The default of 5.3; None when 5.3 has no such key.
+        default: Our default, as a properties file would have it.
+        fate: What becomes of it.
+        words: What it means; of an inert or refused key why.
+    """
+
+    name: str
+    kind: str
+    official_49: str | None
+    official_53: str | None
+    default: str
+    fate: Fate
+    words: str
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value must not be shown."""
+        return self.kind == "secret"
+
+
+@cache
+def keys_of(program: Program) -> Mapping[str, Key]:
+    """Returns every key of a program by its name, in the order of the tables."""
+    keys = [key for table in _TABLES[program] for key in table_keys(table)]
+    return MappingProxyType({key.name: key for key in keys})
+
+
+@cache
+def table_keys(table: str) -> tuple[Key, ...]:
+    """Returns the keys of one table."""
+    path = resources.files("mqcore.config") / "tables" / f"{table}.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(_key(line) for line in lines if not line.startswith("#"))
+
+
+def _key(line: str) -> Key:
+    cells = [cell.strip() for cell in line.split("|")]
+    if len(cells) != COLUMNS:
+        raise ValueError(f"a row of the table of keys has {len(cells)} columns: {line}")
+    name, kind, in_49, in_53, ours, fate, words = cells
+    official = in_53 if in_49 == "-" else in_49
+    return Key(
+        name=name,
+        kind=kind,
+        official_49=None if in_49 == "-" else in_49,
+        official_53=None if in_53 == "-" else in_53,
+        default=official if ours == "=" else ours,
+        fate=Fate(fate),
+        words=words,
+    )
+
+
+def folded(name: str) -> str:
+    """Returns a name without case, dots and underscores, as environment variables lose them."""
+    return "".join(char for char in name.lower() if char.isalnum())
+
+
+def nearest(name: str, program: Program) -> str | None:
+    """Returns the key that a misspelt name most likely means, or None."""
+    names = {folded(each): each for each in keys_of(program)}
+    close = difflib.get_close_matches(folded(name), names, n=1, cutoff=0.75)
+    return names[close[0]] if close else None

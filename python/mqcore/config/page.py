@@ -1,0 +1,112 @@
+"""Writes the page of all keys from their tables: `python -m mqcore.config.page > FILE`.
+
+The page in `docs` is made by it, and a test keeps it current. Knows no user's settings.
+"""
+
+from mqcore.config.existing import EMBEDDED
+from mqcore.config.keys import SPELLINGS, Fate, Key, table_keys
+
+_HEAD = """\
+# Configuration
+
+Made from the tables of keys by `python -m mqcore.config.page`; a test keeps it current.
+
+A broker reads `mqcore broker -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
+properties file exactly as RocketMQ 4.9 and 5.3 have it, or TOML (its name ends in `.toml`) with the
+same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
+was said last in this list wins:
+
+1. the default; of `mqcore standalone` smaller files: {embedded}
+2. the variable `NAMESRV_ADDR`, as the official programs take it
+3. the file of `-c`
+4. variables `MQCORE_BROKER_KEY` and `MQCORE_NAMESRV_KEY`; case, dots and underscores of KEY do not
+   count: `MQCORE_BROKER_FLUSH_DISK_TYPE=SYNC_FLUSH`
+5. `--set KEY=VALUE`, then flags such as `--port`
+6. the sizes of files that exist in the store: a broker could not read them with others
+
+`--print-config` (`-p`) shows every effective value, its default and its source. The log of a start
+holds them once; secrets are masked in both.
+
+What becomes of a key:
+
+- *honoured*: it has its official effect.
+- *without effect*: known; set to another value than the default it is told at the start, with the
+  reason.
+- *refused*: it promises durability, replication or access control that is not there. Another value
+  than the default refuses the start; `--ignore KEY` starts all the same.
+
+An unknown key is told with the nearest known one, and is an error with `--strict-config`. A value
+of another type is always an error. A boolean that is neither `true` nor `false` is read as false,
+as Java reads it, and told. Sizes of mqcore's own keys may have a unit (`64m`, `2 GiB`).
+
+"""
+_SECTIONS = (
+    ("broker", "Broker", "Keys of `BrokerConfig`."),
+    ("store", "Store", "Keys of `MessageStoreConfig`."),
+    ("own", "mqcore's own keys of a broker", "An official broker ignores them."),
+    ("server", "Connections and TLS", "Broker and name server take them."),
+    ("auth", "Access control of 5.3", "Keys of `AuthConfig`."),
+    ("namesrv", "Name server", "Keys of `NamesrvConfig`."),
+)
+_RELEASES = ("4.9", "5.3")
+_NONE = "–"  # noqa: RUF001 - a dash for people
+
+
+def page() -> str:
+    """Returns the page, as Markdown."""
+    embedded = ", ".join(f"`{key}={value}`" for key, value in EMBEDDED.items())
+    parts = [_HEAD.format(embedded=embedded)]
+    for table, title, words in _SECTIONS:
+        parts.append(f"## {title}\n\n{words}\n\n")
+        keys = table_keys(table)
+        honoured = [key for key in keys if key.fate.is_honoured]
+        if honoured:
+            parts.append("| honoured key | kind | default | meaning |\n|---|---|---|---|\n")
+            parts += [
+                f"| `{key.name}` | {key.kind} | {_default(key)} | {key.words} |\n"
+                for key in honoured
+            ]
+            parts.append("\n")
+        parts += _table("refused", [key for key in keys if key.fate is Fate.REFUSED])
+        parts += _table("without effect", [key for key in keys if key.fate is Fate.INERT])
+    parts.append("## Other spellings\n\n| written | read as |\n|---|---|\n")
+    parts += [f"| `{old}` | `{new}` |\n" for old, new in SPELLINGS.items()]
+    return "".join(parts)
+
+
+def _table(title: str, keys: list[Key]) -> list[str]:
+    if not keys:
+        return []
+    head = f"| {title} | default of 4.9 | default of 5.3 | why |\n|---|---|---|---|\n"
+    rows = [
+        f"| `{key.name}` | {_official(key.official_49)} | {_official(key.official_53)} "
+        f"| {key.words} |\n"
+        for key in keys
+    ]
+    return [head, *rows, "\n"]
+
+
+def _default(key: Key) -> str:
+    """Returns our default, and the official one where it differs."""
+    ours = key.default or "(empty)"
+    told = {release: text or "(empty)" for release, text in _releases(key) if text != key.default}
+    if len(told) == len(_RELEASES) and len(set(told.values())) == 1:
+        told = {"official": next(iter(told.values()))}
+    said = ", ".join(f"{release}: {text}" for release, text in told.items())
+    return f"{ours} ({said})" if said else ours
+
+
+def _releases(key: Key) -> list[tuple[str, str]]:
+    """Returns the releases that have the key, with its default there."""
+    defaults = zip(_RELEASES, (key.official_49, key.official_53), strict=True)
+    return [(release, text) for release, text in defaults if text is not None]
+
+
+def _official(default: str | None) -> str:
+    if default is None:
+        return _NONE
+    return default or "(empty)"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

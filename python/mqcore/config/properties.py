@@ -1,0 +1,114 @@
+r"""Reads Java properties files, as brokers are configured with (`java.util.Properties.load`).
+
+ISO-8859-1 with `\uXXXX` escapes; `#` and `!` begin comments; `=`, `:` or white space separate a
+key from its value; a backslash at the end of a line continues it. Knows no key.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mqcore.errors import ConfigFileError
+
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# A configuration file is some kilobytes; more is another file given by mistake.
+LEN_MAX_BYTES = 1 << 20
+
+
+def read_properties(path: str | Path) -> dict[str, str]:
+    """Returns the keys and values of a file, trimmed; of a key that occurs twice the last value.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigFileError: It cannot be read, or holds a bad escape.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise _refused(path, 0, why) from error
+    if len(content) > LEN_MAX_BYTES:
+        raise _refused(path, 0, f"it has {len(content)} bytes, a configuration at most 1 MiB")
+    return parse_properties(content.decode("iso-8859-1"), path)
+
+
+def parse_properties(text: str, path: str | Path = "text") -> dict[str, str]:
+    """Returns the keys and values of a text.
+
+    Args:
+        text: The text.
+        path: What to call it in an error.
+
+    Raises:
+        ConfigFileError: It holds a bad escape.
+    """
+    found = {}
+    for number, line in _logical_lines(text):
+        key, value = _split(line)
+        try:
+            found[_unescaped(key)] = _unescaped(value).strip()
+        except ValueError as error:
+            raise _refused(Path(path), number, str(error)) from error
+    return found
+
+
+def _refused(path: Path, line: int, why: str) -> ConfigFileError:
+    place = f"{path}:{line}" if line else f"{path}"
+    return ConfigFileError(f"{place}: {why}", path=str(path), line=line, why=why)
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yields each line with its number, continuations joined, comments and blanks left out."""
+    joined = ""
+    first = 0
+    for number, raw in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        line = raw.lstrip(_BLANKS)
+        if not joined:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            joined += line[:-1]
+            continue
+        yield first, joined + line
+        joined = ""
+    if joined:
+        yield first, joined
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Splits a line at its first separator that no backslash escapes."""
+    at = 0
+    while at < len(line) and line[at] not in "=:" + _BLANKS:
+        at += 2 if line[at] == "\\" else 1
+    rest = line[at:].lstrip(_BLANKS)
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(_BLANKS)
+    return line[:at], rest
+
+
+def _unescaped(text: str) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char != "\\" or at == len(text):
+            out.append(char)
+            continue
+        char = text[at]
+        at += 1
+        if char != "u":
+            out.append(_ESCAPES.get(char, char))
+            continue
+        digits = text[at : at + 4]
+        if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+            raise ValueError(f"\\u{digits} is no character: four hexadecimal digits must follow")
+        out.append(chr(int(digits, 16)))
+        at += 4
+    # Two halves of a character beyond the first 65536 become one again.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,107 @@
+"""Consumer groups: their configuration as JSON, and the groups that always exist. Pure values."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from mqcore.model.reading import as_bool, as_dict, as_int, as_text
+
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+# Groups that are there without anybody's asking; the broadcast of those three is allowed.
+BUILTIN_GROUPS: Final = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    TRANSACTION_GROUP,
+)
+
+_KNOWN: Final = frozenset(
+    {
+        "groupName",
+        "brokerId",
+        "consumeBroadcastEnable",
+        "consumeEnable",
+        "consumeFromMinEnable",
+        "notifyConsumerIdsChangedEnable",
+        "retryMaxTimes",
+        "retryQueueNums",
+        "whichBrokerWhenConsumeSlowly",
+    }
+)
+
+
+# What 5.x writes for a group that nobody configured beyond 4.9's members.
+def _extras() -> dict[str, Any]:
+    return {
+        "attributes": {},
+        "consumeMessageOrderly": False,
+        "consumeTimeoutMinute": 15,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """What a broker knows of a consumer group.
+
+    Attributes:
+        name: Its name.
+        is_consume_enabled: Whether it may pull at all.
+        is_broadcast_enabled: Whether it may consume as a broadcast.
+        reads_from_min: Kept for the tools; no broker acts on it.
+        notifies_changes: Whether members hear of a changed membership.
+        retry_queues: Queues of its retry topic.
+        retry_max_times: Deliveries after which a message is dead.
+        broker_id: Broker to read from.
+        slow_broker_id: Broker to read from when far behind.
+        extras: Members that 5.x has beyond these, kept as they are.
+    """
+
+    name: str
+    is_consume_enabled: bool = True
+    is_broadcast_enabled: bool = True
+    reads_from_min: bool = True
+    notifies_changes: bool = True
+    retry_queues: int = 1
+    retry_max_times: int = 16
+    broker_id: int = 0
+    slow_broker_id: int = 1
+    extras: dict[str, Any] = field(default_factory=_extras)
+
+    @classmethod
+    def of_json(cls, value: Any, name: str = "") -> Self:
+        """Returns the group that a JSON object describes; defaults for what is missing."""
+        found = as_dict(value)
+        rest = {key: item for key, item in found.items() if key not in _KNOWN and item is not None}
+        return cls(
+            name=as_text(found.get("groupName")) or name,
+            is_consume_enabled=as_bool(found.get("consumeEnable"), True),
+            is_broadcast_enabled=as_bool(found.get("consumeBroadcastEnable"), True),
+            reads_from_min=as_bool(found.get("consumeFromMinEnable"), True),
+            notifies_changes=as_bool(found.get("notifyConsumerIdsChangedEnable"), True),
+            retry_queues=as_int(found.get("retryQueueNums"), 1),
+            retry_max_times=as_int(found.get("retryMaxTimes"), 16),
+            broker_id=as_int(found.get("brokerId")),
+            slow_broker_id=as_int(found.get("whichBrokerWhenConsumeSlowly"), 1),
+            extras=_extras() | rest,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns its JSON object."""
+        return {
+            **self.extras,
+            "brokerId": self.broker_id,
+            "consumeBroadcastEnable": self.is_broadcast_enabled,
+            "consumeEnable": self.is_consume_enabled,
+            "consumeFromMinEnable": self.reads_from_min,
+            "groupName": self.name,
+            "notifyConsumerIdsChangedEnable": self.notifies_changes,
+            "retryMaxTimes": self.retry_max_times,
+            "retryQueueNums": self.retry_queues,
+            "whichBrokerWhenConsumeSlowly": self.slow_broker_id,
+        }

@@ -1,0 +1,51 @@
+"""Lenient readings of JSON values: what fastjson takes, we take. Pure, total."""
+
+from typing import Any
+
+# Java's int and long: what is beyond wraps in no client, it is simply not meant.
+_LONG_MAX = 2**63 - 1
+
+
+def as_int(value: Any, default: int = 0) -> int:
+    """Returns a number, also one given as text; `default` for anything else."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, float):
+        return int(value) if abs(value) <= _LONG_MAX else default
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            return default
+    if isinstance(value, int):
+        return value if -_LONG_MAX - 1 <= value <= _LONG_MAX else default
+    return default
+
+
+def as_bool(value: Any, default: bool = False) -> bool:
+    """Returns a truth value, also one given as text or number; `default` for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        folded = value.strip().lower()
+        return True if folded == "true" else False if folded == "false" else default
+    return bool(value) if isinstance(value, int) else default
+
+
+def as_text(value: Any, default: str = "") -> str:
+    """Returns a text; a number as its digits; `default` for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    return str(value)
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """Returns an object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Returns an array; an empty one for anything else."""
+    return value if isinstance(value, list) else []

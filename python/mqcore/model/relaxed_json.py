@@ -1,0 +1,232 @@
+"""JSON as RocketMQ's programs write and read it: bare integer keys, objects as keys, pretty files.
+
+Knows nothing of what the texts mean. Total: any bytes give a value or `BadJsonError`, in memory
+bounded by the text and in bounded depth.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mqcore.errors import BadJsonError
+from mqcore.model.queues import MessageQueue
+
+# Deepest nesting that is read. The deepest text of the protocol has eight levels.
+DEPTH_MAX: Final = 64
+# An integer of more digits than a 64-bit number has is no number of the protocol.
+_INT_DIGITS_MAX: Final = 32
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<mark>[{}\[\]:,])
+    | (?P<string>"(?:[^"\\]|\\.)*")
+    | (?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
+    | (?P<word>[A-Za-z_$][\w$]*)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+
+
+def parse(text: bytes | bytearray | memoryview | str) -> Any:
+    """Returns the value of a text.
+
+    A key that is an object (a map of queues) becomes the object's JSON text, the form in which
+    strict JSON carries it; `queue_of_key` reads both.
+
+    Raises:
+        BadJsonError: It is no JSON, not even in the dialect.
+    """
+    if not isinstance(text, str):
+        text = bytes(text).decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise BadJsonError("it is nested too deep") from error
+    except ValueError:
+        return _Reader(text).whole()
+
+
+def parse_object(text: bytes | bytearray | memoryview | str) -> dict[str, Any]:
+    """Returns the object that a text holds.
+
+    Raises:
+        BadJsonError: It is no JSON, or another value.
+    """
+    value = parse(text)
+    if not isinstance(value, dict):
+        raise BadJsonError("it is no object")
+    return value
+
+
+class _Reader:
+    """Reads one text of the dialect, token by token."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._kind = ""
+        self._token = ""
+        self._step()
+
+    def whole(self) -> Any:
+        value = self._value(0)
+        if self._kind != "end":
+            raise self._bad()
+        return value
+
+    def _bad(self) -> BadJsonError:
+        return BadJsonError(f"unexpected {self._token[:20]!r} before character {self._at}")
+
+    def _step(self) -> None:
+        match = _TOKEN.match(self._text, self._at)
+        if match is None:
+            rest = self._text[self._at :].strip()
+            self._kind, self._token = ("bad", rest) if rest else ("end", "")
+            if rest:
+                raise self._bad()
+            return
+        self._at = match.end()
+        self._kind = str(match.lastgroup)
+        self._token = match[self._kind]
+
+    def _take(self, mark: str) -> None:
+        if self._kind != "mark" or self._token != mark:
+            raise self._bad()
+        self._step()
+
+    def _value(self, depth: int) -> Any:
+        if depth > DEPTH_MAX:
+            raise BadJsonError("it is nested too deep")
+        if self._token == "{" and self._kind == "mark":
+            return self._object(depth)
+        if self._token == "[" and self._kind == "mark":
+            return self._array(depth)
+        return self._scalar()
+
+    def _scalar(self) -> Any:
+        kind, token = self._kind, self._token
+        value: Any
+        if kind == "word" and token in _WORDS:
+            value = _WORDS[token]
+        elif kind == "number":
+            value = _number(token)
+        elif kind == "string":
+            try:
+                value = json.loads(token, strict=False)
+            except ValueError as error:
+                raise self._bad() from error
+        else:
+            raise self._bad()
+        self._step()
+        return value
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self._take("{")
+        found: dict[str, Any] = {}
+        while not (self._kind == "mark" and self._token == "}"):
+            key = self._key(depth)
+            self._take(":")
+            found[key] = self._value(depth + 1)
+            if self._kind == "mark" and self._token == ",":
+                self._step()
+            elif self._token != "}":
+                raise self._bad()
+        self._step()
+        return found
+
+    def _key(self, depth: int) -> str:
+        if self._kind == "mark" and self._token == "{":
+            return compact(self._value(depth + 1)).decode()
+        if self._kind in ("number", "word"):
+            key = self._token
+            self._step()
+            return key
+        key = self._scalar()
+        return key if isinstance(key, str) else str(key)
+
+    def _array(self, depth: int) -> list[Any]:
+        self._take("[")
+        found: list[Any] = []
+        while not (self._kind == "mark" and self._token == "]"):
+            found.append(self._value(depth + 1))
+            if self._kind == "mark" and self._token == ",":
+                self._step()
+            elif self._token != "]":
+                raise self._bad()
+        self._step()
+        return found
+
+
+def _number(token: str) -> int | float:
+    if token.lstrip("-").isdigit():
+        if len(token) > _INT_DIGITS_MAX:
+            raise BadJsonError(f"a number of {len(token)} digits")
+        return int(token)
+    return float(token)
+
+
+def compact(value: Any) -> bytes:
+    """Returns strict JSON without blanks, members in alphabetical order, as UTF-8."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return text.encode("utf-8", "replace")
+
+
+def with_queue_keys(value: Any) -> bytes:
+    """Returns JSON in which a map keyed by `MessageQueue` has bare objects as keys.
+
+    It is the one form that the Java and the Go client both read.
+    """
+    return _native(value).encode("utf-8", "replace")
+
+
+def _native(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{_native_key(k)}:{_native(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_native(item) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _native_key(key: object) -> str:
+    if isinstance(key, MessageQueue):
+        return compact(key.to_json()).decode()
+    return json.dumps(str(key), ensure_ascii=False)
+
+
+class Rendered(str):
+    """A part of a pretty text that is made already, for the place where it stands."""
+
+    __slots__ = ()
+
+
+def rendered(value: Any, depth: int) -> Rendered:
+    """Returns a value as it stands in a pretty text, so many levels deep."""
+    return Rendered(_pretty(value, depth))
+
+
+def pretty(value: Any) -> bytes:
+    """Returns the text of a configuration file as the official broker writes it.
+
+    Tabs, alphabetical members, and integer keys bare on one line.
+    """
+    return _pretty(value, 0).encode("utf-8", "replace")
+
+
+def _pretty(value: Any, depth: int) -> str:
+    if isinstance(value, Rendered):
+        return value
+    if not isinstance(value, dict):
+        return compact(value).decode()
+    if not value:
+        return "{}"
+    end = "\n" + "\t" * depth + "}"
+    if all(isinstance(key, int) for key in value):
+        return "{" + ",".join(f"{k}:{_pretty(value[k], depth + 1)}" for k in sorted(value)) + end
+    lead = "\n" + "\t" * (depth + 1)
+    members = (
+        f"{lead}{json.dumps(str(key), ensure_ascii=False)}:{_pretty(value[key], depth + 1)}"
+        for key in sorted(value)
+    )
+    return "{" + ",".join(members) + end

@@ -1,0 +1,402 @@
+"""Serves every request of a name server: what is asked, from the tables, as the official one does.
+
+Knows the tables and no socket: the connection of a request is only a name for who registered.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from mqcore.config import NamesrvSettings, parse_properties
+from mqcore.errors import ConfigFileError, MQError, RefusedError
+from mqcore.namesrv import answers, bodies
+from mqcore.namesrv.amend import amended, properties_text
+from mqcore.namesrv.kv import ORDER_NAMESPACE, KvFile
+from mqcore.namesrv.routes import RouteTable
+from mqcore.namesrv.shapes import MinIdChange, Registration
+from mqcore.native import Command
+from mqcore.remoting import Dispatcher, Request, RequestCode, ResponseCode
+
+__all__ = ["Requests"]
+
+_log = logging.getLogger(__name__)
+
+# Below it (3.0.11) a broker registers with a bare table of topics.
+_VERSION_OF_BODIES = 37
+_UNIT = 1
+_UNIT_SUBSCRIPTION = 2
+# A longer body is read beside the loop: a megabyte takes some 30 ms, the largest half a second.
+_BODY_BYTES_AT_ONCE = 256 << 10
+# Names in a remark: enough to see that one asks the wrong name server.
+_NAMES_SHOWN = 3
+
+
+class Requests:
+    """The handlers, and what they work on.
+
+    Attributes:
+        settings: As they are now; a request may change some.
+    """
+
+    def __init__(
+        self,
+        settings: NamesrvSettings,
+        kv_file: KvFile,
+        *,
+        clock: Callable[[], int],
+        changed: Callable[[list[MinIdChange]], None] = lambda _changes: None,
+    ) -> None:
+        """Takes what is worked on.
+
+        Args:
+            settings: The settings at the start.
+            kv_file: Where the KV configuration is kept.
+            clock: Returns milliseconds that never step back.
+            changed: Is told of groups whose smallest broker id is another one.
+        """
+        self.settings = settings
+        self._kv_file = kv_file
+        self._clock = clock
+        self._changed = changed
+        self._encoded: dict[str, bytes] = {}
+        self.table = RouteTable(self._forget_route)
+        self.table.deletes_missing_topics = settings.registration_deletes_topics
+        self.kv = kv_file.read()
+        self._kv_writes = asyncio.Lock()
+        # Counts of changes: made, and known to be on disk.
+        self._kv_changes = 0
+        self._kv_kept = 0
+        self._began_ms = clock()
+
+    def dispatcher(self) -> Dispatcher:
+        """Returns the table of handlers."""
+        code = RequestCode
+        return Dispatcher(
+            {
+                code.REGISTER_BROKER: self.register,
+                code.UNREGISTER_BROKER: self.unregister,
+                code.QUERY_DATA_VERSION: self.query_data_version,
+                code.BROKER_HEARTBEAT: self.heartbeat,
+                code.GET_ROUTEINFO_BY_TOPIC: self.route,
+                code.GET_BROKER_CLUSTER_INFO: self.cluster,
+                code.GET_BROKER_MEMBER_GROUP: self.member_group,
+                code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
+                code.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
+                code.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+                code.GET_UNIT_TOPIC_LIST: self.unit_topics,
+                code.GET_HAS_UNIT_SUB_TOPIC_LIST: self.unit_topics,
+                code.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.unit_topics,
+                code.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
+                code.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
+                code.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+                code.REGISTER_TOPIC_IN_NAMESRV: self.register_topic,
+                code.PUT_KV_CONFIG: self.put_kv,
+                code.GET_KV_CONFIG: self.kv_value,
+                code.DELETE_KV_CONFIG: self.delete_kv,
+                code.GET_KVLIST_BY_NAMESPACE: self.kv_namespace,
+                code.UPDATE_NAMESRV_CONFIG: self.update_config,
+                code.GET_NAMESRV_CONFIG: self.config,
+            }
+        )
+
+    # Brokers.
+
+    def register(self, request: Request) -> Command | Awaitable[Command]:
+        """REGISTER_BROKER: a broker is here, with these topics."""
+        crc = request.integer("bodyCrc32", 0)
+        if crc and crc != bodies.crc_of(request.body):
+            raise RefusedError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
+        if len(request.body) > _BODY_BYTES_AT_ONCE:
+            return self._register_large(request)
+        return self._registered(request, _table_of(request))
+
+    async def _register_large(self, request: Request) -> Command:
+        return self._registered(request, await asyncio.to_thread(_table_of, request))
+
+    def _registered(self, request: Request, told_table: bodies.Table) -> Command:
+        version, topics = told_table
+        acting = request.flag("enableActingMaster") if "enableActingMaster" in request.ext else None
+        timeout_ms = request.integer("heartbeatTimeoutMillis", -1)
+        told = Registration(
+            cluster=request.field("clusterName"),
+            name=request.field("brokerName"),
+            address=request.field("brokerAddr"),
+            broker_id=request.integer("brokerId"),
+            ha_address=request.ext.get("haServerAddr", ""),
+            timeout_ms=timeout_ms if timeout_ms > 0 else None,
+            has_acting_master=acting,
+            zone=request.ext.get("__ZONE_NAME"),
+            version=version,
+            topics=topics,
+        )
+        is_new = self.table.data_version(told.cluster, told.address) is None
+        master, changes = self.table.register(told, request.link, self._clock())
+        if is_new:
+            _log.info(
+                "broker %s (%s, id %d, cluster %s) registered with %d topics",
+                told.name,
+                told.address,
+                told.broker_id,
+                told.cluster,
+                len(topics),
+            )
+        if request.link.is_lost:
+            # It went while its body was read: nobody would notice any more that it is gone.
+            changes += self.table.channel_closed(request.link)
+        self._changed(changes)
+        ext = {}
+        if master.address:
+            ext = {"haServerAddr": master.ha_address, "masterAddr": master.address}
+        body = b""
+        if self.settings.gives_order_conf_to_brokers:
+            order = self.kv.namespace(ORDER_NAMESPACE)
+            body = answers.kv_body(order) if order is not None else b""
+        return request.answer(ext=ext, body=body)
+
+    def unregister(self, request: Request) -> Command:
+        """UNREGISTER_BROKER: a broker leaves."""
+        name, address = request.field("brokerName"), request.field("brokerAddr")
+        changes = self.table.unregister(
+            request.field("clusterName"), name, address, request.integer("brokerId")
+        )
+        _log.info("broker %s (%s) left", name, address)
+        self._changed(changes)
+        return request.answer()
+
+    def query_data_version(self, request: Request) -> Command:
+        """QUERY_DATA_VERSION: is what you know of my topics still right?"""
+        cluster, address = request.field("clusterName"), request.field("brokerAddr")
+        told = bodies.read_data_version(request.body)
+        self.table.heard_of(cluster, address, self._clock())
+        known = self.table.data_version(cluster, address)
+        return request.answer(
+            ext={"changed": "false" if known == told else "true"},
+            body=answers.data_version_body(known) if known is not None else b"",
+        )
+
+    def heartbeat(self, request: Request) -> Command:
+        """BROKER_HEARTBEAT: a broker is alive."""
+        self.table.heard_of(
+            request.field("clusterName"), request.field("brokerAddr"), self._clock()
+        )
+        return request.answer()
+
+    # Routes and lists.
+
+    def route(self, request: Request) -> Command:
+        """GET_ROUTEINFO_BY_TOPIC: the request that every client sends for every topic, always."""
+        if self.settings.waits_for_service:
+            waited_ms = self._clock() - self._began_ms
+            if waited_ms < self.settings.wait_for_service_s * 1000:
+                raise RefusedError("name server not ready", code=ResponseCode.SYSTEM_ERROR)
+        topic = request.field("topic")
+        zone = request.ext.get("__ZONE_NAME", "").strip()
+        if zone and request.flag("__ZONE_MODE"):
+            view = self._view(topic)
+            if view is not None:
+                return request.answer(body=answers.route_body(view.in_zone(zone)))
+        body = self._encoded.get(topic)
+        if body is None:
+            view = self._view(topic)
+            if view is None:
+                raise RefusedError(self._no_route(topic), code=ResponseCode.TOPIC_NOT_EXIST)
+            body = self._encoded[topic] = answers.route_body(view)
+        return request.answer(body=body)
+
+    def cluster(self, request: Request) -> Command:
+        """GET_BROKER_CLUSTER_INFO: all brokers."""
+        return request.answer(body=answers.cluster_body(self.table))
+
+    def member_group(self, request: Request) -> Command:
+        """GET_BROKER_MEMBER_GROUP: the brokers of one name."""
+        cluster, name = request.field("clusterName"), request.field("brokerName")
+        return request.answer(body=answers.member_group_body(self.table, cluster, name))
+
+    def all_topics(self, request: Request) -> Command:
+        """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
+        if not self.settings.lists_all_topics:
+            raise RefusedError("disable", code=ResponseCode.SYSTEM_ERROR)
+        return request.answer(body=answers.topic_list_body(self.table.topics))
+
+    def topics_of_cluster(self, request: Request) -> Command:
+        """GET_TOPICS_BY_CLUSTER: what has queues on a broker of that cluster."""
+        self._need_lists()
+        names = self.table.clusters.get(request.field("cluster"), set())
+        found = [t for t, queues in self.table.topics.items() if not names.isdisjoint(queues)]
+        return request.answer(body=answers.topic_list_body(found))
+
+    def system_topics(self, request: Request) -> Command:
+        """GET_SYSTEM_TOPIC_LIST_FROM_NS: names of clusters and brokers, and whom to ask next."""
+        names = [
+            name
+            for cluster, brokers in self.table.clusters.items()
+            for name in (cluster, *sorted(brokers))
+        ]
+        address = next(
+            (
+                address
+                for group in self.table.groups.values()
+                for address in group.addresses.values()
+            ),
+            None,
+        )
+        return request.answer(body=answers.topic_list_body(names, broker_address=address))
+
+    def unit_topics(self, request: Request) -> Command:
+        """The three lists of unit topics."""
+        self._need_lists()
+        wanted = request.code
+
+        def is_wanted(flags: int) -> bool:
+            has_subscription = bool(flags & _UNIT_SUBSCRIPTION)
+            if wanted == RequestCode.GET_UNIT_TOPIC_LIST:
+                return bool(flags & _UNIT)
+            if wanted == RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST:
+                return has_subscription
+            return has_subscription and not flags & _UNIT
+
+        found = [
+            topic
+            for topic, queues in self.table.topics.items()
+            if is_wanted(next(iter(queues.values())).sys_flag)
+        ]
+        return request.answer(body=answers.topic_list_body(found))
+
+    # What an administrator changes.
+
+    def wipe_write_perm(self, request: Request) -> Command:
+        """WIPE_WRITE_PERM_OF_BROKER: no more messages to this broker, for a while."""
+        name = request.field("brokerName")
+        count = self.table.wipe_write_perm(name)
+        _log.info("%s: no writing to %d topics of %s", request.link.peer, count, name)
+        return request.answer(ext={"wipeTopicCount": str(count)})
+
+    def add_write_perm(self, request: Request) -> Command:
+        """ADD_WRITE_PERM_OF_BROKER: the way back."""
+        name = request.field("brokerName")
+        count = self.table.add_write_perm(name)
+        _log.info("%s: %d topics of %s may be written", request.link.peer, count, name)
+        return request.answer(ext={"addTopicCount": str(count)})
+
+    def delete_topic(self, request: Request) -> Command:
+        """DELETE_TOPIC_IN_NAMESRV."""
+        topic = request.field("topic")
+        self.table.delete_topic(topic, request.ext.get("clusterName") or None)
+        _log.info("%s: topic %s deleted", request.link.peer, topic)
+        return request.answer()
+
+    def register_topic(self, request: Request) -> Command:
+        """REGISTER_TOPIC_IN_NAMESRV."""
+        self.table.add_topic(request.field("topic"), bodies.read_queue_datas(request.body))
+        return request.answer()
+
+    def update_config(self, request: Request) -> Command:
+        """UPDATE_NAMESRV_CONFIG: until the next start; the files are the operator's."""
+        try:
+            pairs = parse_properties(request.body.decode(), "the request")
+        except (UnicodeDecodeError, ConfigFileError) as error:
+            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
+        self.settings = amended(self.settings, pairs)
+        self.table.deletes_missing_topics = self.settings.registration_deletes_topics
+        # Some of them say what is in a route.
+        self._encoded.clear()
+        _log.info("%s: configuration changed: %s", request.link.peer, pairs)
+        return request.answer()
+
+    def config(self, request: Request) -> Command:
+        """GET_NAMESRV_CONFIG."""
+        return request.answer(body=properties_text(self.settings).encode())
+
+    # The KV configuration.
+
+    async def put_kv(self, request: Request) -> Command:
+        """PUT_KV_CONFIG."""
+        namespace, key = request.field("namespace"), request.field("key")
+        self.kv.put(namespace, key, request.field("value"))
+        _log.info("%s: KV %s %s put", request.link.peer, namespace, key)
+        await self._keep(namespace, key)
+        return request.answer()
+
+    def kv_value(self, request: Request) -> Command:
+        """GET_KV_CONFIG."""
+        namespace, key = request.field("namespace"), request.field("key")
+        value = self.kv.value(namespace, key)
+        if value is None:
+            raise RefusedError(
+                f"No config item, Namespace: {namespace} Key: {key}",
+                code=ResponseCode.QUERY_NOT_FOUND,
+            )
+        return request.answer(ext={"value": value})
+
+    async def delete_kv(self, request: Request) -> Command:
+        """DELETE_KV_CONFIG: also of what is not there."""
+        namespace, key = request.field("namespace"), request.field("key")
+        if self.kv.delete(namespace, key):
+            _log.info("%s: KV %s %s deleted", request.link.peer, namespace, key)
+            await self._keep(namespace, key)
+        return request.answer()
+
+    def kv_namespace(self, request: Request) -> Command:
+        """GET_KVLIST_BY_NAMESPACE."""
+        namespace = request.field("namespace")
+        entries = self.kv.namespace(namespace)
+        if entries is None:
+            raise RefusedError(
+                f"No config item, Namespace: {namespace}", code=ResponseCode.QUERY_NOT_FOUND
+            )
+        return request.answer(body=answers.kv_body(entries))
+
+    async def _keep(self, namespace: str, key: str) -> None:
+        """Writes the table as it is now; a failure is told to who asked, the change stays."""
+        if namespace == ORDER_NAMESPACE:
+            self._forget_route(key)
+        self._kv_changes += 1
+        change = self._kv_changes
+        async with self._kv_writes:
+            if self._kv_kept >= change:
+                # One write keeps everything that changed while another was under way.
+                return
+            change = self._kv_changes
+            try:
+                await asyncio.to_thread(self._kv_file.write, self.kv.snapshot())
+            except (MQError, OSError) as error:
+                _log.exception("the KV configuration could not be written")
+                raise RefusedError(
+                    f"changed, but not kept over a restart: {error}",
+                    code=ResponseCode.SYSTEM_ERROR,
+                ) from error
+            self._kv_kept = change
+
+    # Below.
+
+    def _view(self, topic: str) -> answers.RouteView | None:
+        order = None
+        if self.settings.gives_order_conf:
+            order = self.kv.value(ORDER_NAMESPACE, topic)
+        return answers.route_of(
+            self.table,
+            topic,
+            order_conf=order,
+            has_acting_master=self.settings.has_acting_master,
+        )
+
+    def _no_route(self, topic: str) -> str:
+        brokers = list(self.table.groups)
+        some = ", ".join(brokers[:_NAMES_SHOWN])
+        more = ", ..." if len(brokers) > _NAMES_SHOWN else ""
+        here = f"brokers here: {some}{more}" if brokers else "no broker has registered here"
+        return f"No topic route info in name server for the topic: {topic} ({here})"
+
+    def _need_lists(self) -> None:
+        if not self.settings.lists_topics:
+            raise RefusedError("disable", code=ResponseCode.SYSTEM_ERROR)
+
+    def _forget_route(self, topic: str) -> None:
+        self._encoded.pop(topic, None)
+
+
+def _table_of(request: Request) -> bodies.Table:
+    """Returns the data version and topics of a registration."""
+    if request.command.version < _VERSION_OF_BODIES:
+        return bodies.read_wrapper(request.body)
+    return bodies.read_registration(request.body, is_compressed=request.flag("compressed"))

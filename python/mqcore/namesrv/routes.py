@@ -1,0 +1,329 @@
+"""The table of brokers and topics: who is there, and which queues a topic has where.
+
+A pure state machine: the time and the connection of a broker come as arguments, what should be done
+outside is returned. The rules are the official ones, of 5.3 where 4.9 and 5.3 differ.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+
+from mqcore.errors import RefusedError
+from mqcore.model.versions import DataVersion
+from mqcore.namesrv.shapes import (
+    MASTER_ID,
+    PERM_READ,
+    PERM_WRITE,
+    BrokerGroup,
+    Live,
+    MasterAddresses,
+    MinIdChange,
+    Queues,
+    Registration,
+)
+
+__all__ = ["BROKER_TIMEOUT_MS", "RouteTable"]
+
+# A broker registers every 30 s: four may get lost.
+BROKER_TIMEOUT_MS = 120_000
+# A registration is at most 16 MiB, some 100,000 topics; many of them must not fill the memory.
+# Each topic takes about half a kilobyte per broker.
+TOPICS_MAX = 1_000_000
+BROKERS_MAX = 10_000
+
+_SYSTEM_ERROR = 1
+
+# A broker by cluster and address, as the official table has it.
+_Key = tuple[str, str]
+
+
+class RouteTable:
+    """Brokers, their topics, and when they were last heard of.
+
+    Attributes:
+        groups: Brokers by name.
+        topics: Queues by topic and broker name.
+        clusters: Broker names by cluster.
+        live: When each broker was last heard of.
+    """
+
+    def __init__(self, changed: Callable[[str], None]) -> None:
+        """Makes an empty table.
+
+        Args:
+            changed: Is told each topic whose route is another one now.
+        """
+        self.groups: dict[str, BrokerGroup] = {}
+        self.topics: dict[str, dict[str, Queues]] = {}
+        self.clusters: dict[str, set[str]] = {}
+        self.live: dict[_Key, Live] = {}
+        self.deletes_missing_topics = False
+        self._channels: dict[Hashable, set[_Key]] = {}
+        self._changed = changed
+
+    # Coming.
+
+    def register(
+        self, told: Registration, channel: Hashable, now_ms: int
+    ) -> tuple[MasterAddresses, list[MinIdChange]]:
+        """Takes a registration, and the connection that stands for the broker being alive.
+
+        Raises:
+            RefusedError: A part of a table came before the whole, or there are too many brokers
+                or topics already.
+        """
+        group = self.groups.get(told.name)
+        self._check(told, group)
+        key = (told.cluster, told.address)
+        if group is not None and self._is_outdated(told, group):
+            # A former master that does not know it yet: its answer is success, its word is not.
+            self._forget_live(key)
+            return MasterAddresses(), []
+        if group is None:
+            group = self.groups[told.name] = BrokerGroup(told.name, told.cluster)
+        self.clusters.setdefault(told.cluster, set()).add(told.name)
+        is_first, is_new_minimum = self._join(told, group)
+        self._take_topics(told, group, is_first=is_first)
+        self._forget_live(key)
+        timeout_ms = BROKER_TIMEOUT_MS if told.timeout_ms is None else told.timeout_ms
+        self.live[key] = Live(now_ms, timeout_ms, told.version, told.ha_address, channel)
+        self._channels.setdefault(channel, set()).add(key)
+        changes = []
+        if is_new_minimum:
+            changes = [_change_of(group, told.ha_address, offline=None)]
+        return self._master_of(told, group), changes
+
+    def data_version(self, cluster: str, address: str) -> DataVersion | None:
+        """Returns the version of a broker's table as it was last registered."""
+        live = self.live.get((cluster, address))
+        return live.version if live is not None else None
+
+    def heard_of(self, cluster: str, address: str, now_ms: int) -> None:
+        """Notes that a broker is alive."""
+        live = self.live.get((cluster, address))
+        if live is not None:
+            live.updated_ms = now_ms
+
+    # Going.
+
+    def unregister(
+        self, cluster: str, name: str, address: str, broker_id: int
+    ) -> list[MinIdChange]:
+        """Removes a broker; with the last of its name go the name and its topics' queues there."""
+        live = self._forget_live((cluster, address))
+        group = self.groups.get(name)
+        if group is None or address not in group.addresses.values():
+            return []
+        was_minimum = broker_id == min(group.addresses)
+        group.addresses = {i: a for i, a in group.addresses.items() if a != address}
+        if not group.addresses:
+            self._remove_group(group)
+            return []
+        if group.has_acting_master and MASTER_ID not in group.addresses:
+            self._replace_perms(name, lambda perm: perm & ~PERM_WRITE)
+        self._touch_topics_of(name)
+        if was_minimum and group.has_acting_master:
+            ha_address = live.ha_address if live is not None else ""
+            return [_change_of(group, ha_address, offline=address)]
+        return []
+
+    def channel_closed(self, channel: Hashable) -> list[MinIdChange]:
+        """Removes the brokers that registered by a connection that is gone."""
+        changes: list[MinIdChange] = []
+        for key in list(self._channels.get(channel, ())):
+            changes += self._remove_key(key)
+        return changes
+
+    def expire(self, now_ms: int) -> tuple[list[Hashable], list[MinIdChange]]:
+        """Removes brokers not heard of for too long; returns their connections, to be closed."""
+        expired = [
+            (key, live.channel)
+            for key, live in self.live.items()
+            if live.updated_ms + live.timeout_ms < now_ms
+        ]
+        changes: list[MinIdChange] = []
+        for key, _channel in expired:
+            changes += self._remove_key(key)
+        return [channel for _key, channel in expired], changes
+
+    # What an administrator changes; the broker's next registration may change it back.
+
+    def wipe_write_perm(self, name: str) -> int:
+        """Takes the permission to write from all topics of a broker; returns how many it has."""
+        return self._replace_perms(name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_perm(self, name: str) -> int:
+        """Lets all topics of a broker be read and written; returns how many it has."""
+        return self._replace_perms(name, lambda _perm: PERM_READ | PERM_WRITE)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forgets a topic, everywhere or on the brokers of one cluster."""
+        queues = self.topics.get(topic)
+        if queues is None:
+            return
+        names = list(queues) if cluster is None else self.clusters.get(cluster, set())
+        for name in names:
+            queues.pop(name, None)
+        if not queues:
+            del self.topics[topic]
+        self._changed(topic)
+
+    def add_topic(self, topic: str, queues: Iterable[tuple[str, Queues]]) -> None:
+        """Enters a topic on brokers that are known; on others it is not entered."""
+        known = [(name, found) for name, found in queues if name in self.groups]
+        if not known:
+            return
+        if topic not in self.topics and len(self.topics) >= TOPICS_MAX:
+            raise _too_many("topics", TOPICS_MAX)
+        self.topics.setdefault(topic, {}).update(known)
+        self._changed(topic)
+
+    # The steps of a registration.
+
+    def _check(self, told: Registration, group: BrokerGroup | None) -> None:
+        is_known = group is not None and told.broker_id in group.addresses
+        if not is_known and len(told.topics) == 1:
+            # A broker that has just created a topic says so before it has said everything else.
+            raise RefusedError("register broker failed", code=_SYSTEM_ERROR)
+        if group is None and len(self.groups) >= BROKERS_MAX:
+            raise _too_many("brokers", BROKERS_MAX)
+        if len(self.topics) + len(told.topics) > TOPICS_MAX:
+            new = sum(topic not in self.topics for topic in told.topics)
+            if len(self.topics) + new > TOPICS_MAX:
+                raise _too_many("topics", TOPICS_MAX)
+
+    def _is_outdated(self, told: Registration, group: BrokerGroup) -> bool:
+        holder = group.addresses.get(told.broker_id)
+        if holder is None or holder == told.address:
+            return False
+        live = self.live.get((told.cluster, holder))
+        return live is not None and live.version.state_version > told.version.state_version
+
+    def _join(self, told: Registration, group: BrokerGroup) -> tuple[bool, bool]:
+        """Enters the address; tells whether its id is new, and whether it is the smallest now."""
+        before = dict(group.addresses)
+        facts_before = (group.has_acting_master, group.zone)
+        group.has_acting_master = bool(told.has_acting_master)
+        group.zone = told.zone
+        # The same process under another id: a slave that became master.
+        group.addresses = {
+            broker_id: address
+            for broker_id, address in group.addresses.items()
+            if address != told.address or broker_id == told.broker_id
+        }
+        group.addresses[told.broker_id] = told.address
+        if group.addresses != before or facts_before != (group.has_acting_master, group.zone):
+            self._touch_topics_of(told.name)
+        is_new_minimum = bool(before) and told.broker_id < min(before)
+        return told.broker_id not in before, is_new_minimum
+
+    def _take_topics(self, told: Registration, group: BrokerGroup, *, is_first: bool) -> None:
+        is_prime_slave = (
+            told.has_acting_master is not None
+            and told.broker_id != MASTER_ID
+            and told.broker_id == min(group.addresses)
+        )
+        if told.broker_id != MASTER_ID and not is_prime_slave:
+            return
+        if self.deletes_missing_topics:
+            self._drop_missing(told)
+        stored = self.data_version(told.cluster, told.address)
+        is_table_new = is_first or stored != told.version
+        for topic, queues in told.topics.items():
+            here = self.topics.get(topic)
+            if not is_table_new and here is not None and told.name in here:
+                continue
+            if is_prime_slave and group.has_acting_master:
+                queues = replace(queues, perm=queues.perm & ~PERM_WRITE)
+            if here is None:
+                here = self.topics[topic] = {}
+            if here.get(told.name) != queues:
+                here[told.name] = queues
+                self._changed(topic)
+
+    def _drop_missing(self, told: Registration) -> None:
+        gone = [
+            topic
+            for topic, queues in self.topics.items()
+            if told.name in queues and topic not in told.topics
+        ]
+        for topic in gone:
+            self._drop_queues(topic, told.name)
+
+    def _master_of(self, told: Registration, group: BrokerGroup) -> MasterAddresses:
+        address = group.addresses.get(MASTER_ID)
+        if told.broker_id == MASTER_ID or address is None:
+            return MasterAddresses()
+        live = self.live.get((told.cluster, address))
+        if live is None:
+            return MasterAddresses()
+        return MasterAddresses(address, live.ha_address)
+
+    # Removing.
+
+    def _remove_key(self, key: _Key) -> list[MinIdChange]:
+        cluster, address = key
+        for group in self.groups.values():
+            for broker_id, held in group.addresses.items():
+                if group.cluster == cluster and held == address:
+                    return self.unregister(cluster, group.name, address, broker_id)
+        self._forget_live(key)
+        return []
+
+    def _forget_live(self, key: _Key) -> Live | None:
+        live = self.live.pop(key, None)
+        if live is not None:
+            keys = self._channels[live.channel]
+            keys.discard(key)
+            if not keys:
+                del self._channels[live.channel]
+        return live
+
+    def _remove_group(self, group: BrokerGroup) -> None:
+        del self.groups[group.name]
+        for cluster, names in list(self.clusters.items()):
+            names.discard(group.name)
+            if not names:
+                del self.clusters[cluster]
+        for topic in [topic for topic, queues in self.topics.items() if group.name in queues]:
+            self._drop_queues(topic, group.name)
+
+    def _drop_queues(self, topic: str, name: str) -> None:
+        queues = self.topics[topic]
+        del queues[name]
+        if not queues:
+            del self.topics[topic]
+        self._changed(topic)
+
+    def _replace_perms(self, name: str, perm_of: Callable[[int], int]) -> int:
+        count = 0
+        for topic, queues in self.topics.items():
+            found = queues.get(name)
+            if found is None:
+                continue
+            count += 1
+            perm = perm_of(found.perm)
+            if perm != found.perm:
+                queues[name] = replace(found, perm=perm)
+                self._changed(topic)
+        return count
+
+    def _touch_topics_of(self, name: str) -> None:
+        for topic, queues in self.topics.items():
+            if name in queues:
+                self._changed(topic)
+
+
+def _change_of(group: BrokerGroup, ha_address: str, *, offline: str | None) -> MinIdChange:
+    """Returns whom to tell of a new smallest id: everybody, or all but the one who came."""
+    min_id = min(group.addresses)
+    is_everybody = offline is not None or len(group.addresses) == 1
+    notify = tuple(
+        address
+        for broker_id, address in group.addresses.items()
+        if is_everybody or broker_id != min_id
+    )
+    return MinIdChange(group.name, min_id, group.addresses[min_id], offline, ha_address, notify)
+
+
+def _too_many(what: str, limit: int) -> RefusedError:
+    return RefusedError(f"this name server already knows {limit} {what}", code=_SYSTEM_ERROR)

@@ -1,0 +1,156 @@
+"""A running name server: the tables behind a listener, and the round that forgets silent brokers.
+
+    server = NameServer(settings)
+    address = await server.start()          # with the port that was chosen
+    ...
+    await server.stop()
+
+All methods belong to the event loop's thread.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from mqcore.clock import monotonic_ms
+from mqcore.config import NamesrvSettings
+from mqcore.errors import RemotingError
+from mqcore.namesrv.kv import KvFile
+from mqcore.namesrv.requests import Requests
+from mqcore.namesrv.shapes import MinIdChange
+from mqcore.remoting import (
+    Address,
+    Client,
+    Link,
+    LinkEvents,
+    RequestCode,
+    Server,
+    TcpAddress,
+    limits_of,
+    listen_as,
+)
+
+__all__ = ["NameServer"]
+
+_log = logging.getLogger(__name__)
+
+# Telling a broker of a change must not hold anything up; the official name server waits as long.
+_NOTIFY_TIMEOUT_S = 0.3
+
+
+class NameServer(LinkEvents):
+    """One name server; it knows of no other.
+
+    Attributes:
+        requests: The handlers, with the tables.
+        server: The listening half, None before `start`.
+    """
+
+    def __init__(
+        self, settings: NamesrvSettings, *, clock: Callable[[], int] = monotonic_ms
+    ) -> None:
+        """Reads the KV configuration; listens to nothing yet.
+
+        Args:
+            settings: The settings.
+            clock: Returns milliseconds that never step back.
+
+        Raises:
+            ConfigFileError: The KV configuration is there and cannot be read.
+        """
+        self.requests = Requests(
+            settings, KvFile(settings.kv_config_path), clock=clock, changed=self._notify
+        )
+        self.server: Server | None = None
+        self._clock = clock
+        self._client: Client | None = None
+        self._ports: dict[str, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port that is listened on, by the program's name."""
+        return dict(self._ports)
+
+    async def start(self) -> Address:
+        """Listens; returns the address with the port that was chosen.
+
+        Raises:
+            AddressError: The address cannot be listened on.
+            TlsError: Certificates or keys cannot be used.
+        """
+        listener = self.requests.settings.listener
+        server = Server(self.requests.dispatcher(), limits=limits_of(listener), events=[self])
+        address = await listen_as(server, listener)
+        self.server = server
+        if isinstance(address, TcpAddress):
+            self._ports["namesrv"] = address.port
+        self._arm()
+        return address
+
+    async def stop(self) -> None:
+        """Accepts nothing more, answers what is half done, and closes everything."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        server, self.server = self.server, None
+        if server is not None:
+            await server.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def closed(self, link: Link) -> None:
+        """Forgets the brokers that registered by a connection: they are gone with it."""
+        table = self.requests.table
+        before = len(table.live)
+        self._notify(table.channel_closed(link))
+        if len(table.live) < before:
+            _log.info("%s is gone, and the broker that registered by it", link.peer)
+
+    def look(self) -> None:
+        """Makes one round: brokers not heard of for too long are forgotten."""
+        channels, changes = self.requests.table.expire(self._clock())
+        for channel in channels:
+            if isinstance(channel, Link):
+                _log.warning("a broker at %s was not heard of for too long", channel.peer)
+                channel.close()
+        self._notify(changes)
+
+    def _arm(self) -> None:
+        pause_s = self.requests.settings.scan_interval_ms / 1000
+        self._timer = asyncio.get_running_loop().call_later(pause_s, self._round)
+
+    def _round(self) -> None:
+        self.look()
+        self._arm()
+
+    def _notify(self, changes: list[MinIdChange]) -> None:
+        if not changes or not self.requests.settings.notifies_min_broker_id:
+            return
+        if self.server is None:
+            return
+        if self._client is None:
+            self._client = Client(connect_timeout_s=_NOTIFY_TIMEOUT_S)
+        for change in changes:
+            for address in change.notify:
+                self.server.hub.spawn(self._tell(self._client, change, address))
+
+    async def _tell(self, client: Client, change: MinIdChange, address: str) -> None:
+        ext = {
+            "minBrokerId": str(change.min_id),
+            "brokerName": change.name,
+            "minBrokerAddr": change.min_address,
+            "haBrokerAddr": change.ha_address,
+        }
+        if change.offline_address is not None:
+            ext["offlineBrokerAddr"] = change.offline_address
+        try:
+            await client.oneway(
+                address,
+                RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
+                ext,
+                timeout_s=_NOTIFY_TIMEOUT_S,
+            )
+        except RemotingError as error:
+            _log.warning("broker %s could not be told of a change: %s", change.name, error)

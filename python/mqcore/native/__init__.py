@@ -1,0 +1,98 @@
+"""The one door to the extension: store, stored messages, directories looked at, commands as bytes.
+
+Everything above imports from here and never from `_native` itself.
+"""
+
+import os
+
+from mqcore.native import platform
+
+platform.check()
+
+from mqcore.native._native import (  # noqa: E402 - an unfit machine is refused before this loads
+    Appended,
+    AppendedMany,
+    GetResult,
+    Message,
+    RecordBatch,
+    Scan,
+    decode_records,
+    door_counts,
+    encode_properties,
+    note_fork,
+    settings,
+    write_state,
+)
+from mqcore.native.inspection import (  # noqa: E402
+    FileSize,
+    IndexHeader,
+    Inspection,
+    QueueState,
+    Rebuilt,
+    Verdict,
+    rebuild,
+)
+from mqcore.native.lane import (  # noqa: E402
+    BrokerPolicy,
+    Delivered,
+    GroupPolicy,
+    Handed,
+    Lane,
+    LaneProtocol,
+    Subscription,
+    TopicPolicy,
+)
+from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
+from mqcore.native.wire import (  # noqa: E402
+    Command,
+    Compression,
+    FrameReader,
+    Serialization,
+    compress,
+    decompress,
+    parse_relaxed_json,
+)
+
+__all__ = [
+    "Appended",
+    "AppendedMany",
+    "BrokerPolicy",
+    "Command",
+    "Compression",
+    "Delivered",
+    "FileSize",
+    "FrameReader",
+    "GetResult",
+    "GroupPolicy",
+    "Handed",
+    "IndexHeader",
+    "Inspection",
+    "Lane",
+    "LaneProtocol",
+    "Message",
+    "OpenReport",
+    "QueueBounds",
+    "QueueState",
+    "Rebuilt",
+    "RecordBatch",
+    "Scan",
+    "Segment",
+    "Serialization",
+    "Stats",
+    "Store",
+    "Subscription",
+    "TopicPolicy",
+    "Verdict",
+    "compress",
+    "decode_records",
+    "decompress",
+    "door_counts",
+    "encode_properties",
+    "parse_relaxed_json",
+    "rebuild",
+    "settings",
+    "write_state",
+]
+
+# A forked child has neither the threads nor the maps of its parent's stores.
+os.register_at_fork(after_in_child=note_fork)

@@ -1,0 +1,498 @@
+"""The extension as type checkers see it; a test compares it with the module itself.
+
+Every call may raise `StoreError`; what is said here is what the names do not say.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, final
+
+from typing_extensions import Buffer, disjoint_base
+
+from mqcore.native.lane import BrokerPolicy, GroupPolicy, Need, Subscription, TopicPolicy
+
+__all__ = [
+    "Appended",
+    "AppendedMany",
+    "Command",
+    "FrameReader",
+    "GetResult",
+    "LaneConnection",
+    "Message",
+    "NativeInspection",
+    "NativeLane",
+    "NativeStore",
+    "ReceiveBuffer",
+    "RecordBatch",
+    "Scan",
+    "compress",
+    "decode_records",
+    "decompress",
+    "door_counts",
+    "encode_properties",
+    "note_fork",
+    "parse_relaxed_json",
+    "rebuild",
+    "settings",
+    "write_state",
+]
+
+def door_counts() -> tuple[int, int]:
+    """Returns how many calls kept the GIL and how many gave it back, since the import."""
+
+def decode_records(data: bytes) -> RecordBatch:
+    """Returns the records in the body of an answer; `NoRecordError` where they are not whole."""
+
+def encode_properties(
+    *,
+    tags: str | None = None,
+    keys: str | Iterable[str] | None = None,
+    properties: dict[str, str] | None = None,
+) -> bytes:
+    """Returns the properties text of a message, as `append_many` takes it."""
+
+def note_fork() -> None:
+    """Tells the module that this process is a forked child."""
+
+def settings() -> list[tuple[str, str]]:
+    """Returns every key that a store knows with its default."""
+
+def write_state(path: str | Path, content: bytes) -> None:
+    """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
+
+def rebuild(pairs: Sequence[tuple[str, str]]) -> tuple[int, int, int, int]:
+    """Builds queues and index of a closed store again: log end, records, queues, index entries."""
+
+@final
+class Appended:
+    """Where a message went, and the official status (`PUT_OK`, `FLUSH_DISK_TIMEOUT`, ...)."""
+
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def len_bytes(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def store_timestamp_ms(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def message_id(self) -> str: ...
+
+@final
+class Message:
+    """One stored message, decoded field by field on request.
+
+    `record` is all of it, as it lies in the log.
+
+    `stored_body` is the body as stored, `body` the inflated one (`CompressionError` where its
+    compression is not read). `properties` is made at each request; of a name that occurs twice
+    the last value wins. `message_id` names the place: store host and physical offset.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def record(self) -> bytes: ...
+    @property
+    def store_size_bytes(self) -> int: ...
+    @property
+    def magic(self) -> int: ...
+    @property
+    def sys_flag(self) -> int: ...
+    @property
+    def flag(self) -> int: ...
+    @property
+    def born_timestamp_ms(self) -> int: ...
+    @property
+    def store_timestamp_ms(self) -> int: ...
+    @property
+    def born_host(self) -> str: ...
+    @property
+    def store_host(self) -> str: ...
+    @property
+    def reconsume_times(self) -> int: ...
+    @property
+    def prepared_transaction_offset(self) -> int: ...
+    @property
+    def body_crc(self) -> int: ...
+    @property
+    def stored_body(self) -> bytes: ...
+    @property
+    def stored_body_len_bytes(self) -> int: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def tags(self) -> str | None: ...
+    @property
+    def keys(self) -> str | None: ...
+    @property
+    def uniq_key(self) -> str | None: ...
+    @property
+    def properties(self) -> dict[str, str]: ...
+    @property
+    def message_id(self) -> str: ...
+
+@final
+class GetResult:
+    """What a read by queue offset gave, with the official status (`FOUND`, ...)."""
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def messages(self) -> list[Message]: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+    @property
+    def suggests_replica(self) -> bool: ...
+
+@final
+class RecordBatch(Sequence[Message]):
+    """Records that lie side by side in the log: a sequence of messages, and columns of all.
+
+    Numeric columns are memory views of native numbers. `blanks` are the ends of files among them:
+    physical offset and length in bytes.
+    """
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, key: int, /) -> Message: ...  # type: ignore[override]
+    @property
+    def topics(self) -> list[str]: ...
+    @property
+    def queue_ids(self) -> memoryview[int]: ...
+    @property
+    def queue_offsets(self) -> memoryview[int]: ...
+    @property
+    def physical_offsets(self) -> memoryview[int]: ...
+    @property
+    def store_timestamps_ms(self) -> memoryview[int]: ...
+    @property
+    def stored_body_lens_bytes(self) -> memoryview[int]: ...
+    @property
+    def stored_bodies(self) -> list[bytes]: ...
+    @property
+    def blanks(self) -> list[tuple[int, int]]: ...
+
+@final
+class Scan(Iterator[RecordBatch]):
+    """Batches in log order; `end_why`: what ended them, unless that is the limit or zeros."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> RecordBatch: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def end_why(self) -> str | None: ...
+
+@disjoint_base
+class NativeStore:
+    """A store that is open for writing. See `mqcore.native.store.Store`."""
+
+    def __new__(
+        cls,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        truncate_damage: bool = False,
+        store_host: str | None = None,
+    ) -> Self: ...
+    @property
+    def unknown_settings(self) -> list[str]: ...
+    @property
+    def settings(self) -> list[tuple[str, str]]: ...
+    def append(
+        self,
+        topic: str,
+        body: Buffer,
+        *,
+        queue_id: int = 0,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: dict[str, str] | None = None,
+        flag: int = 0,
+        sys_flag: int = 0,
+        born_timestamp_ms: int | None = None,
+        born_host: str | None = None,
+        wait: bool = True,
+    ) -> Appended:
+        """Appends one message.
+
+        With `wait` it is as durable as the settings promise on return; without, ask `durable`.
+        """
+
+    def append_batch(
+        self,
+        topic: str,
+        messages: Sequence[tuple[Buffer, dict[str, str] | None]],
+        *,
+        queue_id: int = 0,
+        born_timestamp_ms: int | None = None,
+        born_host: str | None = None,
+        wait: bool = True,
+    ) -> list[Appended]:
+        """Appends bodies with their properties to one queue: all or none, offsets in a row."""
+
+    def append_many(
+        self,
+        topic: str,
+        bodies: Buffer,
+        lens: Buffer,
+        *,
+        queue_ids: int | Buffer | None = None,
+        properties: Buffer | None = None,
+        properties_lens: Buffer | None = None,
+        flag: int = 0,
+        born_timestamp_ms: int | None = None,
+        born_host: str | None = None,
+        wait: bool = True,
+    ) -> AppendedMany:
+        """Appends many messages of a topic from one buffer, in one crossing.
+
+        `bodies` holds all bodies one after another, `lens` their lengths as unsigned 32-bit
+        numbers (`array("I")`). `queue_ids` is one number or signed 32-bit numbers (`array("i")`).
+        `properties` is one text for all (`encode_properties`), or, with `properties_lens`, one per
+        message. At the first message that is refused the error says how many were `stored`.
+        """
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int = 32,
+        *,
+        max_bytes: int = 262144,
+        tags: str | None = None,
+    ) -> GetResult:
+        """Reads messages of a queue. `tags` (`a||b`) tests hashes, as a broker does."""
+
+    def message_at(self, physical_offset: int) -> Message: ...
+    def scan(
+        self,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        *,
+        topics: Sequence[str] | None = None,
+        batch_bytes: int = 1048576,
+    ) -> Scan:
+        """Walks what is readable now, from a record's first byte, in batches of some bytes."""
+
+    def query(
+        self, topic: str, key: str, max_count: int = 64, *, begin_ms: int = 0, end_ms: int = ...
+    ) -> list[Message]:
+        """Returns the newest messages whose key has the hash asked for, ascending by place."""
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp_ms: int, *, is_upper: bool = False
+    ) -> int | None: ...
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int] | None: ...
+    def queue_rows(self) -> list[tuple[str, int, int, int]]: ...
+    def flush(self) -> int: ...
+    def wait_dispatched(self, physical_offset: int, *, timeout_ms: int = 10000) -> None: ...
+    def delete_topic(self, topic: str) -> None: ...
+    def remove_oldest(
+        self,
+        *,
+        expired_before_ms: int | None = None,
+        max_files: int = 10,
+        unread_from: int | None = None,
+    ) -> tuple[int, int, int]:
+        """Removes the oldest log files; returns files, bytes, and bytes that were unread."""
+
+    def stat_numbers(self) -> dict[str, Any]: ...
+    def report_numbers(self) -> dict[str, Any]: ...
+    def take_notices(self) -> list[tuple[int, str]]: ...
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def wake_descriptor(self) -> int: ...
+    def park(self, end: int, *, needs_replica: bool = False) -> int: ...
+    def drain(self) -> tuple[list[tuple[int, str]], int | None]: ...
+    def close(self) -> bool: ...
+
+@final
+class AppendedMany:
+    """Where many messages went: `count` of them, up to physical offset `end`, with columns."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def physical_offsets(self) -> memoryview[int]: ...
+    @property
+    def queue_offsets(self) -> memoryview[int]: ...
+    def __len__(self) -> int: ...
+
+@disjoint_base
+class NativeInspection:
+    """A store directory, read only. See `mqcore.native.inspection.Inspection`."""
+
+    def __new__(cls, root: str, pairs: Sequence[tuple[str, str]] = ...) -> Self: ...
+    @property
+    def settings(self) -> list[tuple[str, str]]: ...
+    @property
+    def log_range(self) -> tuple[int, int]: ...
+    def scan(
+        self,
+        from_offset: int | None = None,
+        to_offset: int | None = None,
+        *,
+        topics: Sequence[str] | None = None,
+        batch_bytes: int = 1048576,
+        verify_crc: bool = True,
+    ) -> Scan: ...
+    def file_rows(self) -> list[tuple[str, int, int, int | None]]: ...
+    def queue_rows(self) -> list[tuple[str, int, int, int, int | None]]: ...
+    def index_numbers(self) -> list[dict[str, Any]]: ...
+    def checkpoint(self) -> list[int] | None: ...
+    def has_abort(self) -> bool: ...
+    def verify_numbers(self) -> dict[str, Any]: ...
+    def progress(self) -> tuple[int, int]: ...
+
+@final
+class Command:
+    """A request or response of the remoting protocol.
+
+    `ext` is a dictionary of its own and may be changed; its values must be strings. `language` is
+    a number (0 is JAVA, 3 PYTHON), `serialization` 0 for JSON and 1 for ROCKETMQ. `response_to`
+    takes opaque and serialization of the request. `encode` raises `FrameError` where a part is too
+    long.
+    """
+
+    code: int
+    opaque: int
+    flag: int
+    language: int
+    version: int
+    remark: str | None
+    ext: dict[str, str]
+    body: bytes
+
+    def __new__(
+        cls,
+        code: int,
+        *,
+        ext: dict[str, str] | None = None,
+        body: bytes | None = None,
+        remark: str | None = None,
+        opaque: int = 0,
+        flag: int = 0,
+        language: int = 0,
+        version: int = ...,
+        serialization: int = 0,
+    ) -> Self: ...
+    @staticmethod
+    def response_to(
+        request: Command,
+        code: int,
+        *,
+        remark: str | None = None,
+        ext: dict[str, str] | None = None,
+        body: bytes | None = None,
+        version: int = ...,
+    ) -> Command: ...
+    @property
+    def serialization(self) -> int: ...
+    @property
+    def is_response(self) -> bool: ...
+    @property
+    def is_oneway(self) -> bool: ...
+    def encode(self) -> bytes: ...
+
+@final
+class FrameReader:
+    """Commands out of bytes that arrive in any pieces, for one connection.
+
+    `feed` raises `FrameError` at the first bad frame: the connection is lost. What came whole
+    before it in the same bytes is then in `before_error`. It never keeps more than was received
+    of one frame (`kept_bytes`).
+    """
+
+    def __new__(cls, max_frame_bytes: int = ...) -> Self: ...
+    def feed(self, data: Buffer) -> list[Command]: ...
+    @property
+    def before_error(self) -> list[Command]: ...
+    @property
+    def kept_bytes(self) -> int: ...
+
+def compress(body: Buffer, kind: int, level: int = ...) -> bytes:
+    """Returns a body made small; the kinds are those of `mqcore.native.wire.Compression`."""
+
+def decompress(body: Buffer, kind: int, limit_bytes: int) -> bytes:
+    """Returns a body as it was before, of at most `limit_bytes`."""
+
+def parse_relaxed_json(text: Buffer) -> Any:
+    """Returns the value of RocketMQ's JSON. See `mqcore.native.wire.parse_relaxed_json`."""
+
+@final
+class ReceiveBuffer:
+    """Where the transports of a loop put what they receive; a buffer, as this Python cannot say."""
+
+@disjoint_base
+class NativeLane:
+    """Executes hot requests. See `mqcore.native.lane.Lane`."""
+
+    def __new__(
+        cls, store: NativeStore, broker: BrokerPolicy, *, reader_threads: int = ...
+    ) -> Self: ...
+    @property
+    def offset_changes(self) -> int: ...
+    def set_broker(self, broker: BrokerPolicy) -> None: ...
+    def set_topics(self, topics: Mapping[str, TopicPolicy]) -> None: ...
+    def set_topic(self, name: str, topic: TopicPolicy | None) -> None: ...
+    def set_groups(self, groups: Mapping[str, GroupPolicy]) -> None: ...
+    def set_group(self, name: str, group: GroupPolicy | None) -> None: ...
+    def set_members(
+        self, group: str, rows: Sequence[Subscription] | None, *, is_broadcasting: bool = False
+    ) -> None: ...
+    def load_offsets(self, table: Mapping[str, Mapping[int, int]]) -> None: ...
+    def offset_rows(self) -> list[tuple[str, dict[int, int]]]: ...
+    def offsets_of(self, group: str, topic: str) -> dict[int, int]: ...
+    def offset(self, group: str, topic: str, queue_id: int) -> int | None: ...
+    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool: ...
+    def remove_offsets(self, *, group: str | None = None, topic: str | None = None) -> int: ...
+    def deliver(
+        self, level: int, offset: int, *, limit: int = ..., now_ms: int | None = None
+    ) -> tuple[int, int, int | None, int, bool, int]: ...
+    def drain_all(
+        self, now_ms: int | None = None
+    ) -> tuple[
+        int | None,
+        list[tuple[int, str]],
+        list[tuple[LaneConnection, tuple[Command, Need, str]]],
+    ]: ...
+    def numbers(self) -> dict[str, int]: ...
+
+@disjoint_base
+class LaneConnection:
+    """A connection of a lane. See `mqcore.native.lane.LaneProtocol`."""
+
+    def __new__(cls, *_args: object, **_kwargs: object) -> Self: ...
+    def bind(self, lane: NativeLane) -> None: ...
+    def attach(
+        self, write: Callable[[bytes], object], *, descriptor: int, peer: str, born_host: str | None
+    ) -> None: ...
+    def detach(self) -> None: ...
+    def get_buffer(self, sizehint: int) -> memoryview: ...
+    def buffer_updated(self, nbytes: int) -> None: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def write(self, data: Buffer) -> None: ...
+    def execute(self, command: Command) -> bool: ...
+    def traffic(self) -> int: ...
+    def half_frame_ms(self) -> int: ...

@@ -1,0 +1,371 @@
+"""The lane: hot requests executed natively, between an event loop's sockets and the store.
+
+A lane belongs to one loop; its methods are called from that loop's thread, but for `deliver_due`
+and those before `start`. What the policy does not allow comes up as `Handed`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self, cast
+
+from mqcore.native._native import Command, LaneConnection, NativeLane
+from mqcore.native.store import Store
+
+__all__ = [
+    "BrokerPolicy",
+    "Delivered",
+    "GroupPolicy",
+    "Handed",
+    "Lane",
+    "LaneProtocol",
+    "Subscription",
+    "TopicPolicy",
+]
+
+_log = logging.getLogger("mqcore.lane")
+
+# Times on the wire of asyncio are seconds.
+_MS_PER_SECOND = 1_000
+# What we say we are: V4_9_8.
+_VERSION = 409
+
+Need = Literal["code", "topic", "group", "check"]
+
+
+class BrokerPolicy(NamedTuple):
+    """The broker's own state, as the lane needs it.
+
+    Attributes:
+        name: Its name.
+        cluster: Its cluster: a property of every message.
+        address: Its address as official remarks name it (`brokerIP1`).
+        perm: Its permission: 4 read, 2 write.
+        region: Told with every answer to a send.
+        is_traced: Told with every answer to a send.
+        refuse_sends: Set: every send is refused with code 2 and this remark (empty: the official).
+        refuse_pulls: The same for pulls.
+        needs_check: Hand over every request first.
+        accepts_sends_from_ms: Sends are refused before this time, Unix ms.
+        is_long_polling: Hold pulls as long as the consumer asks.
+        short_polling_ms: How long otherwise.
+        is_replica_readable: Send slow consumers to a replica.
+        rejects_transactions: Refuse half messages.
+        needs_replica: Answers to sends wait for replicas.
+        version: The version in every answer.
+    """
+
+    name: str
+    cluster: str
+    address: str
+    perm: int = 6
+    region: str = "DefaultRegion"
+    is_traced: bool = True
+    refuse_sends: str | None = None
+    refuse_pulls: str | None = None
+    needs_check: bool = False
+    accepts_sends_from_ms: int = 0
+    is_long_polling: bool = True
+    short_polling_ms: int = 1_000
+    is_replica_readable: bool = False
+    rejects_transactions: bool = False
+    needs_replica: bool = False
+    version: int = _VERSION
+
+
+class TopicPolicy(NamedTuple):
+    """One topic, as the lane needs it.
+
+    Attributes:
+        perm: Its permission: 4 read, 2 write, 1 inherit.
+        read_queues: Queues that consumers read.
+        write_queues: Queues that producers write.
+        sys_flag: Its flags.
+        is_ordered: Whether it is an order topic.
+        has_multi_tags: Whether its filter type is MULTI_TAG.
+        needs_check: Hand over every request for it first.
+    """
+
+    perm: int = 6
+    read_queues: int = 8
+    write_queues: int = 8
+    sys_flag: int = 0
+    is_ordered: bool = False
+    has_multi_tags: bool = False
+    needs_check: bool = False
+
+
+class GroupPolicy(NamedTuple):
+    """One subscription group, as the lane needs it.
+
+    Attributes:
+        is_consume_enabled: Whether its consumers may pull.
+        is_broadcast_enabled: Whether they may consume by broadcast.
+        retry_queues: Queues of its retry topic.
+        max_retries: How often a message is tried again before it is a dead letter.
+        broker_id: The broker it should pull from.
+        slow_broker_id: The one it should pull from when it is far behind.
+        needs_check: Hand over every pull of it first.
+    """
+
+    is_consume_enabled: bool = True
+    is_broadcast_enabled: bool = True
+    retry_queues: int = 1
+    max_retries: int = 16
+    broker_id: int = 0
+    slow_broker_id: int = 1
+    needs_check: bool = False
+
+
+class Subscription(NamedTuple):
+    """What a group subscribes of one topic, by its heartbeats.
+
+    Attributes:
+        topic: The topic.
+        expression: `*`, `a || b`, or SQL text.
+        kind: `TAG` or `SQL92`.
+        version: `subVersion`.
+    """
+
+    topic: str
+    expression: str
+    kind: str
+    version: int
+
+
+class Handed(NamedTuple):
+    """A request for Python.
+
+    Attributes:
+        command: The request.
+        need: Why: `code`, the lane does not execute it; `topic` and `group`, `name` is not known;
+            `check`, the policy asks for a look. After all but the first call
+            `LaneProtocol.execute`: what still does not stand then gets the official refusal.
+        name: The topic or group.
+    """
+
+    command: Command
+    need: Need
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What `deliver_due` did.
+
+    Attributes:
+        count: Messages delivered.
+        next_offset: Where the level goes on.
+        next_due_ms: When the next one is due, Unix ms, where it is known.
+        end: End of the last one in the log: write `next_offset` down only when the log is flushed
+            up to it. 0 without one.
+        has_more: Whether more may be due now.
+        skipped: Messages passed over: gone by retention, or with nowhere to go.
+    """
+
+    count: int
+    next_offset: int
+    next_due_ms: int | None
+    end: int
+    has_more: bool
+    skipped: int
+
+
+class Lane(NativeLane):
+    """Executes hot requests of the connections of one loop.
+
+    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
+    row (None: it is not known any more); requests for what is not known are handed over.
+    `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
+    bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
+    offsets; `offset_changes` rises with each change.
+
+    Args:
+        store: The store.
+        broker: The broker's own state.
+        reader_threads: Threads for records that are not in memory; 0 reads them in the loop.
+    """
+
+    _store: Store
+    _loop: asyncio.AbstractEventLoop | None
+    _timer: asyncio.TimerHandle | None
+
+    def __new__(cls, store: Store, *, broker: BrokerPolicy, reader_threads: int = 2) -> Self:
+        """Makes a lane over an open store."""
+        lane = super().__new__(cls, store, broker, reader_threads=reader_threads)
+        lane._store = store
+        lane._loop = None
+        lane._timer = None
+        return lane
+
+    def set_subscriptions(
+        self,
+        group: str,
+        subscriptions: Iterable[Subscription] | None,
+        *,
+        is_broadcasting: bool = False,
+    ) -> None:
+        """Replaces what the online members of a group subscribe; None: nobody is online."""
+        rows = None if subscriptions is None else list(subscriptions)
+        self.set_members(group, rows, is_broadcasting=is_broadcasting)
+
+    def offsets(self) -> dict[str, dict[int, int]]:
+        """Returns a snapshot of all consumer offsets, by the official keys `topic@group`."""
+        return dict(self.offset_rows())
+
+    def deliver_due(
+        self, level: int, offset: int, *, limit: int = 1024, now_ms: int | None = None
+    ) -> Delivered:
+        """Delivers what is due of a level of delayed messages. May wait for the disk; any thread.
+
+        Args:
+            level: From 1.
+            offset: Where the level goes on, from its queue.
+            limit: Messages looked at, at the most.
+            now_ms: Unix ms; the store's clock otherwise.
+
+        Raises:
+            StoreError: The first message could not be read or stored; nothing has happened.
+        """
+        return Delivered(*self.deliver(level, offset, limit=limit, now_ms=now_ms))
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Watches the store for the connections of `loop`."""
+        self._loop = loop
+        # The store's own waiters (`Store.durable`) are answered from here too.
+        self._store.watch_for(loop, self._woken)
+        self._woken()
+
+    def stop(self) -> None:
+        """Answers what can be answered, and ends the watching."""
+        self.drain()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._loop is not None:
+            self._store.unwatch()
+            self._loop = None
+
+    def drain(self, now_ms: int | None = None) -> int | None:
+        """Answers what can be answered now, and hands over requests that turned out to need it.
+
+        Args:
+            now_ms: The time from now on, for tests that turn the hands; the clock's otherwise.
+
+        Returns:
+            Milliseconds until the next call is due although nothing is announced.
+        """
+        next_ms, others, handed = self.drain_all(now_ms)
+        if others:
+            self._store.resolve(others)
+        for connection, row in handed:
+            cast(LaneProtocol, connection).hand_over([row])
+        return next_ms
+
+    def stats(self) -> dict[str, int]:
+        """Returns what was done and what waits, by name."""
+        return self.numbers()
+
+    def _woken(self) -> None:
+        next_ms = self.drain()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if next_ms is not None and self._loop is not None:
+            self._timer = self._loop.call_later(next_ms / _MS_PER_SECOND, self._woken)
+
+
+class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
+    """A connection of the lane; derive from it and override `handed` and `refused`.
+
+    `get_buffer`, `buffer_updated`, `pause_writing` and `resume_writing` are native. While the
+    transport has nothing queued, replies go to the socket without it, so that nothing else may
+    write to the transport: use `write` (whole frames, behind what was sent before) or `respond`.
+    `execute` does what was decided on and answers here; what still does not stand gets the
+    official refusal; False when the lane does not execute requests of that code. `traffic` is
+    how many bytes were received and sent.
+    """
+
+    _lane_transport: asyncio.Transport | None
+
+    def __init__(self, lane: Lane) -> None:
+        """Makes a connection that waits for its transport."""
+        self._lane_transport = None
+        self.bind(lane)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the transport."""
+        plain = cast(asyncio.Transport, transport)
+        self._lane_transport = plain
+        sock = plain.get_extra_info("socket")
+        is_tls = plain.get_extra_info("sslcontext") is not None
+        if not is_tls:
+            # Pause and resume are exact then: full at the first byte queued, resumed when all are
+            # out. Again once everybody has heard of the connection: another base may have set its
+            # own. Under TLS, where nothing goes past the transport, 0 would mean always full.
+            plain.set_write_buffer_limits(high=0)
+            asyncio.get_running_loop().call_soon(plain.set_write_buffer_limits, 0)
+        peer, born_host = _peer_of(plain.get_extra_info("peername"))
+        self.attach(
+            plain.write,
+            descriptor=-1 if is_tls or sock is None else sock.fileno(),
+            peer=peer,
+            born_host=born_host,
+        )
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forgets everything that waits for this connection."""
+        del error
+        self.detach()
+        self._lane_transport = None
+
+    def handed(self, requests: list[Handed]) -> None:
+        """Takes requests that the lane does not execute by itself, in their order. Override."""
+        raise NotImplementedError(f"nobody takes {requests}")
+
+    def refused(self, reason: str) -> None:
+        """Hears why the connection is closed: bad bytes, or it does not read. Override."""
+        _log.warning("connection closed: %s", reason)
+
+    def respond(self, response: Command) -> None:
+        """Sends a reply, behind what was sent before."""
+        self.write(response.encode())
+
+    def frame_age_s(self, now_s: float) -> float:
+        """Returns for how long a frame has been incomplete; 0 without one."""
+        del now_s
+        return self.half_frame_ms() / _MS_PER_SECOND
+
+    # What the native half calls.
+
+    def hand_over(self, rows: list[tuple[Command, Need, str]]) -> None:
+        """Takes requests as the native half has them."""
+        self.handed([Handed(*row) for row in rows])
+
+    def give_up(self, reason: str) -> None:
+        """Closes the connection."""
+        self.refused(reason)
+        if self._lane_transport is not None:
+            self._lane_transport.abort()
+
+    def stop_reading(self) -> None:
+        """Stops taking bytes: the peer does not read its replies."""
+        transport = self._lane_transport
+        if transport is not None and not transport.is_closing():
+            transport.pause_reading()
+
+    def go_on_reading(self) -> None:
+        """Takes bytes again."""
+        transport = self._lane_transport
+        if transport is not None and not transport.is_closing():
+            transport.resume_reading()
+
+
+def _peer_of(name: object) -> tuple[str, str | None]:
+    """Returns the other side as remarks spell it, and as messages keep it."""
+    if isinstance(name, tuple) and len(name) >= 2:
+        host = str(name[0]).partition("%")[0]
+        text = f"[{host}]:{name[1]}" if ":" in host else f"{host}:{name[1]}"
+        return text, text
+    return f"unix:{name or ''}", None

@@ -1,0 +1,62 @@
+"""Remoting: servers and clients of the protocol, from accepted socket to dispatched request.
+
+A server is a `Dispatcher` of handlers behind a `Server`; a `Client` calls by address. Everything
+here lives on one event loop; what only looks at bytes or states takes its time as an argument.
+Knows no topic and no message.
+"""
+
+from mqcore.remoting.address import (
+    Address,
+    AdvertisedWatch,
+    TcpAddress,
+    UnixAddress,
+    parse_address,
+)
+from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
+from mqcore.remoting.codes import RequestCode, ResponseCode
+from mqcore.remoting.connection import Connection
+from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Handler, Request, code_name
+from mqcore.remoting.hub import Hub, LinkEvents
+from mqcore.remoting.limits import Limits
+from mqcore.remoting.link import Link
+from mqcore.remoting.listener import Listener, SocketOptions
+from mqcore.remoting.server import GRACE_S, Server
+from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context, server_context
+from mqcore.remoting.wiring import ListenerLike, limits_of, listen_as, tls_of
+
+__all__ = [
+    "CALL_TIMEOUT_S",
+    "GRACE_S",
+    "VERSION",
+    "Address",
+    "AdvertisedWatch",
+    "Answer",
+    "Client",
+    "Connection",
+    "Dispatcher",
+    "Handler",
+    "Hub",
+    "Limits",
+    "Link",
+    "LinkEvents",
+    "Listener",
+    "ListenerLike",
+    "Request",
+    "RequestCode",
+    "ResponseCode",
+    "Server",
+    "ServerTls",
+    "SocketOptions",
+    "TcpAddress",
+    "TlsFiles",
+    "TlsMode",
+    "UnixAddress",
+    "client_context",
+    "code_name",
+    "expect",
+    "limits_of",
+    "listen_as",
+    "parse_address",
+    "server_context",
+    "tls_of",
+]

@@ -1,0 +1,237 @@
+"""A client of any number of servers: one connection per address, made when it is needed.
+
+    async with Client() as client:
+        answer = await client.call("127.0.0.1:9876", RequestCode.GET_BROKER_CLUSTER_INFO)
+
+A server may send requests too; the client's dispatcher serves them. All methods belong to the event
+loop's thread.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self, cast
+
+from mqcore.errors import ConnectError, ConnectionLostError, ResponseError
+from mqcore.native import Command
+from mqcore.remoting.address import UnixAddress, parse_address
+from mqcore.remoting.connection import Connection
+from mqcore.remoting.dispatch import VERSION, Dispatcher
+from mqcore.remoting.hub import Hub, LinkEvents
+from mqcore.remoting.limits import Limits
+from mqcore.remoting.link import Link
+from mqcore.remoting.sweep import Sweep
+
+__all__ = ["CALL_TIMEOUT_S", "CONNECT_TIMEOUT_S", "Client", "expect"]
+
+# The official client's default for calls that are not sends or pulls.
+CALL_TIMEOUT_S = 3.0
+CONNECT_TIMEOUT_S = 3.0
+
+
+class Client:
+    """Connections to servers, by address.
+
+    Attributes:
+        hub: What the connections share.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher | None = None,
+        *,
+        limits: Limits | None = None,
+        events: Sequence[LinkEvents] = (),
+        version: int = VERSION,
+        tls: ssl.SSLContext | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> None:
+        """Prepares; nothing is connected yet.
+
+        Args:
+            dispatcher: Serves requests that servers send.
+            limits: The bounds of connections.
+            events: Who hears of connections.
+            version: What requests say we are.
+            tls: Speaks TLS with it; plain without.
+            connect_timeout_s: How long making a connection may take.
+        """
+        self.hub = Hub(dispatcher, limits=limits, events=events, version=version)
+        self._tls = tls
+        self._connect_timeout_s = connect_timeout_s
+        self._links: dict[str, Link] = {}
+        self._connecting: dict[str, asyncio.Task[Link]] = {}
+        self._sweep = Sweep(self.hub)
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def call(
+        self,
+        address: str,
+        code: int,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> Command:
+        """Sends a request and returns its answer, whatever its code.
+
+        Args:
+            address: `host:port` or `unix:/path`.
+            code: What is asked for.
+            ext: The header's fields.
+            body: The body.
+            timeout_s: The deadline, with the time that making a connection takes.
+
+        Raises:
+            ConnectError: There is no connection and none could be made: nothing was sent.
+            CallTimeoutError: No answer in time.
+            ConnectionLostError: The connection ended before the answer came.
+            TooBusyError: Too many calls wait already.
+        """
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        link = await self.link(address, timeout_s=timeout_s)
+        # What is left may be nothing; the call then times out as it should, after sending.
+        left_s = max(0.0, timeout_s - (loop.time() - began_s))
+        return await link.call(code, ext, body, timeout_s=left_s)
+
+    async def oneway(
+        self,
+        address: str,
+        code: int,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout_s: float = CALL_TIMEOUT_S,
+    ) -> None:
+        """Sends a request that has no answer.
+
+        Raises:
+            ConnectError: There is no connection and none could be made.
+            ConnectionLostError: The connection ended before there was room.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                link = await self.link(address, timeout_s=timeout_s)
+                await link.oneway(code, ext, body)
+        except TimeoutError as error:
+            raise ConnectionLostError(
+                f"{address}: no room to send within {timeout_s:g} s", address=address
+            ) from error
+
+    async def link(self, address: str, *, timeout_s: float | None = None) -> Link:
+        """Returns the open connection to an address; makes it when there is none.
+
+        Who asks for an address that is being connected waits for the same attempt; cancelling
+        one does not cancel the attempt.
+
+        Raises:
+            ConnectError: It could not be made in time.
+        """
+        link = self._links.get(address)
+        if link is not None and link.is_open:
+            return link
+        if self._is_closed:
+            raise ConnectError(f"{address}: the client is closed", address=address)
+        task = self._connecting.get(address)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(address))
+            self._connecting[address] = task
+            task.add_done_callback(lambda done: self._connected(address, done))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.shield(task)
+        except TimeoutError as error:
+            raise ConnectError(
+                f"{address}: no connection within {timeout_s:g} s", address=address
+            ) from error
+
+    def drop(self, address: str) -> None:
+        """Closes the connection to an address, if there is one."""
+        link = self._links.pop(address, None)
+        if link is not None:
+            link.close()
+
+    async def close(self) -> None:
+        """Closes every connection; calls that wait are told."""
+        self._is_closed = True
+        self._sweep.stop()
+        connecting = list(self._connecting.values())
+        for task in connecting:
+            task.cancel()
+        await asyncio.gather(*connecting, return_exceptions=True)
+        await self.hub.end(0.0)
+        self._links.clear()
+
+    async def _connect(self, address: str) -> Link:
+        loop = asyncio.get_running_loop()
+        target = parse_address(address)
+        hub = self.hub
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                if isinstance(target, UnixAddress):
+                    _, made = await loop.create_unix_connection(
+                        lambda: Connection(hub), target.path
+                    )
+                else:
+                    _, made = await loop.create_connection(
+                        lambda: Connection(hub),
+                        target.host,
+                        target.port,
+                        ssl=self._tls,
+                        server_hostname=target.host if self._tls is not None else None,
+                    )
+        except TimeoutError as error:
+            why = f"no connection within {self._connect_timeout_s:g} s"
+            raise ConnectError(f"{address}: {why}", address=address) from error
+        except OSError as error:
+            # ssl's errors are among them; they have no strerror worth reading.
+            raise ConnectError(f"{address}: {error}", address=address) from error
+        return cast(Link, made)
+
+    def _connected(self, address: str, done: asyncio.Task[Link]) -> None:
+        self._connecting.pop(address, None)
+        if done.cancelled() or done.exception() is not None:
+            return
+        link = done.result()
+        if self._is_closed:
+            link.abort()
+            return
+        self._links[address] = link
+        self._sweep.start()
+
+
+def expect(answer: Command, address: str, *codes: int) -> Command:
+    """Returns an answer whose code is success, or one of `codes`.
+
+    Args:
+        answer: The answer.
+        address: Who gave it, for the error.
+        codes: Other codes that are fine.
+
+    Raises:
+        ResponseError: It has another code.
+    """
+    if answer.code == 0 or answer.code in codes:
+        return answer
+    remark = answer.remark or ""
+    raise ResponseError(
+        f"{address} answered {answer.code}: {remark}",
+        address=address,
+        code=answer.code,
+        remark=remark,
+    )

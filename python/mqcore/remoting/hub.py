@@ -1,0 +1,167 @@
+"""What all connections of one server, or of one client, share: who serves, who hears, the bounds.
+
+Lives on one event loop. Opens nothing and closes nothing by itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from mqcore.remoting.dispatch import VERSION, Dispatcher
+from mqcore.remoting.limits import Limits
+from mqcore.remoting.throttle import Throttle
+
+if TYPE_CHECKING:
+    from mqcore.remoting.link import Link
+
+__all__ = ["Hub", "LinkEvents"]
+
+_log = logging.getLogger(__name__)
+
+# Lines about single connections, per ten seconds: enough to see what happens, whatever happens.
+_LINES_MAX = 20
+_LINES_INTERVAL_S = 10.0
+
+# One read of a socket; a default socket buffer holds not much more.
+_RECEIVE_BYTES = 256 << 10
+
+# An aborted transport reports its end in the next round of the loop.
+_ABORT_S = 1.0
+
+# One counter for the process, as official clients have it: an answer that went astray then never
+# looks like another's.
+_opaques = count(1)
+_OPAQUE_MASK = 0x7FFFFFFF
+
+
+class LinkEvents:
+    """Hears what becomes of connections; derive and override. All calls come from the loop.
+
+    `closed` follows every `connected` exactly once, after `idle` and `failed` where they apply.
+    """
+
+    def connected(self, link: "Link") -> None:
+        """A connection is there: a server hears of it at its first byte, or after the handshake."""
+
+    def closed(self, link: "Link") -> None:
+        """A connection is gone, and everything that waited for it has been told."""
+
+    def idle(self, link: "Link") -> None:
+        """A connection moved no byte for too long and is being closed."""
+
+    def failed(self, link: "Link", error: Exception) -> None:
+        """A connection broke, or sent bytes that are no frames, and is being closed."""
+
+
+class Hub:
+    """What connections share, and the set of those that are open.
+
+    Attributes:
+        dispatcher: Serves requests that come in.
+        limits: The bounds.
+        version: What we say we are.
+        links: The open connections.
+        refusals: How many connections and frames were refused, by reason.
+        receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher | None = None,
+        *,
+        limits: Limits | None = None,
+        events: Sequence[LinkEvents] = (),
+        version: int = VERSION,
+    ) -> None:
+        """Takes what is shared."""
+        self.dispatcher = dispatcher if dispatcher is not None else Dispatcher()
+        self.limits = limits if limits is not None else Limits()
+        self.version = version
+        self.links: set[Link] = set()
+        self.refusals: dict[str, int] = {}
+        self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self._events = list(events)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._throttle = Throttle(_LINES_MAX, _LINES_INTERVAL_S)
+        self._held_bytes = 0
+        self._emptied: asyncio.Future[None] | None = None
+
+    def listen(self, events: LinkEvents) -> None:
+        """Adds a listener; it hears of connections made from now on."""
+        self._events.append(events)
+
+    def tell(self, event: str, link: "Link", *facts: object) -> None:
+        """Tells every listener; one that raises is logged and stops nobody."""
+        for listener in self._events:
+            try:
+                getattr(listener, event)(link, *facts)
+            except Exception:
+                _log.exception("a listener failed at %s of %s", event, link.peer)
+
+    def join(self, link: "Link") -> None:
+        """Counts a connection in and tells the listeners."""
+        self.links.add(link)
+        self.tell("connected", link)
+
+    def leave(self, link: "Link") -> None:
+        """Counts a connection out and tells the listeners."""
+        self.links.discard(link)
+        self.tell("closed", link)
+        if not self.links and self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` beside everything else and keeps it alive."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self, grace_s: float) -> int:
+        """Lets every connection finish what it has begun, and ends what takes longer.
+
+        Args:
+            grace_s: How long requests that run may still take.
+
+        Returns:
+            How many connections were cut off.
+        """
+        for link in list(self.links):
+            link.finish()
+        await self._until_empty(grace_s)
+        cut = list(self.links)
+        for link in cut:
+            link.abort()
+        await self._until_empty(_ABORT_S)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        return len(cut)
+
+    async def _until_empty(self, timeout_s: float) -> None:
+        if self.links:
+            self._emptied = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._emptied], timeout=timeout_s)
+
+    def refuse(self, reason: str, message: str, *facts: object) -> None:
+        """Counts a refusal and logs it, unless there are too many lines already."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+        if self._throttle.allows(asyncio.get_running_loop().time()):
+            more = self._throttle.left_out()
+            tail = f" ({more} such lines left out)" if more else ""
+            _log.warning(message + "%s", *facts, tail)
+
+    def hold(self, delta_bytes: int) -> bool:
+        """Counts bytes held for requests; tells whether the bound of all connections is kept."""
+        self._held_bytes += delta_bytes
+        return delta_bytes <= 0 or self._held_bytes <= self.limits.held_bytes_max
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of unfinished frames and waiting requests, of all connections."""
+        return self._held_bytes
+
+    def next_opaque(self) -> int:
+        """Returns the number of our next request."""
+        return next(_opaques) & _OPAQUE_MASK

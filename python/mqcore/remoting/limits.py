@@ -1,0 +1,52 @@
+"""The bounds of connections, each with its reason; a server or client may be given others."""
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+_KIB = 1 << 10
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one connection, and all connections of one hub together, may occupy.
+
+    Attributes:
+        frame_bytes_max: The official bound: a longer frame ends the connection.
+        in_flight_max: Requests of one connection that run or wait to run. Beyond it the
+            connection is not read: the peer's own bound is 65,535, and what it has queued is its
+            memory and not ours.
+        in_flight_bytes_max: The same in bytes of bodies: two of the largest frames.
+        turn_max: Requests of one connection that run before the loop serves others: 64 cheap
+            ones take about a millisecond.
+        calls_max: Requests of ours on one connection that wait for their answer; the official
+            client's semaphore has the same.
+        out_high_bytes: Unsent bytes of one connection above which its requests are no longer
+            executed, until half of it is sent. More buys no throughput, a socket has its own
+            buffer.
+        out_bytes_max: Unsent bytes above which the connection is closed: pushed to a peer that
+            never reads. Four of the largest frames.
+        held_bytes_max: Bytes of unfinished frames and waiting requests of all connections
+            together; the connection that passes it is closed. Many slow senders of huge frames
+            are the only way to reach it.
+        connections_max: Connections of one listener; more are closed as they come. Each costs
+            some 5 KiB, and a descriptor.
+        idle_s: Without a byte either way for so long a connection is closed, as official servers
+            and clients do.
+        frame_s: A frame that began must be whole within this time: 16 MiB at 140 KB/s.
+        handshake_s: A TLS handshake must be done within this time.
+    """
+
+    frame_bytes_max: int = 16 * _MIB
+    in_flight_max: int = 1024
+    in_flight_bytes_max: int = 32 * _MIB
+    turn_max: int = 64
+    calls_max: int = 65535
+    out_high_bytes: int = 256 * _KIB
+    out_bytes_max: int = 64 * _MIB
+    held_bytes_max: int = 256 * _MIB
+    connections_max: int = 20_000
+    idle_s: float = 120.0
+    frame_s: float = 120.0
+    handshake_s: float = 10.0

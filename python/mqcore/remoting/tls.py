@@ -1,0 +1,138 @@
+"""What TLS needs: contexts from files, and the verdict over a connection's first byte.
+
+Plain and TLS share one port: a ClientHello begins with 0x16, and no frame that is allowed does,
+for its length would be 369 MB. Knows no event loop.
+"""
+
+import ssl
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from mqcore.errors import TlsError
+
+__all__ = [
+    "FirstByte",
+    "ServerTls",
+    "TlsFiles",
+    "TlsMode",
+    "client_context",
+    "server_context",
+    "verdict",
+]
+
+CLIENT_HELLO = 0x16
+
+
+class TlsMode(Enum):
+    """The official `tls.server.mode`."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
+
+
+class FirstByte(Enum):
+    """What to do with a connection once its first byte is known."""
+
+    PLAIN = "plain"
+    TLS = "tls"
+    NO_CERTIFICATE = "it begins TLS, and no certificate is configured"
+    TLS_DISABLED = "it begins TLS, and tls.server.mode is disabled"
+    PLAIN_REFUSED = "it is plain, and tls.server.mode is enforcing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """Where certificates and keys are, all PEM.
+
+    Attributes:
+        certificate: Our chain, leaf first.
+        key: Our private key; the certificate's file when none.
+        key_password: Its password, if it has one.
+        trusted: Authorities that the other side's certificate must come from.
+        is_peer_required: A server demands a certificate of its clients.
+    """
+
+    certificate: Path | None = None
+    key: Path | None = None
+    key_password: str | None = None
+    trusted: Path | None = None
+    is_peer_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTls:
+    """How a listener treats TLS; permissive without a certificate unless told otherwise."""
+
+    mode: TlsMode = TlsMode.PERMISSIVE
+    context: ssl.SSLContext | None = None
+
+
+def verdict(first_byte: int, tls: ServerTls) -> FirstByte:
+    """Returns what becomes of a connection that begins with `first_byte`."""
+    if first_byte != CLIENT_HELLO:
+        return FirstByte.PLAIN_REFUSED if tls.mode is TlsMode.ENFORCING else FirstByte.PLAIN
+    if tls.mode is TlsMode.DISABLED:
+        return FirstByte.TLS_DISABLED
+    return FirstByte.TLS if tls.context is not None else FirstByte.NO_CERTIFICATE
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """Returns the context of a server.
+
+    Raises:
+        TlsError: A file is missing, unreadable or not what it should be.
+    """
+    if files.certificate is None:
+        raise TlsError("a TLS server needs a certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    _load_own(context, files)
+    if files.trusted is not None:
+        _load_trusted(context, files.trusted)
+        context.verify_mode = ssl.CERT_REQUIRED if files.is_peer_required else ssl.CERT_OPTIONAL
+    elif files.is_peer_required:
+        raise TlsError("clients must show a certificate, and no authority is configured for it")
+    return context
+
+
+def client_context(files: TlsFiles, *, is_host_checked: bool = True) -> ssl.SSLContext:
+    """Returns the context of a client.
+
+    Args:
+        files: Without `trusted`, the machine's own authorities are trusted.
+        is_host_checked: Whether the certificate must name the host that was dialled; official
+            clients do not ask for it.
+
+    Raises:
+        TlsError: A file is missing, unreadable or not what it should be.
+    """
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = is_host_checked
+    if files.trusted is not None:
+        _load_trusted(context, files.trusted)
+    if files.certificate is not None:
+        _load_own(context, files)
+    return context
+
+
+def _load_own(context: ssl.SSLContext, files: TlsFiles) -> None:
+    assert files.certificate is not None
+    # Without a password given, an encrypted key would otherwise be asked for at the terminal.
+    password = files.key_password or ""
+    try:
+        context.load_cert_chain(files.certificate, files.key, password)
+    except (OSError, ValueError) as error:
+        raise TlsError(
+            f"certificate {files.certificate} with key {files.key or files.certificate} "
+            f"cannot be used: {error}"
+        ) from error
+
+
+def _load_trusted(context: ssl.SSLContext, path: Path) -> None:
+    try:
+        context.load_verify_locations(path)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"the authorities in {path} cannot be used: {error}") from error

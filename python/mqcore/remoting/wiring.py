@@ -1,0 +1,123 @@
+"""From a program's listener settings to a listening server: broker and name server alike.
+
+Knows the settings by their shape alone; their room stands beside this one.
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+from mqcore.remoting.address import Address, TcpAddress, UnixAddress
+from mqcore.remoting.limits import Limits
+from mqcore.remoting.listener import SocketOptions
+from mqcore.remoting.server import Server
+from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, server_context
+
+__all__ = ["ListenerLike", "limits_of", "listen_as", "tls_of"]
+
+_UNIX_PREFIX = "unix:"
+
+
+class ListenerLike(Protocol):
+    """What is asked of settings; `mqcore.config.ListenerSettings` has it."""
+
+    @property
+    def host(self) -> str:
+        """Where to listen: a host, or `unix:/path`."""
+
+    @property
+    def port(self) -> int:
+        """0 for any free one."""
+
+    @property
+    def idle_s(self) -> int:
+        """Silent connections are closed after it."""
+
+    @property
+    def backlog(self) -> int:
+        """Connections that may wait to be accepted."""
+
+    @property
+    def send_buffer_bytes(self) -> int:
+        """Of a socket; 0 where the system decides."""
+
+    @property
+    def receive_buffer_bytes(self) -> int:
+        """Of a socket; 0 where the system decides."""
+
+    @property
+    def tls_mode(self) -> str:
+        """disabled, permissive or enforcing."""
+
+    @property
+    def tls_certificate(self) -> Path | str:
+        """The chain; empty without TLS."""
+
+    @property
+    def tls_key(self) -> Path | str:
+        """Its key."""
+
+    @property
+    def tls_key_password(self) -> str:
+        """The key's password, or nothing."""
+
+    @property
+    def tls_trusted(self) -> Path | str:
+        """Who signs the certificates of clients."""
+
+    @property
+    def tls_need_client_auth(self) -> str:
+        """none, optional or require."""
+
+
+def limits_of(settings: ListenerLike) -> Limits:
+    """Returns the bounds of connections."""
+    return Limits(idle_s=settings.idle_s)
+
+
+def tls_of(settings: ListenerLike) -> ServerTls:
+    """Returns how TLS is treated, with the certificates loaded.
+
+    Raises:
+        TlsError: They cannot be used.
+    """
+    mode = TlsMode(settings.tls_mode)
+    if not settings.tls_certificate or mode is TlsMode.DISABLED:
+        return ServerTls(mode)
+    asks = settings.tls_need_client_auth != "none"
+    files = TlsFiles(
+        certificate=Path(settings.tls_certificate),
+        key=Path(settings.tls_key) if settings.tls_key else None,
+        key_password=settings.tls_key_password or None,
+        trusted=Path(settings.tls_trusted) if asks and settings.tls_trusted else None,
+        is_peer_required=settings.tls_need_client_auth == "require",
+    )
+    return ServerTls(mode, server_context(files))
+
+
+async def listen_as(
+    server: Server, settings: ListenerLike, *, advertised: TcpAddress | None = None
+) -> Address:
+    """Listens where and how the settings say; returns the address with the chosen port.
+
+    Args:
+        server: Who listens.
+        settings: Where and how.
+        advertised: The address that routes tell, to warn of clients that dial another.
+
+    Raises:
+        AddressError: The address cannot be listened on.
+        TlsError: Certificates or keys cannot be used.
+    """
+    address: Address = TcpAddress(settings.host, settings.port)
+    if settings.host.startswith(_UNIX_PREFIX):
+        address = UnixAddress(settings.host.removeprefix(_UNIX_PREFIX))
+    return await server.listen(
+        address,
+        tls=tls_of(settings),
+        advertised=advertised,
+        options=SocketOptions(
+            backlog=settings.backlog,
+            send_buffer_bytes=settings.send_buffer_bytes,
+            receive_buffer_bytes=settings.receive_buffer_bytes,
+        ),
+    )

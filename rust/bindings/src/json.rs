@@ -1,0 +1,51 @@
+//! The JSON that RocketMQ writes, as Python objects.
+
+use mqcore_engine::relaxed_json;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use serde_json::Value;
+
+use crate::door::{KEEP_BYTES_MAX, Pass, through};
+use crate::draft::bytes_of;
+use crate::errors;
+
+/// What a text stands for; its nesting is bounded by the parser.
+fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(truth) => truth.into_pyobject(py)?.to_owned().into_any(),
+        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(number), _) => number.into_pyobject(py)?.into_any(),
+            (None, Some(number)) => number.into_pyobject(py)?.into_any(),
+            (None, None) => number.as_f64().into_pyobject(py)?.into_any(),
+        },
+        Value::String(text) => text.into_pyobject(py)?.into_any(),
+        Value::Array(items) => {
+            let out = PyList::empty(py);
+            for item in items {
+                out.append(object(py, item)?)?;
+            }
+            out.into_any()
+        }
+        Value::Object(members) => {
+            let out = PyDict::new(py);
+            for (name, member) in members {
+                out.set_item(name, object(py, member)?)?;
+            }
+            out.into_any()
+        }
+    })
+}
+
+/// The value of a text in RocketMQ's JSON.
+#[pyfunction]
+pub(crate) fn parse_relaxed_json<'py>(
+    py: Python<'py>,
+    text: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = bytes_of(text)?;
+    let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX / 16);
+    let parsed = through(py, pass, || relaxed_json::parse(&bytes));
+    let value = parsed.map_err(|error| errors::of_json(py, &error))?;
+    object(py, &value)
+}

@@ -1,0 +1,323 @@
+//! The class over the lane: policy, offsets, drain, delayed messages. Each method unpacks, passes
+//! the door, calls, and hands on what came up. No Python object is made or dropped under the lane's
+//! lock: that could run any Python code, and that code could call here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use mqcore_engine::clock::{Clock, SystemClock};
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::lock::{Mutex, MutexGuard};
+use mqcore_engine::store::Store;
+use mqcore_lane::policy::{Group, Topic};
+use mqcore_lane::{ConnectionId, Handed, Lane, Need, delay};
+use mqcore_record::Host;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMemoryView};
+
+use crate::buffer::ReceiveBuffer;
+use crate::connection::{LaneConnection, pump_all};
+use crate::door::{KEEP_RECORDS_MAX, Pass, through};
+use crate::errors::raised;
+use crate::fork::Origin;
+use crate::store::NativeStore;
+use crate::tables::{BrokerRow, GroupRow, SubscriptionRow, TopicRow, members};
+use crate::wire::Command;
+
+pub(crate) type Engine = Store<RealDisk, SystemClock>;
+/// A request for Python: its command, why it is handed over, and the name of what is missing.
+pub(crate) type HandedRow = (Py<Command>, &'static str, String);
+type DeliveredRow = (u64, u64, Option<i64>, u64, bool, u64);
+
+/// Threads for cold reads: a disk serves two readers better than one, and more would only compete
+/// with the flush.
+const READER_THREADS: usize = 2;
+
+/// What the lane's lock protects.
+pub(crate) struct Inside {
+    pub(crate) lane: Lane<RealDisk, SystemClock>,
+    /// When the loop will drain by itself, ms.
+    pub(crate) told_ms: u64,
+    /// Set: the time is what `drain` was told last.
+    manual_ms: Option<u64>,
+}
+
+/// The lane.
+#[pyclass(frozen, subclass, module = "mqcore.native._native")]
+pub(crate) struct NativeLane {
+    inside: Mutex<Inside>,
+    connections: Mutex<HashMap<ConnectionId, Py<LaneConnection>>>,
+    pub(crate) engine: Arc<Engine>,
+    clock: SystemClock,
+    store_host: Host,
+    origin: Origin,
+    pub(crate) buffer: Py<ReceiveBuffer>,
+    /// The same as transports ask for it: asyncio wants a length, too.
+    pub(crate) view: Py<PyMemoryView>,
+}
+
+impl NativeLane {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock()
+    }
+
+    /// The lane with the time.
+    pub(crate) fn lock_now(&self) -> (MutexGuard<'_, Inside>, u64) {
+        let inside = self.inside.lock();
+        let now_ms = inside.manual_ms.unwrap_or_else(|| self.clock.elapsed_ms());
+        (inside, now_ms)
+    }
+
+    pub(crate) fn join(&self, id: ConnectionId, connection: Py<LaneConnection>) {
+        self.connections.lock().insert(id, connection);
+    }
+
+    pub(crate) fn leave(&self, id: ConnectionId) {
+        let left = self.connections.lock().remove(&id);
+        drop(left);
+    }
+
+    pub(crate) fn connection(
+        &self,
+        py: Python<'_>,
+        id: ConnectionId,
+    ) -> Option<Py<LaneConnection>> {
+        let connections = self.connections.lock();
+        connections.get(&id).map(|found| found.clone_ref(py))
+    }
+
+    /// Wakes the loop when something is due before it will drain by itself.
+    pub(crate) fn tell_deadline(&self, inside: &mut Inside) {
+        let next_ms = inside.lane.next_deadline_ms().unwrap_or(u64::MAX);
+        if next_ms < inside.told_ms {
+            inside.told_ms = next_ms;
+            self.engine.wake_descriptor().raise();
+        }
+    }
+}
+
+/// A handed request as Python reads it.
+pub(crate) fn handed_row(py: Python<'_>, handed: Handed) -> PyResult<HandedRow> {
+    let (need, name) = match handed.need {
+        Need::Code => ("code", String::new()),
+        Need::Topic(name) => ("topic", name),
+        Need::Group(name) => ("group", name),
+        Need::Check => ("check", String::new()),
+    };
+    let command = Py::new(py, Command::owned(py, &handed.command)?)?;
+    Ok((command, need, name))
+}
+
+#[pymethods]
+impl NativeLane {
+    #[new]
+    #[pyo3(signature = (store, broker, *, reader_threads=READER_THREADS))]
+    fn new(
+        py: Python<'_>,
+        store: PyRef<'_, NativeStore>,
+        broker: BrokerRow,
+        reader_threads: usize,
+    ) -> PyResult<Self> {
+        let (engine, store_host) = store.parts();
+        let buffer = Bound::new(py, ReceiveBuffer::new())?;
+        let view = PyMemoryView::from(buffer.as_any())?.unbind();
+        let mut lane = Lane::new(Arc::clone(&engine), reader_threads);
+        lane.decide_broker(broker.broker(store_host));
+        Ok(Self {
+            inside: Mutex::new(Inside {
+                lane,
+                told_ms: u64::MAX,
+                manual_ms: None,
+            }),
+            connections: Mutex::default(),
+            engine,
+            clock: SystemClock::new(),
+            store_host,
+            origin: Origin::here(),
+            buffer: buffer.unbind(),
+            view,
+        })
+    }
+
+    fn set_broker(&self, broker: BrokerRow) {
+        let broker = broker.broker(self.store_host);
+        self.lock().lane.decide_broker(broker);
+    }
+
+    fn set_topics(&self, topics: HashMap<String, TopicRow>) {
+        let rows = topics.into_iter();
+        let table = rows.map(|(name, row)| (name.into_boxed_str(), Topic::from(row)));
+        let table = table.collect();
+        self.lock().lane.policy.topics = table;
+    }
+
+    fn set_topic(&self, name: String, topic: Option<TopicRow>) {
+        let mut inside = self.lock();
+        let topics = &mut inside.lane.policy.topics;
+        match topic {
+            Some(row) => topics.insert(name.into_boxed_str(), row.into()),
+            None => topics.remove(name.as_str()),
+        };
+    }
+
+    fn set_groups(&self, groups: HashMap<String, GroupRow>) {
+        let rows = groups.into_iter();
+        let table = rows.map(|(name, row)| (name.into_boxed_str(), Group::from(row)));
+        let table = table.collect();
+        self.lock().lane.policy.groups = table;
+    }
+
+    fn set_group(&self, name: String, group: Option<GroupRow>) {
+        let mut inside = self.lock();
+        let groups = &mut inside.lane.policy.groups;
+        match group {
+            Some(row) => groups.insert(name.into_boxed_str(), row.into()),
+            None => groups.remove(name.as_str()),
+        };
+    }
+
+    #[pyo3(signature = (group, rows, *, is_broadcasting=false))]
+    fn set_members(
+        &self,
+        group: String,
+        rows: Option<Vec<SubscriptionRow>>,
+        is_broadcasting: bool,
+    ) {
+        let mut inside = self.lock();
+        let table = &mut inside.lane.policy.members;
+        match rows {
+            Some(rows) => table.insert(group.into_boxed_str(), members(rows, is_broadcasting)),
+            None => table.remove(group.as_str()),
+        };
+    }
+
+    fn load_offsets(&self, table: HashMap<String, BTreeMap<i32, i64>>) {
+        self.lock().lane.offsets.load(table);
+    }
+
+    fn offset_rows(&self, py: Python<'_>) -> Vec<(String, BTreeMap<i32, i64>)> {
+        // A million pairs take their time: nobody else should wait for it with the GIL.
+        through(py, Pass::Detached, || {
+            let inside = self.lock();
+            let all = inside.lane.offsets.all();
+            all.map(|(key, queues)| (key.to_owned(), queues.clone()))
+                .collect()
+        })
+    }
+
+    fn offsets_of(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
+        let mut inside = self.lock();
+        inside
+            .lane
+            .offsets
+            .of(group, topic)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    fn offset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
+        self.lock().lane.offsets.find(group, topic, queue_id)
+    }
+
+    fn commit_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let mut inside = self.lock();
+        inside.lane.offsets.commit(group, topic, queue_id, offset)
+    }
+
+    #[pyo3(signature = (*, group=None, topic=None))]
+    fn remove_offsets(&self, group: Option<&str>, topic: Option<&str>) -> usize {
+        self.lock().lane.offsets.remove(group, topic)
+    }
+
+    #[getter]
+    fn offset_changes(&self) -> u64 {
+        self.lock().lane.offsets.changes()
+    }
+
+    #[pyo3(signature = (level, offset, *, limit=delay::LIMIT_MAX / 4, now_ms=None))]
+    fn deliver(
+        &self,
+        py: Python<'_>,
+        level: i32,
+        offset: u64,
+        limit: usize,
+        now_ms: Option<i64>,
+    ) -> PyResult<DeliveredRow> {
+        let now_ms = now_ms.unwrap_or_else(|| self.engine.wall_ms());
+        let done = through(py, Pass::Detached, || {
+            delay::deliver_due(&self.engine, level, offset, now_ms, limit)
+        });
+        let done = done.map_err(|error| raised(py, &error))?;
+        self.lock().lane.desk.stats.delivered += done.count;
+        Ok((
+            done.count,
+            done.next_offset,
+            done.next_due_ms,
+            done.end,
+            done.has_more,
+            done.skipped,
+        ))
+    }
+
+    /// Answers what can be answered; milliseconds until the next call is due, tickets that are not
+    /// the lane's, and requests for Python by connection.
+    #[pyo3(signature = (now_ms=None))]
+    #[expect(
+        clippy::type_complexity,
+        reason = "a row for Python's face, read in one place"
+    )]
+    fn drain_all(
+        &self,
+        py: Python<'_>,
+        now_ms: Option<u64>,
+    ) -> PyResult<(
+        Option<u64>,
+        Vec<(u64, &'static str)>,
+        Vec<(Py<LaneConnection>, HandedRow)>,
+    )> {
+        self.origin.check(py)?;
+        let mut others = Vec::new();
+        let mut dirty = Vec::new();
+        let pass = Pass::keeping_if(self.lock().lane.waiting() <= KEEP_RECORDS_MAX);
+        let (handed, next) = through(py, pass, || {
+            if now_ms.is_some() {
+                self.lock().manual_ms = now_ms;
+            }
+            let (mut inside, now_ms) = self.lock_now();
+            inside.lane.drain(now_ms, &mut others);
+            inside.lane.desk.take_dirty(&mut dirty);
+            let next = inside.lane.next_deadline_ms();
+            inside.told_ms = next.unwrap_or(u64::MAX);
+            let next = next.map(|next| next.saturating_sub(now_ms));
+            (inside.lane.take_handed(), next)
+        });
+        pump_all(py, self, &dirty)?;
+        let mut rows = Vec::with_capacity(handed.len());
+        for each in handed {
+            if let Some(connection) = self.connection(py, each.connection) {
+                rows.push((connection, handed_row(py, each)?));
+            }
+        }
+        let others = others.into_iter().map(|(ticket, s)| (ticket.0, s.name()));
+        Ok((next, others.collect(), rows))
+    }
+
+    fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let pairs = self.lock().lane.numbers();
+        let dict = PyDict::new(py);
+        for (name, number) in pairs {
+            dict.set_item(name, number)?;
+        }
+        Ok(dict)
+    }
+}
+
+impl Drop for NativeLane {
+    fn drop(&mut self) {
+        if self.origin.is_elsewhere()
+            && let Some(mut inside) = self.inside.try_lock()
+        {
+            inside.lane.abandon();
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The extension module `mqcore.native._native`: unpack, detach, call, map the error. No logic.
+//!
+//! | module | what |
+//! |---|---|
+//! | `store` | the class over an open store |
+//! | `answers` | what appends and reads by queue give |
+//! | `draft` | a message to append, unpacked from Python's arguments |
+//! | `many` | the columns of `append_many` |
+//! | `records` | a stored message, decoded field by field on request |
+//! | `batch` | records in log order, with columns |
+//! | `state` | small state files |
+//! | `inspection` | a store directory looked at without changing it |
+//! | `wire` | commands, frames in pieces, compressed bodies |
+//! | `json` | RocketMQ's JSON as Python objects |
+//! | `lane` | the class over the lane |
+//! | `connection` | a connection of the lane as an event loop sees it |
+//! | `buffer` | the shared receive buffer, and writing to a borrowed socket |
+//! | `tables` | policy tables out of named tuples |
+//! | `numbers` | reports as dictionaries |
+//! | `door` | the one place that decides whether the GIL is kept |
+//! | `fork` | knows a forked child |
+//! | `errors` | engine errors to exceptions |
+
+use pyo3::prelude::*;
+
+mod answers;
+mod batch;
+mod buffer;
+mod connection;
+mod door;
+mod draft;
+mod errors;
+mod fork;
+mod inspection;
+mod json;
+mod lane;
+mod many;
+mod numbers;
+mod records;
+mod state;
+mod store;
+mod tables;
+mod wire;
+
+/// The bytes of the store: what `mqcore.native` gives a face to.
+#[pymodule(gil_used = true)]
+mod _native {
+    #[pymodule_export]
+    use crate::answers::{Appended, GetResult};
+    #[pymodule_export]
+    use crate::batch::{RecordBatch, Scan, decode_records};
+    #[pymodule_export]
+    use crate::buffer::ReceiveBuffer;
+    #[pymodule_export]
+    use crate::connection::LaneConnection;
+    #[pymodule_export]
+    use crate::door::door_counts;
+    #[pymodule_export]
+    use crate::draft::encode_properties;
+    #[pymodule_export]
+    use crate::fork::note_fork;
+    #[pymodule_export]
+    use crate::inspection::{NativeInspection, rebuild};
+    #[pymodule_export]
+    use crate::json::parse_relaxed_json;
+    #[pymodule_export]
+    use crate::lane::NativeLane;
+    #[pymodule_export]
+    use crate::many::AppendedMany;
+    #[pymodule_export]
+    use crate::numbers::settings;
+    #[pymodule_export]
+    use crate::records::Message;
+    #[pymodule_export]
+    use crate::state::write_state;
+    #[pymodule_export]
+    use crate::store::NativeStore;
+    #[pymodule_export]
+    use crate::wire::{Command, FrameReader, compress, decompress};
+}

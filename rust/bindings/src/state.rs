@@ -1,0 +1,20 @@
+//! Small state files: replaced whole and durably through the engine.
+
+use std::path::PathBuf;
+
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::small_state;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::door::{Pass, through};
+use crate::errors::raised;
+
+/// Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return.
+#[pyfunction]
+pub(crate) fn write_state(py: Python<'_>, path: PathBuf, content: PyBackedBytes) -> PyResult<()> {
+    through(py, Pass::Detached, || {
+        small_state::write(&RealDisk, &path, &content)
+    })
+    .map_err(|error| raised(py, &error))
+}

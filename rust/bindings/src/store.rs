@@ -1,0 +1,500 @@
+//! The class over an open store: each method unpacks, passes the door, calls, maps the error.
+
+use std::sync::Arc;
+
+use mqcore_engine::clock::{Clock, SystemClock};
+use mqcore_engine::commit_log::Appended as Place;
+use mqcore_engine::config::StoreConfig;
+use mqcore_engine::consume_queue::Boundary;
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::error::{Error, Result};
+use mqcore_engine::status::PutStatus;
+use mqcore_engine::store::{Ask, OpenHow, Store};
+use mqcore_record::{Host, Message as Draft};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::answers::{Appended, GetResult};
+use crate::batch::{Scan, Walked};
+use crate::door::{KEEP_BYTES_MAX, KEEP_RECORDS_MAX, Pass, through};
+use crate::draft::{self, Head, Labels, bytes_of};
+use crate::errors::{raised, raised_after};
+use crate::fork::Origin;
+use crate::many::{AppendedMany, Columns, QueueIds, Texts, lens_of};
+use crate::numbers;
+use crate::records::Message;
+
+type Engine = Store<RealDisk, SystemClock>;
+/// Tickets with their status, and when to drain again, ms.
+type Drained = (Vec<(u64, &'static str)>, Option<u64>);
+
+/// Bytes of a record beside body and properties, at the most: for the choice at the door alone.
+const RECORD_REST_BYTES: usize = 512;
+
+/// An open store.
+#[pyclass(frozen, subclass, module = "mqcore.native._native")]
+pub(crate) struct NativeStore {
+    engine: Arc<Engine>,
+    unknown: Vec<String>,
+    clock: SystemClock,
+    store_host: Host,
+    origin: Origin,
+}
+
+impl NativeStore {
+    /// What a lane over this store needs.
+    pub(crate) fn parts(&self) -> (Arc<Engine>, Host) {
+        (Arc::clone(&self.engine), self.store_host)
+    }
+
+    #[inline]
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.origin.check(py)?;
+        if self.engine.files().is_closing() {
+            return Err(raised(py, &Error::Closed));
+        }
+        Ok(())
+    }
+
+    /// Calls into the open store of this process.
+    #[inline]
+    fn call<T: Send>(
+        &self,
+        py: Python<'_>,
+        pass: Pass,
+        call: impl FnOnce(&Engine) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        self.check(py)?;
+        let engine = &*self.engine;
+        through(py, pass, || call(engine)).map_err(|error| raised(py, &error))
+    }
+
+    fn head(&self, queue_id: i32, born_ms: Option<i64>, born_host: Option<&str>) -> PyResult<Head> {
+        Ok(Head {
+            queue_id,
+            born_timestamp_ms: born_ms.unwrap_or_else(|| self.clock.now_ms()),
+            born_host: draft::host_or_local(born_host)?,
+            store_host: self.store_host,
+        })
+    }
+
+    fn settled(&self, place: Place, status: PutStatus) -> Appended {
+        Appended::new(place, status, self.store_host)
+    }
+
+    /// Whether appends of so many bytes can be made with the GIL kept.
+    #[inline]
+    fn pass_of(&self, bytes: usize) -> Pass {
+        let is_short = bytes <= KEEP_BYTES_MAX
+            && self.engine.acknowledges_at_once()
+            && self.engine.has_room_for((bytes + RECORD_REST_BYTES) as u64);
+        Pass::keeping_if(is_short)
+    }
+}
+
+/// Waits for what the settings promise, unless the caller will.
+fn settle(engine: &Engine, end: u64, waits: bool) -> Result<PutStatus> {
+    if waits {
+        engine.settle(end)
+    } else {
+        Ok(PutStatus::PutOk)
+    }
+}
+
+#[pymethods]
+impl NativeStore {
+    #[new]
+    #[pyo3(signature = (pairs, *, truncate_damage=false, store_host=None))]
+    fn new(
+        py: Python<'_>,
+        pairs: Vec<(String, String)>,
+        truncate_damage: bool,
+        store_host: Option<&str>,
+    ) -> PyResult<Self> {
+        let store_host = draft::host_or_local(store_host)?;
+        let how = if truncate_damage {
+            OpenHow::TruncateDamage
+        } else {
+            OpenHow::RefuseDamage
+        };
+        let clock = SystemClock::new();
+        let opened = through(py, Pass::Detached, || {
+            let pairs = pairs
+                .iter()
+                .map(|(key, value)| (key.as_str(), value.as_str()));
+            let (config, unknown) = StoreConfig::from_pairs(pairs)?;
+            let engine = Arc::new(Engine::open(RealDisk, clock.clone(), config, how)?);
+            engine.start()?;
+            Ok((engine, unknown))
+        });
+        let (engine, unknown) = opened.map_err(|error: Error| raised(py, &error))?;
+        Ok(Self {
+            engine,
+            unknown,
+            clock,
+            store_host,
+            origin: Origin::here(),
+        })
+    }
+
+    #[getter]
+    fn unknown_settings(&self) -> Vec<String> {
+        self.unknown.clone()
+    }
+
+    #[getter]
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        self.engine.config().pairs()
+    }
+
+    #[pyo3(signature = (topic, body, *, queue_id=0, tags=None, keys=None, properties=None, flag=0,
+        sys_flag=0, born_timestamp_ms=None, born_host=None, wait=true))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one crossing takes the whole message"
+    )]
+    fn append(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        body: &Bound<'_, PyAny>,
+        queue_id: i32,
+        tags: Option<&str>,
+        keys: Option<&Bound<'_, PyAny>>,
+        properties: Option<&Bound<'_, PyDict>>,
+        flag: i32,
+        sys_flag: i32,
+        born_timestamp_ms: Option<i64>,
+        born_host: Option<&str>,
+        wait: bool,
+    ) -> PyResult<Appended> {
+        let text = Labels {
+            tags,
+            keys,
+            properties,
+        }
+        .encode(py)?;
+        let body = bytes_of(body)?;
+        let head = self.head(queue_id, born_timestamp_ms, born_host)?;
+        let message = Draft {
+            flag,
+            sys_flag,
+            ..head.draft(topic, &body, &text)
+        };
+        let pass = self.pass_of(body.len() + text.len());
+        let (place, status) = self.call(py, pass, |engine| {
+            let place = engine.append(&message)?;
+            Ok((place, settle(engine, place.end(), wait)?))
+        })?;
+        Ok(self.settled(place, status))
+    }
+
+    #[pyo3(signature = (topic, messages, *, queue_id=0, born_timestamp_ms=None, born_host=None,
+        wait=true))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one crossing takes the whole batch"
+    )]
+    fn append_batch(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        messages: Vec<(Bound<'_, PyAny>, Option<Bound<'_, PyDict>>)>,
+        queue_id: i32,
+        born_timestamp_ms: Option<i64>,
+        born_host: Option<&str>,
+        wait: bool,
+    ) -> PyResult<Vec<Appended>> {
+        let head = self.head(queue_id, born_timestamp_ms, born_host)?;
+        let mut parts = Vec::with_capacity(messages.len());
+        for (body, properties) in &messages {
+            let labels = Labels {
+                tags: None,
+                keys: None,
+                properties: properties.as_ref(),
+            };
+            parts.push((bytes_of(body)?, labels.encode(py)?));
+        }
+        let drafts: Vec<Draft<'_>> = parts
+            .iter()
+            .map(|(body, text)| head.draft(topic, body, text))
+            .collect();
+        let bytes = parts
+            .iter()
+            .map(|(body, text)| body.len() + text.len() + RECORD_REST_BYTES)
+            .sum();
+        let (places, status) = self.call(py, self.pass_of(bytes), |engine| {
+            let places = engine.append_batch(&drafts)?;
+            let end = places.last().map_or(0, Place::end);
+            Ok((places, settle(engine, end, wait)?))
+        })?;
+        Ok(places
+            .into_iter()
+            .map(|place| self.settled(place, status))
+            .collect())
+    }
+
+    #[pyo3(signature = (topic, bodies, lens, *, queue_ids=None, properties=None,
+        properties_lens=None, flag=0, born_timestamp_ms=None, born_host=None, wait=true))]
+    #[expect(clippy::too_many_arguments, reason = "one crossing takes all columns")]
+    fn append_many(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        bodies: &Bound<'_, PyAny>,
+        lens: &Bound<'_, PyAny>,
+        queue_ids: Option<&Bound<'_, PyAny>>,
+        properties: Option<&Bound<'_, PyAny>>,
+        properties_lens: Option<&Bound<'_, PyAny>>,
+        flag: i32,
+        born_timestamp_ms: Option<i64>,
+        born_host: Option<&str>,
+        wait: bool,
+    ) -> PyResult<AppendedMany> {
+        let bodies = bytes_of(bodies)?;
+        let columns = Columns {
+            topic,
+            bodies: &bodies,
+            lens: lens_of(lens)?,
+            queue_ids: queue_ids.map_or(Ok(QueueIds::All(0)), QueueIds::of)?,
+            properties: Texts::of(properties, properties_lens)?,
+            flag,
+            head: self.head(0, born_timestamp_ms, born_host)?,
+        };
+        columns.check()?;
+        self.check(py)?;
+        let pass = self.pass_of(bodies.len() + columns.lens.len() * RECORD_REST_BYTES);
+        let engine = &*self.engine;
+        let mut many = AppendedMany::with_room(columns.lens.len());
+        let outcome = through(py, pass, || {
+            columns.each(|draft| engine.append(draft).map(|place| many.push(place)))?;
+            many.status = settle(engine, many.end, wait).map_err(|error| (many.count, error))?;
+            Ok(())
+        });
+        outcome.map_err(|(stored, error): (usize, Error)| raised_after(py, &error, stored))?;
+        Ok(many)
+    }
+
+    #[pyo3(signature = (topic, queue_id, offset, max_count=32, *, max_bytes=262_144, tags=None))]
+    #[expect(clippy::too_many_arguments, reason = "what a pull asks for")]
+    fn get(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        offset: u64,
+        max_count: usize,
+        max_bytes: u64,
+        tags: Option<&str>,
+    ) -> PyResult<GetResult> {
+        let codes = draft::tags_codes_of(tags);
+        let ask = Ask {
+            from: offset,
+            count_max: max_count,
+            bytes_max: max_bytes,
+            tags_codes: &codes,
+        };
+        self.check(py)?;
+        let topic = topic.as_bytes();
+        // With a tag test the engine may look at many more units than it gives records.
+        let is_short = max_count <= KEEP_RECORDS_MAX
+            && codes.is_empty()
+            && self
+                .engine
+                .is_hot(topic, queue_id, offset, max_count)
+                .unwrap_or(false);
+        let pass = Pass::keeping_if(is_short);
+        let got = self.call(py, pass, |engine| engine.get(topic, queue_id, ask))?;
+        GetResult::of(py, got)
+    }
+
+    fn message_at(&self, py: Python<'_>, physical_offset: u64) -> PyResult<Message> {
+        let record = self.call(py, Pass::Detached, |engine| {
+            engine.record_at(physical_offset)
+        })?;
+        Ok(Message::one(record))
+    }
+
+    #[pyo3(signature = (from_offset=None, to_offset=None, *, topics=None, batch_bytes=1_048_576))]
+    fn scan(
+        &self,
+        py: Python<'_>,
+        from_offset: Option<u64>,
+        to_offset: Option<u64>,
+        topics: Option<Vec<String>>,
+        batch_bytes: usize,
+    ) -> PyResult<Scan> {
+        self.check(py)?;
+        let batches = self.engine.walk(from_offset, to_offset, batch_bytes);
+        Ok(Scan::new(
+            Walked::Open(Arc::clone(&self.engine)),
+            batches,
+            topics,
+        ))
+    }
+
+    #[pyo3(signature = (topic, key, max_count=64, *, begin_ms=0, end_ms=i64::MAX))]
+    #[expect(clippy::too_many_arguments, reason = "what a query asks for")]
+    fn query(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        key: &str,
+        max_count: usize,
+        begin_ms: i64,
+        end_ms: i64,
+    ) -> PyResult<Vec<Message>> {
+        let found = self.call(py, Pass::Detached, |engine| {
+            engine.query(
+                topic.as_bytes(),
+                key.as_bytes(),
+                max_count,
+                begin_ms,
+                end_ms,
+            )
+        })?;
+        Ok(found.records.into_iter().map(Message::one).collect())
+    }
+
+    #[pyo3(signature = (topic, queue_id, timestamp_ms, *, is_upper=false))]
+    fn offset_by_time(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        queue_id: i32,
+        timestamp_ms: i64,
+        is_upper: bool,
+    ) -> PyResult<Option<u64>> {
+        let boundary = if is_upper {
+            Boundary::Upper
+        } else {
+            Boundary::Lower
+        };
+        self.call(py, Pass::Detached, |engine| {
+            engine.offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary)
+        })
+    }
+
+    fn bounds(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<(u64, u64)>> {
+        let bounds = self.call(py, Pass::Detached, |engine| {
+            engine.bounds(topic.as_bytes(), queue_id)
+        })?;
+        Ok(bounds.map(|bounds| (bounds.min, bounds.max)))
+    }
+
+    fn queue_rows(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
+        let infos = self.call(py, Pass::Detached, |engine| engine.queues().queues())?;
+        Ok(numbers::queue_rows(infos))
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<u64> {
+        self.call(py, Pass::Detached, Engine::flush)
+    }
+
+    #[pyo3(signature = (physical_offset, *, timeout_ms=10_000))]
+    fn wait_dispatched(
+        &self,
+        py: Python<'_>,
+        physical_offset: u64,
+        timeout_ms: u64,
+    ) -> PyResult<()> {
+        let timeout = std::time::Duration::from_millis(timeout_ms);
+        self.call(py, Pass::Detached, |engine| {
+            let files = engine.files();
+            let gives_up = || files.is_closing() || files.poison.reason().is_some();
+            if files
+                .positions
+                .dispatched
+                .wait(physical_offset, timeout, gives_up)
+            {
+                return Ok(());
+            }
+            files.poison.check()?;
+            Err(Error::Timeout {
+                what: "dispatch",
+                waited_ms: timeout_ms,
+            })
+        })
+    }
+
+    fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
+        self.call(py, Pass::Detached, |engine| {
+            engine.delete_topic(topic.as_bytes())
+        })
+    }
+
+    #[pyo3(signature = (*, expired_before_ms=None, max_files=10, unread_from=None))]
+    fn remove_oldest(
+        &self,
+        py: Python<'_>,
+        expired_before_ms: Option<i64>,
+        max_files: usize,
+        unread_from: Option<u64>,
+    ) -> PyResult<(usize, u64, u64)> {
+        let cleaned = self.call(py, Pass::Detached, |engine| {
+            engine.remove_oldest(expired_before_ms, max_files, unread_from)
+        })?;
+        Ok((cleaned.log_files, cleaned.log_bytes, cleaned.unread_bytes))
+    }
+
+    fn stat_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.call(py, Pass::Detached, |engine| Ok(engine.stats()))?;
+        numbers::stats(py, &stats)
+    }
+
+    fn report_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        numbers::open_report(py, self.engine.report())
+    }
+
+    fn take_notices(&self, py: Python<'_>) -> PyResult<Vec<(i32, String)>> {
+        self.origin.check(py)?;
+        Ok(numbers::notices(self.engine.files().notices.drain()))
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.engine.files().is_closing()
+    }
+
+    #[getter]
+    fn wake_descriptor(&self) -> i32 {
+        self.engine.wake_descriptor().raw()
+    }
+
+    #[pyo3(signature = (end, *, needs_replica=false))]
+    fn park(&self, py: Python<'_>, end: u64, needs_replica: bool) -> PyResult<u64> {
+        let ticket = self.call(py, Pass::Keeping, |engine| engine.park(end, needs_replica))?;
+        Ok(ticket.0)
+    }
+
+    fn drain(&self, py: Python<'_>) -> PyResult<Drained> {
+        self.origin.check(py)?;
+        let mut answers = Vec::new();
+        let engine = &*self.engine;
+        let next_ms = through(py, Pass::Keeping, || engine.drain(&mut answers));
+        let named = answers
+            .into_iter()
+            .map(|(ticket, status)| (ticket.0, status.name()));
+        Ok((named.collect(), next_ms))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<bool> {
+        self.origin.check(py)?;
+        let engine = &*self.engine;
+        through(py, Pass::Detached, || engine.close()).map_err(|error| raised(py, &error))
+    }
+}
+
+impl Drop for NativeStore {
+    fn drop(&mut self) {
+        if self.origin.is_elsewhere() {
+            // The threads did not come along and the maps are not there: nothing can be given back.
+            std::mem::forget(Arc::clone(&self.engine));
+            return;
+        }
+        if !self.engine.files().is_closing() {
+            // The threads hold the store too: without this they would never end.
+            self.engine.abandon();
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Policy tables out of Python's named tuples. No logic.
+
+use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
+use mqcore_lane::policy::{Broker, Filter, Group, Members, Perm, Refusal, Subscription, Topic};
+use mqcore_record::Host;
+use pyo3::prelude::*;
+
+/// `BrokerPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct BrokerRow {
+    name: String,
+    cluster: String,
+    address: String,
+    perm: i32,
+    region: String,
+    is_traced: bool,
+    refuse_sends: Option<String>,
+    refuse_pulls: Option<String>,
+    needs_check: bool,
+    accepts_sends_from_ms: i64,
+    is_long_polling: bool,
+    short_polling_ms: u64,
+    is_replica_readable: bool,
+    rejects_transactions: bool,
+    needs_replica: bool,
+    version: i32,
+}
+
+fn refusal(remark: Option<String>) -> Option<Refusal> {
+    remark.map(|remark| Refusal {
+        code: SYSTEM_BUSY,
+        remark: if remark.is_empty() {
+            OVERLOAD.to_owned()
+        } else {
+            remark
+        },
+    })
+}
+
+impl BrokerRow {
+    pub(crate) fn broker(self, store_host: Host) -> Broker {
+        Broker {
+            name: self.name,
+            cluster: self.cluster,
+            address: self.address,
+            version: self.version,
+            store_host,
+            perm: Perm(self.perm),
+            region: self.region,
+            is_traced: self.is_traced,
+            accepts_sends_from_ms: self.accepts_sends_from_ms,
+            refuse_sends: refusal(self.refuse_sends),
+            refuse_pulls: refusal(self.refuse_pulls),
+            needs_check: self.needs_check,
+            is_long_polling: self.is_long_polling,
+            short_polling_ms: self.short_polling_ms,
+            is_replica_readable: self.is_replica_readable,
+            rejects_transactions: self.rejects_transactions,
+            needs_replica: self.needs_replica,
+        }
+    }
+}
+
+/// `TopicPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct TopicRow {
+    perm: i32,
+    read_queues: i32,
+    write_queues: i32,
+    sys_flag: i32,
+    is_ordered: bool,
+    has_multi_tags: bool,
+    needs_check: bool,
+}
+
+impl From<TopicRow> for Topic {
+    fn from(row: TopicRow) -> Self {
+        Self {
+            perm: Perm(row.perm),
+            read_queues: row.read_queues,
+            write_queues: row.write_queues,
+            sys_flag: row.sys_flag,
+            is_ordered: row.is_ordered,
+            has_multi_tags: row.has_multi_tags,
+            needs_check: row.needs_check,
+        }
+    }
+}
+
+/// `GroupPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct GroupRow {
+    is_consume_enabled: bool,
+    is_broadcast_enabled: bool,
+    retry_queues: i32,
+    max_retries: i32,
+    broker_id: i64,
+    slow_broker_id: i64,
+    needs_check: bool,
+}
+
+impl From<GroupRow> for Group {
+    fn from(row: GroupRow) -> Self {
+        Self {
+            is_consume_enabled: row.is_consume_enabled,
+            is_broadcast_enabled: row.is_broadcast_enabled,
+            retry_queues: row.retry_queues,
+            max_retries: row.max_retries,
+            broker_id: row.broker_id,
+            slow_broker_id: row.slow_broker_id,
+            needs_check: row.needs_check,
+        }
+    }
+}
+
+/// `Subscription`.
+#[derive(FromPyObject)]
+pub(crate) struct SubscriptionRow {
+    topic: String,
+    expression: String,
+    kind: String,
+    version: i64,
+}
+
+pub(crate) fn members(rows: Vec<SubscriptionRow>, is_broadcasting: bool) -> Members {
+    let pairs = rows.into_iter().map(|row| {
+        let subscription = Subscription {
+            filter: Filter::parse(Some(&row.expression), Some(&row.kind)),
+            version: row.version,
+        };
+        (row.topic.into_boxed_str(), subscription)
+    });
+    Members {
+        is_broadcasting,
+        subscriptions: pairs.collect(),
+    }
+}

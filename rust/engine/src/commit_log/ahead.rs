@@ -1,0 +1,114 @@
+//! Reading ahead of cold readers: who reads on where it stopped gets a window that grows, who jumps
+//! loses it. Pure: places in, ranges to be fetched out; the file is asked by the caller.
+
+use crate::units::{KIB, MIB};
+
+/// First window of a reader that reads on: what the kernel itself would take.
+const WINDOW_FIRST_BYTES: u64 = 128 * KIB;
+/// Longest window: twenty milliseconds of a disk that gives 400 MB/s.
+const WINDOW_MAX_BYTES: u64 = 8 * MIB;
+/// A reader that skips less than this still reads on: other queues' records lie between its own.
+const SKIP_MAX_BYTES: u64 = MIB;
+/// Readers followed at a time. The longest unused makes room, so a store with more cold readers
+/// than this reads ahead for the newest of them.
+const READERS_MAX: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+struct Reader {
+    next: u64,
+    window: u64,
+    fetched_to: u64,
+    used: u64,
+}
+
+/// The cold readers that are followed.
+#[derive(Debug, Default)]
+pub struct ReadAhead {
+    readers: Vec<Reader>,
+    turn: u64,
+}
+
+impl ReadAhead {
+    /// Takes note of a read of `[place, place + len)` below the hot window; the range that should be
+    /// fetched now, if any.
+    pub fn on_read(&mut self, place: u64, len: u64) -> Option<std::ops::Range<u64>> {
+        self.turn += 1;
+        let end = place + len;
+        let follows =
+            |reader: &Reader| place >= reader.next && place - reader.next <= SKIP_MAX_BYTES;
+        let Some(reader) = self.readers.iter_mut().find(|reader| follows(reader)) else {
+            let fresh = Reader {
+                next: end,
+                window: 0,
+                fetched_to: end,
+                used: self.turn,
+            };
+            if self.readers.len() < READERS_MAX {
+                self.readers.push(fresh);
+            } else if let Some(oldest) = self.readers.iter_mut().min_by_key(|reader| reader.used) {
+                *oldest = fresh;
+            }
+            return None;
+        };
+        reader.next = end;
+        reader.used = self.turn;
+        // Half a window is still ahead: enough to fetch the next one meanwhile.
+        if reader.fetched_to > end + reader.window / 2 {
+            return None;
+        }
+        reader.window = (reader.window * 2).clamp(WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES);
+        let from = reader.fetched_to.max(end);
+        reader.fetched_to = from + reader.window;
+        Some(from..reader.fetched_to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_of_a_sequential_reader_grows_and_covers_without_gap() {
+        let mut ahead = ReadAhead::default();
+        let mut covered = 0;
+        let mut longest = 0;
+        for place in (0..64 * MIB).step_by(1_000) {
+            if let Some(range) = ahead.on_read(place, 1_000) {
+                assert!(
+                    covered == 0 || range.start == covered,
+                    "{range:?} after {covered}"
+                );
+                covered = range.end;
+                longest = longest.max(range.end - range.start);
+            }
+            assert!(place < 3_000 || covered > place);
+        }
+        assert_eq!(longest, WINDOW_MAX_BYTES);
+    }
+
+    #[test]
+    fn a_jump_starts_anew_and_interleaved_readers_keep_their_windows() {
+        let mut ahead = ReadAhead::default();
+        assert_eq!(ahead.on_read(0, 1_000), None);
+        assert_eq!(
+            ahead.on_read(1_000, 1_000),
+            Some(2_000..2_000 + WINDOW_FIRST_BYTES)
+        );
+        assert_eq!(
+            ahead.on_read(900 * MIB, 1_000),
+            None,
+            "one read is no sequence"
+        );
+        assert_eq!(ahead.on_read(100, 1_000), None, "backwards neither");
+        let far = 900 * MIB + 1_000;
+        assert_eq!(
+            ahead.on_read(far, 500),
+            Some(far + 500..far + 500 + WINDOW_FIRST_BYTES)
+        );
+        assert_eq!(ahead.on_read(2_000, 1_000), None, "still covered");
+        for n in 0..1_000 {
+            ahead.on_read(n * 10 * MIB, 10);
+        }
+        assert_eq!(ahead.readers.len(), READERS_MAX);
+    }
+}

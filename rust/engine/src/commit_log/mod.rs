@@ -1,0 +1,20 @@
+//! The log itself: appending records, reading them back, walking them, finding its end after a
+//! crash, and giving old files back. Knows segments and records; no queue file, no index.
+
+mod ahead;
+mod append;
+mod batches;
+mod cut;
+mod offsets;
+mod read;
+mod retain;
+mod roll;
+mod scan;
+
+pub use ahead::ReadAhead;
+pub use append::{Appended, CommitLog};
+pub use batches::{LogBatch, LogBatches, Placed};
+pub use cut::{CutReport, cut_at, sync_from};
+pub use read::{LogReader, RecordBytes};
+pub use retain::{Reason, RetainPlan, Retained, plan_space};
+pub use scan::{LogEnd, Scan, Stop, scan, whole_record_after};

@@ -1,0 +1,235 @@
+//! Reading records by their place. Inside the hot window a record is a slice of the map; below it
+//! it is read through the file, from the page cache where that has it.
+
+use std::sync::Arc;
+
+use mqcore_record::{CrcCheck, Found, RecordView, check};
+
+use crate::clock::Clock;
+use crate::commit_log::CommitLog;
+use crate::disk::{Disk, DiskFile, Region, SharedRegion};
+use crate::error::{Error, Result};
+use crate::mmap::Use;
+use crate::segment::LogSlice;
+
+/// A record's bytes, good as long as they are held.
+#[derive(Debug)]
+pub struct RecordBytes<D: Disk> {
+    /// Where the record starts in the log.
+    pub physical_offset: u64,
+    bytes: LogSlice<D>,
+}
+
+impl<D: Disk> RecordBytes<D> {
+    /// The bytes of the whole record.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.as_bytes()
+    }
+
+    /// Whether the bytes were copied out of the file.
+    #[must_use]
+    pub fn is_copy(&self) -> bool {
+        self.bytes.is_copy()
+    }
+
+    /// The record.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`] when the bytes are no record, or fail the CRC where that is asked for.
+    pub fn view(&self, crc: CrcCheck) -> Result<RecordView<'_>> {
+        let none = |why: String| Error::NoRecord {
+            physical_offset: self.physical_offset,
+            why,
+        };
+        match check(self.as_bytes(), crc) {
+            Ok(Found::Record(record)) => Ok(record),
+            Ok(Found::Blank { .. }) => Err(none("the blank end of a file".to_owned())),
+            Err(error) => Err(none(error.to_string())),
+        }
+    }
+}
+
+/// Reads several records of one answer: what they share is looked up once.
+pub struct LogReader<'a, D: Disk, C: Clock> {
+    log: &'a CommitLog<D, C>,
+    start: u64,
+    readable: u64,
+    /// The map that the record before was in, with the bytes of the log that it holds.
+    hot: Option<(std::ops::Range<u64>, SharedRegion<D>)>,
+}
+
+impl<D: Disk, C: Clock> LogReader<'_, D, C> {
+    /// As [`CommitLog::record`].
+    ///
+    /// # Errors
+    /// As [`CommitLog::record`].
+    ///
+    /// # Blocking
+    /// As [`CommitLog::record`].
+    #[inline]
+    pub fn record(&mut self, physical_offset: u64, len: usize) -> Result<RecordBytes<D>> {
+        let end = physical_offset.saturating_add(len as u64);
+        if physical_offset < self.start || end > self.readable {
+            return Err(out_of_bounds(physical_offset, self.start, self.readable));
+        }
+        if let Some((range, region)) = &self.hot
+            && range.contains(&physical_offset)
+            && end <= range.end
+        {
+            // A record below the readable end is published.
+            let position = physical_offset - range.start;
+            let region = Arc::clone(region);
+            let bytes = LogSlice::Mapped {
+                region,
+                position,
+                len,
+            };
+            return Ok(RecordBytes {
+                physical_offset,
+                bytes,
+            });
+        }
+        let record = self.log.record(physical_offset, len)?;
+        if let LogSlice::Mapped {
+            region, position, ..
+        } = &record.bytes
+        {
+            let base = physical_offset - position;
+            self.hot = Some((base..base + region.published(), Arc::clone(region)));
+        }
+        Ok(record)
+    }
+
+    /// First physical offset that is kept.
+    #[must_use]
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+}
+
+fn out_of_bounds(physical_offset: u64, start: u64, readable: u64) -> Error {
+    let why = format!("the log is readable from {start} to {readable}");
+    Error::NoRecord {
+        physical_offset,
+        why,
+    }
+}
+
+impl<D: Disk, C: Clock> CommitLog<D, C> {
+    /// A reader of several records.
+    #[must_use]
+    pub fn reader(&self) -> LogReader<'_, D, C> {
+        let files = self.files();
+        LogReader {
+            log: self,
+            start: files.chain.start(),
+            readable: files.readable(),
+            hot: None,
+        }
+    }
+
+    /// The record at `physical_offset` of `len` bytes, as a queue unit names it.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`] when the place is not readable (below the oldest file, beyond the end),
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Below the hot window: for the disk, when the page cache has not the bytes.
+    pub fn record(&self, physical_offset: u64, len: usize) -> Result<RecordBytes<D>> {
+        self.check_readable(physical_offset, len)?;
+        let bytes = self.files().chain.bytes(physical_offset, len)?;
+        if bytes.is_copy() {
+            self.fetch_ahead(physical_offset, len);
+        }
+        Ok(RecordBytes {
+            physical_offset,
+            bytes,
+        })
+    }
+
+    /// Like [`CommitLog::record`] without ever waiting for a disk: `None` when it would have to.
+    ///
+    /// # Errors
+    /// As [`CommitLog::record`].
+    pub fn record_now(&self, physical_offset: u64, len: usize) -> Result<Option<RecordBytes<D>>> {
+        self.check_readable(physical_offset, len)?;
+        let Some(segment) = self.files().chain.find(physical_offset) else {
+            return Ok(None);
+        };
+        let position = physical_offset - segment.base();
+        let bytes = match segment.mapped(position, len) {
+            Some(bytes) => bytes,
+            None => {
+                let mut bytes = vec![0; len];
+                match segment.file().read_cached_at(&mut bytes, position)? {
+                    Some(got) if got == len => {
+                        self.fetch_ahead(physical_offset, len);
+                        LogSlice::Owned(bytes)
+                    }
+                    _ => return Ok(None),
+                }
+            }
+        };
+        Ok(Some(RecordBytes {
+            physical_offset,
+            bytes,
+        }))
+    }
+
+    /// The record that starts at `physical_offset`, whatever its length.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`] when no whole record with its own place in it starts there.
+    ///
+    /// # Blocking
+    /// As [`CommitLog::record`].
+    pub fn record_at(&self, physical_offset: u64) -> Result<RecordBytes<D>> {
+        let head = self.record(physical_offset, 4)?;
+        let claimed: [u8; 4] = head.as_bytes().try_into().unwrap_or_default();
+        let none = |why: &str| Error::NoRecord {
+            physical_offset,
+            why: why.to_owned(),
+        };
+        let len = usize::try_from(i32::from_be_bytes(claimed))
+            .ok()
+            .filter(|len| *len > 8)
+            .ok_or_else(|| none("no record starts there"))?;
+        let record = self.record(physical_offset, len)?;
+        if record
+            .view(CrcCheck::Verify)?
+            .physical_offset
+            .cast_unsigned()
+            != physical_offset
+        {
+            return Err(none("the record there names another place"));
+        }
+        Ok(record)
+    }
+
+    /// Asks for what a cold reader that reads on will want next; does not wait for it.
+    fn fetch_ahead(&self, physical_offset: u64, len: usize) {
+        let Some(range) = self.ahead().lock().on_read(physical_offset, len as u64) else {
+            return;
+        };
+        let Some(segment) = self.files().chain.find(range.start) else {
+            return;
+        };
+        let end = range.end.min(segment.end());
+        let position = range.start - segment.base();
+        segment
+            .file()
+            .advise(Some(Use::WillNeed), position, end - range.start);
+    }
+
+    fn check_readable(&self, physical_offset: u64, len: usize) -> Result<()> {
+        let files = self.files();
+        let (start, readable) = (files.chain.start(), files.readable());
+        let end = physical_offset.checked_add(len as u64);
+        if physical_offset < start || end.is_none_or(|end| end > readable) {
+            return Err(out_of_bounds(physical_offset, start, readable));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! The state of every queue in one file, written at a clean stop, so that a start with very many
+//! queues reads one file instead of their directories. It counts only together with the stamp that
+//! its owner gave it: another broker that worked on the store in between changes what the stamp is
+//! made of. Removed before the first change.
+//!
+//! Big endian:
+//!
+//! | field | type |
+//! |---|---|
+//! | magic `MQCQMAN1` | 8 bytes |
+//! | queue file length | u64 |
+//! | stamp | u32 length, bytes |
+//! | number of queues | u64 |
+//! | per queue: topic | u16 length, bytes (length 0: that of the queue before) |
+//! | queue id | i32 |
+//! | min, end | u64, u64 |
+//! | first file, end of the last | u64, u64 |
+//! | end of the last record | i64 |
+//! | CRC-32 of all before | u32 |
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use super::queue::{Known, MIN_UNKNOWN, State};
+use super::table::{QUEUES_MAX, QueueTable};
+use super::walk::{TOPIC_MAX_BYTES, is_topic};
+use crate::config::QUEUE_UNIT_BYTES;
+use crate::disk::{Disk, DiskFile, Open, read_whole};
+use crate::error::{Error, Result};
+
+/// Name of the manifest in the root of the store; official brokers ignore it.
+pub const MANIFEST_NAME: &str = "queues.manifest";
+/// While it is written.
+const NEW_NAME: &str = "queues.manifest.new";
+const MAGIC: &[u8; 8] = b"MQCQMAN1";
+/// A stamp is some numbers, not a file.
+const STAMP_MAX_BYTES: usize = 4096;
+const QUEUE_FIXED_BYTES: usize = 2 + 4 + 8 * 5;
+const CRC_BYTES: usize = 4;
+/// Longest manifest that the bounds allow.
+const MANIFEST_MAX_BYTES: u64 =
+    (64 + STAMP_MAX_BYTES + QUEUES_MAX * (QUEUE_FIXED_BYTES + TOPIC_MAX_BYTES)) as u64;
+
+impl<D: Disk> QueueTable<D> {
+    /// Writes and syncs everything, then the manifest under `stamp`: to be called at a clean stop,
+    /// when nobody appends any more.
+    ///
+    /// # Durability
+    /// The manifest is durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Io`], [`Error::Poisoned`]; [`Error::Limit`] for a stamp above 4096 bytes;
+    /// [`Error::NotWritable`] when units were appended meanwhile.
+    ///
+    /// # Blocking
+    /// Writes and syncs; looks at queues not used yet.
+    pub fn save_manifest(&self, stamp: &[u8]) -> Result<()> {
+        if stamp.len() > STAMP_MAX_BYTES {
+            return Err(Error::Limit {
+                what: format!("a stamp of {} bytes", stamp.len()),
+                limit: STAMP_MAX_BYTES as u64,
+            });
+        }
+        self.write_pending()?;
+        self.sync(0)?;
+        let bytes = self.encode_manifest(stamp)?;
+        let _gate = self.write_gate.lock();
+        let (path, new_path) = (self.manifest_path(), self.root.join(NEW_NAME));
+        self.disk.create_dir_all(&self.root)?;
+        let file = self.disk.open(&new_path, Open::Create)?;
+        file.set_len(0)?;
+        file.write_at(&bytes, 0)?;
+        file.sync_data()?;
+        self.disk.rename(&new_path, &path)?;
+        self.disk.sync_dir(&self.root)?;
+        self.has_manifest.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn encode_manifest(&self, stamp: &[u8]) -> Result<Vec<u8>> {
+        let mut queues = self.all();
+        queues.sort_by(|a, b| (a.topic(), a.queue_id()).cmp(&(b.topic(), b.queue_id())));
+        let mut out = Vec::with_capacity(64 + stamp.len() + queues.len() * 64);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&self.file_len_bytes.to_be_bytes());
+        out.extend_from_slice(&(stamp.len() as u32).to_be_bytes());
+        out.extend_from_slice(stamp);
+        out.extend_from_slice(&(queues.len() as u64).to_be_bytes());
+        let mut topic_before = "";
+        for queue in &queues {
+            let state = self.lock_told(queue)?;
+            if state.has_pending() {
+                let reason = "units were appended while the manifest was written".to_owned();
+                return Err(Error::NotWritable { reason });
+            }
+            let topic = if queue.topic() == topic_before {
+                ""
+            } else {
+                queue.topic()
+            };
+            topic_before = queue.topic();
+            out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
+            out.extend_from_slice(topic.as_bytes());
+            out.extend_from_slice(&queue.queue_id().to_be_bytes());
+            for number in [state.min, state.end, state.first_base, state.files_end] {
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+            out.extend_from_slice(&state.last_physical_end.to_be_bytes());
+        }
+        let crc = crc32fast::hash(&out);
+        out.extend_from_slice(&crc.to_be_bytes());
+        Ok(out)
+    }
+
+    /// Fills the table from the manifest; false when there is none that counts.
+    pub(super) fn load_manifest(&self, stamp: Option<&[u8]>) -> Result<bool> {
+        let path = self.manifest_path();
+        if self.disk.stat(&path)?.is_none() {
+            return Ok(false);
+        }
+        self.has_manifest.store(true, Ordering::Release);
+        let Some(stamp) = stamp else {
+            return Ok(false);
+        };
+        let Some(bytes) = read_whole(&self.disk, &path, MANIFEST_MAX_BYTES)? else {
+            return Ok(false);
+        };
+        let Some(queues) = decode_manifest(&bytes, stamp, self.file_len_bytes) else {
+            let at = path.display();
+            self.notices.info(format!(
+                "{at} is not of the last stop: the directories are read"
+            ));
+            return Ok(false);
+        };
+        for (topic, queue_id, state) in queues {
+            self.insert(topic, queue_id, state);
+        }
+        Ok(true)
+    }
+
+    /// Before the first change: what the manifest says will not hold any more.
+    pub(super) fn remove_manifest(&self) -> Result<()> {
+        if !self.has_manifest.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let path = self.manifest_path();
+        if self.disk.stat(&path)?.is_some() {
+            self.disk.unlink(&path)?;
+        }
+        self.disk.sync_dir(&self.root)?;
+        self.has_manifest.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    fn manifest_path(&self) -> PathBuf {
+        self.root.join(MANIFEST_NAME)
+    }
+}
+
+/// Takes numbers and texts off the front of bytes; `None` when they end too early.
+struct Take<'a>(&'a [u8]);
+
+impl<'a> Take<'a> {
+    fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.bytes(N)?.try_into().ok()
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+}
+
+type Listed<'a> = (&'a str, i32, State);
+
+/// The queues of a manifest, when it is whole and of this stamp and file length.
+fn decode_manifest<'a>(
+    bytes: &'a [u8],
+    stamp: &[u8],
+    file_len_bytes: u64,
+) -> Option<Vec<Listed<'a>>> {
+    let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(CRC_BYTES)?)?;
+    if crc != crc32fast::hash(body).to_be_bytes() {
+        return None;
+    }
+    let mut take = Take(body);
+    let is_ours = take.bytes(MAGIC.len())? == MAGIC && take.number()? == file_len_bytes;
+    let stamp_len = take.array().map(u32::from_be_bytes)? as usize;
+    if !is_ours || take.bytes(stamp_len)? != stamp {
+        return None;
+    }
+    let count = take.number()?;
+    if count > QUEUES_MAX as u64 || count * QUEUE_FIXED_BYTES as u64 > take.0.len() as u64 {
+        return None;
+    }
+    let mut queues = Vec::with_capacity(count as usize);
+    let mut topic = "";
+    for _ in 0..count {
+        let len = usize::from(take.array().map(u16::from_be_bytes)?);
+        if len > 0 {
+            topic = std::str::from_utf8(take.bytes(len)?).ok()?;
+        }
+        let queue_id = take.array().map(i32::from_be_bytes)?;
+        let state = decode_state(&mut take, file_len_bytes)?;
+        if !is_topic(topic.as_bytes()) {
+            return None;
+        }
+        queues.push((topic, queue_id, state));
+    }
+    take.0.is_empty().then_some(queues)
+}
+
+fn decode_state(take: &mut Take<'_>, file_len_bytes: u64) -> Option<State> {
+    let (min, end) = (take.number()?, take.number()?);
+    let (first_base, files_end) = (take.number()?, take.number()?);
+    let last_physical_end = take.array().map(i64::from_be_bytes)?;
+    let end_position = end.checked_mul(QUEUE_UNIT_BYTES)?;
+    let is_aligned = first_base % file_len_bytes == 0 && files_end % file_len_bytes == 0;
+    let is_ordered = first_base <= end_position && end_position <= files_end && min <= end;
+    if !is_aligned || !is_ordered || min * QUEUE_UNIT_BYTES < first_base {
+        return None;
+    }
+    let mut state = State::of_files(first_base, files_end);
+    state.set_end(end);
+    state.min = min;
+    state.min_physical = MIN_UNKNOWN;
+    state.last_physical_end = last_physical_end;
+    state.known = Known::Manifest;
+    Some(state)
+}

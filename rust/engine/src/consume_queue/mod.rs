@@ -1,0 +1,37 @@
+//! The consume queues: per topic and queue id the list of 20-byte units that say where each message
+//! lies in the log (`ConsumeQueue`). Derived data: the log can always build it again.
+//!
+//! Knows no record, no log and no thread of its own: dispatch appends and writes, the queue sync
+//! syncs, readers read, all at the same time. Batch queues (`batchconsumequeue/`) are not its own.
+
+mod append;
+mod files;
+mod ledger;
+mod load;
+mod manifest;
+mod queue;
+mod read;
+mod recover;
+mod remove;
+mod retain;
+mod search;
+mod sync;
+mod table;
+mod truncate;
+mod unit;
+mod walk;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use append::Placed;
+pub use manifest::MANIFEST_NAME;
+pub use queue::Queue;
+pub use read::QueueRead;
+pub use recover::{Recovered, Trust};
+pub use retain::Deleted;
+pub use search::Boundary;
+pub use sync::Synced;
+pub use table::{QueueInfo, QueueTable};
+pub use unit::{Bounds, Unit};

@@ -1,0 +1,176 @@
+//! What the queues hold after the last end of the store: a function of their files. Called by the
+//! engine while it opens, before anyone appends.
+
+use std::sync::Arc;
+
+use super::queue::{Known, NO_RECORD, Queue, State};
+use super::table::QueueTable;
+use super::unit::{UNIT_LEN, Unit};
+use crate::config::QUEUE_UNIT_BYTES;
+use crate::disk::{Disk, DiskFile};
+use crate::error::Result;
+use crate::units::parse_offset_file_name;
+
+/// Bytes read first while units are walked; then four times more, up to the most.
+const WALK_FIRST_BYTES: usize = 204 * UNIT_LEN;
+/// Bytes read at once at the most.
+const WALK_BYTES: usize = 3_276 * UNIT_LEN;
+
+/// How far the files are trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// The store was stopped cleanly: the units of a file are a prefix of it.
+    All,
+    /// Only units of records below this physical offset were surely synced; behind them there may
+    /// be holes, and units that a hole separates from the rest. 0 trusts nothing.
+    Below(i64),
+}
+
+/// What recovery found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// The largest end of a record in any queue; -1 when there is none.
+    pub max_physical_end: i64,
+    /// Queues.
+    pub queues: usize,
+    /// Queues of which something behind the last good unit was taken away.
+    pub cut: usize,
+}
+
+impl<D: Disk> QueueTable<D> {
+    /// Looks at every queue and, unless all is trusted, takes away what follows its first absent
+    /// unit, so that no stale unit can come back.
+    ///
+    /// # Durability
+    /// What was taken away is gone for good after the next [`QueueTable::sync`] of 0 pages.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads and cuts files.
+    pub fn recover(&self, trust: Trust) -> Result<Recovered> {
+        let mut found = Recovered {
+            max_physical_end: NO_RECORD,
+            queues: 0,
+            cut: 0,
+        };
+        for queue in self.all() {
+            if let Trust::Below(safe) = trust {
+                found.cut += usize::from(self.scan(&queue, safe)?);
+            }
+            let end = self.lock_told(&queue)?.last_physical_end;
+            found.max_physical_end = found.max_physical_end.max(end);
+            found.queues += 1;
+        }
+        Ok(found)
+    }
+
+    /// Walks the units behind the safe ones of one queue and cuts behind the last good one; true
+    /// when something was cut.
+    fn scan(&self, queue: &Arc<Queue>, safe: i64) -> Result<bool> {
+        let _gate = self.write_gate.lock();
+        let mut state = queue.lock();
+        let is_cleared = self.remove_strays(queue, &state)?;
+        if state.is_gone || !state.has_files() {
+            state.known = Known::All;
+            return Ok(is_cleared);
+        }
+        let end = self.scan_end(queue, &state, safe)?;
+        let (first_base, files_end) = (state.first_base, state.files_end);
+        *state = State::of_files(first_base, files_end);
+        state.set_end(end);
+        let is_cut = self.cut_behind(queue, &mut state)? | is_cleared;
+        self.find_last_record(queue, &mut state)?;
+        state.min = state.first_base / QUEUE_UNIT_BYTES;
+        self.find_min(queue, &mut state)?;
+        state.known = Known::All;
+        Ok(is_cut)
+    }
+
+    /// Removes queue files behind the end of the queue: a crash took the length of the one before
+    /// them. Newest first, each for good, as the cutting of a queue does it.
+    fn remove_strays(&self, queue: &Queue, state: &State) -> Result<bool> {
+        let dir = self.queue_dir(queue);
+        let entries = self.disk.list(&dir)?;
+        let bases = entries.iter().rev().filter(|entry| !entry.is_dir);
+        let mut is_cleared = false;
+        for base in bases.filter_map(|entry| parse_offset_file_name(&entry.name)) {
+            if base >= state.files_end && base.is_multiple_of(self.file_len_bytes) {
+                self.remove_manifest()?;
+                self.remove_file(queue, base)?;
+                self.disk.sync_dir(&dir)?;
+                is_cleared = true;
+            }
+        }
+        Ok(is_cleared)
+    }
+
+    /// One after the last unit that is present and whose record follows that of the one before it.
+    fn scan_end(&self, queue: &Queue, state: &State, safe: i64) -> Result<u64> {
+        let per_file = self.file_len_bytes / QUEUE_UNIT_BYTES;
+        let first = state.first_base / QUEUE_UNIT_BYTES;
+        let mut from = state.files_end / QUEUE_UNIT_BYTES - per_file;
+        // A blank proves nothing, so it counts as not safe: the walk then starts earlier.
+        let is_safe =
+            |unit: &Unit| unit.is_present() && !unit.is_blank() && unit.physical_offset < safe;
+        while from > first && !is_safe(&self.file_unit(queue, from)?) {
+            from -= per_file;
+        }
+        let start = self.first_not_in_file(queue, from * QUEUE_UNIT_BYTES, is_safe)?;
+        let mut walk = Walk {
+            index: start,
+            record_end: 0,
+        };
+        if start > first {
+            let before = self.file_unit(queue, start - 1)?;
+            if before.is_present() && !before.is_blank() {
+                walk.record_end = before.physical_end();
+            }
+        }
+        let to = state.files_end / QUEUE_UNIT_BYTES;
+        let mut buffer = Vec::new();
+        while walk.index < to {
+            let position = walk.index * QUEUE_UNIT_BYTES;
+            let in_file = position % self.file_len_bytes;
+            let base = position - in_file;
+            // Most queues end within a page: far reads would fill the page cache with holes.
+            let most = (buffer.len() * 4).clamp(WALK_FIRST_BYTES, WALK_BYTES);
+            buffer.resize(most, 0);
+            let len = (self.file_len_bytes - in_file).min(most as u64) as usize;
+            let file = self
+                .files
+                .existing((queue.uid(), base), || self.file_path(queue, base))?;
+            let got = file.read_at(&mut buffer[..len], in_file)?;
+            if !walk.over(&buffer[..got]) || got < len {
+                break;
+            }
+        }
+        Ok(walk.index)
+    }
+}
+
+/// The walk over units: they go on while present and in log order.
+struct Walk {
+    index: u64,
+    record_end: i64,
+}
+
+impl Walk {
+    /// False when the walk is at its end.
+    fn over(&mut self, bytes: &[u8]) -> bool {
+        for unit in Unit::decode_all(bytes) {
+            if !unit.is_present() {
+                return false;
+            }
+            if !unit.is_blank() {
+                if unit.physical_offset < self.record_end {
+                    return false;
+                }
+                self.record_end = unit.physical_end();
+            }
+            self.index += 1;
+        }
+        true
+    }
+}

@@ -1,0 +1,108 @@
+//! Making the queue files durable. Has a thread of the engine's to itself; appends, writes and
+//! reads go on beside it.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::ledger::Dirty;
+use super::queue::NOTHING_WAITS_MS;
+use super::table::QueueTable;
+use crate::disk::{Disk, DiskFile};
+use crate::error::Result;
+
+/// What a sync did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Synced {
+    /// Every unit appended before the call with a store time up to this is durable. `None` when
+    /// nothing was appended since the store was opened, or nothing of it is durable yet.
+    pub covered_ms: Option<i64>,
+    /// Files synced.
+    pub files: u64,
+}
+
+impl<D: Disk> QueueTable<D> {
+    /// Syncs the files of which at least `least_pages` pages were written (0: all).
+    ///
+    /// # Durability
+    /// See [`Synced::covered_ms`]. Tails that were not written are not covered.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`] when a sync failed, then [`crate::error::Error::Poisoned`]
+    /// for good: after a failed sync nothing is known of the bytes.
+    ///
+    /// # Blocking
+    /// Until the device has answered. Does not hold up appends.
+    pub fn sync(&self, least_pages: u64) -> Result<Synced> {
+        let _gate = self.sync_gate.lock();
+        self.sync_failed.check()?;
+        let newest_ms = self.pending.newest_ms.load(Ordering::Acquire);
+        let due = self.ledger.take_due(least_pages, self.file_len_bytes);
+        if let Err(error) = self.sync_files(&due) {
+            self.sync_failed.set(error.to_string());
+            return Err(error);
+        }
+        let waiting_ms = self.oldest_waiting_ms();
+        let covered_ms = newest_ms.min(waiting_ms.saturating_sub(1));
+        Ok(Synced {
+            covered_ms: (covered_ms > i64::MIN).then_some(covered_ms),
+            files: due.len() as u64,
+        })
+    }
+
+    fn sync_files(&self, due: &[Dirty]) -> Result<()> {
+        // All write-backs are started first: the syncs then mostly wait for what is under way, and
+        // the file system joins their journal entries.
+        let mut dirs = BTreeSet::new();
+        for dirty in due {
+            let file = self.dirty_file(dirty)?;
+            if let Some(file) = file {
+                file.start_write_back(dirty.from, dirty.to - dirty.from);
+            }
+        }
+        for dirty in due {
+            let Some(file) = self.dirty_file(dirty)? else {
+                continue;
+            };
+            file.sync_data()?;
+            self.files.mark_clean((dirty.queue.uid(), dirty.base));
+            if dirty.is_new {
+                // The directories above may be as new as the file.
+                let queue_dir = self.queue_dir(&dirty.queue);
+                dirs.extend(queue_dir.parent().map(Path::to_owned));
+                dirs.insert(queue_dir);
+                dirs.insert(self.dir.clone());
+                dirs.insert(self.root.clone());
+            }
+        }
+        // Deepest first: once a name is durable, so is everything below it.
+        for dir in dirs.into_iter().rev() {
+            if self.disk.stat(&dir)?.is_some() {
+                self.disk.sync_dir(&dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The file to sync, opened again if it was closed; `None` when it was removed meanwhile.
+    fn dirty_file(&self, dirty: &Dirty) -> Result<Option<std::sync::Arc<D::File>>> {
+        let key = (dirty.queue.uid(), dirty.base);
+        let path = self.file_path(&dirty.queue, dirty.base);
+        match self.files.existing(key, || path.clone()) {
+            Ok(file) => Ok(Some(file)),
+            Err(_) if self.disk.stat(&path)?.is_none() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Smallest store time of a unit that is not durable.
+    fn oldest_waiting_ms(&self) -> i64 {
+        // While the gate is held no tail is on its way into a file: each unit is seen in its tail
+        // or in the ledger.
+        let _gate = self.write_gate.lock();
+        let pending = self.pending.queues.lock().clone();
+        let tails = pending.iter().map(|queue| queue.lock().oldest_pending_ms);
+        let oldest = tails.min().unwrap_or(NOTHING_WAITS_MS);
+        oldest.min(self.ledger.oldest_ms())
+    }
+}

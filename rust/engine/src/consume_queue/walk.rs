@@ -1,0 +1,139 @@
+//! What the directories say: which queues there are and which files each has. Reads names and
+//! lengths, opens nothing and changes nothing. Names that no queue has are left alone.
+
+use std::path::Path;
+
+use super::files::FILE_LEN_KEY;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::notice::Notices;
+use crate::units::parse_offset_file_name;
+
+/// The files of a queue: `[first_base, files_end)`, without a hole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct FileRange {
+    pub(super) first_base: u64,
+    pub(super) files_end: u64,
+}
+
+/// Calls `found` for each queue directory below `dir`: `<topic>/<queue id>/`.
+pub(super) fn walk_queues<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    file_len_bytes: u64,
+    notices: &Notices,
+    mut found: impl FnMut(&str, i32, FileRange) -> Result<()>,
+) -> Result<()> {
+    for topic in disk.list(dir)? {
+        let topic_dir = dir.join(&topic.name);
+        if !topic.is_dir || !is_topic(topic.name.as_bytes()) {
+            let at = topic_dir.display();
+            notices.warn(format!("{at} is not the directory of a topic: left alone"));
+            continue;
+        }
+        for queue in disk.list(&topic_dir)? {
+            let queue_dir = topic_dir.join(&queue.name);
+            let Some(queue_id) = parse_queue_id(&queue.name).filter(|_| queue.is_dir) else {
+                let at = queue_dir.display();
+                notices.warn(format!("{at} is not the directory of a queue: left alone"));
+                continue;
+            };
+            let range = file_range(disk, &queue_dir, file_len_bytes, notices)?;
+            found(&topic.name, queue_id, range)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of one queue directory.
+///
+/// # Errors
+/// [`Error::WrongFileSize`] when a file has another length than the settings say. A file of
+/// length 0 is what a crash leaves between its making and its length: the queue ends before it, and
+/// what follows it was never synced.
+pub(super) fn file_range<D: Disk>(
+    disk: &D,
+    queue_dir: &Path,
+    file_len_bytes: u64,
+    notices: &Notices,
+) -> Result<FileRange> {
+    let mut range = FileRange::default();
+    let entries = disk.list(queue_dir)?;
+    for entry in &entries {
+        let path = queue_dir.join(&entry.name);
+        let base = parse_offset_file_name(&entry.name);
+        let Some(base) = base.filter(|base| !entry.is_dir && base % file_len_bytes == 0) else {
+            let at = path.display();
+            notices.warn(format!(
+                "{at} is not a queue file of this length: left alone"
+            ));
+            continue;
+        };
+        if entry.len_bytes == 0 {
+            break;
+        }
+        if entry.len_bytes != file_len_bytes {
+            return Err(Error::WrongFileSize {
+                path,
+                len_bytes: entry.len_bytes,
+                expected_bytes: file_len_bytes,
+                key: FILE_LEN_KEY,
+            });
+        }
+        if range.files_end != base {
+            if range.files_end > range.first_base {
+                let at = path.display();
+                notices.warn(format!(
+                    "queue files are missing before {at}: it begins there"
+                ));
+            }
+            range.first_base = base;
+        }
+        range.files_end = base + file_len_bytes;
+    }
+    Ok(range)
+}
+
+/// The number that a directory name stands for; `None` when it is no queue's.
+fn parse_queue_id(name: &str) -> Option<i32> {
+    let queue_id: i32 = name.parse().ok()?;
+    // Other spellings ("007", "+7") would be a second directory of the same queue.
+    (queue_id.to_string() == name).then_some(queue_id)
+}
+
+/// Longest topic, bytes: the longest name that file systems take.
+pub(super) const TOPIC_MAX_BYTES: usize = 255;
+
+/// Whether a topic can be the name of a directory. What a message claims is never trusted: a topic
+/// of `..` would leave the store.
+pub(super) fn is_topic(topic: &[u8]) -> bool {
+    let is_plain = !topic.iter().any(|byte| matches!(byte, 0 | b'/'));
+    let is_dots = matches!(topic, b"." | b"..");
+    let has_len = (1..=TOPIC_MAX_BYTES).contains(&topic.len());
+    let is_text = std::str::from_utf8(topic).is_ok_and(|text| !text.contains('\u{fffd}'));
+    has_len && is_plain && !is_dots && is_text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_never_leaves_its_directory() {
+        for bad in ["", ".", "..", "a/b", "a\0b", "\u{fffd}", &"x".repeat(256)] {
+            assert!(!is_topic(bad.as_bytes()), "{bad:?}");
+        }
+        assert!(!is_topic(b"\xff\xfe"));
+        for good in ["%RETRY%group", "a|b", "...", "主题"] {
+            assert!(is_topic(good.as_bytes()), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_directory_has_the_plain_number() {
+        assert_eq!(parse_queue_id("12"), Some(12));
+        for bad in ["", "+1", "01", "x", "2147483648"] {
+            assert_eq!(parse_queue_id(bad), None, "{bad}");
+        }
+    }
+}

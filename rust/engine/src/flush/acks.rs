@@ -1,0 +1,270 @@
+//! Parked acknowledgements: who waits for which watermark, in the order of the log. Pure: positions
+//! and times are passed in, answers come out (`FlushDiskWatcher`, `GroupTransferService`).
+
+use std::collections::VecDeque;
+
+use crate::error::{Error, Result};
+use crate::status::PutStatus;
+
+/// Acknowledgements parked at the most. At 1 KB a message this is a gigabyte in flight: far beyond
+/// what a disk that still answers has behind it.
+pub const ACKS_PARKED_MAX: usize = 1_000_000;
+
+/// Names a parked acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What an acknowledgement waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// The bytes survive the process.
+    pub committed: bool,
+    /// The bytes survive power loss.
+    pub flushed: bool,
+    /// Enough replicas have the bytes.
+    pub replicated: bool,
+}
+
+/// Where the log stands when acknowledgements are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Reached {
+    /// Committed watermark.
+    pub committed: u64,
+    /// Flushed watermark.
+    pub flushed: u64,
+    /// Replicated watermark.
+    pub replicated: u64,
+    /// Whether a sync or write has failed: what is not reached now never will be.
+    pub has_failed: bool,
+    /// A clock that does not step, ms.
+    pub now_ms: u64,
+}
+
+#[derive(Debug)]
+struct Parked {
+    end: u64,
+    needs: Needs,
+    deadline_ms: u64,
+    ticket: Ticket,
+}
+
+/// The parked acknowledgements of a log.
+#[derive(Debug, Default)]
+pub struct AckQueue {
+    parked: VecDeque<Parked>,
+    next_ticket: u64,
+    earliest_deadline_ms: Option<u64>,
+}
+
+impl AckQueue {
+    /// Parks an acknowledgement of everything below `end`.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] at [`ACKS_PARKED_MAX`].
+    pub fn park(&mut self, end: u64, needs: Needs, deadline_ms: u64) -> Result<Ticket> {
+        if self.parked.len() >= ACKS_PARKED_MAX {
+            let what = "another parked acknowledgement".to_owned();
+            return Err(Error::Limit {
+                what,
+                limit: ACKS_PARKED_MAX as u64,
+            });
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        // Callers park right after their append, so the place is at or near the back.
+        let mut at = self.parked.len();
+        while at > 0
+            && self
+                .parked
+                .get(at - 1)
+                .is_some_and(|before| before.end > end)
+        {
+            at -= 1;
+        }
+        self.parked.insert(
+            at,
+            Parked {
+                end,
+                needs,
+                deadline_ms,
+                ticket,
+            },
+        );
+        let earliest = self
+            .earliest_deadline_ms
+            .map_or(deadline_ms, |e| e.min(deadline_ms));
+        self.earliest_deadline_ms = Some(earliest);
+        Ok(ticket)
+    }
+
+    /// Acknowledgements parked now.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parked.len()
+    }
+
+    /// Whether none is parked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parked.is_empty()
+    }
+
+    /// The end that the farthest parked one waits for.
+    #[must_use]
+    pub fn farthest(&self) -> Option<u64> {
+        self.parked.back().map(|parked| parked.end)
+    }
+
+    /// How many wait for something beyond `position`.
+    #[must_use]
+    pub fn beyond(&self, position: u64) -> usize {
+        self.parked.len() - self.parked.partition_point(|parked| parked.end <= position)
+    }
+
+    /// When [`AckQueue::drain`] should be called at the latest.
+    #[must_use]
+    pub fn next_deadline_ms(&self) -> Option<u64> {
+        self.earliest_deadline_ms
+    }
+
+    /// Takes the acknowledgements that can be answered, in the order of the log. After a failure all
+    /// are answered at once.
+    pub fn drain(&mut self, reached: Reached, out: &mut Vec<(Ticket, PutStatus)>) {
+        let all_reached = reached
+            .committed
+            .min(reached.flushed)
+            .min(reached.replicated);
+        while let Some(front) = self.parked.front().filter(|front| front.end <= all_reached) {
+            out.push((front.ticket, PutStatus::PutOk));
+            self.parked.pop_front();
+        }
+        let is_late = self
+            .earliest_deadline_ms
+            .is_some_and(|at| at <= reached.now_ms);
+        // The queue is in the order of the log: if its front is beyond every watermark, all are.
+        let highest = reached
+            .flushed
+            .max(reached.committed)
+            .max(reached.replicated);
+        let is_mixed = self
+            .parked
+            .front()
+            .is_some_and(|front| front.end <= highest);
+        if is_late || is_mixed || reached.has_failed {
+            self.parked.retain(|parked| {
+                let answer = answer(parked, &reached);
+                out.extend(answer.map(|status| (parked.ticket, status)));
+                answer.is_none()
+            });
+        }
+        if is_late || self.parked.is_empty() {
+            self.earliest_deadline_ms = self.parked.iter().map(|parked| parked.deadline_ms).min();
+        }
+    }
+}
+
+fn answer(parked: &Parked, reached: &Reached) -> Option<PutStatus> {
+    let Parked {
+        end,
+        needs,
+        deadline_ms,
+        ..
+    } = parked;
+    let lacks_disk =
+        (needs.committed && reached.committed < *end) || (needs.flushed && reached.flushed < *end);
+    let lacks_replica = needs.replicated && reached.replicated < *end;
+    if !lacks_disk && !lacks_replica {
+        return Some(PutStatus::PutOk);
+    }
+    if lacks_disk && reached.has_failed {
+        return Some(PutStatus::ServiceNotAvailable);
+    }
+    if *deadline_ms > reached.now_ms {
+        return None;
+    }
+    // The replica's verdict overrides the disk's, as in the official combination of both results.
+    Some(if lacks_replica {
+        PutStatus::FlushSlaveTimeout
+    } else {
+        PutStatus::FlushDiskTimeout
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLUSH: Needs = Needs {
+        committed: false,
+        flushed: true,
+        replicated: false,
+    };
+    const BOTH: Needs = Needs {
+        committed: false,
+        flushed: true,
+        replicated: true,
+    };
+
+    fn drained(acks: &mut AckQueue, reached: Reached) -> Vec<(u64, PutStatus)> {
+        let mut out = Vec::new();
+        acks.drain(reached, &mut out);
+        out.into_iter()
+            .map(|(ticket, status)| (ticket.0, status))
+            .collect()
+    }
+
+    fn at(flushed: u64, replicated: u64, now_ms: u64) -> Reached {
+        Reached {
+            committed: u64::MAX,
+            flushed,
+            replicated,
+            has_failed: false,
+            now_ms,
+        }
+    }
+
+    #[test]
+    fn one_sync_answers_all_below_it_in_the_order_of_the_log() {
+        let mut acks = AckQueue::default();
+        acks.park(200, FLUSH, 50).unwrap();
+        acks.park(100, FLUSH, 50).unwrap();
+        acks.park(300, FLUSH, 50).unwrap();
+        let ok = PutStatus::PutOk;
+        assert_eq!(drained(&mut acks, at(200, u64::MAX, 0)), [(1, ok), (0, ok)]);
+        assert_eq!(acks.len(), 1);
+        assert_eq!(drained(&mut acks, at(300, 0, 0)), [(2, ok)]);
+    }
+
+    #[test]
+    fn each_watermark_counts_for_who_needs_it() {
+        let mut acks = AckQueue::default();
+        acks.park(100, BOTH, 50).unwrap();
+        acks.park(110, FLUSH, 50).unwrap();
+        assert_eq!(drained(&mut acks, at(200, 0, 0)), [(1, PutStatus::PutOk)]);
+        assert_eq!(drained(&mut acks, at(200, 0, 49)), []);
+        assert_eq!(
+            drained(&mut acks, at(200, 0, 50)),
+            [(0, PutStatus::FlushSlaveTimeout)]
+        );
+        acks.park(300, FLUSH, 70).unwrap();
+        assert_eq!(acks.next_deadline_ms(), Some(70));
+        assert_eq!(
+            drained(&mut acks, at(200, 0, 70)),
+            [(2, PutStatus::FlushDiskTimeout)]
+        );
+        assert_eq!(acks.next_deadline_ms(), None);
+    }
+
+    #[test]
+    fn a_failure_answers_everyone_and_nobody_with_ok_who_was_not_reached() {
+        let mut acks = AckQueue::default();
+        acks.park(100, FLUSH, 50).unwrap();
+        acks.park(200, FLUSH, 50).unwrap();
+        let failed = Reached {
+            has_failed: true,
+            ..at(100, 0, 0)
+        };
+        let expected = [(0, PutStatus::PutOk), (1, PutStatus::ServiceNotAvailable)];
+        assert_eq!(drained(&mut acks, failed), expected);
+    }
+}

@@ -1,0 +1,163 @@
+//! Group commit (`CommitLog.GroupCommitService`): one `fdatasync` covers all that was appended when
+//! it began. Whoever needs a sync leads one when none is under way; the others wait for the
+//! watermark. There is no thread per request and no tick.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::{Error, Result};
+use crate::segment::LogFiles;
+
+/// How long a waiter sleeps at most before it looks whether it may lead; wakes make it shorter.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Syncs the files of a log.
+pub struct Syncer<D: Disk> {
+    files: Arc<LogFiles<D>>,
+    is_led: AtomicBool,
+    syncs: AtomicU64,
+    flushed_store_ms: AtomicI64,
+}
+
+impl<D: Disk> Syncer<D> {
+    /// A syncer of `files`.
+    #[must_use]
+    pub fn new(files: Arc<LogFiles<D>>) -> Self {
+        Self {
+            files,
+            is_led: AtomicBool::new(false),
+            syncs: AtomicU64::new(0),
+            flushed_store_ms: AtomicI64::new(0),
+        }
+    }
+
+    /// Syncs done so far.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Every record with a store time up to this, ms, is flushed: what the checkpoint may say.
+    #[must_use]
+    pub fn flushed_store_ms(&self) -> i64 {
+        self.flushed_store_ms.load(Ordering::Acquire)
+    }
+
+    /// One sync of all that is in the page cache now; the new flushed watermark.
+    ///
+    /// # Durability
+    /// What is below the answer survives power loss.
+    ///
+    /// # Errors
+    /// [`Error::Io`] from the sync, after which the store is poisoned: the kernel may have dropped
+    /// the pages, so trying again could lie. [`Error::Poisoned`].
+    ///
+    /// # Blocking
+    /// For the sync, or for another caller's.
+    pub fn sync_now(&self) -> Result<u64> {
+        let _lead = loop {
+            if let Some(lead) = self.try_lead() {
+                break lead;
+            }
+            let is_over = || !self.is_led.load(Ordering::Acquire);
+            self.files
+                .positions
+                .flushed
+                .wait(u64::MAX, LOOK_AGAIN, is_over);
+        };
+        self.lead()
+    }
+
+    /// Makes sure that everything below `target` is flushed.
+    ///
+    /// # Durability
+    /// What is below `target` survives power loss.
+    ///
+    /// # Errors
+    /// As [`Syncer::sync_now`]; [`Error::Timeout`] when it took longer than `timeout`.
+    ///
+    /// # Blocking
+    /// At most `timeout`, and the sync that this caller leads.
+    pub fn sync_to(&self, target: u64, timeout: Duration) -> Result<()> {
+        let flushed = &self.files.positions.flushed;
+        let deadline = std::time::Instant::now() + timeout;
+        loop {
+            // What was flushed before a failure is flushed.
+            if flushed.position() >= target {
+                return Ok(());
+            }
+            self.files.poison.check()?;
+            if let Some(_lead) = self.try_lead() {
+                if self.lead()? < target {
+                    // With a pool the bytes may not have been committed yet.
+                    self.files.commit_to(target)?;
+                }
+                continue;
+            }
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                let waited_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+                return Err(Error::Timeout {
+                    what: "the sync of the log",
+                    waited_ms,
+                });
+            }
+            // The leader of now may have begun before our bytes: look again after each sync.
+            let next = flushed.position() + 1;
+            let is_over =
+                || self.files.poison.reason().is_some() || !self.is_led.load(Ordering::Acquire);
+            flushed.wait(next.min(target), left, is_over);
+        }
+    }
+
+    fn try_lead(&self) -> Option<Lead<'_, D>> {
+        self.is_led
+            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+            .then(|| Lead { syncer: self })
+    }
+
+    fn lead(&self) -> Result<u64> {
+        let files = &*self.files;
+        files.poison.check()?;
+        let from = files.positions.flushed.position();
+        // Read before the end: it is the time of a record that the sync covers.
+        let store_ms = files.last_store_ms.load(Ordering::Acquire);
+        let to = files.in_page_cache();
+        let mut at = from;
+        while at < to {
+            let Some(segment) = files.chain.find(at) else {
+                break;
+            };
+            if let Err(error) = segment.file().sync_data() {
+                files.fail(error.to_string());
+                return Err(error);
+            }
+            at = segment.end().min(to);
+            files.positions.flushed.raise(at);
+        }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        if at >= to {
+            self.flushed_store_ms.fetch_max(store_ms, Ordering::AcqRel);
+        }
+        if to > from && files.reads_flushed_only {
+            files.bells.dispatch.ring();
+        }
+        Ok(files.positions.flushed.position())
+    }
+}
+
+/// The right to sync. Letting it go wakes whoever waits: a follower that woke at the leader's last
+/// raise and found it still leading would otherwise sleep on with nobody left to sync for it.
+struct Lead<'a, D: Disk> {
+    syncer: &'a Syncer<D>,
+}
+
+impl<D: Disk> Drop for Lead<'_, D> {
+    fn drop(&mut self) {
+        self.syncer.is_led.store(false, Ordering::Release);
+        self.syncer.files.positions.flushed.wake_waiting();
+    }
+}

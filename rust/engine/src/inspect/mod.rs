@@ -1,0 +1,17 @@
+//! A store directory looked at as it lies there: read only, without a lock, also beside a running
+//! broker and over what the official broker wrote. Shares no code with the store that writes, but
+//! for the formats: what verifies must not trust what it verifies.
+
+mod files;
+mod open;
+mod queues;
+mod records;
+mod verdict;
+mod verify;
+mod verify_index;
+mod verify_queues;
+
+pub use files::FileReport;
+pub use open::Inspection;
+pub use queues::{QueueFiles, QueueReport};
+pub use verdict::{Problem, Verdict};

@@ -1,0 +1,240 @@
+//! Verifying a store: one walk of the log with every CRC, each record looked for in its queue; then
+//! what queues and index have beside that.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+
+use mqcore_record::{
+    CrcCheck, RecordView, Transaction, scan_wanted, sys_flag::INNER_BATCH, tags_code,
+};
+
+use super::Inspection;
+use super::queues::UnitReader;
+use super::verdict::Verdict;
+use super::verify_index::KeyCounts;
+use crate::commit_log::{Stop, whole_record_after};
+use crate::consume_queue::Unit;
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::units::MIB;
+
+/// The topic of delayed messages: its units hold the time of delivery in place of the tags.
+const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
+/// Bytes per step of the walk.
+const STEP_BYTES: usize = MIB as usize;
+
+/// One queue and what the log said of it.
+pub(super) struct Checked {
+    pub(super) reader: UnitReader,
+    /// Units that name a record that says the same.
+    pub(super) matched: u64,
+    /// Records whose unit names a later record of the same queue offset.
+    pub(super) superseded: u64,
+    /// Records behind the end of the queue.
+    pub(super) missing: u64,
+}
+
+/// Everything known while a store is verified.
+pub(super) struct Verifying<'a, D: Disk> {
+    pub(super) inspection: &'a Inspection<D>,
+    pub(super) verdict: Verdict,
+    pub(super) queues: HashMap<Vec<u8>, HashMap<i32, Checked>>,
+    /// Records of topics and queues that have no files.
+    queueless: HashMap<(Vec<u8>, i32), u64>,
+    inner_batches: u64,
+    /// Keys that the index should have.
+    pub(super) keys: KeyCounts,
+}
+
+impl<D: Disk> Inspection<D> {
+    /// Bytes of the log that [`Inspection::verify`] has seen, and all of them.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        let all = self.chain.end() - self.chain.start();
+        (self.walked.load(Ordering::Relaxed).min(all), all)
+    }
+
+    /// Walks log, queues and index and says everything that disagrees.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`]: a file cannot be read. What files hold is never an error.
+    ///
+    /// # Blocking
+    /// Reads all of the store.
+    pub fn verify(&self) -> Result<Verdict> {
+        let mut verifying = Verifying {
+            inspection: self,
+            verdict: Verdict {
+                log_start: self.chain.start(),
+                ..Verdict::default()
+            },
+            queues: HashMap::new(),
+            queueless: HashMap::new(),
+            inner_batches: 0,
+            keys: KeyCounts::of(self)?,
+        };
+        for queue in self.queue_files()? {
+            let (topic, queue_id) = (queue.topic.clone().into_bytes(), queue.queue_id);
+            let reader = UnitReader::new(queue, self.config.queue_file_len_bytes);
+            let checked = Checked {
+                reader,
+                matched: 0,
+                superseded: 0,
+                missing: 0,
+            };
+            verifying
+                .queues
+                .entry(topic)
+                .or_default()
+                .insert(queue_id, checked);
+        }
+        verifying.log()?;
+        verifying.note_queueless();
+        verifying.queues()?;
+        verifying.index()?;
+        Ok(verifying.verdict)
+    }
+}
+
+impl<D: Disk> Verifying<'_, D> {
+    fn log(&mut self) -> Result<()> {
+        let inspection = self.inspection;
+        let chain = &inspection.chain;
+        let mut batches = inspection.walk(None, None, CrcCheck::Verify, STEP_BYTES);
+        let mut last_store_ms = 1;
+        while let Some(batch) = batches.step(chain)? {
+            for placed in &batch.placed {
+                if placed.is_blank {
+                    self.verdict.blanks += 1;
+                    continue;
+                }
+                let Some(record) = batch.view(*placed) else {
+                    continue;
+                };
+                last_store_ms = record.store_timestamp_ms;
+                self.record(&record, batch.physical_offset(*placed))?;
+            }
+            let seen = batches.position() - chain.start();
+            inspection.walked.store(seen, Ordering::Relaxed);
+        }
+        let end = batches.position();
+        self.verdict.log_end = end;
+        inspection
+            .walked
+            .store(chain.end() - chain.start(), Ordering::Relaxed);
+        if let Some(stop) = batches.stop().filter(|stop| !matches!(stop, Stop::End))
+            && let Some(place) = whole_record_after(chain, end, last_store_ms, i64::MAX)?
+        {
+            let bad = stop.why().unwrap_or_else(|| "zeros".to_owned());
+            let why = format!("{bad}; a whole record follows at {place}: this is damage");
+            self.verdict.tell("log", end, why);
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: &RecordView<'_>, place: u64) -> Result<()> {
+        self.verdict.records += 1;
+        if record.physical_offset.cast_unsigned() != place {
+            let why = format!(
+                "the record there says it stands at {}",
+                record.physical_offset
+            );
+            self.verdict.tell("log", place, why);
+        }
+        let wanted = scan_wanted(record.properties);
+        self.keys.add(record, &wanted, place);
+        if !matches!(
+            record.transaction(),
+            Transaction::None | Transaction::Commit
+        ) {
+            return Ok(());
+        }
+        if record.sys_flag & INNER_BATCH != 0 {
+            self.inner_batches += 1;
+            return Ok(());
+        }
+        let code = match wanted.delay {
+            // The time of delivery depends on a setting that the store does not hold.
+            Some(_) if record.topic == SCHEDULE_TOPIC => None,
+            _ => Some(wanted.tags.map_or(0, tags_code)),
+        };
+        let own = (record.topic, record.queue_id, record.queue_offset);
+        self.in_queue(own, place, record, code)?;
+        if let (Some(names), Some(offsets)) = (wanted.multi_dispatch, wanted.multi_queue_offset) {
+            let names = names.split(|byte| *byte == b',');
+            let offsets = offsets.split(|byte| *byte == b',');
+            for (name, offset) in names.zip(offsets) {
+                let offset = std::str::from_utf8(offset)
+                    .ok()
+                    .and_then(|text| text.parse().ok());
+                let Some(offset) = offset else { continue };
+                self.in_queue((name, 0, offset), place, record, code)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn in_queue(
+        &mut self,
+        (topic, queue_id, queue_offset): (&[u8], i32, i64),
+        place: u64,
+        record: &RecordView<'_>,
+        code: Option<i64>,
+    ) -> Result<()> {
+        let found = self
+            .queues
+            .get_mut(topic)
+            .and_then(|queues| queues.get_mut(&queue_id));
+        let Some(queue) = found.filter(|queue| !queue.reader.queue.files.is_empty()) else {
+            *self
+                .queueless
+                .entry((topic.to_vec(), queue_id))
+                .or_default() += 1;
+            return Ok(());
+        };
+        let offset = queue_offset.cast_unsigned();
+        if offset < queue.reader.queue.first {
+            return Ok(());
+        }
+        let Some(unit) = queue.reader.unit(&self.inspection.disk, offset)? else {
+            queue.missing += 1;
+            return Ok(());
+        };
+        let expected = Unit {
+            physical_offset: place.cast_signed(),
+            size_bytes: i32::try_from(record.total_len_bytes).unwrap_or(i32::MAX),
+            tags_code: code.unwrap_or(unit.tags_code),
+        };
+        if unit == expected {
+            queue.matched += 1;
+        } else if unit.physical_offset > expected.physical_offset && !unit.is_blank() {
+            queue.superseded += 1;
+        } else {
+            let name = format!("{} {queue_id}", String::from_utf8_lossy(topic));
+            let why = format!("offset {offset} holds {unit:?}, the log has {expected:?}");
+            self.verdict.tell("queue", name, why);
+        }
+        Ok(())
+    }
+
+    fn note_queueless(&mut self) {
+        let mut lines: Vec<String> = self
+            .queueless
+            .iter()
+            .map(|((topic, queue_id), count)| {
+                let topic = String::from_utf8_lossy(topic);
+                format!("{count} records of {topic} {queue_id} have no queue: its files are gone")
+            })
+            .collect();
+        lines.sort();
+        for line in lines {
+            self.verdict.note(line);
+        }
+        if self.inner_batches > 0 {
+            let count = self.inner_batches;
+            self.verdict.note(format!(
+                "{count} inner batches: batch queues are not read yet"
+            ));
+        }
+    }
+}

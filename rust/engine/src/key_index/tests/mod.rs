@@ -1,0 +1,6 @@
+//! Tests of the index.
+
+mod edges;
+mod model;
+mod setup;
+mod tight_disk;

@@ -1,0 +1,31 @@
+//! The store: RocketMQ's files, appended to through mapped, populated, pre-allocated memory, synced
+//! in groups, dispatched to queues and index, recovered after any end, and given back by retention.
+//!
+//! Knows no Python and no client socket. The house, floor by floor (a room imports only from floors
+//! below): `store, inspect | dispatch | commit_log, flush, consume_queue, key_index | segment, checkpoint,
+//! progress, arrivals, small_state | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
+
+pub mod arrivals;
+pub mod checkpoint;
+pub mod clock;
+pub mod commit_log;
+pub mod config;
+pub mod consume_queue;
+pub mod disk;
+pub mod dispatch;
+pub mod error;
+pub mod flush;
+pub mod inspect;
+pub mod key_index;
+pub mod lock;
+pub mod mmap;
+pub mod notice;
+pub mod poison;
+pub mod progress;
+pub mod relaxed_json;
+pub mod segment;
+pub mod small_state;
+pub mod status;
+pub mod store;
+pub mod units;
+pub mod watermark;

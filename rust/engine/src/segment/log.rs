@@ -1,0 +1,109 @@
+//! What the rooms of one log share: its files, its positions, the latch, the notices and the bells
+//! of its threads. Holds no algorithm.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use crate::lock::Mutex;
+
+use crate::disk::Disk;
+use crate::notice::Notices;
+use crate::poison::Poison;
+use crate::segment::{Chain, LogPositions, Pool, Preparer, Reclaimer, Window};
+use crate::watermark::Doorbell;
+
+/// One log and what goes with it.
+pub struct LogFiles<D: Disk> {
+    /// The disk that the files are on.
+    pub disk: D,
+    /// The files.
+    pub chain: Chain<D>,
+    /// How far the log has come.
+    pub positions: LogPositions,
+    /// Fail stop.
+    pub poison: Poison,
+    /// What to tell the owner.
+    pub notices: Arc<Notices>,
+    /// Makes files ahead.
+    pub preparer: Preparer<D>,
+    /// Populates pages ahead.
+    pub window: Window,
+    /// Buffers before the page cache, if asked for.
+    pub pool: Option<Pool>,
+    /// Gives removed files back.
+    pub reclaimer: Reclaimer<D>,
+    /// The threads' bells.
+    pub bells: Bells,
+    /// Store time of the newest record, ms.
+    pub last_store_ms: AtomicI64,
+    /// Whether consumers may see only what survives power loss.
+    pub reads_flushed_only: bool,
+    /// Whether the store is being closed.
+    pub is_closing: AtomicBool,
+    /// Held by the one who writes pool buffers out.
+    pub committing: Mutex<()>,
+}
+
+/// The bells of the threads that follow the log.
+#[derive(Default)]
+pub struct Bells {
+    /// Dispatch: something was appended, committed or flushed.
+    pub dispatch: Doorbell,
+    /// Preparation: a file is wanted or the window is short.
+    pub prepare: Doorbell,
+    /// Commit: the pool has bytes that someone waits for.
+    pub commit: Doorbell,
+    /// Flush: someone waits for a sync.
+    pub flush: Doorbell,
+}
+
+impl<D: Disk> LogFiles<D> {
+    /// End of what is in the page cache: what a sync may cover.
+    #[must_use]
+    pub fn in_page_cache(&self) -> u64 {
+        if self.pool.is_some() {
+            self.positions.committed.position()
+        } else {
+            self.positions.appended.position()
+        }
+    }
+
+    /// End of what readers may see. After a failed sync that is what was flushed before.
+    #[must_use]
+    pub fn readable(&self) -> u64 {
+        if self.poison.reason().is_some() {
+            self.positions.flushed.position()
+        } else {
+            self.in_page_cache()
+        }
+    }
+
+    /// End of what dispatch may hand to queues: with synchronous flush what is flushed (5.3's rule:
+    /// no consumer sees what power loss could take back), else what is readable.
+    #[must_use]
+    pub fn dispatch_limit(&self) -> u64 {
+        if self.reads_flushed_only {
+            self.positions.flushed.position()
+        } else {
+            self.readable()
+        }
+    }
+
+    /// Latches the first failure and wakes everyone who waits for what cannot come any more.
+    pub fn fail(&self, reason: impl Into<String>) {
+        let reason = reason.into();
+        self.notices
+            .error(format!("nothing is acknowledged any more: {reason}"));
+        self.poison.set(reason);
+        self.positions.wake_all();
+        self.bells.dispatch.ring();
+        self.bells.flush.ring();
+        self.bells.commit.ring();
+    }
+
+    /// Whether the store is being closed.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,19 @@
+//! Files of the log: one segment, the ordered chain of them, and the next one made ahead of need.
+//! Knows bytes and positions, no record.
+
+mod chain;
+mod commit;
+mod file;
+mod log;
+mod pool;
+mod positions;
+mod prepare;
+mod reclaim;
+
+pub use chain::{Chain, Chunk};
+pub use file::{LogSlice, Segment};
+pub use log::{Bells, LogFiles};
+pub use pool::{Pool, PoolBuffer};
+pub use positions::LogPositions;
+pub use prepare::{Preparer, Window};
+pub use reclaim::Reclaimer;

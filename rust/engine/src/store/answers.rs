@@ -1,0 +1,75 @@
+//! What reads answer: the official statuses (`GetMessageStatus`), records, and where to go on.
+
+use crate::commit_log::RecordBytes;
+use crate::disk::Disk;
+
+/// How a read by queue offset ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GetStatus {
+    /// At least one record.
+    Found,
+    /// Units were looked at, none passed the tag test.
+    NoMatchedMessage,
+    /// The record is gone from the log, the unit is not.
+    MessageWasRemoving,
+    /// The queue file is not readable at this offset.
+    OffsetFoundNull,
+    /// Beyond the end.
+    OffsetOverflowBadly,
+    /// Exactly at the end.
+    OffsetOverflowOne,
+    /// Below the start.
+    OffsetTooSmall,
+    /// No such queue.
+    NoMatchedLogicQueue,
+    /// The queue is empty.
+    NoMessageInQueue,
+}
+
+impl GetStatus {
+    /// The official name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Found => "FOUND",
+            Self::NoMatchedMessage => "NO_MATCHED_MESSAGE",
+            Self::MessageWasRemoving => "MESSAGE_WAS_REMOVING",
+            Self::OffsetFoundNull => "OFFSET_FOUND_NULL",
+            Self::OffsetOverflowBadly => "OFFSET_OVERFLOW_BADLY",
+            Self::OffsetOverflowOne => "OFFSET_OVERFLOW_ONE",
+            Self::OffsetTooSmall => "OFFSET_TOO_SMALL",
+            Self::NoMatchedLogicQueue => "NO_MATCHED_LOGIC_QUEUE",
+            Self::NoMessageInQueue => "NO_MESSAGE_IN_QUEUE",
+        }
+    }
+}
+
+/// Records read by queue offset.
+#[derive(Debug)]
+pub struct Got<D: Disk> {
+    /// How it ended.
+    pub status: GetStatus,
+    /// Where to read next.
+    pub next_offset: u64,
+    /// First queue offset that is kept.
+    pub min_offset: u64,
+    /// Queue offset behind the last record.
+    pub max_offset: u64,
+    /// The records, in queue order.
+    pub records: Vec<RecordBytes<D>>,
+    /// Bytes of the records.
+    pub bytes: u64,
+    /// The reader is so far behind that a replica should serve it.
+    pub suggests_replica: bool,
+}
+
+/// Records found by key.
+#[derive(Debug)]
+pub struct Queried<D: Disk> {
+    /// Records whose key has the hash asked for, ascending by place; the caller compares keys.
+    pub records: Vec<RecordBytes<D>>,
+    /// Store time of the newest record that is indexed, ms.
+    pub index_last_update_ms: i64,
+    /// Place of the newest record that is indexed.
+    pub index_last_update_offset: u64,
+}

@@ -1,0 +1,228 @@
+//! Looking before anything is changed: names, sizes, marks, and where the log ends
+//! (`CommitLog.recoverNormally`, `recoverAbnormally`). Writes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mqcore_record::layout::HEAD_LEN_MAX;
+use mqcore_record::{CrcCheck, peek_store_timestamp_ms};
+
+use super::open::{ABORT_NAME, INDEX_DIR, OpenHow, OpenReport};
+use crate::checkpoint::{AbortMarker, Checkpoint, Field};
+use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
+use crate::config::StoreConfig;
+use crate::consume_queue::{QueueTable, Trust};
+use crate::disk::{Disk, FileSystem, Open};
+use crate::error::{Error, Result};
+use crate::key_index::{LastExit, Opening};
+use crate::notice::Notices;
+use crate::segment::Chain;
+
+/// Log files that the official broker looks at after a clean end.
+const CLEAN_FILES_SCANNED: usize = 3;
+
+/// What was found before anything is changed.
+pub(super) struct Looked<D: Disk> {
+    pub(super) chain: Chain<D>,
+    pub(super) unfinished: Vec<PathBuf>,
+    pub(super) checkpoint: Checkpoint<D>,
+    pub(super) was_clean: bool,
+}
+
+/// Reads names and sizes only, before the lock file is touched.
+pub(super) fn look_first<D: Disk>(disk: &D, config: &StoreConfig) -> Result<()> {
+    let root = config.root()?;
+    if disk.stat(&root)?.is_some_and(|stat| !stat.is_dir) {
+        let why = "the store's directory is a file".to_owned();
+        return Err(Error::ForeignFile { path: root, why });
+    }
+    let dir = config.commit_log_path()?;
+    Chain::open(disk, &dir, config.segment_len_bytes, Open::Read).map(|_| ())
+}
+
+pub(super) fn warn_of_place<D: Disk>(disk: &D, root: &Path, notices: &Notices) -> Result<()> {
+    let root_text = root.display();
+    match disk.file_system(root)? {
+        FileSystem::Local => {}
+        FileSystem::Memory => notices.warn(format!(
+            "{root_text} lies in memory: nothing survives a restart of the machine; use a disk"
+        )),
+        FileSystem::Network => notices.warn(format!(
+            "{root_text} lies on a network or user-space file system: locks and syncs may not hold \
+             there; use a local disk"
+        )),
+    }
+    if disk
+        .stat(&root.join("transaction"))?
+        .is_some_and(|stat| stat.is_dir)
+    {
+        notices.warn(format!(
+            "{root_text}/transaction is left over from RocketMQ 3.x: it is not read and not touched"
+        ));
+    }
+    if !disk.list(&root.join("batchconsumequeue"))?.is_empty() {
+        notices.warn(format!(
+            "{root_text}/batchconsumequeue: batch queues are not read yet; their files are left as \
+             they are, their messages are readable by place"
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn find<D: Disk>(
+    disk: &D,
+    config: &StoreConfig,
+    notices: &Arc<Notices>,
+) -> Result<Looked<D>> {
+    let root = config.root()?;
+    let dir = config.commit_log_path()?;
+    let (chain, unfinished) = Chain::open(disk, &dir, config.segment_len_bytes, Open::Write)?;
+    let checkpoint = Checkpoint::open(disk, &root.join("checkpoint"), notices)?;
+    let was_clean = !AbortMarker::new(disk, &root.join(ABORT_NAME)).is_present()?;
+    Ok(Looked {
+        chain,
+        unfinished,
+        checkpoint,
+        was_clean,
+    })
+}
+
+/// How the index is to be opened.
+pub(super) fn index_opening<'a, D: Disk>(
+    dir: &'a Path,
+    config: &'a StoreConfig,
+    found: &Looked<D>,
+) -> Opening<'a> {
+    let last_exit = if found.was_clean {
+        LastExit::Clean
+    } else {
+        let checkpoint_index_timestamp_ms = found.checkpoint.value(Field::IndexTimestamp);
+        LastExit::Abnormal {
+            checkpoint_index_timestamp_ms,
+        }
+    };
+    Opening {
+        dir,
+        config,
+        last_exit,
+    }
+}
+
+/// Bytes that change whenever somebody else may have written to the store since our clean stop.
+pub(super) fn stamp_of<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    out.extend(chain.start().to_be_bytes());
+    out.extend(chain.end().to_be_bytes());
+    // The official broker writes its lock file at each start; its checkpoint at each stop.
+    // Who removes queues or index to have them made again changes their directory.
+    for name in ["checkpoint", "lock", "consumequeue", INDEX_DIR] {
+        let mark = disk
+            .stat(&root.join(name))?
+            .map_or(0, |stat| stat.change_mark);
+        out.extend(mark.to_be_bytes());
+    }
+    Ok(out)
+}
+
+/// Where the log ends, and since where queues must be fed again. Changes nothing.
+pub(super) fn find_end<D: Disk>(
+    found: &Looked<D>,
+    queues: &QueueTable<D>,
+    config: &StoreConfig,
+    how: OpenHow,
+    report: &mut OpenReport,
+) -> Result<LogEnd> {
+    // With the CRC of the whole record the one of the body need not be looked at (5.3's rule).
+    let crc = if config.check_crc_on_recover && !config.verify_property_crc {
+        CrcCheck::Verify
+    } else {
+        CrcCheck::Skip
+    };
+    let from = if found.was_clean {
+        // Nothing is behind after a clean end: queues go on where the farthest of them ends.
+        let farthest = queues.recover(Trust::All)?.max_physical_end;
+        report.dispatched_from = u64::try_from(farthest).unwrap_or(0);
+        clean_start(&found.chain, report)
+    } else {
+        let from = unclean_start(found, config)?;
+        report.dispatched_from = from;
+        from
+    };
+    report.scanned_from = from;
+    let walk = Scan {
+        from,
+        limit: found.chain.end(),
+        crc,
+        is_recovery: true,
+        has_property_crc: config.verify_property_crc,
+        forgets: true,
+    };
+    let end = scan(&found.chain, walk, |_, _| Ok(true))?;
+    report.scanned_bytes = end.end - from;
+    report.records = end.records;
+    if report.used_manifest {
+        // Our own clean end implies that queues had everything, those deleted since among it.
+        report.dispatched_from = end.end;
+    }
+    report.end_why = end.stop.why();
+    let is_bad = !matches!(end.stop, Stop::End | Stop::Visitor);
+    // A clean end of ours was whole: there is nothing to look for behind it.
+    if is_bad && how == OpenHow::RefuseDamage && !report.used_manifest {
+        let why = report.end_why.clone().unwrap_or_else(|| "zeros".to_owned());
+        refuse_damage(found, &end, &why)?;
+    }
+    Ok(end)
+}
+
+/// A bad record older than the checkpoint that is followed by whole ones is damage.
+fn refuse_damage<D: Disk>(found: &Looked<D>, end: &LogEnd, why: &str) -> Result<()> {
+    // Strictly older: a record of the very millisecond may have come after the sync.
+    let not_after = found.checkpoint.value(Field::PhysicTimestamp) - 1;
+    let not_before = end.last_store_ms.unwrap_or(1);
+    if not_after < not_before {
+        return Ok(());
+    }
+    let Some(place) = whole_record_after(&found.chain, end.end, not_before, not_after)? else {
+        return Ok(());
+    };
+    let Some(segment) = found.chain.find(end.end) else {
+        return Ok(());
+    };
+    Err(Error::Damaged {
+        path: segment.path().to_owned(),
+        position: end.end - segment.base(),
+        physical_offset: end.end,
+        why: format!("{why}; a whole record older than the checkpoint stands at {place}"),
+    })
+}
+
+/// After a clean end: where the farthest queue ends, when our own manifest says so; else at the
+/// start of the third-last file, as the official broker does.
+fn clean_start<D: Disk>(chain: &Chain<D>, report: &OpenReport) -> u64 {
+    if report.used_manifest && (chain.start()..=chain.end()).contains(&report.dispatched_from) {
+        return report.dispatched_from;
+    }
+    let segments = chain.segments();
+    let first = segments.len().saturating_sub(CLEAN_FILES_SCANNED);
+    segments.get(first).map_or(0, |segment| segment.base())
+}
+
+/// After an unclean end: the newest file whose first record is older than the checkpoint, else the
+/// oldest file.
+fn unclean_start<D: Disk>(found: &Looked<D>, config: &StoreConfig) -> Result<u64> {
+    let not_after = if config.index_enabled && config.index_safe {
+        found.checkpoint.min_timestamp_index_ms()
+    } else {
+        found.checkpoint.min_timestamp_ms()
+    };
+    for segment in found.chain.segments().iter().rev() {
+        let head = segment.read(0, HEAD_LEN_MAX)?;
+        if let Some(store_ms) = peek_store_timestamp_ms(head.as_bytes())
+            && store_ms != 0
+            && store_ms <= not_after
+        {
+            return Ok(segment.base());
+        }
+    }
+    Ok(found.chain.start())
+}

@@ -1,0 +1,341 @@
+//! Opening a store: looks first, decides where the log ends, and only then changes anything
+//! (`DefaultMessageStore.load`, `CommitLog.recoverNormally`, `recoverAbnormally`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use crate::lock::Mutex;
+
+use super::followers::{DelayLevels, IndexFollower, QueueFollower, batch_topics};
+use super::look::{Looked, find, find_end, index_opening, look_first, stamp_of, warn_of_place};
+use super::{Refusals, Store};
+use crate::arrivals::Arrivals;
+use crate::checkpoint::{AbortContent, AbortMarker, Field};
+use crate::clock::Clock;
+use crate::commit_log::{CommitLog, CutReport, LogEnd, cut_at, sync_from};
+use crate::config::{FlushDiskType, StoreConfig};
+use crate::consume_queue::{QueueTable, Trust};
+use crate::disk::Disk;
+use crate::dispatch::{Dispatch, Dispatcher};
+use crate::error::Result;
+use crate::flush::{AckQueue, Syncer};
+use crate::key_index::KeyIndex;
+use crate::notice::Notices;
+use crate::poison::Poison;
+use crate::progress::WakeDescriptor;
+use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
+use crate::watermark::Doorbell;
+
+/// The marker of a store that is open, or ended uncleanly.
+pub(super) const ABORT_NAME: &str = "abort";
+/// Directory of what a recovery cut off.
+const TRUNCATED_DIR: &str = "truncated";
+/// Directory of the key index.
+pub(super) const INDEX_DIR: &str = "index";
+/// Assumed memory of the machine where the system does not say.
+const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
+
+/// What to do about a bad record that is followed by whole ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OpenHow {
+    /// Refuse: the log is damaged.
+    #[default]
+    RefuseDamage,
+    /// Cut the log there.
+    TruncateDamage,
+}
+
+/// What opening found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// Whether the last end was clean.
+    pub was_clean: bool,
+    /// Where the walk of the log began.
+    pub scanned_from: u64,
+    /// Bytes walked.
+    pub scanned_bytes: u64,
+    /// Records walked.
+    pub records: u64,
+    /// Since where queues were fed again.
+    pub dispatched_from: u64,
+    /// What was cut.
+    pub cut: CutReport,
+    /// What was wrong at the end of the log, if anything.
+    pub end_why: Option<String>,
+    /// Whether the manifest of the queues was good, so that none had to be looked at.
+    pub used_manifest: bool,
+    /// Where the index is built on from, when that is below the end.
+    pub index_from: Option<u64>,
+}
+
+/// What every part of a store is made with.
+struct Making<'a, D: Disk, C: Clock> {
+    disk: &'a D,
+    clock: C,
+    config: &'a StoreConfig,
+    levels: DelayLevels,
+    arrivals: Arc<Arrivals>,
+    notices: Arc<Notices>,
+    root: PathBuf,
+}
+
+impl<D: Disk, C: Clock> Store<D, C> {
+    /// Opens the store in `config.root` for writing; makes it when there is none.
+    ///
+    /// # Durability
+    /// Every message that was acknowledged is there, as its acknowledgement promised.
+    ///
+    /// # Errors
+    /// Any of [`crate::error::Error`]. A failing open has changed nothing, unless it fails while writing.
+    ///
+    /// # Blocking
+    /// For recovery: as long as it takes to read what was not synced at the last checkpoint.
+    pub fn open(disk: D, clock: C, config: StoreConfig, how: OpenHow) -> Result<Self> {
+        let config = config.check()?;
+        let levels = DelayLevels::parse(&config.delay_levels)?;
+        let root = config.root()?;
+        look_first(&disk, &config)?;
+        disk.create_dir_all(&root)?;
+        let lock_path = root.join("lock");
+        let had_lock_file = disk.stat(&lock_path)?.is_some();
+        let lock = disk.lock(&lock_path)?;
+        let notices = Arc::new(Notices::default());
+        let making = Making {
+            disk: &disk,
+            clock,
+            config: &config,
+            levels,
+            arrivals: Arc::default(),
+            notices,
+            root,
+        };
+        match making.open_locked(how) {
+            Ok(store) => {
+                *store.lock.lock() = Some(lock);
+                Ok(store)
+            }
+            Err(error) => {
+                if !had_lock_file {
+                    disk.unlink(&lock_path)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Dispatches until the queues have everything: the first append of a queue takes its offset from
+    /// there. The index may lag; it catches up later.
+    fn catch_up_queues(&self) -> Result<()> {
+        while self
+            .dispatcher
+            .lags()
+            .first()
+            .is_some_and(|(_, _, lag)| *lag > 0)
+        {
+            if !self.dispatcher.step_lead()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<D: Disk, C: Clock> Making<'_, D, C> {
+    fn open_locked(self, how: OpenHow) -> Result<Store<D, C>> {
+        let Self { disk, config, .. } = self;
+        let (root, notices) = (&self.root, &self.notices);
+        warn_of_place(disk, root, notices)?;
+        let found = find(disk, config, notices)?;
+        let mut report = OpenReport {
+            was_clean: found.was_clean,
+            ..OpenReport::default()
+        };
+        let stamp = stamp_of(disk, root, &found.chain)?;
+        let known = found.was_clean.then_some(stamp.as_slice());
+        let queues = QueueTable::open(disk.clone(), root, config, Arc::clone(notices), known)?;
+        report.used_manifest = queues.is_from_manifest();
+        if config.index_enabled {
+            KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
+        }
+        let end = find_end(&found, &queues, config, how, &mut report)?;
+        // From here on the directory is changed.
+        for path in &found.unfinished {
+            disk.unlink(path)?;
+        }
+        if !report.used_manifest {
+            report.cut = cut_at(disk, &found.chain, end.end, &root.join(TRUNCATED_DIR))?;
+        }
+        if !found.was_clean {
+            sync_from(disk, &found.chain, report.scanned_from)?;
+            // Units of what was synced at the checkpoint are whole; the others are made again.
+            queues.recover(Trust::Below(signed(report.scanned_from)))?;
+            queues.truncate_from(report.scanned_from)?;
+        }
+        queues.truncate_from(end.end)?;
+        let store = self.assemble(found, queues, end, report)?;
+        store.catch_up_queues()?;
+        // Also after a clean end: the name of a removed queue file may have come back.
+        store.queues.correct_min(store.files.chain.start())?;
+        let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));
+        abort.create(AbortContent::ProcessId(std::process::id()))?;
+        Ok(store)
+    }
+
+    fn assemble(
+        self,
+        found: Looked<D>,
+        queues: QueueTable<D>,
+        end: LogEnd,
+        mut report: OpenReport,
+    ) -> Result<Store<D, C>> {
+        let queues = Arc::new(queues);
+        let index = if self.config.index_enabled {
+            let dir = self.root.join(INDEX_DIR);
+            let opening = index_opening(&dir, self.config, &found);
+            Some(Arc::new(KeyIndex::open(
+                self.disk,
+                &self.clock,
+                &self.notices,
+                opening,
+            )?))
+        } else {
+            None
+        };
+        let Looked {
+            chain, checkpoint, ..
+        } = found;
+        let files = Arc::new(log_files(self.disk, self.config, chain, &self.notices)?);
+        files.positions.reset(end.end);
+        files.window.rest_at(end.end);
+        files.positions.replicated.reset(u64::MAX);
+        // Store times go on above everything that a checkpoint has ever covered.
+        let last_store_ms = [
+            Field::PhysicTimestamp,
+            Field::LogicsTimestamp,
+            Field::IndexTimestamp,
+        ]
+        .into_iter()
+        .map(|field| checkpoint.value(field))
+        .fold(end.last_store_ms.unwrap_or(0), i64::max);
+        files.last_store_ms.store(last_store_ms, Ordering::Release);
+        files.preparer.clear_staging()?;
+        let batch_topics = batch_topics(self.disk, &self.root)?;
+        let followers =
+            self.followers(&files, &queues, index.as_ref(), &batch_topics, &mut report)?;
+        Ok(Store {
+            log: CommitLog::new(Arc::clone(&files), self.clock.clone(), self.config),
+            syncer: Syncer::new(Arc::clone(&files)),
+            config: self.config.clone(),
+            dispatcher: Dispatcher::new(Arc::clone(&files), followers),
+            clock: self.clock,
+            queues,
+            index,
+            checkpoint,
+            acks: Mutex::new(AckQueue::default()),
+            wake: WakeDescriptor::new()?,
+            arrivals: self.arrivals,
+            levels: self.levels,
+            refusals: Refusals::default(),
+            batch_topics,
+            report,
+            threads: Mutex::new(Vec::new()),
+            is_started: AtomicBool::new(false),
+            pace_queues: Doorbell::default(),
+            pace_clean: Doorbell::default(),
+            memory_bytes: memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED),
+            lock: Mutex::new(None),
+            files,
+        })
+    }
+
+    /// What follows the log, each from where it has to go on.
+    fn followers(
+        &self,
+        files: &LogFiles<D>,
+        queues: &Arc<QueueTable<D>>,
+        index: Option<&Arc<KeyIndex<D, C>>>,
+        batch_topics: &[String],
+        report: &mut OpenReport,
+    ) -> Result<Vec<(Box<dyn Dispatch>, u64)>> {
+        let end = files.positions.appended.position();
+        let start = files.chain.start().min(end);
+        let queue_from = report.dispatched_from.clamp(start, end);
+        files.positions.dispatched.reset(queue_from);
+        let follower = QueueFollower {
+            queues: Arc::clone(queues),
+            levels: self.levels.clone(),
+            batch_topics: batch_topics.to_vec(),
+            clock: self.clock.clone(),
+            write_at_ms: AtomicU64::new(0),
+            arrivals: Arc::clone(&self.arrivals),
+        };
+        let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
+        if let Some(index) = index {
+            let kept = index.truncate_from(end)?.clamp(start, end);
+            // A clean end implies that nothing was left to index.
+            let is_whole = report.was_clean && index.dropped_files() == 0;
+            let resume = if is_whole { queue_from } else { kept };
+            report.index_from = (resume < end).then_some(resume);
+            followers.push((
+                Box::new(IndexFollower {
+                    index: Arc::clone(index),
+                }),
+                resume,
+            ));
+        }
+        Ok(followers)
+    }
+}
+
+fn log_files<D: Disk>(
+    disk: &D,
+    config: &StoreConfig,
+    chain: Chain<D>,
+    notices: &Arc<Notices>,
+) -> Result<LogFiles<D>> {
+    let pool = if config.transient_pool_enabled {
+        Some(Pool::new(
+            config.transient_pool_buffers,
+            config.segment_len_bytes,
+            notices,
+        )?)
+    } else {
+        None
+    };
+    let dir = config.commit_log_path()?;
+    Ok(LogFiles {
+        disk: disk.clone(),
+        positions: LogPositions::default(),
+        poison: Poison::default(),
+        notices: Arc::clone(notices),
+        preparer: Preparer::new(
+            disk.clone(),
+            &dir,
+            config.segment_len_bytes,
+            Arc::clone(notices),
+        ),
+        window: Window::new(config),
+        pool,
+        reclaimer: Reclaimer::default(),
+        bells: Bells::default(),
+        last_store_ms: AtomicI64::new(0),
+        reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
+            && !config.read_uncommitted,
+        is_closing: AtomicBool::new(false),
+        committing: Mutex::new(()),
+        chain,
+    })
+}
+
+/// Memory of the machine, from the system's own report.
+fn memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn signed(physical_offset: u64) -> i64 {
+    i64::try_from(physical_offset).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,259 @@
+//! Reading: by queue offset, by place, by key, by time (`DefaultMessageStore.getMessage`,
+//! `queryMessage`, `getOffsetInQueueByTime`).
+
+use mqcore_record::CrcCheck;
+
+use super::{GetStatus, Got, Queried, Store};
+use crate::clock::Clock;
+use crate::commit_log::RecordBytes;
+use crate::config::QUEUE_UNIT_BYTES;
+use crate::consume_queue::{Boundary, Bounds, Unit};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+
+/// Bytes that one read gives at the most, whatever was asked for (5.3's cap).
+const READ_BYTES_MAX: u64 = 128 << 20;
+/// How often a query by key goes further back when it found nothing (`queryMessage`).
+const QUERY_ROUNDS: usize = 3;
+
+/// What a read by queue offset asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Ask<'a> {
+    /// First queue offset.
+    pub from: u64,
+    /// Records at the most.
+    pub count_max: usize,
+    /// Bytes at the most; the first record is always given.
+    pub bytes_max: u64,
+    /// Only records with one of these tag hashes; empty: all.
+    pub tags_codes: &'a [i64],
+}
+
+impl<D: Disk, C: Clock> Store<D, C> {
+    /// First and next queue offset of a queue; `None` when there is no such queue.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn bounds(&self, topic: &[u8], queue_id: i32) -> Result<Option<Bounds>> {
+        self.queues.bounds(topic, queue_id)
+    }
+
+    /// Reads records of a queue from an offset on, under the official limits.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Below the hot window: for the disk.
+    pub fn get(&self, topic: &[u8], queue_id: i32, ask: Ask<'_>) -> Result<Got<D>> {
+        let scan_units = (self.config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize;
+        let units_max = scan_units.max(ask.count_max);
+        let mut units = Vec::with_capacity(ask.count_max.min(units_max));
+        let wanted = if ask.tags_codes.is_empty() {
+            ask.count_max
+        } else {
+            units_max
+        };
+        let read = self
+            .queues
+            .read(topic, queue_id, ask.from, wanted, &mut units)?;
+        let Some(bounds) = read.bounds else {
+            let bounds = Bounds { min: 0, max: 0 };
+            return Ok(empty(GetStatus::NoMatchedLogicQueue, 0, bounds));
+        };
+        let Bounds { min, max } = bounds;
+        let (status, next_offset) = match ask.from {
+            _ if max == 0 => (GetStatus::NoMessageInQueue, 0),
+            from if from < min => (GetStatus::OffsetTooSmall, min),
+            from if from == max => (GetStatus::OffsetOverflowOne, max),
+            from if from > max => (GetStatus::OffsetOverflowBadly, max),
+            from if units.is_empty() => (GetStatus::OffsetFoundNull, from),
+            _ => return self.collect(ask, bounds, &units),
+        };
+        Ok(empty(status, next_offset, bounds))
+    }
+
+    fn collect(&self, ask: Ask<'_>, bounds: Bounds, units: &[Unit]) -> Result<Got<D>> {
+        let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
+        got.records.reserve(units.len().min(ask.count_max));
+        let mut reader = self.log.reader();
+        let end = self.files.readable();
+        let near = self.near_bytes();
+        for unit in units {
+            let place = unit.physical_offset.cast_unsigned();
+            let size = u64::from(unit.size_bytes.cast_unsigned());
+            let is_far = end.saturating_sub(place) > near;
+            if got.records.len() >= ask.count_max || self.is_full(&got, ask, size, is_far) {
+                break;
+            }
+            if unit.is_blank() {
+                // Stands in for a message that was never seen: the log has nothing for it.
+                got.next_offset += 1;
+                continue;
+            }
+            got.suggests_replica = is_far;
+            got.next_offset += 1;
+            if !ask.tags_codes.is_empty() && !ask.tags_codes.contains(&unit.tags_code) {
+                continue;
+            }
+            match reader.record(place, size as usize) {
+                Ok(record) => {
+                    got.bytes += size;
+                    got.records.push(record);
+                }
+                Err(Error::NoRecord { .. }) if place < reader.start() => {
+                    if got.records.is_empty() {
+                        got.status = GetStatus::MessageWasRemoving;
+                    }
+                }
+                // Not readable any more after a failed sync: the reader waits at this offset.
+                Err(Error::NoRecord { .. }) => {
+                    got.next_offset -= 1;
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !got.records.is_empty() {
+            got.status = GetStatus::Found;
+        }
+        Ok(got)
+    }
+
+    /// The official limits of one answer: fewer and shorter where the disk has to be read.
+    fn is_full(&self, got: &Got<D>, ask: Ask<'_>, size: u64, is_far: bool) -> bool {
+        if got.records.is_empty() {
+            return false;
+        }
+        let (bytes_max, count_max) = if is_far {
+            (
+                self.config.read_bytes_disk_max,
+                self.config.read_count_disk_max,
+            )
+        } else {
+            (
+                self.config.read_bytes_memory_max,
+                self.config.read_count_memory_max,
+            )
+        };
+        let bytes_max = bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX);
+        got.bytes + size > bytes_max || got.records.len() >= count_max
+    }
+
+    /// Bytes behind the end of the log that count as "in memory".
+    pub(super) fn near_bytes(&self) -> u64 {
+        self.memory_bytes / 100 * self.config.memory_ratio_percent
+    }
+
+    /// The record that starts at a place.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`], [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Below the hot window: for the disk.
+    pub fn record_at(&self, physical_offset: u64) -> Result<RecordBytes<D>> {
+        self.log.record_at(physical_offset)
+    }
+
+    /// A record whose place and length are known, without waiting for a disk: `None` when it would
+    /// have to.
+    ///
+    /// # Errors
+    /// [`Error::NoRecord`], [`Error::Io`].
+    pub fn record_now(&self, physical_offset: u64, len: usize) -> Result<Option<RecordBytes<D>>> {
+        self.log.record_now(physical_offset, len)
+    }
+
+    /// The queue offset that goes with a time, by the rules of 5.3.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads records of the queue.
+    pub fn offset_by_time(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        timestamp_ms: i64,
+        boundary: Boundary,
+    ) -> Result<Option<u64>> {
+        let store_time = |unit: &Unit| self.store_time(unit);
+        self.queues
+            .search_by_time(topic, queue_id, timestamp_ms, boundary, &store_time)
+    }
+
+    /// Store time of the record that a unit names, ms.
+    fn store_time(&self, unit: &Unit) -> Option<i64> {
+        let len = usize::try_from(unit.size_bytes).ok()?;
+        let record = self
+            .log
+            .record(unit.physical_offset.cast_unsigned(), len)
+            .ok()?;
+        Some(record.view(CrcCheck::Skip).ok()?.store_timestamp_ms)
+    }
+
+    /// Records by key and time range, at most `max` of the newest.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the index and the records.
+    pub fn query(
+        &self,
+        topic: &[u8],
+        key: &[u8],
+        max: usize,
+        begin_ms: i64,
+        end_ms: i64,
+    ) -> Result<Queried<D>> {
+        let mut out = Queried {
+            records: Vec::new(),
+            index_last_update_ms: 0,
+            index_last_update_offset: 0,
+        };
+        let Some(index) = &self.index else {
+            return Ok(out);
+        };
+        let mut end_ms = end_ms;
+        for _ in 0..QUERY_ROUNDS {
+            let answer = index.query(topic, key, max, begin_ms, end_ms)?;
+            out.index_last_update_ms = answer.last_update_timestamp_ms;
+            out.index_last_update_offset = answer.last_update_physical_offset;
+            let mut places = answer.physical_offsets;
+            places.sort_unstable();
+            places.dedup();
+            for place in places {
+                match self.log.record_at(place) {
+                    Ok(record) => {
+                        if out.records.is_empty() {
+                            end_ms = record.view(CrcCheck::Skip)?.store_timestamp_ms;
+                        }
+                        out.records.push(record);
+                    }
+                    // Gone by retention, or not readable yet.
+                    Err(Error::NoRecord { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            if !out.records.is_empty() || end_ms < begin_ms {
+                break;
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn empty<D: Disk>(status: GetStatus, next_offset: u64, bounds: Bounds) -> Got<D> {
+    Got {
+        status,
+        next_offset,
+        min_offset: bounds.min,
+        max_offset: bounds.max,
+        records: Vec::new(),
+        bytes: 0,
+        suggests_replica: false,
+    }
+}

@@ -1,0 +1,234 @@
+//! Making queues and index again from the log, into place: built aside, then put where the old ones
+//! were. The log is only read. For a store that is not open.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use mqcore_record::{CrcCheck, scan_wanted};
+
+use super::followers::{DelayLevels, IndexFollower, QueueFollower, batch_topics};
+use super::open::{ABORT_NAME, INDEX_DIR};
+use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
+use crate::clock::Clock;
+use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
+use crate::config::StoreConfig;
+use crate::consume_queue::{MANIFEST_NAME, QueueTable};
+use crate::disk::{Disk, Open};
+use crate::dispatch::{Dispatch, Request};
+use crate::error::{Error, Result};
+use crate::key_index::{IndexState, KeyIndex, LastExit, Opening};
+use crate::notice::Notices;
+use crate::segment::Chain;
+
+/// Directory below the root where things are built.
+const ASIDE_DIR: &str = "rebuilding";
+/// The directories that are built.
+const QUEUE_DIR: &str = "consumequeue";
+/// Records between two ends of a round: what queues hold in memory is written then.
+const ROUND_RECORDS: u64 = 1024;
+/// What the progress fields are set to while things are moved: a start looks at the whole log then.
+const MOVED_FIELDS: [Field; 3] = [
+    Field::PhysicTimestamp,
+    Field::LogicsTimestamp,
+    Field::IndexTimestamp,
+];
+
+/// What was built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rebuilt {
+    /// Physical offset behind the last record.
+    pub log_end: u64,
+    /// Records walked.
+    pub records: u64,
+    /// Queues made.
+    pub queues: usize,
+    /// Entries of the index; 0 when it is switched off.
+    pub index_entries: u64,
+}
+
+/// Builds queues and index of a store again and puts them in the place of the old ones.
+///
+/// # Durability
+/// On return the new ones survive power loss. A crash within leaves the old ones, the new ones, or
+/// neither with a mark that makes the next start build them from the whole log.
+///
+/// # Errors
+/// [`Error::Locked`] while a broker runs; [`Error::Damaged`] when whole records stand behind a bad
+/// one; [`Error::NotWritable`] without room for the index; [`Error::Io`]. Nothing was replaced then.
+///
+/// # Blocking
+/// Reads the whole log, writes as much as queues and index are.
+pub fn rebuild<D: Disk, C: Clock>(disk: &D, clock: &C, config: StoreConfig) -> Result<Rebuilt> {
+    let config = config.check()?;
+    let root = config.root()?;
+    let _lock = disk.lock(&root.join("lock"))?;
+    let dir = config.commit_log_path()?;
+    let (chain, _unfinished) = Chain::open(disk, &dir, config.segment_len_bytes, Open::Read)?;
+    let aside = root.join(ASIDE_DIR);
+    remove_tree(disk, &aside)?;
+    disk.create_dir_all(&aside)?;
+    let notices = Arc::new(Notices::default());
+    let rebuilt = build(disk, clock, &config, &chain, &aside, &notices)?;
+    put_in_place(disk, &root, &aside, &notices, config.index_enabled)?;
+    remove_tree(disk, &aside)?;
+    Ok(rebuilt)
+}
+
+fn build<D: Disk, C: Clock>(
+    disk: &D,
+    clock: &C,
+    config: &StoreConfig,
+    chain: &Chain<D>,
+    aside: &Path,
+    notices: &Arc<Notices>,
+) -> Result<Rebuilt> {
+    let table = QueueTable::open(disk.clone(), aside, config, Arc::clone(notices), None)?;
+    let queues = QueueFollower {
+        queues: Arc::new(table),
+        levels: DelayLevels::parse(&config.delay_levels)?,
+        batch_topics: batch_topics(disk, &config.root()?)?,
+        clock: clock.clone(),
+        write_at_ms: AtomicU64::new(0),
+        arrivals: Arc::default(),
+    };
+    let index_dir = aside.join(INDEX_DIR);
+    let index = if config.index_enabled {
+        let opening = Opening {
+            dir: &index_dir,
+            config,
+            last_exit: LastExit::Clean,
+        };
+        let index = Arc::new(KeyIndex::open(disk, clock, notices, opening)?);
+        Some(IndexFollower { index })
+    } else {
+        None
+    };
+    let (from, limit) = (chain.start(), chain.end());
+    let walk = Scan {
+        from,
+        limit,
+        crc: CrcCheck::Verify,
+        is_recovery: true,
+        has_property_crc: config.verify_property_crc,
+        forgets: true,
+    };
+    let mut records = 0;
+    let end = scan(chain, walk, |record, physical_offset| {
+        let wanted = scan_wanted(record.properties);
+        let request = Request {
+            record,
+            wanted: &wanted,
+            physical_offset,
+        };
+        queues.dispatch(&request)?;
+        if let Some(index) = &index {
+            index.dispatch(&request)?;
+        }
+        records += 1;
+        if records % ROUND_RECORDS == 0 {
+            queues.end_round(false)?;
+        }
+        Ok(true)
+    })?;
+    refuse_damage(chain, &end)?;
+    queues.queues.write_pending()?;
+    queues.queues.sync(0)?;
+    let mut rebuilt = Rebuilt {
+        log_end: end.end,
+        records,
+        queues: queues.queues.len(),
+        index_entries: 0,
+    };
+    if let Some(IndexFollower { index }) = &index {
+        if index.state() != IndexState::Running {
+            let reason = "the disk has no room for the index: free space".to_owned();
+            return Err(Error::NotWritable { reason });
+        }
+        index.sync_all()?;
+        rebuilt.index_entries = index.stats().entries;
+    }
+    Ok(rebuilt)
+}
+
+/// A bad record that whole ones follow is damage: what stands behind it would be lost from queues.
+fn refuse_damage<D: Disk>(chain: &Chain<D>, end: &LogEnd) -> Result<()> {
+    if matches!(end.stop, Stop::End | Stop::Visitor) {
+        return Ok(());
+    }
+    let bad = end.stop.why().unwrap_or_else(|| "zeros".to_owned());
+    let not_before = end.last_store_ms.unwrap_or(1);
+    let Some(place) = whole_record_after(chain, end.end, not_before, i64::MAX)? else {
+        return Ok(());
+    };
+    let Some(segment) = chain.find(end.end) else {
+        return Ok(());
+    };
+    Err(Error::Damaged {
+        path: segment.path().to_owned(),
+        position: end.end - segment.base(),
+        physical_offset: end.end,
+        why: format!("{bad}; a whole record stands at {place}"),
+    })
+}
+
+/// Moves the new directories to where the old ones were. Meanwhile the store is marked as one that
+/// was killed and of which nothing is known to be flushed.
+fn put_in_place<D: Disk>(
+    disk: &D,
+    root: &Path,
+    aside: &Path,
+    notices: &Notices,
+    has_index: bool,
+) -> Result<()> {
+    let abort = AbortMarker::new(disk, &root.join(ABORT_NAME));
+    let was_clean = !abort.is_present()?;
+    let checkpoint = Checkpoint::open(disk, &root.join("checkpoint"), notices)?;
+    let before = MOVED_FIELDS.map(|field| checkpoint.value(field));
+    if was_clean {
+        abort.create(AbortContent::Empty)?;
+    }
+    for field in MOVED_FIELDS {
+        checkpoint.set(field, 0);
+    }
+    checkpoint.flush()?;
+    let manifest = root.join(MANIFEST_NAME);
+    if disk.stat(&manifest)?.is_some() {
+        disk.unlink(&manifest)?;
+    }
+    let dirs = if has_index {
+        &[QUEUE_DIR, INDEX_DIR][..]
+    } else {
+        &[QUEUE_DIR][..]
+    };
+    for name in dirs {
+        if disk.stat(&root.join(name))?.is_some() {
+            disk.rename(&root.join(name), &aside.join(format!("old-{name}")))?;
+        }
+        if disk.stat(&aside.join(name))?.is_some() {
+            disk.rename(&aside.join(name), &root.join(name))?;
+        }
+    }
+    disk.sync_dir(aside)?;
+    disk.sync_dir(root)?;
+    for (field, value) in MOVED_FIELDS.into_iter().zip(before) {
+        checkpoint.set(field, value);
+    }
+    checkpoint.flush()?;
+    if was_clean { abort.remove() } else { Ok(()) }
+}
+
+fn remove_tree<D: Disk>(disk: &D, dir: &Path) -> Result<()> {
+    if disk.stat(dir)?.is_none() {
+        return Ok(());
+    }
+    for entry in disk.list(dir)? {
+        let path = dir.join(&entry.name);
+        if entry.is_dir {
+            remove_tree(disk, &path)?;
+        } else {
+            disk.unlink(&path)?;
+        }
+    }
+    disk.remove_dir(dir)
+}

@@ -1,0 +1,59 @@
+//! Why appends are refused at the moment, one reason per cause: each cause heals by itself
+//! (`RunningFlags`). Knows only texts.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::lock::Mutex;
+
+use crate::error::{Error, Result};
+
+/// The causes that hold appends back now.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    is_any: AtomicBool,
+    reasons: Mutex<BTreeMap<&'static str, String>>,
+}
+
+impl Refusals {
+    /// Goes on only while no cause stands.
+    ///
+    /// # Errors
+    /// [`Error::NotWritable`] with every reason.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if !self.is_any.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let reasons = self.reasons.lock();
+        let reason = reasons.values().cloned().collect::<Vec<_>>().join("; ");
+        if reason.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::NotWritable { reason })
+        }
+    }
+
+    /// Sets or lifts the reason of one cause; true when that changed whether it stands.
+    pub fn set(&self, cause: &'static str, reason: Option<String>) -> bool {
+        let mut reasons = self.reasons.lock();
+        let stood = reasons.contains_key(cause);
+        let stands = reason.is_some();
+        match reason {
+            Some(reason) => reasons.insert(cause, reason),
+            None => reasons.remove(cause),
+        };
+        self.is_any.store(!reasons.is_empty(), Ordering::Release);
+        stood != stands
+    }
+
+    /// Every cause that stands with its reason.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<(&'static str, String)> {
+        self.reasons
+            .lock()
+            .iter()
+            .map(|(cause, reason)| (*cause, reason.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,201 @@
+//! Positions that only rise, and the waiting for them. Knows no file. Raising is cheap while nobody
+//! waits; a waiter is woken when its position is reached or when the owner gives up.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crate::lock::{Condvar, Mutex};
+
+/// A position that only rises.
+#[derive(Debug, Default)]
+pub struct Watermark {
+    position: AtomicU64,
+    waiting: AtomicUsize,
+    gate: Mutex<()>,
+    raised: Condvar,
+}
+
+impl Watermark {
+    /// Starts at `position`.
+    #[must_use]
+    pub fn at(position: u64) -> Self {
+        Self {
+            position: AtomicU64::new(position),
+            ..Self::default()
+        }
+    }
+
+    /// The position now.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Acquire)
+    }
+
+    /// Raises the position to `to` (never lowers it) and wakes whoever waits.
+    pub fn raise(&self, to: u64) {
+        self.position.fetch_max(to, Ordering::AcqRel);
+        self.wake_waiting();
+    }
+
+    /// Wakes whoever waits, after a change that their `give_up` reads: cheap while nobody waits.
+    pub fn wake_waiting(&self) {
+        // The waiter counts itself, then looks; we change what it looks at, then look at the count:
+        // the fences on both sides make sure that one of the two sees the other.
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.wake_all();
+        }
+    }
+
+    /// Raises the position to `to` when nobody ever waits for this mark: one plain store. Only one
+    /// thread at a time may call this, and `to` must not fall.
+    #[inline]
+    pub fn publish(&self, to: u64) {
+        self.position.store(to, Ordering::Release);
+    }
+
+    /// Sets the position when the store is opened, before anyone waits.
+    pub fn reset(&self, to: u64) {
+        self.position.store(to, Ordering::Release);
+    }
+
+    /// Wakes every waiter so that it looks at its `give_up` again.
+    pub fn wake_all(&self) {
+        let _gate = self.gate.lock();
+        self.raised.notify_all();
+    }
+
+    /// Waits until the position is at least `target`, `give_up` says so, or `timeout` has passed;
+    /// true when the position was reached.
+    ///
+    /// # Blocking
+    /// At most `timeout`.
+    pub fn wait(&self, target: u64, timeout: Duration, give_up: impl Fn() -> bool) -> bool {
+        if self.position() >= target {
+            return true;
+        }
+        let deadline = Instant::now() + timeout;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let mut gate = self.gate.lock();
+        let reached = loop {
+            if self.position() >= target {
+                break true;
+            }
+            if give_up() {
+                break self.position() >= target;
+            }
+            let timed_out;
+            (gate, timed_out) = self.raised.wait_until(gate, deadline);
+            if timed_out {
+                break self.position() >= target;
+            }
+        };
+        drop(gate);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        reached
+    }
+}
+
+const IDLE: usize = 0;
+const BUSY: usize = 1;
+const RUNG: usize = 2;
+
+/// Wakes one worker thread, on the edge from idle only: ringing costs one atomic read while the
+/// worker is busy and has already been rung.
+#[derive(Debug, Default)]
+pub struct Doorbell {
+    state: AtomicUsize,
+    gate: Mutex<()>,
+    rung: Condvar,
+}
+
+impl Doorbell {
+    /// Tells the worker that there is work. What was written before is seen by the worker's next
+    /// look.
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.state.load(Ordering::Relaxed) == RUNG {
+            return;
+        }
+        if self.state.swap(RUNG, Ordering::AcqRel) == IDLE {
+            let _gate = self.gate.lock();
+            self.rung.notify_one();
+        }
+    }
+
+    /// Worker only: waits for a ring, at most `timeout` (`None`: as long as it takes); true when it
+    /// was rung.
+    ///
+    /// # Blocking
+    /// Until rung or timed out.
+    pub fn wait(&self, timeout: Option<Duration>) -> bool {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut gate = self.gate.lock();
+        if self
+            .state
+            .compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // Rung while busy, or never waited before (the first state is idle).
+            if self.state.load(Ordering::Acquire) == RUNG {
+                self.state.store(BUSY, Ordering::Release);
+                fence(Ordering::SeqCst);
+                return true;
+            }
+        }
+        loop {
+            let timed_out;
+            (gate, timed_out) = match deadline {
+                Some(deadline) => self.rung.wait_until(gate, deadline),
+                None => (self.rung.wait(gate), false),
+            };
+            let was_rung = self.state.load(Ordering::Acquire) == RUNG;
+            if was_rung || timed_out {
+                self.state.store(BUSY, Ordering::Release);
+                fence(Ordering::SeqCst);
+                return was_rung;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_waiter_is_woken_when_its_position_is_reached() {
+        let mark = Arc::new(Watermark::at(10));
+        assert!(mark.wait(10, Duration::ZERO, || false));
+        assert!(!mark.wait(11, Duration::from_millis(5), || false));
+        let other = Arc::clone(&mark);
+        let thread = std::thread::spawn(move || other.wait(50, Duration::from_secs(20), || false));
+        mark.raise(49);
+        mark.raise(50);
+        assert!(thread.join().unwrap());
+        mark.raise(5);
+        assert_eq!(mark.position(), 50);
+    }
+
+    #[test]
+    fn a_ring_is_never_lost() {
+        let bell = Arc::new(Doorbell::default());
+        let seen = Arc::new(AtomicU64::new(0));
+        let work = Arc::new(AtomicU64::new(0));
+        let (b, s, w) = (Arc::clone(&bell), Arc::clone(&seen), Arc::clone(&work));
+        let worker = std::thread::spawn(move || {
+            while s.load(Ordering::SeqCst) < 100_000 {
+                assert!(b.wait(Some(Duration::from_secs(20))), "a ring was lost");
+                s.store(w.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
+        });
+        for n in 1..=100_000u64 {
+            work.store(n, Ordering::SeqCst);
+            bell.ring();
+        }
+        worker.join().unwrap();
+    }
+}

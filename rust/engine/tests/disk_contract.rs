@@ -1,0 +1,422 @@
+//! The contract of `Disk`, kept by the real disk and by its twin alike: what the twin shows of the
+//! store is worth as much as the two agree. Knows no file of the store.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by a panic"
+)]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mqcore_engine::disk::twin::TwinDisk;
+use mqcore_engine::disk::{
+    CellRegion, Disk, DiskFile, Entry, Open, RealDisk, Region, read_exact_at, read_whole,
+};
+use mqcore_engine::error::{Error, Result};
+
+/// An empty directory of a disk; one of the machine goes away with it.
+struct Room<D> {
+    disk: D,
+    dir: PathBuf,
+    is_real: bool,
+}
+
+impl<D> Drop for Room<D> {
+    fn drop(&mut self) {
+        if self.is_real {
+            // A leftover in the temporary directory harms nobody.
+            let _left_over = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+impl<D: Disk> Room<D> {
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> D::File {
+        let file = self.disk.open(&self.path(name), Open::Create).unwrap();
+        file.write_at(bytes, 0).unwrap();
+        file
+    }
+
+    fn whole(&self, name: &str) -> Option<Vec<u8>> {
+        read_whole(&self.disk, &self.path(name), 1 << 20).unwrap()
+    }
+}
+
+fn real() -> Room<RealDisk> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("mqcore-disk-{}-{number}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    Room {
+        disk: RealDisk,
+        dir,
+        is_real: true,
+    }
+}
+
+fn twin() -> Room<TwinDisk> {
+    let disk = TwinDisk::new();
+    let dir = PathBuf::from("/store/of/twin");
+    disk.create_dir_all(&dir).unwrap();
+    Room {
+        disk,
+        dir,
+        is_real: false,
+    }
+}
+
+fn errno<T>(result: Result<T>) -> i32 {
+    match result {
+        Ok(_) => panic!("this must fail"),
+        Err(error) => error.errno().unwrap(),
+    }
+}
+
+/// One test per disk for each part of the contract.
+macro_rules! contract {
+    ($($name:ident)*) => {
+        mod on_real {
+            $(#[test] fn $name() { super::$name(&super::real()); })*
+        }
+        mod on_twin {
+            $(#[test] fn $name() { super::$name(&super::twin()); })*
+        }
+    };
+}
+
+contract! {
+    files_open_as_asked
+    reads_are_short_only_at_the_end
+    a_read_only_file_stays_as_it_is
+    lengths_and_holes
+    allocation_grows_and_never_shrinks
+    a_map_and_its_file_are_one
+    zeroing_before_and_writing_under_a_map
+    cells_and_their_file_are_one
+    a_rename_replaces
+    names_that_cannot_be
+    directories_come_and_go
+    an_unlinked_file_works_on
+    lists_are_sorted
+    the_lock_excludes_everyone
+    marks_change_with_content
+    errors_name_the_path
+}
+
+fn files_open_as_asked<D: Disk>(room: &Room<D>) {
+    let path = room.path("f");
+    let open = |how| room.disk.open(&path, how);
+    assert_eq!(errno(open(Open::Read)), libc::ENOENT);
+    assert_eq!(errno(open(Open::Write)), libc::ENOENT);
+    open(Open::CreateNew).unwrap();
+    assert_eq!(errno(open(Open::CreateNew)), libc::EEXIST);
+    let file = open(Open::Create).unwrap();
+    assert_eq!(file.path(), path);
+    file.write_at(b"kept", 0).unwrap();
+    let again = open(Open::Create).unwrap();
+    assert_eq!(again.len_bytes().unwrap(), 4, "create does not truncate");
+    assert_eq!(
+        errno(room.disk.open(&room.path("no/f"), Open::Create)),
+        libc::ENOENT
+    );
+    assert_eq!(
+        errno(room.disk.open(&room.path("f/f"), Open::Create)),
+        libc::ENOTDIR
+    );
+    assert_eq!(errno(room.disk.open(&room.dir, Open::Write)), libc::EISDIR);
+}
+
+fn reads_are_short_only_at_the_end<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", b"0123456789");
+    let mut into = [0; 4];
+    assert_eq!(file.read_at(&mut into, 3).unwrap(), 4);
+    assert_eq!(&into, b"3456");
+    assert_eq!(file.read_at(&mut into, 8).unwrap(), 2);
+    assert_eq!(&into, b"8956");
+    assert_eq!(file.read_at(&mut into, 10).unwrap(), 0);
+    assert_eq!(file.read_at(&mut into, 1 << 40).unwrap(), 0);
+    // Another thread may evict a page at any time, so `None` is allowed; a short answer is not.
+    let cached = file.read_cached_at(&mut into, 8).unwrap();
+    assert!(cached.is_none_or(|got| got == 2));
+    read_exact_at(&file, &mut into, 6).unwrap();
+    assert_eq!(&into, b"6789");
+    assert_eq!(errno(read_exact_at(&file, &mut into, 7)), 0);
+    assert_eq!(room.whole("f").unwrap(), b"0123456789");
+    assert_eq!(room.whole("g"), None);
+    let too_long = read_whole(&room.disk, &room.path("f"), 9);
+    assert!(matches!(too_long, Err(Error::ForeignFile { .. })));
+}
+
+fn a_read_only_file_stays_as_it_is<D: Disk>(room: &Room<D>) {
+    room.file("f", b"abcd");
+    let file = room.disk.open(&room.path("f"), Open::Read).unwrap();
+    assert_eq!(errno(file.write_at(b"x", 0)), libc::EBADF);
+    assert_eq!(errno(file.allocate(10)), libc::EBADF);
+    assert_eq!(errno(file.set_len(1)), libc::EINVAL);
+    assert_eq!(errno(file.map(4, 0)), libc::EACCES);
+    assert_eq!(errno(file.map_cells(4)), libc::EACCES);
+    file.sync_data().unwrap();
+    assert_eq!(room.whole("f").unwrap(), b"abcd");
+}
+
+fn lengths_and_holes<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", b"abc");
+    file.write_at(b"xyz", 10_000).unwrap();
+    assert_eq!(file.len_bytes().unwrap(), 10_003);
+    let bytes = room.whole("f").unwrap();
+    assert_eq!(
+        (&bytes[..4], &bytes[9_999..]),
+        (&b"abc\0"[..], &b"\0xyz"[..])
+    );
+    file.set_len(2).unwrap();
+    file.set_len(5).unwrap();
+    assert_eq!(room.whole("f").unwrap(), b"ab\0\0\0");
+    file.write_at(b"", 100).unwrap();
+    assert_eq!(
+        file.len_bytes().unwrap(),
+        5,
+        "nothing written, nothing grown"
+    );
+    let sparse = room.disk.open(&room.path("s"), Open::CreateNew).unwrap();
+    sparse.set_len(1 << 20).unwrap();
+    let stat = room.disk.stat(&room.path("s")).unwrap().unwrap();
+    assert_eq!((stat.is_dir, stat.len_bytes), (false, 1 << 20));
+    assert!(stat.allocated_bytes < 1 << 16, "{}", stat.allocated_bytes);
+}
+
+fn allocation_grows_and_never_shrinks<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", b"abc");
+    file.allocate(65_536).unwrap();
+    assert_eq!(file.len_bytes().unwrap(), 65_536);
+    file.allocate(100).unwrap();
+    assert_eq!(file.len_bytes().unwrap(), 65_536);
+    let stat = room.disk.stat(&room.path("f")).unwrap().unwrap();
+    assert!(stat.allocated_bytes >= 65_536, "{}", stat.allocated_bytes);
+    let bytes = room.whole("f").unwrap();
+    assert_eq!(&bytes[..3], b"abc");
+    assert!(bytes[3..].iter().all(|byte| *byte == 0));
+}
+
+fn a_map_and_its_file_are_one<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", b"head");
+    file.allocate(16_384).unwrap();
+    let region = file.map(16_384, 4).unwrap();
+    assert_eq!((region.len_bytes(), region.published()), (16_384, 4));
+    assert_eq!(region.slice(0, 4).unwrap(), b"head");
+    assert!(region.slice(0, 5).is_none(), "not published");
+    assert!(
+        region.reserve(3, 2).is_none(),
+        "published bytes never change"
+    );
+    assert!(region.reserve(16_383, 2).is_none(), "past the end");
+    let mut reservation = region.reserve(4, 4096).unwrap();
+    assert!(region.reserve(8192, 1).is_none(), "one writer at a time");
+    reservation.fill(b'x');
+    region.publish(reservation);
+    assert_eq!(region.published(), 4100);
+    let mut into = [0; 3];
+    read_exact_at(&file, &mut into, 4098).unwrap();
+    assert_eq!(&into, b"xx\0");
+    region.populate(0, 16_384).unwrap();
+    region.populate(1 << 30, 5).unwrap();
+    assert!(region.resident_pages(0, 16_384) >= 2);
+    drop(region.reserve(4100, 10).unwrap());
+    assert_eq!(region.published(), 4100, "dropped, not published");
+    file.sync_data().unwrap();
+    drop(region);
+    let again = file.map(16_384, 4100).unwrap();
+    assert_eq!(again.slice(4099, 1).unwrap(), b"x");
+}
+
+fn zeroing_before_and_writing_under_a_map<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", &[7; 8192]);
+    file.write_at(&[0; 4192], 4000).unwrap();
+    let region = file.map(8192, 4000).unwrap();
+    assert_eq!(&*region.reserve(4000, 100).unwrap(), &[0; 100]);
+    // A pool buffer is written out through the file, then published.
+    file.write_at(b"committed", 4000).unwrap();
+    assert!(region.slice(4000, 9).is_none());
+    region.publish_through(4009);
+    assert_eq!(region.slice(3999, 10).unwrap(), b"\x07committed");
+    region.publish_through(10);
+    assert_eq!(region.published(), 4009, "never lowered");
+    region.publish_through(1 << 20);
+    assert_eq!(region.published(), 8192, "never past the map");
+}
+
+fn cells_and_their_file_are_one<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", &[0, 0, 1, 2]);
+    file.allocate(4096).unwrap();
+    let cells = file.map_cells(4096).unwrap();
+    assert_eq!(
+        (cells.len_bytes(), cells.load(0), cells.load(4)),
+        (4096, 0x102, 0)
+    );
+    assert!(cells.store(8, 0xa0b0_c0d0));
+    assert!(!cells.store(4096, 1) && !cells.store(6, 1) && !cells.store(u64::MAX - 3, 1));
+    let mut into = [0; 5];
+    read_exact_at(&file, &mut into, 8).unwrap();
+    assert_eq!(into, [0xa0, 0xb0, 0xc0, 0xd0, 0]);
+    file.write_at(&[9, 9], 11).unwrap();
+    assert_eq!((cells.load(8), cells.load(12)), (0xa0b0_c009, 0x0900_0000));
+    let others = file.map_cells(4096).unwrap();
+    assert!(others.store(16, 5));
+    assert_eq!(cells.load(16), 5);
+}
+
+fn a_rename_replaces<D: Disk>(room: &Room<D>) {
+    room.file("old", b"old");
+    room.file("new", b"new");
+    let reader = room.disk.open(&room.path("old"), Open::Read).unwrap();
+    room.disk
+        .rename(&room.path("new"), &room.path("old"))
+        .unwrap();
+    room.disk.sync_dir(&room.dir).unwrap();
+    assert_eq!(room.whole("old").unwrap(), b"new");
+    assert_eq!(room.whole("new"), None);
+    let mut into = [0; 3];
+    read_exact_at(&reader, &mut into, 0).unwrap();
+    assert_eq!(&into, b"old", "who has it open keeps it");
+    room.disk
+        .rename(&room.path("old"), &room.path("old"))
+        .unwrap();
+    assert_eq!(room.whole("old").unwrap(), b"new");
+    room.disk.create_dir_all(&room.path("d")).unwrap();
+    room.disk
+        .rename(&room.path("old"), &room.path("d/moved"))
+        .unwrap();
+    room.disk.rename(&room.path("d"), &room.path("e")).unwrap();
+    assert_eq!(room.whole("e/moved").unwrap(), b"new");
+}
+
+fn names_that_cannot_be<D: Disk>(room: &Room<D>) {
+    let disk = &room.disk;
+    room.file("f", b"1");
+    disk.create_dir_all(&room.path("d/inner")).unwrap();
+    let at = |name: &str| room.path(name);
+    assert_eq!(errno(disk.rename(&at("none"), &at("x"))), libc::ENOENT);
+    assert_eq!(errno(disk.rename(&at("f"), &at("none/x"))), libc::ENOENT);
+    assert_eq!(errno(disk.rename(&at("f"), &at("d"))), libc::EISDIR);
+    assert_eq!(errno(disk.rename(&at("d"), &at("f"))), libc::ENOTDIR);
+    assert_eq!(errno(disk.rename(&at("d"), &at("d/inner/x"))), libc::EINVAL);
+    disk.create_dir_all(&at("empty")).unwrap();
+    assert_eq!(errno(disk.rename(&at("empty"), &at("d"))), libc::ENOTEMPTY);
+    assert_eq!(errno(disk.unlink(&at("none"))), libc::ENOENT);
+    assert_eq!(errno(disk.unlink(&at("d"))), libc::EISDIR);
+    assert_eq!(errno(disk.remove_dir(&at("d"))), libc::ENOTEMPTY);
+    assert_eq!(errno(disk.remove_dir(&at("f"))), libc::ENOTDIR);
+    assert_eq!(errno(disk.remove_dir(&at("none"))), libc::ENOENT);
+    assert_eq!(errno(disk.create_dir_all(&at("f"))), libc::EEXIST);
+    assert_eq!(errno(disk.create_dir_all(&at("f/x"))), libc::EEXIST);
+    assert_eq!(errno(disk.list(&at("f"))), libc::ENOTDIR);
+    assert_eq!(errno(disk.stat(&at("f/x"))), libc::ENOTDIR);
+    assert_eq!(errno(disk.sync_dir(&at("none"))), libc::ENOENT);
+    assert_eq!(errno(disk.space(&at("none"))), libc::ENOENT);
+    assert_eq!(errno(disk.file_system(&at("none"))), libc::ENOENT);
+}
+
+fn directories_come_and_go<D: Disk>(room: &Room<D>) {
+    let deep = room.path("a/b/c");
+    room.disk.create_dir_all(&deep).unwrap();
+    room.disk.create_dir_all(&deep).unwrap();
+    assert!(room.disk.stat(&deep).unwrap().unwrap().is_dir);
+    room.disk.sync_dir(&deep).unwrap();
+    room.disk.remove_dir(&deep).unwrap();
+    assert_eq!(room.disk.stat(&deep).unwrap(), None);
+    assert_eq!(room.disk.list(&deep).unwrap(), []);
+    assert_eq!(room.disk.list(&room.path("a/b")).unwrap(), []);
+    let space = room.disk.space(&room.dir).unwrap();
+    assert!(space.total_bytes >= space.free_bytes && space.free_bytes >= space.usable_bytes);
+    room.disk.file_system(&room.dir).unwrap();
+}
+
+fn an_unlinked_file_works_on<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", &[1; 4096]);
+    let region = file.map(4096, 2048).unwrap();
+    assert!(file.is_at(&room.path("f")).unwrap());
+    room.disk.unlink(&room.path("f")).unwrap();
+    assert_eq!(room.disk.stat(&room.path("f")).unwrap(), None);
+    assert!(!file.is_at(&room.path("f")).unwrap());
+    let other = room.file("f", b"another");
+    assert!(!file.is_at(&room.path("f")).unwrap());
+    assert!(other.is_at(&room.path("f")).unwrap());
+    let mut reservation = region.reserve(2048, 1).unwrap();
+    reservation[0] = 2;
+    region.publish(reservation);
+    file.sync_data().unwrap();
+    let mut into = [0; 2];
+    read_exact_at(&file, &mut into, 2047).unwrap();
+    assert_eq!(into, [1, 2]);
+    assert_eq!(file.len_bytes().unwrap(), 4096);
+    assert_eq!(other.len_bytes().unwrap(), 7);
+    drop(file);
+    assert_eq!(region.slice(2047, 2).unwrap(), [1, 2]);
+}
+
+fn lists_are_sorted<D: Disk>(room: &Room<D>) {
+    for name in ["b", "a", "00000000000000004096", "Z"] {
+        room.file(name, name.as_bytes());
+    }
+    room.disk.create_dir_all(&room.path("m/n")).unwrap();
+    let entry = |name: &str, is_dir, len_bytes| Entry {
+        name: name.to_owned(),
+        is_dir,
+        len_bytes,
+    };
+    let wanted = [
+        entry("00000000000000004096", false, 20),
+        entry("Z", false, 1),
+        entry("a", false, 1),
+        entry("b", false, 1),
+        entry("m", true, 0),
+    ];
+    assert_eq!(room.disk.list(&room.dir).unwrap(), wanted);
+}
+
+fn the_lock_excludes_everyone<D: Disk>(room: &Room<D>) {
+    let path = room.path("lock");
+    let lock = room.disk.lock(&path).unwrap();
+    assert_eq!(room.whole("lock").unwrap(), b"lock");
+    let second = room.disk.clone().lock(&path);
+    assert!(matches!(second, Err(Error::Locked { path: at }) if at == path));
+    let _another = room.disk.lock(&room.path("other")).unwrap();
+    drop(lock);
+    room.disk.lock(&path).unwrap();
+    assert_eq!(room.whole("lock").unwrap(), b"lock");
+    assert_eq!(errno(room.disk.lock(&room.path("none/lock"))), libc::ENOENT);
+}
+
+fn marks_change_with_content<D: Disk>(room: &Room<D>) {
+    let path = room.path("f");
+    let mark = |path: &Path| room.disk.stat(path).unwrap().unwrap().change_mark;
+    let file = room.file("f", b"1");
+    let first = mark(&path);
+    assert_eq!(mark(&path), first);
+    // The real disk's clock of changes ticks with the kernel's timer.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while mark(&path) == first {
+        assert!(std::time::Instant::now() < deadline, "the mark stays");
+        file.write_at(b"2", 0).unwrap();
+    }
+    let second = mark(&path);
+    room.file("g", b"1");
+    room.disk.rename(&room.path("g"), &path).unwrap();
+    assert_ne!(mark(&path), second, "another file");
+}
+
+fn errors_name_the_path<D: Disk>(room: &Room<D>) {
+    let path = room.path("none");
+    let error = room.disk.open(&path, Open::Read).map(|_| ()).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with(&format!("cannot open {}: ", path.display())),
+        "{text}"
+    );
+    assert!(text.ends_with("(errno 2)"), "{text}");
+}

@@ -1,0 +1,141 @@
+//! Delivery of delayed messages: what is due of one level of the schedule topic becomes a message of
+//! its real topic (`ScheduleMessageService`). Knows no timetable: whoever has one calls, keeps the
+//! level's offset, and may do so from any thread.
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::consume_queue::Unit;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::{Error, Result};
+use mqcore_engine::store::Store;
+use mqcore_record::properties::lookup;
+use mqcore_record::{CrcCheck, Message, RecordView};
+
+use crate::names::{HALF_TOPIC, SCHEDULE_TOPIC};
+use crate::properties::{REAL_QID, REAL_TOPIC};
+
+/// Messages looked at per call at the most: a call works some milliseconds on so many.
+pub const LIMIT_MAX: usize = 4_096;
+
+/// What a call did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Messages delivered.
+    pub count: u64,
+    /// Messages passed over: gone by retention, or without a topic to go to.
+    pub skipped: u64,
+    /// Where the level goes on.
+    pub next_offset: u64,
+    /// When the next message is due, Unix ms; `None` when none is known, or more is due already.
+    pub next_due_ms: Option<i64>,
+    /// Whether more may be due now.
+    pub has_more: bool,
+    /// End of the last delivered message in the log: `next_offset` may be written down once the log
+    /// is flushed up to it.
+    pub end: u64,
+}
+
+/// Delivers what is due of a level from an offset of its queue on.
+///
+/// # Durability
+/// That of an append. A delivery that is repeated because `next_offset` was lost gives the message
+/// twice, never not at all.
+///
+/// # Errors
+/// The first message could not be read or stored; nothing has happened.
+///
+/// # Blocking
+/// For the disk, where the messages are cold.
+pub fn deliver_due<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    level: i32,
+    offset: u64,
+    now_ms: i64,
+    limit: usize,
+) -> Result<Delivered> {
+    let mut done = Delivered {
+        next_offset: offset,
+        ..Delivered::default()
+    };
+    let topic = SCHEDULE_TOPIC.as_bytes();
+    let queue_id = level - 1;
+    let Some(bounds) = store.bounds(topic, queue_id)? else {
+        return Ok(done);
+    };
+    done.next_offset = offset.clamp(bounds.min, bounds.max);
+    let limit = limit.clamp(1, LIMIT_MAX);
+    let mut units: Vec<Unit> = Vec::with_capacity(limit);
+    store
+        .queues()
+        .read(topic, queue_id, done.next_offset, limit, &mut units)?;
+    let delay_ms = usize::try_from(level).ok().and_then(|l| store.delay_ms(l));
+    let latest_ms = now_ms.saturating_add(delay_ms.unwrap_or(0));
+    for unit in &units {
+        // A time further away than the level's delay comes from another table of levels, or from a
+        // clock that stepped: it is due.
+        let is_due = unit.is_blank() || unit.tags_code <= now_ms || unit.tags_code > latest_ms;
+        if !is_due {
+            done.next_due_ms = Some(unit.tags_code);
+            return Ok(done);
+        }
+        match deliver(store, unit) {
+            Ok(Some(end)) => {
+                done.count += 1;
+                done.end = end;
+            }
+            Ok(None) => done.skipped += 1,
+            Err(error) if done.count == 0 => return Err(error),
+            // What was delivered counts; the next call meets the error again.
+            Err(_later) => break,
+        }
+        done.next_offset += 1;
+    }
+    done.has_more = done.next_offset < bounds.max && !units.is_empty();
+    Ok(done)
+}
+
+/// Stores a message in its real topic: its end in the log, or `None` when it cannot go anywhere.
+fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option<u64>> {
+    if unit.is_blank() {
+        return Ok(None);
+    }
+    let record = match store.record_at(unit.physical_offset.cast_unsigned()) {
+        Ok(record) => record,
+        Err(Error::NoRecord { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let view = record.view(CrcCheck::Verify)?;
+    let Some(message) = real_message(&view) else {
+        return Ok(None);
+    };
+    match store.append(&message) {
+        Ok(place) => Ok(Some(place.end())),
+        // Its real topic has a name that no topic may have: it would stand in the way for ever.
+        Err(Error::Message(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn real_message<'a>(view: &RecordView<'a>) -> Option<Message<'a>> {
+    let topic = lookup(view.properties, REAL_TOPIC)?;
+    let topic = std::str::from_utf8(topic).ok()?;
+    let queue_id = lookup(view.properties, REAL_QID)?;
+    let queue_id: i32 = std::str::from_utf8(queue_id).ok()?.parse().ok()?;
+    // A half message never was one of the delayed.
+    if topic == HALF_TOPIC || queue_id < 0 {
+        return None;
+    }
+    Some(Message {
+        topic,
+        queue_id,
+        flag: view.flag,
+        sys_flag: view.sys_flag,
+        born_timestamp_ms: view.born_timestamp_ms,
+        born_host: view.born_host,
+        store_host: view.store_host,
+        reconsume_times: view.reconsume_times,
+        prepared_transaction_offset: 0,
+        body: view.body,
+        properties: view.properties,
+        version: None,
+    })
+}

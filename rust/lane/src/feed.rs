@@ -1,0 +1,169 @@
+//! Bytes of a connection into frames, split in place: only an incomplete frame gets a buffer of its
+//! own. Knows no request.
+
+use std::fmt;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, WireError, split};
+
+use crate::asker::ConnectionId;
+use crate::desk::{HALF_FRAMES_BYTES_MAX, OUTPUT_CLOSE_BYTES};
+use crate::lane::Lane;
+
+/// Why a connection has to be closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// What came is no frame.
+    Wire(WireError),
+    /// It does not read what it asked for.
+    TooSlow {
+        /// Bytes that wait.
+        queued_bytes: usize,
+    },
+    /// All connections together have too much of half frames.
+    TooManyHalfFrames,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wire(error) => write!(out, "{error}"),
+            Self::TooSlow { queued_bytes } => {
+                write!(out, "it does not read: {queued_bytes} bytes wait for it")
+            }
+            Self::TooManyHalfFrames => write!(
+                out,
+                "half frames of all connections take more than {HALF_FRAMES_BYTES_MAX} bytes"
+            ),
+        }
+    }
+}
+
+impl<D: Disk, C: Clock> Lane<D, C> {
+    /// Takes bytes of a connection and executes what is whole among them.
+    ///
+    /// # Errors
+    /// The connection has to be closed; what came before the fault was executed.
+    pub fn feed(&mut self, id: ConnectionId, bytes: &[u8], now_ms: u64) -> Result<(), Fault> {
+        self.now_ms = now_ms;
+        self.desk.stats.received_bytes += bytes.len() as u64;
+        let fed = self.feed_frames(id, bytes);
+        match &fed {
+            Err(Fault::Wire(_) | Fault::TooManyHalfFrames) => {
+                self.desk.stats.closed_bad_bytes += 1;
+            }
+            Err(Fault::TooSlow { .. }) => self.desk.stats.closed_slow += 1,
+            Ok(()) => {}
+        }
+        fed
+    }
+
+    fn feed_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<(), Fault> {
+        let Some(connection) = self.desk.connection_mut(id) else {
+            return Ok(());
+        };
+        connection.moved_bytes += bytes.len() as u64;
+        let mut half = std::mem::take(&mut connection.half_frame);
+        self.desk.half_frames_bytes -= half.len();
+        let mut rest = bytes;
+        let mut is_same_half = !half.is_empty();
+        loop {
+            if half.is_empty() {
+                let done = self.execute_frames(id, rest)?;
+                rest = rest.get(done..).unwrap_or_default();
+                break;
+            }
+            rest = complete(&mut half, rest)?;
+            let done = self.execute_frames(id, &half)?;
+            half.drain(..done);
+            if done == 0 {
+                break;
+            }
+            is_same_half = false;
+        }
+        self.keep(id, half, rest)?;
+        let now_ms = self.now_ms;
+        if let Some(connection) = self.desk.connection_mut(id) {
+            if connection.half_frame.is_empty() {
+                connection.half_since_ms = None;
+            } else if !is_same_half || connection.half_since_ms.is_none() {
+                connection.half_since_ms = Some(now_ms);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what could not be executed yet.
+    fn keep(&mut self, id: ConnectionId, mut half: Vec<u8>, rest: &[u8]) -> Result<(), Fault> {
+        half.extend_from_slice(rest);
+        if self.desk.half_frames_bytes + half.len() > HALF_FRAMES_BYTES_MAX {
+            return Err(Fault::TooManyHalfFrames);
+        }
+        let kept = half.len();
+        if let Some(connection) = self.desk.connection_mut(id) {
+            // A frame of many megabytes should not keep its buffer for the small ones after it.
+            connection.half_frame = if half.is_empty() { Vec::new() } else { half };
+            self.desk.half_frames_bytes += kept;
+        }
+        Ok(())
+    }
+
+    /// Goes on with what came while the connection had too much output queued.
+    ///
+    /// # Errors
+    /// As [`Lane::feed`].
+    pub fn resume(&mut self, id: ConnectionId, now_ms: u64) -> Result<(), Fault> {
+        self.feed(id, &[], now_ms)
+    }
+
+    /// Executes the whole frames at the front of `bytes`; how many bytes they were.
+    fn execute_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Fault> {
+        let mut done = 0;
+        while !self.desk.is_stalled(id) {
+            let rest = bytes.get(done..).unwrap_or_default();
+            match split(rest, FRAME_BYTES_MAX).map_err(Fault::Wire)? {
+                Split::NeedsMore { .. } => break,
+                Split::Frame(frame) => {
+                    let command = CommandRef::decode(&frame).map_err(Fault::Wire)?;
+                    self.execute_frame(id, &command);
+                    done += frame.len_bytes;
+                }
+            }
+        }
+        self.check_output(id).map(|()| done)
+    }
+
+    /// Whether a connection still reads what it asked for.
+    ///
+    /// # Errors
+    /// [`Fault::TooSlow`] when it has to be closed.
+    pub fn check_output(&self, id: ConnectionId) -> Result<(), Fault> {
+        match self.desk.connection(id).map(|c| c.output.queued_bytes()) {
+            Some(queued_bytes) if queued_bytes > OUTPUT_CLOSE_BYTES => {
+                Err(Fault::TooSlow { queued_bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Moves bytes from `rest` to a half frame until it is whole; gives what is left of them.
+fn complete<'a>(half: &mut Vec<u8>, mut rest: &'a [u8]) -> Result<&'a [u8], Fault> {
+    loop {
+        let wanted = match split(half, FRAME_BYTES_MAX).map_err(Fault::Wire)? {
+            Split::Frame(_) => return Ok(rest),
+            // Without its length word nobody knows how long it is: byte by byte up to that.
+            Split::NeedsMore { len_bytes: None } => 1,
+            Split::NeedsMore {
+                len_bytes: Some(len),
+            } => len - half.len(),
+        };
+        if rest.is_empty() {
+            return Ok(rest);
+        }
+        let (taken, left) = rest.split_at(wanted.min(rest.len()));
+        half.extend_from_slice(taken);
+        rest = left;
+    }
+}

@@ -1,0 +1,45 @@
+//! What a hot request does: frames in, answers out, the store between them. Generic over disk and
+//! clock; reads no time and no socket: bytes, times and how much was sent are passed in.
+//!
+//! Executes what the policy allows, hands everything else over decoded, and executes it once it was
+//! decided. One thread at a time; its only threads are those that read cold records.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`lane`] | the lane: connections, `execute`, `drain` |
+//! | [`feed`] | bytes of a connection into frames |
+//! | [`policy`] | what was decided, as tables |
+//! | [`offsets`] | the live consumer offsets |
+//! | [`holds`] | held pulls |
+//! | [`parked`] | sends that wait for their watermark |
+//! | [`desk`] | connections and the answers to them, in order |
+//! | [`requests`] | the headers of the hot requests, typed |
+//! | `send`, `answers`, `back`, `pull`, `places` | the operations |
+//! | [`delay`] | delivery of delayed messages |
+//! | [`readers`] | the threads that read cold records |
+
+pub mod asker;
+pub mod codes;
+pub mod delay;
+pub mod desk;
+pub mod feed;
+pub mod holds;
+pub mod lane;
+pub mod offsets;
+pub mod output;
+pub mod parked;
+pub mod policy;
+pub mod readers;
+pub mod requests;
+pub mod stats;
+
+mod answers;
+pub mod back;
+mod names;
+mod places;
+mod properties;
+mod pull;
+mod send;
+
+pub use asker::{Asker, ConnectionId};
+pub use lane::{Handed, Lane, Need};

@@ -1,0 +1,62 @@
+//! Names of topics: those with a meaning, which a client may not send to, and how remarks show one
+//! (`TopicValidator`, `MixAll`).
+
+use crate::codes;
+use crate::policy::Topic;
+use crate::send::Refused;
+
+/// Longest topic that a client may name.
+const TOPIC_LEN_MAX: usize = 127;
+/// The topic of delayed messages.
+pub(crate) const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// The topic of half messages.
+pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// What the topics of retries begin with.
+pub(crate) const RETRY_PREFIX: &str = "%RETRY%";
+/// What the topics of dead letters begin with.
+pub(crate) const DEAD_LETTER_PREFIX: &str = "%DLQ%";
+/// Topics that clients may not send to (`TopicValidator`).
+const NOT_ALLOWED: [&str; 6] = [
+    SCHEDULE_TOPIC,
+    HALF_TOPIC,
+    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "TRANS_CHECK_MAX_TIME_TOPIC",
+    "SELF_TEST_TOPIC",
+    "OFFSET_MOVED_EVENT",
+];
+
+/// What is wrong with the name of a topic that a client sends to (`TopicValidator`).
+pub(crate) fn check_name(topic: &str) -> Option<Refused> {
+    let error = |remark: &str| Some((codes::SYSTEM_ERROR, remark.to_owned()));
+    let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(&byte);
+    if topic.trim().is_empty() {
+        error("The specified topic is blank.")
+    } else if !topic.bytes().all(is_legal) {
+        error("The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
+    } else if topic.len() > TOPIC_LEN_MAX {
+        error("The specified topic is longer than topic max length.")
+    } else if NOT_ALLOWED.contains(&topic) {
+        let remark = format!("Sending message to topic[{topic}] is forbidden.");
+        Some((codes::NO_PERMISSION, remark))
+    } else {
+        None
+    }
+}
+
+/// A topic as official remarks show it (`TopicConfig.toString`).
+pub(crate) fn spelled(name: &str, topic: Topic) -> String {
+    let kind = if topic.has_multi_tags {
+        "MULTI_TAG"
+    } else {
+        "SINGLE_TAG"
+    };
+    format!(
+        "TopicConfig [topicName={name}, readQueueNums={}, writeQueueNums={}, perm={}, \
+         topicFilterType={kind}, topicSysFlag={}, order={}]",
+        topic.read_queues,
+        topic.write_queues,
+        topic.perm.spelled(),
+        topic.sys_flag,
+        topic.is_ordered,
+    )
+}

@@ -1,0 +1,291 @@
+//! What Python has decided, as tables that the lane only reads: topics, groups, subscriptions, the
+//! broker's own state. Each part is replaced as a whole. Knows no request and no store.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use mqcore_record::{Host, tags_code};
+
+/// Permission bit: consumers may read.
+const PERM_READ: i32 = 4;
+/// Permission bit: producers may write.
+const PERM_WRITE: i32 = 2;
+/// Permission bit: new topics may inherit.
+const PERM_INHERIT: i32 = 1;
+/// A code that no tag has: the hash of a tag is an i32. It stands for an expression without tags,
+/// which matches nothing.
+const NO_TAGS_CODE: i64 = i64::MIN;
+
+/// What a permission number allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Perm(pub i32);
+
+impl Perm {
+    /// Everything a client may do.
+    pub const READ_WRITE: Self = Self(PERM_READ | PERM_WRITE);
+
+    /// Whether consumers may read.
+    #[must_use]
+    pub const fn is_readable(self) -> bool {
+        self.0 & PERM_READ != 0
+    }
+
+    /// Whether producers may write.
+    #[must_use]
+    pub const fn is_writable(self) -> bool {
+        self.0 & PERM_WRITE != 0
+    }
+
+    /// The official spelling (`PermName.perm2String`).
+    #[must_use]
+    pub fn spelled(self) -> String {
+        let letter = |bit, letter| if self.0 & bit != 0 { letter } else { '-' };
+        [
+            letter(PERM_READ, 'R'),
+            letter(PERM_WRITE, 'W'),
+            letter(PERM_INHERIT, 'X'),
+        ]
+        .into_iter()
+        .collect()
+    }
+}
+
+/// One topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Topic {
+    /// Its permission.
+    pub perm: Perm,
+    /// Queues that consumers read.
+    pub read_queues: i32,
+    /// Queues that producers write.
+    pub write_queues: i32,
+    /// Its flags (`topicSysFlag`).
+    pub sys_flag: i32,
+    /// Whether it is an order topic.
+    pub is_ordered: bool,
+    /// Whether its messages carry several tags (`topicFilterType`).
+    pub has_multi_tags: bool,
+    /// Whether Python looks at every request for it first.
+    pub needs_check: bool,
+}
+
+/// One subscription group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// Whether its consumers may pull.
+    pub is_consume_enabled: bool,
+    /// Whether they may consume by broadcast.
+    pub is_broadcast_enabled: bool,
+    /// Queues of its retry topic.
+    pub retry_queues: i32,
+    /// How often a message is tried again before it goes to the dead letters.
+    pub max_retries: i32,
+    /// The broker it should pull from.
+    pub broker_id: i64,
+    /// The broker it should pull from when it is far behind.
+    pub slow_broker_id: i64,
+    /// Whether Python looks at every request of it first.
+    pub needs_check: bool,
+}
+
+/// Which messages a consumer wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// All.
+    All,
+    /// Those whose tag has one of these codes.
+    Tags(Arc<[i64]>),
+    /// Those that an expression of this kind selects: not the lane's to evaluate.
+    Expression(Arc<str>),
+}
+
+impl Filter {
+    /// The filter of a subscription text (`FilterAPI.build`); `None` when it cannot be one.
+    #[must_use]
+    pub fn parse(text: Option<&str>, kind: Option<&str>) -> Option<Self> {
+        let text = text.unwrap_or_default();
+        if let Some(kind) = kind
+            && kind != "TAG"
+        {
+            return (!text.is_empty()).then(|| Self::Expression(kind.into()));
+        }
+        if text.is_empty() || text == "*" {
+            return Some(Self::All);
+        }
+        // Java's split drops trailing empty parts and then refuses when no part is left.
+        if text.split("||").all(str::is_empty) {
+            return None;
+        }
+        let tags = text.split("||").map(str::trim).filter(|t| !t.is_empty());
+        let mut codes: Vec<i64> = tags.map(|tag| tags_code(tag.as_bytes())).collect();
+        if codes.is_empty() {
+            codes.push(NO_TAGS_CODE);
+        }
+        Some(Self::Tags(codes.into()))
+    }
+
+    /// The codes to ask the store for; empty for all.
+    #[must_use]
+    pub fn codes(&self) -> &[i64] {
+        match self {
+            Self::Tags(codes) => codes,
+            Self::All | Self::Expression(_) => &[],
+        }
+    }
+
+    /// Whether one of some records may be wanted; no codes are codes that nobody kept.
+    #[must_use]
+    pub fn may_want(&self, tags_codes: &[i64]) -> bool {
+        match self {
+            Self::All | Self::Expression(_) => true,
+            Self::Tags(codes) => {
+                tags_codes.is_empty() || tags_codes.iter().any(|code| codes.contains(code))
+            }
+        }
+    }
+}
+
+/// What a group's members subscribe of one topic, by their heartbeats.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscription {
+    /// Which messages they want; `None` when the expression cannot be read.
+    pub filter: Option<Filter>,
+    /// Version of the subscription (`subVersion`).
+    pub version: i64,
+}
+
+/// The members of a group that are online.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Members {
+    /// Whether they consume by broadcast.
+    pub is_broadcasting: bool,
+    /// Their subscriptions by topic.
+    pub subscriptions: HashMap<Box<str>, Subscription>,
+}
+
+/// A refusal that Python has decided on: code and remark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The response code.
+    pub code: i32,
+    /// The remark.
+    pub remark: String,
+}
+
+/// The broker's own state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broker {
+    /// Its name.
+    pub name: String,
+    /// The cluster it belongs to: a property of every message it stores.
+    pub cluster: String,
+    /// Its address as remarks name it (`brokerIP1`).
+    pub address: String,
+    /// The version it reports, as an ordinal.
+    pub version: i32,
+    /// Where the message ids point.
+    pub store_host: Host,
+    /// Its permission.
+    pub perm: Perm,
+    /// Its region, told with every answer to a send.
+    pub region: String,
+    /// Whether clients should trace, told with every answer to a send.
+    pub is_traced: bool,
+    /// Sends are refused before this time, Unix ms.
+    pub accepts_sends_from_ms: i64,
+    /// Set: every send is refused so.
+    pub refuse_sends: Option<Refusal>,
+    /// Set: every pull is refused so.
+    pub refuse_pulls: Option<Refusal>,
+    /// Whether Python looks at every request first.
+    pub needs_check: bool,
+    /// Whether pulls are held as long as the consumer asks.
+    pub is_long_polling: bool,
+    /// How long they are held otherwise, ms.
+    pub short_polling_ms: u64,
+    /// Whether slow consumers are sent to a replica (`slaveReadEnable`).
+    pub is_replica_readable: bool,
+    /// Whether transactions are refused.
+    pub rejects_transactions: bool,
+    /// Whether an answer waits for replicas.
+    pub needs_replica: bool,
+}
+
+impl Default for Broker {
+    fn default() -> Self {
+        Self {
+            name: "broker-a".to_owned(),
+            cluster: "DefaultCluster".to_owned(),
+            address: "127.0.0.1".to_owned(),
+            version: 0,
+            store_host: Host::V4 {
+                address: [127, 0, 0, 1],
+                port: 10911,
+            },
+            perm: Perm::READ_WRITE,
+            region: "DefaultRegion".to_owned(),
+            is_traced: true,
+            accepts_sends_from_ms: 0,
+            refuse_sends: None,
+            refuse_pulls: None,
+            needs_check: false,
+            is_long_polling: true,
+            short_polling_ms: 1_000,
+            is_replica_readable: false,
+            rejects_transactions: false,
+            needs_replica: false,
+        }
+    }
+}
+
+/// All tables together.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// The broker.
+    pub broker: Arc<Broker>,
+    /// Topics by name.
+    pub topics: HashMap<Box<str>, Topic>,
+    /// Subscription groups by name.
+    pub groups: HashMap<Box<str>, Group>,
+    /// Online members by group.
+    pub members: HashMap<Box<str>, Members>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscriptions_are_read_as_the_official_filter_reads_them() {
+        let parse = |text| Filter::parse(Some(text), Some("TAG"));
+        assert_eq!(parse("*"), Some(Filter::All));
+        assert_eq!(parse(""), Some(Filter::All));
+        assert_eq!(Filter::parse(None, None), Some(Filter::All));
+        let codes = [tags_code(b"TagA"), tags_code(b"b")];
+        assert_eq!(parse("TagA || b ||"), Some(Filter::Tags(codes.into())));
+        assert_eq!(parse("||"), None);
+        assert_eq!(parse(" || "), Some(Filter::Tags([NO_TAGS_CODE].into())));
+        assert_eq!(
+            Filter::parse(Some("a > 1"), Some("SQL92")).unwrap().codes(),
+            [0; 0]
+        );
+        assert_eq!(Filter::parse(None, Some("SQL92")), None);
+    }
+
+    #[test]
+    fn an_arrival_wakes_whom_it_may_concern() {
+        let wants_b = Filter::parse(Some("b"), None).unwrap();
+        assert!(wants_b.may_want(&[1, tags_code(b"b")]));
+        assert!(!wants_b.may_want(&[1, 2]));
+        assert!(wants_b.may_want(&[]), "codes that nobody kept");
+        assert!(Filter::All.may_want(&[7]));
+    }
+
+    #[test]
+    fn permissions_are_spelled_officially() {
+        assert_eq!(Perm(6).spelled(), "RW-");
+        assert_eq!(Perm(7).spelled(), "RWX");
+        assert_eq!(Perm(0).spelled(), "---");
+        assert!(Perm(4).is_readable() && !Perm(4).is_writable());
+    }
+}

@@ -1,0 +1,95 @@
+//! Properties of a message on its way into the store: what the broker reads of them, and the text
+//! with some dropped and some added. Knows no message and no policy.
+
+use mqcore_record::properties::pairs;
+
+const NAME_VALUE_SEPARATOR: u8 = 1;
+const PROPERTY_SEPARATOR: u8 = 2;
+
+pub(crate) const WAIT: &str = "WAIT";
+pub(crate) const DELAY: &str = "DELAY";
+pub(crate) const CLUSTER: &str = "CLUSTER";
+pub(crate) const REAL_TOPIC: &str = "REAL_TOPIC";
+pub(crate) const REAL_QID: &str = "REAL_QID";
+pub(crate) const RETRY_TOPIC: &str = "RETRY_TOPIC";
+pub(crate) const ORIGIN_MESSAGE_ID: &str = "ORIGIN_MESSAGE_ID";
+const TRAN_MSG: &str = "TRAN_MSG";
+
+/// What the broker looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen<'a> {
+    /// Whether the sender waits for the flush.
+    pub(crate) waits: bool,
+    /// The delay level as text.
+    pub(crate) delay: Option<&'a [u8]>,
+    /// Whether it is a half message of a transaction.
+    pub(crate) is_half: bool,
+}
+
+pub(crate) fn see(text: &[u8]) -> Seen<'_> {
+    let mut seen = Seen {
+        waits: true,
+        delay: None,
+        is_half: false,
+    };
+    for (name, value) in pairs(text) {
+        if name == WAIT.as_bytes() {
+            seen.waits = value.eq_ignore_ascii_case(b"true");
+        } else if name == DELAY.as_bytes() {
+            seen.delay = Some(value);
+        } else if name == TRAN_MSG.as_bytes() {
+            seen.is_half = value.eq_ignore_ascii_case(b"true");
+        }
+    }
+    seen
+}
+
+/// A delay level as `Integer.parseInt` reads it.
+pub(crate) fn level(text: &[u8]) -> Option<i32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Puts `text` into `out` (cleared before) without the pairs named in `drops` or in `adds`, and
+/// with `adds` behind it.
+pub(crate) fn rewrite(text: &[u8], drops: &[&str], adds: &[(&str, &[u8])], out: &mut Vec<u8>) {
+    out.clear();
+    for (name, value) in pairs(text) {
+        let is_dropped = drops.iter().any(|drop| drop.as_bytes() == name)
+            || adds.iter().any(|add| add.0.as_bytes() == name);
+        if !is_dropped {
+            put(name, value, out);
+        }
+    }
+    for (name, value) in adds {
+        put(name.as_bytes(), value, out);
+    }
+}
+
+fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.push(NAME_VALUE_SEPARATOR);
+    out.extend_from_slice(value);
+    out.push(PROPERTY_SEPARATOR);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_dropped_goes_and_what_is_added_replaces() {
+        let mut out = b"old".to_vec();
+        let text = b"TAGS\x01a\x02WAIT\x01true\x02CLUSTER\x01x\x02bad\x02k\x01v";
+        rewrite(text, &[WAIT], &[(CLUSTER, b"c1")], &mut out);
+        assert_eq!(out, b"TAGS\x01a\x02k\x01v\x02CLUSTER\x01c1\x02");
+    }
+
+    #[test]
+    fn the_broker_sees_what_concerns_it() {
+        let seen = see(b"WAIT\x01false\x02DELAY\x013\x02TRAN_MSG\x01TRUE\x02");
+        assert_eq!((seen.waits, seen.is_half), (false, true));
+        assert_eq!(seen.delay.and_then(level), Some(3));
+        assert_eq!(level(b"x"), None);
+        assert!(see(b"").waits);
+    }
+}

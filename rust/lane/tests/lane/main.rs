@@ -1,0 +1,13 @@
+//! The lane on a disk in memory and a clock that is turned by hand: bytes in, bytes out.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on says so by a panic"
+)]
+
+mod bad_bytes;
+mod desk;
+mod golden;
+mod later;
+mod pulls;
+mod sends;

@@ -1,0 +1,242 @@
+//! Pulls: every status, who may pull, what is held and when it goes on.
+
+use mqcore_engine::config::{FlushDiskType, StoreConfig};
+use mqcore_lane::Need;
+use mqcore_lane::policy::{Filter, Group, Perm, Subscription, Topic};
+
+use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
+
+fn filled(count: i32) -> Desk {
+    let mut desk = Desk::new(FlushDiskType::Async);
+    for at in 0..count {
+        let tag = if at % 2 == 0 { "even" } else { "odd" };
+        let text = format!("TAGS\u{1}{tag}\u{2}");
+        desk.feed(&send_with(at, &[("i", text.as_str())], b"x"));
+    }
+    desk.bytes();
+    desk.settle();
+    desk
+}
+
+#[test]
+fn every_status_has_its_code_and_its_next_offset() {
+    let mut desk = filled(4);
+    let cases = [
+        ("0", "4", 19, "OFFSET_OVERFLOW_ONE", "4"),
+        ("0", "5", 21, "OFFSET_OVERFLOW_BADLY", "4"),
+        ("0", "-1", 21, "OFFSET_TOO_SMALL", "0"),
+        ("0", "1", 0, "FOUND", "4"),
+        ("1", "0", 19, "NO_MATCHED_LOGIC_QUEUE", "0"),
+        ("1", "7", 21, "NO_MATCHED_LOGIC_QUEUE", "0"),
+        ("1", "-7", 21, "NO_MATCHED_LOGIC_QUEUE", "0"),
+    ];
+    for (queue, offset, code, status, next) in cases {
+        let fields = [("queueId", queue), ("queueOffset", offset)];
+        let answer = desk.ask(&pull_with(1, &fields));
+        assert_eq!(said(&answer), (code, status), "{queue} {offset}");
+        assert_eq!(answer.ext["nextBeginOffset"], next, "{queue} {offset}");
+        assert_eq!(answer.ext.len(), 4);
+    }
+    let tags = [("sysFlag", "4"), ("subscription", "none || at all")];
+    let answer = desk.ask(&pull_with(1, &tags));
+    assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
+    assert_eq!(answer.ext["nextBeginOffset"], "4");
+    for count in ["0", "-5", "1"] {
+        let answer = desk.ask(&pull_with(1, &[("maxMsgNums", count)]));
+        assert_eq!(
+            answer.ext["nextBeginOffset"], "1",
+            "one whatever was asked for"
+        );
+    }
+    let answer = desk.ask(&pull_with(1, &[("maxMsgNums", "2147483647")]));
+    assert_eq!(answer.ext["nextBeginOffset"], "4");
+}
+
+fn refused(desk: &mut Desk, fields: &[(&str, &str)], code: i32, remark: &str) {
+    let answer = desk.ask(&pull_with(1, fields));
+    assert_eq!(answer.code, code, "{answer:?}");
+    assert!(
+        answer.remark.as_deref().unwrap().starts_with(remark),
+        "{answer:?}"
+    );
+    assert!(answer.body.is_empty());
+}
+
+#[test]
+fn who_may_not_pull_is_told_why() {
+    let mut desk = filled(1);
+    refused(
+        &mut desk,
+        &[("queueId", "4")],
+        1,
+        "queueId[4] is illegal, topic:[t]",
+    );
+    refused(
+        &mut desk,
+        &[("queueId", "-1")],
+        1,
+        "queueId[-1] is illegal, topic:[t]",
+    );
+    refused(
+        &mut desk,
+        &[("subVersion", "6")],
+        25,
+        "the consumer's subscription not latest",
+    );
+    let sql = [
+        ("sysFlag", "4"),
+        ("expressionType", "SQL92"),
+        ("subscription", "a > 1"),
+    ];
+    let remark = "The broker does not support consumer to filter message by SQL92";
+    refused(&mut desk, &sql, 1, remark);
+    let bad = [("sysFlag", "4"), ("subscription", "||")];
+    refused(
+        &mut desk,
+        &bad,
+        23,
+        "parse the consumer's subscription failed",
+    );
+    let retry = [("topic", "%RETRY%g")];
+    refused(
+        &mut desk,
+        &retry,
+        24,
+        "the consumer's subscription not exist",
+    );
+    desk.lane.policy.members.clear();
+    refused(&mut desk, &[], 24, "the consumer's group info not exist");
+    let unreadable = Topic {
+        perm: Perm(2),
+        ..TOPIC
+    };
+    desk.lane.policy.topics.insert("t".into(), unreadable);
+    refused(
+        &mut desk,
+        &[],
+        16,
+        "the topic[t] pulling message is forbidden",
+    );
+    let disabled = Group {
+        is_consume_enabled: false,
+        ..GROUP
+    };
+    desk.lane.policy.groups.insert("g".into(), disabled);
+    refused(&mut desk, &[], 16, "subscription group no permission, g");
+    desk.feed(&pull_with(1, &[("consumerGroup", "h")]));
+    let handed = desk.lane.take_handed().remove(0);
+    assert_eq!(handed.need, Need::Group("h".to_owned()));
+    assert!(desk.lane.execute(desk.client, handed.command, 0));
+    let answer = desk.answers().remove(0);
+    assert_eq!(answer.code, 26);
+}
+
+#[test]
+fn a_held_pull_goes_on_with_the_message_it_waits_for() {
+    let mut desk = filled(0);
+    let wait = [
+        ("sysFlag", "6"),
+        ("suspendTimeoutMillis", "20000"),
+        ("subscription", "odd"),
+    ];
+    desk.feed(&pull_with(50, &wait));
+    assert!(desk.answers().is_empty());
+    desk.feed(&send_with(1, &[("i", "TAGS\u{1}even\u{2}")], b"no"));
+    desk.settle();
+    assert_eq!(desk.answers().len(), 1, "the answer to the send alone");
+    desk.feed(&send_with(2, &[("i", "TAGS\u{1}odd\u{2}")], b"yes"));
+    desk.bytes();
+    desk.settle();
+    let answer = desk.answers().remove(0);
+    assert_eq!((answer.opaque, said(&answer)), (50, (0, "FOUND")));
+    assert!(answer.body.windows(3).any(|three| three == b"yes"));
+    assert_eq!(desk.store.arrivals().watched(), 0);
+}
+
+#[test]
+fn a_held_pull_is_answered_at_its_time_and_its_topic_may_be_gone_by_then() {
+    let mut desk = filled(0);
+    let wait = |ms| [("sysFlag", "2"), ("suspendTimeoutMillis", ms)];
+    desk.feed(&pull_with(1, &wait("15000")));
+    desk.feed(&pull_with(2, &wait("16000")));
+    desk.pass(14_999);
+    assert!(desk.answers().is_empty());
+    desk.pass(1);
+    let answer = desk.answers().remove(0);
+    assert_eq!((answer.opaque, answer.code), (1, 19));
+    desk.lane.policy.topics.remove("t");
+    desk.pass(1_000);
+    let answer = desk.answers().remove(0);
+    assert_eq!((answer.opaque, answer.code), (2, 17));
+    assert_eq!(desk.number("held"), 0);
+}
+
+#[test]
+fn without_news_the_check_finds_what_came() {
+    let mut desk = filled(0);
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    desk.feed(&pull_with(1, &wait));
+    desk.store.arrivals().unwatch(b"t", 0);
+    desk.feed(&send_with(2, &[], b"x"));
+    desk.bytes();
+    desk.settle();
+    assert!(desk.answers().is_empty());
+    desk.pass(5_000);
+    assert_eq!(desk.answers().remove(0).code, 0);
+}
+
+#[test]
+fn a_pull_carries_the_offset_to_commit() {
+    let mut desk = filled(1);
+    desk.ask(&pull_with(1, &[("sysFlag", "0"), ("commitOffset", "9")]));
+    assert_eq!(desk.lane.offsets.find("g", "t", 0), None);
+    desk.ask(&pull_with(1, &[("sysFlag", "1"), ("commitOffset", "9")]));
+    assert_eq!(desk.lane.offsets.find("g", "t", 0), Some(9));
+}
+
+#[test]
+fn cold_records_are_read_elsewhere_and_come_with_the_next_drain() {
+    let mut desk = Desk::with(StoreConfig {
+        hot_window_bytes: 1,
+        ..StoreConfig::default()
+    });
+    let body = vec![b'c'; 90_000];
+    for at in 0..12 {
+        desk.feed(&send_with(at, &[], &body));
+    }
+    desk.bytes();
+    desk.settle();
+    while desk.store.prepare_step().unwrap() {}
+    desk.feed(&pull_with(1, &[("maxMsgNums", "2")]));
+    assert_eq!(desk.number("cold_pulls"), 1);
+    assert!(desk.answers().is_empty());
+    desk.drain();
+    let answer = desk.answers().remove(0);
+    assert_eq!(
+        (answer.code, answer.ext["nextBeginOffset"].as_str()),
+        (0, "2")
+    );
+    assert!(answer.body.len() > 180_000);
+}
+
+#[test]
+fn a_broadcasting_group_that_may_not_is_refused() {
+    let mut desk = filled(1);
+    let quiet = Group {
+        is_broadcast_enabled: false,
+        ..GROUP
+    };
+    desk.lane.policy.groups.insert("g".into(), quiet);
+    assert_eq!(desk.ask(&pull_with(1, &[])).code, 0);
+    let members = desk.lane.policy.members.get_mut("g").unwrap();
+    members.is_broadcasting = true;
+    assert_eq!(desk.ask(&pull_with(1, &[])).code, 16);
+    let sql = Subscription {
+        filter: Some(Filter::Expression("SQL92".into())),
+        version: 5,
+    };
+    let members = desk.lane.policy.members.get_mut("g").unwrap();
+    members.is_broadcasting = false;
+    members.subscriptions.insert("t".into(), sql);
+    assert_eq!(desk.ask(&pull_with(1, &[])).code, 1);
+}

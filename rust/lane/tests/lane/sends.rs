@@ -1,0 +1,302 @@
+//! Sends: what is refused and how, and what a stored message has become.
+
+use mqcore_engine::config::FlushDiskType;
+use mqcore_lane::Need;
+use mqcore_lane::policy::{Broker, Perm, Topic};
+use mqcore_record::batch::{Item, encode as encode_item};
+use mqcore_record::properties::{lookup, pairs};
+use mqcore_record::{CrcCheck, RecordView};
+
+use crate::desk::{Desk, START_MS, TOPIC, commands, said, send_with};
+
+fn property(view: &RecordView<'_>, name: &str) -> Option<String> {
+    lookup(view.properties, name).map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+fn desk() -> Desk {
+    Desk::new(FlushDiskType::Async)
+}
+
+#[test]
+fn what_cannot_stand_gets_the_official_refusal() {
+    let mut desk = desk();
+    let topic = |name| [("b", name)];
+    let long = "x".repeat(128);
+    let cases = [
+        ("../x", 1, "The specified topic contains illegal characters"),
+        ("", 1, "The specified topic is blank."),
+        (long.as_str(), 1, "The specified topic is longer than"),
+        (
+            "SCHEDULE_TOPIC_XXXX",
+            16,
+            "Sending message to topic[SCHEDULE_TOPIC_XXXX]",
+        ),
+    ];
+    for (name, code, remark) in cases {
+        let answer = desk.ask(&send_with(1, &topic(name), b"x"));
+        assert_eq!(answer.code, code, "{name}");
+        assert!(
+            answer.remark.as_deref().unwrap().starts_with(remark),
+            "{answer:?}"
+        );
+        assert_eq!(answer.ext.get("TRACE_ON").map(String::as_str), Some("true"));
+    }
+    let beyond = desk.ask(&send_with(1, &[("e", "4")], b"x"));
+    assert_eq!(
+        said(&beyond),
+        (
+            1,
+            "request queueId[4] is illegal, TopicConfig [topicName=t, readQueueNums=4, \
+             writeQueueNums=4, perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, \
+             order=false] Producer: 1.2.3.4:9"
+        )
+    );
+    let no_number = desk.ask(&send_with(1, &[("f", "x")], b"x"));
+    assert_eq!(
+        said(&no_number),
+        (1, "the custom field <sysFlag> is no \"x\"")
+    );
+    let too_large = desk.ask(&send_with(1, &[], &[0; 100_001]));
+    assert_eq!(too_large.code, 13);
+    let properties = format!("k\u{1}{}\u{2}", "v".repeat(40_000));
+    assert_eq!(
+        desk.ask(&send_with(1, &[("i", &properties)], b"x")).code,
+        13
+    );
+    let delay = desk.ask(&send_with(1, &[("i", "DELAY\u{1}x\u{2}")], b"x"));
+    assert_eq!(said(&delay), (1, "the property DELAY is no number: \"x\""));
+    assert_eq!(desk.number("refused_illegal"), 2);
+    assert_eq!(desk.number("sends"), 0);
+    assert!(desk.lane.take_handed().is_empty());
+}
+
+#[test]
+fn an_order_topic_of_a_broker_without_write_permission_is_refused() {
+    let mut desk = desk();
+    desk.lane.decide_broker(Broker {
+        perm: Perm(4),
+        ..Broker::default()
+    });
+    assert_eq!(
+        desk.ask(&send_with(1, &[], b"x")).code,
+        0,
+        "other topics go on"
+    );
+    let ordered = Topic {
+        is_ordered: true,
+        ..TOPIC
+    };
+    desk.lane.policy.topics.insert("t".into(), ordered);
+    let answer = desk.ask(&send_with(2, &[], b"x"));
+    assert_eq!(
+        said(&answer),
+        (16, "the broker[127.0.0.1] sending message is forbidden")
+    );
+}
+
+#[test]
+fn an_unknown_topic_is_pythons_to_decide_and_then_refused_or_stored() {
+    let mut desk = desk();
+    desk.feed(&send_with(1, &[("b", "new")], b"x"));
+    assert!(desk.answers().is_empty());
+    let handed = desk.lane.take_handed().remove(0);
+    assert_eq!(handed.need, Need::Topic("new".to_owned()));
+    assert!(desk.lane.execute(desk.client, handed.command.clone(), 0));
+    let refused = desk.answers().remove(0);
+    assert_eq!(refused.code, 17);
+    desk.lane.policy.topics.insert("new".into(), TOPIC);
+    assert!(desk.lane.execute(desk.client, handed.command, 0));
+    assert_eq!(desk.answers().remove(0).code, 0);
+}
+
+#[test]
+fn any_queue_means_each_in_turn() {
+    let mut desk = desk();
+    let mut queues = Vec::new();
+    for at in 0..8 {
+        let answer = desk.ask(&send_with(at, &[("e", "-1")], b"x"));
+        queues.push(answer.ext["queueId"].parse::<i32>().unwrap());
+    }
+    queues.sort_unstable();
+    assert_eq!(queues, [0, 0, 1, 1, 2, 2, 3, 3]);
+}
+
+#[test]
+fn a_oneway_send_is_stored_and_not_answered() {
+    let mut desk = desk();
+    let [command] = &commands(&send_with(1, &[], b"x"))[..] else {
+        panic!("one request");
+    };
+    let mut command = command.clone();
+    command.flag = 2;
+    desk.feed(&command.encode().unwrap());
+    assert!(desk.bytes().is_empty());
+    assert_eq!(desk.number("sends"), 1);
+}
+
+#[test]
+fn a_batch_is_stored_as_messages_of_their_own() {
+    let mut desk = desk();
+    let mut body = Vec::new();
+    for (text, properties) in [(&b"b1"[..], &b"TAGS\x01A"[..]), (b"b22", b"")] {
+        let item = Item {
+            flag: 4,
+            body: text,
+            properties,
+        };
+        encode_item(&item, &mut body).unwrap();
+    }
+    let batch = [("m", "true"), ("e", "2"), ("i", "k\u{1}v\u{2}")];
+    let answer = desk.ask(&send_with(1, &batch, &body));
+    assert_eq!((answer.code, answer.ext["queueOffset"].as_str()), (0, "0"));
+    let ids: Vec<&str> = answer.ext["msgId"].split(',').collect();
+    assert_eq!(ids.len(), 2);
+    let first = desk.store.record_at(0).unwrap();
+    let second_at = first.as_bytes().len() as u64;
+    let second = desk.store.record_at(second_at).unwrap();
+    let (first, second) = (
+        first.view(CrcCheck::Verify).unwrap(),
+        second.view(CrcCheck::Verify).unwrap(),
+    );
+    assert_eq!((first.body, second.body), (&b"b1"[..], &b"b22"[..]));
+    assert_eq!(
+        first.properties,
+        b"TAGS\x01A\x02k\x01v\x02CLUSTER\x01c1\x02"
+    );
+    assert_eq!(second.properties, b"k\x01v\x02CLUSTER\x01c1\x02");
+    assert_eq!(
+        (second.queue_offset, second.queue_id, second.flag),
+        (1, 2, 4)
+    );
+    assert_eq!(ids, [first.offset_id(), second.offset_id()]);
+    for bad in [&b""[..], &body[..20], b"\0\0\0\x7f"] {
+        assert_eq!(desk.ask(&send_with(2, &batch, bad)).code, 13, "{bad:?}");
+    }
+    let delayed = [("m", "true"), ("i", "DELAY\u{1}2\u{2}")];
+    assert_eq!(desk.ask(&send_with(3, &delayed, &body)).code, 13);
+    assert_eq!(desk.number("sends"), 2);
+}
+
+#[test]
+fn a_delayed_message_waits_in_the_queue_of_its_level() {
+    let mut desk = desk();
+    let answer = desk.ask(&send_with(
+        1,
+        &[
+            ("e", "3"),
+            ("i", "DELAY\u{1}99\u{2}REAL_TOPIC\u{1}old\u{2}"),
+        ],
+        b"x",
+    ));
+    assert_eq!((answer.code, answer.ext["queueId"].as_str()), (0, "3"));
+    let record = desk.store.record_at(0).unwrap();
+    let view = record.view(CrcCheck::Verify).unwrap();
+    assert_eq!(
+        (view.topic_str().as_ref(), view.queue_id),
+        ("SCHEDULE_TOPIC_XXXX", 17)
+    );
+    assert_eq!(property(&view, "DELAY").as_deref(), Some("18"));
+    assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("t"));
+    assert_eq!(property(&view, "REAL_QID").as_deref(), Some("3"));
+    assert_eq!(
+        pairs(view.properties).count(),
+        4,
+        "CLUSTER and nothing twice"
+    );
+}
+
+#[test]
+fn a_half_message_waits_in_the_half_topic() {
+    let mut desk = desk();
+    let half = [("f", "4"), ("i", "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}")];
+    let answer = desk.ask(&send_with(1, &half, b"x"));
+    assert_eq!(answer.code, 0);
+    let record = desk.store.record_at(0).unwrap();
+    let view = record.view(CrcCheck::Verify).unwrap();
+    assert_eq!(view.topic_str(), "RMQ_SYS_TRANS_HALF_TOPIC");
+    assert_eq!((view.queue_id, view.sys_flag), (0, 0));
+    assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("t"));
+    desk.lane.decide_broker(Broker {
+        rejects_transactions: true,
+        ..Broker::default()
+    });
+    let refused = desk.ask(&send_with(2, &half, b"x"));
+    assert_eq!(
+        said(&refused),
+        (
+            16,
+            "the broker[127.0.0.1] sending transaction message is forbidden"
+        )
+    );
+}
+
+#[test]
+fn a_message_tried_often_enough_becomes_a_dead_letter() {
+    let mut desk = desk();
+    let tried = |times, max| {
+        [
+            ("b", "%RETRY%g"),
+            ("j", times),
+            ("l", max),
+            ("i", "DELAY\u{1}5\u{2}"),
+        ]
+    };
+    desk.ask(&send_with(1, &tried("2", "3"), b"x"));
+    let again = desk.store.record_at(0).unwrap();
+    let view = again.view(CrcCheck::Verify).unwrap();
+    assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
+    desk.feed(&send_with(2, &tried("3", "3"), b"x"));
+    let handed = desk.lane.take_handed().remove(0);
+    assert_eq!(handed.need, Need::Topic("%DLQ%g".to_owned()));
+    desk.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
+    assert!(desk.lane.execute(desk.client, handed.command, 0));
+    assert_eq!(desk.answers().remove(0).code, 0);
+    let dead = desk.store.record_at(view.total_len_bytes as u64).unwrap();
+    let view = dead.view(CrcCheck::Verify).unwrap();
+    assert_eq!((view.topic_str().as_ref(), view.queue_id), ("%DLQ%g", 0));
+    assert_eq!(view.reconsume_times, 3);
+    assert_eq!(property(&view, "DELAY"), None);
+}
+
+#[test]
+fn delayed_messages_come_out_when_due_once_and_as_they_went_in() {
+    let mut desk = desk();
+    for at in 0..3 {
+        let text = [
+            "DELAY\u{1}1\u{2}KEYS\u{1}k\u{2}",
+            "DELAY\u{1}1\u{2}",
+            "DELAY\u{1}1\u{2}",
+        ];
+        desk.ask(&send_with(
+            at,
+            &[("e", "1"), ("i", text[at as usize])],
+            b"later",
+        ));
+        desk.clock.advance(std::time::Duration::from_millis(400));
+    }
+    desk.settle();
+    let deliver = |desk: &Desk, from: u64, at_ms: i64| {
+        mqcore_lane::delay::deliver_due(&desk.store, 1, from, START_MS + at_ms, 100).unwrap()
+    };
+    let early = deliver(&desk, 0, 999);
+    assert_eq!(
+        (early.count, early.next_due_ms),
+        (0, Some(START_MS + 1_000))
+    );
+    let two = deliver(&desk, 0, 1_400);
+    assert_eq!((two.count, two.next_offset), (2, 2));
+    assert_eq!(two.next_due_ms, Some(START_MS + 1_800));
+    let rest = deliver(&desk, two.next_offset, 60_000);
+    assert_eq!((rest.count, rest.next_offset, rest.has_more), (1, 3, false));
+    assert_eq!(
+        deliver(&desk, 99, 60_000).next_offset,
+        3,
+        "brought into the queue's bounds"
+    );
+    desk.settle();
+    assert_eq!(desk.store.bounds(b"t", 1).unwrap().unwrap().max, 3);
+    let record = desk.store.record_at(two.end).unwrap();
+    let view = record.view(CrcCheck::Verify).unwrap();
+    assert_eq!((view.topic_str().as_ref(), view.queue_id), ("t", 1));
+    assert_eq!(view.born_timestamp_ms, 1_700_000_000_000);
+}

@@ -1,0 +1,68 @@
+//! The fields of a header (`extFields`): a list as it stands in the frame, borrowed where the text
+//! needs no unescaping.
+
+use std::borrow::Cow;
+
+use crate::error::WireError;
+
+/// Most fields of one header. Requests have at most some thirty; the bound keeps a header of 16 MiB
+/// from becoming millions of pairs.
+pub const FIELDS_MAX: usize = 1024;
+
+/// The fields of a header, in the order of the frame.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Fields<'a> {
+    /// No fields.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds a field.
+    ///
+    /// # Errors
+    /// [`WireError::TooManyFields`].
+    pub(crate) fn push(
+        &mut self,
+        name: Cow<'a, str>,
+        value: Cow<'a, str>,
+    ) -> Result<(), WireError> {
+        if self.0.len() >= FIELDS_MAX {
+            return Err(WireError::TooManyFields { max: FIELDS_MAX });
+        }
+        if self.0.capacity() == 0 {
+            // A send has 14 fields: one allocation for all.
+            self.0.reserve(16);
+        }
+        self.0.push((name, value));
+        Ok(())
+    }
+
+    /// The value of a field; of one that occurs twice the last.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let mut found = self.0.iter().rev().filter(|(known, _)| known == name);
+        found.next().map(|(_, value)| value.as_ref())
+    }
+
+    /// Names and values in the order of the frame; a name may occur twice, then the last counts.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    /// Number of pairs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,34 @@
+//! Bytes on the socket: the frames, headers and compressed bodies of RocketMQ's remoting protocol.
+//!
+//! Sans-IO: pure functions of bytes, and one buffer for frames that arrive in pieces. Everything
+//! that reads is total: any bytes give a value or a typed [`WireError`], never a panic, in memory
+//! bounded by what was received. Knows no socket, no clock, no store and no request's meaning.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`frame`] | where a frame begins and ends, within the cap |
+//! | [`command`] | [`Command`] owned, [`CommandRef`] borrowed from its frame, and writing both |
+//! | [`fields`] | the header's own fields (`extFields`), as a list |
+//! | [`reader`] | frames out of bytes that arrive in any pieces |
+//! | [`compression`] | bodies made small as the Java client does it |
+//! | [`language`] | the numbers and names of languages |
+
+pub mod command;
+pub mod compression;
+pub mod error;
+pub mod fields;
+pub mod frame;
+pub mod language;
+pub mod reader;
+
+mod binary;
+mod json;
+mod json_usual;
+mod special;
+
+pub use command::{Command, CommandRef, Head};
+pub use error::{Part, WireError};
+pub use fields::Fields;
+pub use frame::{FRAME_BYTES_MAX, Frame, Serialization, Split, split};
+pub use language::Language;
+pub use reader::FrameReader;

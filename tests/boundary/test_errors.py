@@ -1,0 +1,196 @@
+"""Every error of the engine has its class, and the class carries the facts."""
+
+import errno
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+import mqcore.errors
+from mqcore import MQError, RecordError, Store, StoreError
+from small_store import SMALL, filled
+
+ROOT = Path(__file__).resolve().parents[2]
+# Roots of families: nothing raises them as such.
+ROOTS = {"MQError", "StoreError", "RecordError", "FrameError"}
+FAMILIES = (StoreError, mqcore.errors.FrameError, mqcore.errors.JsonTextError)
+
+
+def raised_by_the_extension() -> set[str]:
+    text = (ROOT / "rust/bindings/src/errors.rs").read_text(encoding="utf-8")
+    return set(re.findall(r'"(\w+Error)"', text))
+
+
+def test_every_class_the_extension_raises_is_in_the_tree_and_the_other_way_round() -> None:
+    names = raised_by_the_extension()
+    assert len(names) > 30
+    tree = set(mqcore.errors.__all__)
+    of_extension = {
+        name for name in tree if getattr(mqcore.errors, name).__module__.startswith("mqcore.native")
+    }
+    assert names | ROOTS == of_extension
+    for name in names:
+        assert issubclass(getattr(mqcore.errors, name), FAMILIES)
+
+
+def test_every_engine_error_is_mapped_without_a_wildcard() -> None:
+    text = (ROOT / "rust/bindings/src/errors.rs").read_text(encoding="utf-8")
+    assert not re.search(r"^\s*_ =>", text, re.MULTILINE)
+
+
+def test_errors_cross_processes() -> None:
+    error = mqcore.errors.LimitError("too many", what="queues", limit=5)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.message, again.what, again.limit) == (
+        mqcore.errors.LimitError,
+        "too many",
+        "queues",
+        5,
+    )
+
+
+def test_a_store_is_open_once(tmp_path: Path) -> None:
+    with Store(tmp_path, config=SMALL):
+        with pytest.raises(mqcore.errors.StoreLockedError) as caught:
+            Store(tmp_path, config=SMALL)
+        assert caught.value.path == str(tmp_path / "lock")
+    Store(tmp_path, config=SMALL).close()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mappedFileSizeCommitLog", "2147483648"),
+        ("mappedFileSizeCommitLog", "1048577"),
+        ("mappedFileSizeCommitLog", "4096"),
+        ("flushDiskType", "SOMETIMES"),
+        ("messageIndexEnable", "yes"),
+        ("messageDelayLevel", "1s 5x"),
+    ],
+)
+def test_a_bad_setting_is_named_and_nothing_is_made(tmp_path: Path, key: str, value: str) -> None:
+    root = tmp_path / "new"
+    with pytest.raises(mqcore.errors.SettingError) as caught:
+        Store(root, config={**SMALL, key: value})
+    assert (caught.value.key, caught.value.value) == (key, value)
+    assert caught.value.why
+    assert not root.exists()
+
+
+def test_a_file_of_another_size_is_named(tmp_path: Path) -> None:
+    with Store(tmp_path, config=SMALL) as store:
+        filled(store, 10)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(mqcore.errors.FileSizeError) as caught:
+        Store(tmp_path, config={**SMALL, "mappedFileSizeCommitLog": 2 << 20})
+    assert caught.value.path.endswith("commitlog/" + "0" * 20)
+    assert (caught.value.len_bytes, caught.value.expected_bytes) == (1 << 20, 2 << 20)
+    assert caught.value.key == "mappedFileSizeCommitLog"
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_a_foreign_file_in_the_log_is_named(tmp_path: Path) -> None:
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / "notes.txt").write_text("mine")
+    with pytest.raises(mqcore.errors.ForeignFileError) as caught:
+        Store(tmp_path, config=SMALL)
+    assert caught.value.path.endswith("notes.txt")
+
+
+def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError) as caught:
+        Store(tmp_path / "file" / "store", config=SMALL)
+    assert isinstance(caught.value, mqcore.errors.StoreIOError)
+    assert caught.value.errno == errno.ENOTDIR
+    assert not caught.value.is_no_space
+
+
+def test_messages_that_cannot_be_stored_say_why(tmp_path: Path) -> None:
+    with Store(tmp_path, config=SMALL) as store:
+        refusals: list[tuple[type[RecordError], str, bytes, dict[str, str], str]] = [
+            (mqcore.errors.TopicEmptyError, "", b"", {}, "MESSAGE_ILLEGAL"),
+            (mqcore.errors.TopicIllegalError, "../x", b"", {}, "MESSAGE_ILLEGAL"),
+            (mqcore.errors.BodyTooLargeError, "t", bytes(65_537), {}, "MESSAGE_ILLEGAL"),
+            (mqcore.errors.IllegalPropertyError, "t", b"", {"a\x01": "b"}, "MESSAGE_ILLEGAL"),
+            (
+                mqcore.errors.PropertiesTooLongError,
+                "t",
+                b"",
+                {"a": "b" * 32_768},
+                "PROPERTIES_SIZE_EXCEEDED",
+            ),
+        ]
+        for kind, topic, body, properties, status in refusals:
+            with pytest.raises(kind) as caught:
+                store.append(topic, body, properties=properties)
+            assert type(caught.value) is kind
+            assert caught.value.status == status
+        with pytest.raises(mqcore.errors.BodyTooLargeError) as too_large:
+            store.append("t", bytes(65_537))
+        assert (too_large.value.len_bytes, too_large.value.max_bytes) == (65_537, 65_536)
+        assert store.stats().appended == 0
+
+
+def test_a_place_without_a_record_is_named(tmp_path: Path) -> None:
+    with Store(tmp_path, config=SMALL) as store:
+        place = store.append("topic", b"body")
+        for offset in (place.physical_offset + 1, place.end, 1 << 40):
+            with pytest.raises(mqcore.errors.NoRecordError) as caught:
+                store.message_at(offset)
+            assert caught.value.physical_offset == offset
+
+
+def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = Store(tmp_path, config=SMALL)
+    store.append("topic", b"body")
+    scan = store.scan()
+    assert store.close()
+    assert not store.close()
+    assert store.is_closed
+    for call in (
+        lambda: store.append("topic", b"body"),
+        lambda: store.get("topic", 0, 0),
+        store.flush,
+        store.stats,
+        lambda: next(scan),
+    ):
+        with pytest.raises(mqcore.errors.StoreClosedError):
+            call()
+
+
+def test_a_wait_that_ends_early_is_told(tmp_path: Path) -> None:
+    with Store(tmp_path, config=SMALL) as store:
+        with pytest.raises(mqcore.errors.StoreTimeoutError) as caught:
+            store.wait_dispatched(1 << 40, timeout_ms=5)
+        assert (caught.value.what, caught.value.waited_ms) == ("dispatch", 5)
+
+
+def test_damage_is_told_and_cut_on_request(tmp_path: Path) -> None:
+    with Store(tmp_path, config=SMALL) as store:
+        places = filled(store, 2_000)
+    # Killed, by its looks; the body of a record long before the end is not what it was.
+    (tmp_path / "abort").touch()
+    bad = places[300]
+    log = tmp_path / "commitlog" / ("0" * 20)
+    with log.open("r+b") as file:
+        file.seek(bad.physical_offset + 200)
+        file.write(b"\xff" * 16)
+    (tmp_path / "checkpoint").write_bytes(b"\x7f" + bytes(4_095))
+    with pytest.raises(mqcore.errors.DamagedError) as caught:
+        Store(tmp_path, config=SMALL)
+    assert (caught.value.path, caught.value.position) == (str(log), bad.physical_offset)
+    assert caught.value.physical_offset == bad.physical_offset
+    with Store(tmp_path, config=SMALL, truncate_damage=True) as store:
+        report = store.open_report()
+        assert report.end == bad.physical_offset
+        assert report.kept_aside_bytes > 0
+        assert all(Path(path).is_file() for path in report.kept_in)
+        assert store.bounds("topic", 0) == (0, 300)
+
+
+def test_everything_descends_from_one_root() -> None:
+    assert issubclass(StoreError, MQError)
+    assert issubclass(RecordError, StoreError)

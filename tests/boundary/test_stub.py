@@ -1,0 +1,17 @@
+"""The stub of the extension says what the extension has."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_stub_matches_the_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "mqcore.native._native"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,42 @@
+"""Every request that there is, with fields and bodies that make no sense: each is answered."""
+
+from pathlib import Path
+
+import pytest
+
+from live_broker import live
+from loops import run_on
+from mqcore.remoting import RequestCode
+
+_NAMES_TEXT = """
+topic defaultTopic readQueueNums writeQueueNums perm topicFilterType topicSysFlag order group
+groupName consumerGroup producerGroup clientID clientId clientAddr queueId queueOffset offset
+index count maxNum maxMsgNums sysFlag commitOffset suspendTimeoutMillis subscription subVersion
+expressionType timestamp isForce isOrder key beginTimestamp endTimestamp statsName statsKey
+srcGroup destGroup offline compareGroup filterGroups topicList msgId attributes delayLevel
+originMsgId originTopic unitMode maxReconsumeTimes properties a b c d e f g h i j k
+"""
+NAMES = _NAMES_TEXT.split()
+BODIES = (b"", b"{", b"[]", b"null", b'{"mqSet":5,"topicConfigList":7}', b"\xff\x00" * 500, b"1")
+LONGEST = str(2**63 - 1)
+
+
+@pytest.mark.parametrize("value", ["", "x", "-1", "0", LONGEST, "9" * 5_000, "../x", "\x01\x02é"])
+def test_every_request_is_answered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, value: str
+) -> None:
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            for code in RequestCode:
+                for number, body in enumerate(BODIES):
+                    ext = dict.fromkeys(NAMES, value) if number % 2 == 0 else {}
+                    answer = await client.call(code, ext, body)
+                    assert answer.is_response, (code, body)
+            # It still does what it is for.
+            await client.create("T")
+            assert (await client.send("T", b"x")).code == 0
+            assert (await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).code == 0
+
+    run_on("uvloop", run())
+    # Nothing came as a surprise: a surprise is answered too, and logged with its trace.
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []

@@ -1,0 +1,44 @@
+"""Settings that tools change: few may change, and the file keeps what it had."""
+
+import pytest
+
+from live_broker import SMALL
+from mqcore.broker.settings_changes import changed, file_with
+from mqcore.config import BrokerSettings, settings_of_pairs
+from mqcore.errors import RefusedError
+from mqcore.remoting import ResponseCode
+
+
+def settings() -> BrokerSettings:
+    return settings_of_pairs(SMALL)
+
+
+def test_a_change_takes_effect_and_tells_its_source() -> None:
+    fresh, made = changed(settings(), {"brokerPermission": "4", "nobodyKnows": "x"})
+    assert fresh.permission == 4
+    assert made == {"brokerPermission": "4"}
+    assert fresh.configuration.settings["brokerPermission"].source == "changed by a tool"
+    assert fresh.name == "b"
+    assert fresh.listener == settings().listener
+
+
+@pytest.mark.parametrize(
+    "key", ["storePathRootDir", "listenPort", "brokerName", "rocketmqHome", "configBlackList"]
+)
+def test_paths_addresses_and_names_do_not_change(key: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        changed(settings(), {"brokerPermission": "4", key: "1"})
+    assert caught.value.code == ResponseCode.NO_PERMISSION
+
+
+def test_a_bad_value_is_refused() -> None:
+    with pytest.raises(RefusedError) as caught:
+        changed(settings(), {"brokerPermission": "often"})
+    assert "brokerPermission" in caught.value.message
+
+
+def test_the_file_keeps_its_comments_and_order() -> None:
+    text = "# mine\nbrokerName=b\nbrokerPermission = 6\n\nlistenPort:1\n"
+    assert file_with(text, {"brokerPermission": "4", "traceOn": "false"}) == (
+        "# mine\nbrokerName=b\nbrokerPermission=4\n\nlistenPort:1\ntraceOn=false\n"
+    )

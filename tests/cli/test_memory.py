@@ -1,0 +1,116 @@
+"""`mqcore broker memory` finds the process of a store and says what both occupy."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mqcore.cli.memory import holder_of, memory, occupied, store_of
+from mqcore.errors import MQError
+
+LOG_FILE = "commitlog/00000000000000000000"
+SEGMENT_BYTES = 64 << 20
+# A process that holds a store until its input ends, with a pool of one buffer.
+HOLDER = """
+import sys, mqcore
+config = {"mappedFileSizeCommitLog": "67108864"}
+store = mqcore.Store(sys.argv[1], config=config)
+place = store.append("topic", b"x" * 100_000)
+store.wait_dispatched(place.end)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """Yields the number of a process and the store it holds."""
+    store = tmp_path / "store"
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(store)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    yield process.pid, store
+    process.communicate("")
+
+
+def test_a_store_and_its_process_find_each_other(holder: tuple[int, Path]) -> None:
+    pid, store = holder
+    assert holder_of(store) == pid
+    assert store_of(pid) == store
+
+
+def test_what_both_occupy_is_told(holder: tuple[int, Path]) -> None:
+    pid, store = holder
+    result = CliRunner().invoke(memory, ["--json", str(store)], catch_exceptions=False)
+    facts = json.loads(result.stdout)
+    assert (facts["pid"], facts["store"]) == (pid, str(store))
+    assert facts["threads"] > 1
+    assert facts["process"]["VmRSS"] > 1 << 20
+    assert facts["process"]["VmLck"] == 0
+    [log] = [each for each in facts["store_files"] if each["name"] == LOG_FILE]
+    assert log["mapped"] == SEGMENT_BYTES
+    assert 100_000 <= log["resident"] <= SEGMENT_BYTES
+    parts = {each["part"]: each for each in facts["page_cache"]}
+    assert parts[LOG_FILE]["length"] == SEGMENT_BYTES
+    assert {"Cached", "Dirty", "Writeback"} <= set(facts["machine"])
+
+
+def test_people_read_the_same(holder: tuple[int, Path]) -> None:
+    pid, _ = holder
+    lines = CliRunner().invoke(memory, [str(pid)], catch_exceptions=False).stdout.splitlines()
+    assert lines[0].startswith(f"process {pid}, ")
+    [row] = [line for line in lines if line.strip().startswith(LOG_FILE) and "64.0 MiB" in line][:1]
+    assert "64.0 MiB" in row
+    assert any(line.strip().startswith("RssAnon") for line in lines)
+
+
+def test_nobody_holds_it(tmp_path: Path) -> None:
+    with pytest.raises(MQError, match="no process of this user has it open"):
+        holder_of(tmp_path)
+
+
+def test_a_process_that_is_gone() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    with pytest.raises(MQError, match=f"no process {child.pid}"):
+        occupied(child.pid, None)
+    assert store_of(child.pid) is None
+
+
+def test_a_process_without_a_store_has_memory_too() -> None:
+    facts = occupied(os.getpid(), None)
+    assert facts.store is None
+    assert sum(each.resident for each in facts.heap) > 1 << 20
+    assert facts.libraries.mapped > 1 << 20
+    assert facts.page_cache == []
+
+
+def test_numbers_of_a_made_process(tmp_path: Path) -> None:
+    folder = tmp_path / "proc" / "7"
+    folder.mkdir(parents=True)
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 8 kB\nDirty: 1 kB\nHugePages_Total: 0\n")
+    (folder / "status").write_text("Name:\tx\nVmLck:\t 4 kB\nThreads:\t3\n")
+    (folder / "smaps").write_text(
+        "1000-2000 rw-p 00000000 00:00 0 [heap]\nSize: 8 kB\nRss: 4 kB\nLocked: 4 kB\nVmFlags: rd\n"
+        "3000-4000 rw-p 00000000 00:00 0 \nSize: 131072 kB\nRss: 131072 kB\nLocked: 131072 kB\n"
+        "5000-6000 rw-s 00000000 08:01 9 /a b/lib (deleted)\nSize: 4 kB\nRss: 0 kB\nSwap: 4 kB\n"
+    )
+    facts = occupied(7, None, tmp_path)
+    assert (facts.threads, facts.process) == (3, {"VmLck": 4096})
+    assert [(each.name, each.resident) for each in facts.heap] == [
+        ("heap", 4096),
+        ("anonymous", 128 << 20),
+    ]
+    assert [(each.mapped, each.locked) for each in facts.large] == [(128 << 20, 128 << 20)]
+    assert (facts.libraries.mapped, facts.libraries.swapped) == (4096, 4096)
+    assert facts.machine == {"MemTotal": 8192, "Dirty": 1024}

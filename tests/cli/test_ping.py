@@ -1,0 +1,96 @@
+"""`mqcore ping` says whether somebody answers, and waits for who is about to."""
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mqcore.cli.main import commands, main
+from mqcore.cli.ping import pinged
+from mqcore.errors import MQError, RemotingError
+from mqcore.native import Command
+from mqcore.remoting import (
+    Dispatcher,
+    Request,
+    RequestCode,
+    ResponseCode,
+    Server,
+    TcpAddress,
+    UnixAddress,
+)
+
+# Nobody waits for it: it turns a hang into a failure.
+LONG_S = 60.0
+
+
+async def answered(code: int | None) -> tuple[str, int]:
+    """Returns what a ping says of a server that answers with a code, or knows no code at all."""
+    dispatcher = Dispatcher()
+
+    def answer(request: Request) -> Command:
+        return request.answer(code or 0, "said so")
+
+    if code is not None:
+        dispatcher.on(RequestCode.GET_BROKER_RUNTIME_INFO, answer)
+    server = Server(dispatcher)
+    opened = await server.listen(TcpAddress("127.0.0.1", 0))
+    try:
+        return await pinged(str(opened), LONG_S, 0.0)
+    finally:
+        await server.close()
+
+
+def closed_port() -> socket.socket:
+    """Returns a socket that holds a port without listening: connections to it are refused."""
+    holding = socket.socket()
+    holding.bind(("127.0.0.1", 0))
+    return holding
+
+
+@pytest.mark.parametrize(("code", "who"), [(ResponseCode.SUCCESS, "broker"), (None, "name server")])
+def test_who_answers_is_told(code: int | None, who: str) -> None:
+    assert asyncio.run(answered(code))[0] == who
+
+
+def test_another_answer_is_not_ready() -> None:
+    with pytest.raises(RemotingError, match="code 1: said so"):
+        asyncio.run(answered(ResponseCode.SYSTEM_ERROR))
+
+
+def test_waiting_outlasts_a_start(tmp_path: Path) -> None:
+    async def late() -> str:
+        place = str(tmp_path / "s")
+        waiting = asyncio.ensure_future(pinged(f"unix:{place}", LONG_S, LONG_S))
+        with pytest.raises(RemotingError):
+            await pinged(f"unix:{place}", LONG_S, 0.0)
+        server = Server(Dispatcher())
+        await server.listen(UnixAddress(place))
+        try:
+            return (await waiting)[0]
+        finally:
+            await server.close()
+
+    assert asyncio.run(late()) == "name server"
+
+
+def test_nobody_there_is_exit_code_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closed_port() as holding:
+        address = f"127.0.0.1:{holding.getsockname()[1]}"
+        monkeypatch.setattr("sys.argv", ["mqcore", "ping", "--json", address])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert json.loads(said.out)["ready"] is False
+    assert address in said.err
+
+
+@pytest.mark.parametrize("address", ["nowhere", "a:b", "", "127.0.0.1:99999"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    result = CliRunner().invoke(commands, ["ping", address])
+    assert isinstance(result.exception, MQError)

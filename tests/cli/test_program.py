@@ -1,0 +1,237 @@
+"""The options that the long-running programs share, on commands made for it."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from mqcore import Store
+from mqcore.cli.logs import JsonLines, Lines
+from mqcore.cli.program import ProgramOptions, log_configuration, program_options
+from mqcore.config import BrokerSettings, NamesrvSettings, Program
+from mqcore.config.existing import EMBEDDED
+from mqcore.errors import ConfigurationError
+from small_store import SMALL
+
+Run = Callable[..., tuple[Result, ProgramOptions | None]]
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+
+
+def said(program: Program, *arguments: str | Path) -> ProgramOptions:
+    """Returns the options that a command line gives."""
+    seen: list[ProgramOptions] = []
+
+    @click.command()
+    @program_options(program)
+    @click.option("--more", is_flag=True)
+    def command(options: ProgramOptions, more: bool) -> None:
+        assert more is False
+        seen.append(options)
+
+    result = CliRunner().invoke(command, [str(each) for each in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return seen[0]
+
+
+def broker(tmp_path: Path, *arguments: str | Path) -> BrokerSettings:
+    return said(Program.BROKER, "--data", tmp_path / "store", *arguments).broker()
+
+
+def test_flags_are_above_the_environment_and_that_above_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        "listenPort=1\nbrokerName=file\nbrokerClusterName=file\ndefaultTopicQueueNums=5\n"
+    )
+    monkeypatch.setenv("MQCORE_BROKER_BROKER_NAME", "variable")
+    monkeypatch.setenv("MQCORE_BROKER_LISTEN_PORT", "2")
+    settings = broker(
+        tmp_path, "-c", file, "--port", "3", "-n", "a:1;b:2", "--set", "brokerClusterName=set"
+    )
+    assert settings.listener.port == 3
+    assert settings.name == "variable"
+    assert settings.cluster == "set"
+    assert settings.default_topic_queues == 5
+    assert settings.name_servers == ("a:1", "b:2")
+    sources = {name: each.source for name, each in settings.configuration.settings.items()}
+    assert sources["listenPort"] == "--port"
+    assert sources["brokerName"] == "environment"
+    assert sources["brokerClusterName"] == "--set"
+    assert sources["defaultTopicQueueNums"] == "broker.conf"
+    assert sources["brokerId"] == "default"
+
+
+def test_a_name_server_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQCORE_BROKER_LISTEN_PORT", "2")
+    monkeypatch.setenv("MQCORE_NAMESRV_KV_CONFIG_PATH", str(tmp_path / "kv.json"))
+    settings: NamesrvSettings = said(Program.NAMESRV, "--host", "::1").namesrv()
+    assert settings.listener.port == 9876
+    assert settings.listener.host == "::1"
+    assert settings.kv_config_path == tmp_path / "kv.json"
+
+
+def test_a_metrics_port_opens_metrics(tmp_path: Path) -> None:
+    settings = broker(tmp_path, "--metrics-port", "0")
+    assert (settings.has_metrics, settings.metrics_port) == (True, 0)
+    assert not broker(tmp_path).has_metrics
+
+
+def test_printed_settings_say_value_default_and_source(tmp_path: Path) -> None:
+    options = said(
+        Program.BROKER, "-p", "--data", tmp_path, "--port", "7", "--set", "maxDelayTime=3"
+    )
+    runner = CliRunner()
+
+    @click.command()
+    def command() -> None:
+        options.broker()
+
+    result = runner.invoke(command)
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines()}
+    assert rows["listenPort"] == ["7", "10911", "--port"]
+    assert rows["brokerId"] == ["0", "0", "default"]
+    assert rows["maxDelayTime"] == ["3", "40", "--set"]
+    assert "warning: --set: maxDelayTime=3 has no effect" in result.stderr
+
+
+def test_sizes_of_files_that_exist_win_and_are_told(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", config=SMALL) as store:
+        store.append("topic", b"x", keys=["k"])
+        store.wait_dispatched(store.stats().appended)
+    settings = broker(tmp_path, "--set", "mappedFileSizeCommitLog=2097152")
+    sizes = {key: SMALL[key] for key in ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")}
+    assert {key: settings.engine[key] for key in sizes} == {k: str(v) for k, v in sizes.items()}
+    assert any(
+        "mappedFileSizeCommitLog=2097152 is not used" in each
+        for each in settings.configuration.warnings
+    )
+    assert settings.configuration.settings["mappedFileSizeCommitLog"].source == "files of the store"
+
+
+def test_an_embedded_broker_takes_small_files_unless_told(tmp_path: Path) -> None:
+    options = said(Program.BROKER, "--data", tmp_path)
+    settings = options.broker(EMBEDDED)
+    assert settings.engine == dict(EMBEDDED)
+    with Store(tmp_path / "old", config=SMALL) as store:
+        store.append("topic", b"x")
+    old = said(Program.BROKER, "--data", tmp_path / "old").broker(EMBEDDED)
+    assert old.engine["mappedFileSizeCommitLog"] == str(SMALL["mappedFileSizeCommitLog"])
+    assert old.configuration.warnings == ()
+    told = said(Program.BROKER, "--data", tmp_path, "--set", "mappedFileSizeCommitLog=8388608")
+    assert told.broker(EMBEDDED).engine["mappedFileSizeCommitLog"] == "8388608"
+
+
+def test_an_index_of_known_capacity_wins(tmp_path: Path) -> None:
+    index = tmp_path / "store" / "index" / "20240101000000000"
+    index.parent.mkdir(parents=True)
+    with index.open("wb") as file:
+        file.truncate(40 + 4 * 500_000 + 20 * 2_000_000)
+    settings = broker(tmp_path)
+    assert settings.engine == {"maxHashSlotNum": "500000", "maxIndexNum": "2000000"}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "sums"),
+    [
+        (["transientStorePoolEnable=true", "memoryBudget=2g"], "5 buffers 5120 MiB"),
+        (["warmMapedFileEnable=true", "memoryBudget=1g"], "2 log files 2048 MiB"),
+        (["lockMappedFile=true", "memoryBudget=1g"], "locked log files 2048 MiB"),
+        (["memoryBudget=10m"], "the process itself 100 MiB"),
+    ],
+)
+def test_memory_beyond_the_budget_is_refused_with_the_sums(
+    tmp_path: Path, assignments: list[str], sums: str
+) -> None:
+    arguments = [part for each in assignments for part in ("--set", each)]
+    with pytest.raises(ConfigurationError, match=sums) as caught:
+        broker(tmp_path, *arguments)
+    assert "memoryBudget is" in caught.value.message
+
+
+def test_warm_up_and_lock_take_the_same_pages(tmp_path: Path) -> None:
+    both = ("--set", "warmMapedFileEnable=true", "--set", "lockMappedFile=true")
+    broker(tmp_path, *both, "--set", "memoryBudget=2200m")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "fault"),
+    [
+        ("brokerId=1", "brokerId=1: another id than 0"),
+        ("storePathCommitLog=/a,/b", "several directories"),
+        ("namesrvAddr=nowhere", "namesrvAddr=nowhere: HOST:PORT expected"),
+        ("tls.server.mode=enforcing", "tls.server.mode=enforcing needs"),
+        ("tls.server.certPath=/no/such.pem", "tls.server.certPath=/no/such.pem: no such file"),
+        ("tls.server.need.client.auth=require", "needs tls.server.trustCertPath"),
+    ],
+)
+def test_settings_that_cannot_work_together_are_refused(
+    tmp_path: Path, assignment: str, fault: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=fault):
+        broker(tmp_path, "--set", assignment)
+
+
+def test_an_address_that_nobody_can_dial_is_told(tmp_path: Path) -> None:
+    [warning] = broker(tmp_path, "--set", "brokerIP1=10.0.0.5").configuration.warnings
+    assert "bindAddress=0.0.0.0" in warning
+    [warning] = broker(
+        tmp_path, "--host", "0.0.0.0", "--set", "brokerIP1=127.0.0.1"
+    ).configuration.warnings
+    assert "set brokerIP1" in warning
+
+
+def test_ports_are_told_and_forgotten(tmp_path: Path) -> None:
+    options = said(Program.NAMESRV, "--port-file", tmp_path / "ports.json")
+    options.tell_ports({"namesrv": 9876})
+    assert json.loads((tmp_path / "ports.json").read_text()) == {"namesrv": 9876}
+    assert [each.name for each in tmp_path.iterdir()] == ["ports.json"]
+    options.forget_ports()
+    options.forget_ports()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_log_of_a_start_holds_settings_once_and_no_secret(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mqcore.config")
+    settings = broker(tmp_path, "--set", "tls.server.keyPassword=rosebud", "--port", "7")
+    log_configuration(settings.configuration)
+    told = [record.getMessage() for record in caplog.records]
+    assert "listenPort=7 (--port)" in told
+    assert "tls.server.keyPassword=****** (--set)" in told
+    assert sum("brokerPermission=6" in line for line in told) == 1
+    assert "rosebud" not in caplog.text
+
+
+def test_log_lines_carry_fields_and_traces() -> None:
+    record = logging.makeLogRecord(
+        {
+            "name": "mqcore.x",
+            "levelname": "INFO",
+            "msg": "%d done",
+            "args": (3,),
+            "created": 0.5,
+            "took_ms": 12,
+        }
+    )
+    assert Lines().format(record) == "1970-01-01T00:00:00.500Z INFO mqcore.x: 3 done took_ms=12"
+    tree = json.loads(JsonLines().format(record))
+    assert tree == {
+        "time": "1970-01-01T00:00:00.500Z",
+        "level": "INFO",
+        "logger": "mqcore.x",
+        "message": "3 done",
+        "took_ms": 12,
+    }
+    record.exc_info = (ValueError, ValueError("what"), None)
+    assert "ValueError: what" in Lines().format(record)
+    assert "ValueError: what" in json.loads(JsonLines().format(record))["trace"]

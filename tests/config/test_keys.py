@@ -1,0 +1,72 @@
+"""The table of keys agrees with the engine, with the settings, and with itself."""
+
+import pytest
+
+from mqcore import native
+from mqcore.config import Fate, Program, keys_of
+from mqcore.config.keys import SPELLINGS, nearest, table_keys
+from mqcore.config.settings import BrokerSettings, ListenerSettings, NamesrvSettings, key_fields
+from mqcore.config.values import parsed
+
+TABLES = ("broker", "store", "own", "server", "auth", "namesrv")
+
+
+def test_no_key_stands_twice_for_one_program() -> None:
+    for tables in (("broker", "store", "own", "server", "auth"), ("namesrv", "server")):
+        names = [key.name for table in tables for key in table_keys(table)]
+        assert len(names) == len(set(names))
+
+
+def test_every_key_of_the_engine_is_its_and_has_its_default() -> None:
+    keys = keys_of(Program.BROKER)
+    for name, default in native.settings():
+        key = keys[name]
+        if key.fate is Fate.ENGINE:
+            assert key.default == default, name
+    engine = {name for name, _ in native.settings()}
+    assert {key.name for key in keys.values() if key.fate is Fate.ENGINE} <= engine
+
+
+def test_defaults_that_have_an_effect_are_values_of_their_kind() -> None:
+    for table in TABLES:
+        for key in table_keys(table):
+            if key.fate is not Fate.INERT:
+                parsed(key.kind, key.default)
+
+
+def test_an_honoured_key_has_a_setting_and_a_setting_an_honoured_key() -> None:
+    listener = set(key_fields(ListenerSettings).values())
+    for program, kind, fate in (
+        (Program.BROKER, BrokerSettings, Fate.BROKER),
+        (Program.NAMESRV, NamesrvSettings, Fate.NAMESRV),
+    ):
+        keys = keys_of(program)
+        fields = set(key_fields(kind).values()) | listener
+        assert all(keys[name].fate.is_honoured for name in fields)
+        wanted = {key.name for key in keys.values() if key.fate in (fate, Fate.SERVER)}
+        # The budget is judged before there are settings.
+        assert wanted - fields <= {"memoryBudget"}
+
+
+def test_other_spellings_lead_to_keys() -> None:
+    keys = keys_of(Program.BROKER)
+    assert all(new in keys and old not in keys for old, new in SPELLINGS.items())
+
+
+def test_every_key_says_why() -> None:
+    for table in TABLES:
+        assert all(len(key.words.split()) >= 1 for key in table_keys(table))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("flushDisktype", "flushDiskType"),
+        ("flush_disk_type", "flushDiskType"),
+        ("autoCreateTopic", "autoCreateTopicEnable"),
+        ("brokerIp1", "brokerIP1"),
+        ("quite.another.thing", None),
+    ],
+)
+def test_the_nearest_key_is_found(written: str, meant: str | None) -> None:
+    assert nearest(written, Program.BROKER) == meant

@@ -1,0 +1,77 @@
+"""The official releases, their clients and servers as fixtures, for tests marked `java`."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from interop.driver import Driver, driving
+from interop.install import JavaMissingError
+from interop.official import VERSIONS, Official, official_release
+from interop.servers import OURS, Servers, Software, official_software, serving
+
+
+def _released(version: str) -> Iterator[Official]:
+    try:
+        official = official_release(version)
+    except JavaMissingError as missing:
+        pytest.fail(str(missing), pytrace=False)
+    yield official
+    official.close()
+
+
+@pytest.fixture(scope="session")
+def official_49() -> Iterator[Official]:
+    """Returns the official release 4.9.7."""
+    yield from _released("4.9.7")
+
+
+@pytest.fixture(scope="session")
+def official_53() -> Iterator[Official]:
+    """Returns the official release 5.3.3."""
+    yield from _released("5.3.3")
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def official(request: pytest.FixtureRequest) -> Official:
+    """Returns each official release in turn."""
+    name = {"4.9.7": "official_49", "5.3.3": "official_53"}[request.param]
+    release: Official = request.getfixturevalue(name)
+    return release
+
+
+@pytest.fixture(scope="session")
+def driver_49(official_49: Official) -> Iterator[Driver]:
+    """Returns the clients of 4.9.7, in one JVM."""
+    with driving(official_49.version) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def driver_53(official_53: Official) -> Iterator[Driver]:
+    """Returns the clients of 5.3.3, in one JVM."""
+    with driving(official_53.version) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def driver(request: pytest.FixtureRequest) -> Driver:
+    """Returns the clients of each official release in turn."""
+    name = {"4.9.7": "driver_49", "5.3.3": "driver_53"}[request.param]
+    driver: Driver = request.getfixturevalue(name)
+    return driver
+
+
+@pytest.fixture(scope="session")
+def sample_software(request: pytest.FixtureRequest) -> Software:
+    """Returns whose servers the cases run against: ours, or with --judge=VERSION the official."""
+    version = request.config.getoption("--judge")
+    return official_software(version) if version else OURS
+
+
+@pytest.fixture(scope="session")
+def servers(
+    sample_software: Software, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
+    """Returns a name server and a broker that all cases share that leave them running."""
+    with serving(sample_software, tmp_path_factory.mktemp("servers")) as servers:
+        yield servers

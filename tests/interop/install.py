@@ -1,0 +1,100 @@
+"""Gets official releases ready: Java looked for, jars fetched by Maven, our questions compiled.
+
+Everything lands in `.cache/official/VERSION` and is made again only when its inputs change.
+"""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).parent
+JAVA_SOURCES = HERE / "java"
+CACHE = HERE.parents[1] / ".cache" / "official"
+
+GO_SOURCES = HERE / "go"
+JAVA_NEEDED = 17
+HOW_TO_GET_GO = (
+    "the official Go client needs Go 1.21 or newer: apt install golang, or https://go.dev/dl; "
+    "or leave these tests out with --without-java"
+)
+HOW_TO_GET_JAVA = (
+    "the official broker needs Java 17 (with javac) and Maven: "
+    "apt install openjdk-17-jdk-headless maven; or leave these tests out with --without-java"
+)
+
+
+class OfficialError(Exception):
+    """The official broker, or what it needs, did not do what was asked."""
+
+
+class JavaMissingError(OfficialError):
+    """Java 17, Maven or Go is not there; the text says how to get it."""
+
+
+def need_java() -> None:
+    """Raises JavaMissingError unless Java 17, javac and Maven are there."""
+    if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
+        raise JavaMissingError(HOW_TO_GET_JAVA)
+    said = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
+    words = (said.stdout + said.stderr).split()
+    major = words[1].split(".")[0] if len(words) > 1 else ""
+    if not major.isdigit() or int(major) < JAVA_NEEDED:
+        raise JavaMissingError(f"{HOW_TO_GET_JAVA} (found: {' '.join(words) or 'no version'})")
+
+
+def go_judge() -> Path:
+    """Returns our program over the official Go client, built once per state of its sources.
+
+    Raises:
+        JavaMissingError: Go is not there; the text says how to get it.
+        OfficialError: It does not build.
+    """
+    if shutil.which("go") is None:
+        raise JavaMissingError(HOW_TO_GET_GO)
+    sources = sorted(GO_SOURCES.iterdir())
+    wanted = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    home = CACHE / "go"
+    program, stamp = home / "judge", home / "judge.sha256"
+    if not (program.is_file() and stamp.is_file() and stamp.read_text("utf-8") == wanted):
+        home.mkdir(parents=True, exist_ok=True)
+        _run("building the Go client", ["go", "build", "-o", str(program), "."], GO_SOURCES)
+        stamp.write_text(wanted, encoding="utf-8")
+    return program
+
+
+def _run(what: str, command: list[str], folder: Path | None = None) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    if done.returncode != 0:
+        raise OfficialError(f"{what} failed: {(done.stdout + done.stderr)[-2000:]}")
+
+
+def fetched(version: str, home: Path) -> Path:
+    """Returns the folder of the release's jars; Maven fills it once per state of pom.xml."""
+    pom = HERE / "pom.xml"
+    jars = home / "lib"
+    stamp = home / "lib.sha256"
+    wanted = hashlib.sha256(pom.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return jars
+    shutil.rmtree(jars, ignore_errors=True)
+    command = ["mvn", "-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}"]
+    goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
+    _run(f"fetching RocketMQ {version} by Maven", [*command, *goal])
+    stamp.write_text(wanted, encoding="utf-8")
+    return jars
+
+
+def compiled(home: Path, jars: Path) -> Path:
+    """Returns the folder of our classes, compiled once per state of their sources."""
+    sources = sorted(JAVA_SOURCES.rglob("*.java"))
+    wanted = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    classes = home / "classes"
+    stamp = home / "classes.sha256"
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
+        return classes
+    shutil.rmtree(classes, ignore_errors=True)
+    command = ["javac", "-nowarn", "-encoding", "UTF-8", "-cp", f"{jars}/*", "-d", str(classes)]
+    _run("compiling the questions", [*command, *(str(source) for source in sources)])
+    stamp.write_text(wanted, encoding="utf-8")
+    return classes

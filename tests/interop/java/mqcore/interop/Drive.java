@@ -1,0 +1,107 @@
+package mqcore.interop;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.rocketmq.common.MQVersion;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+
+/**
+ * Drives unmodified official clients, many cases in one JVM, for as long as its standard input is
+ * open. A line is a call (see Call); the answer is one line of JSON per item and then one with
+ * `done` or `refused`. Clients have names and live until they are closed.
+ *
+ * producer NAME group= namesrv= [compress_over=]        starts one
+ * send NAME topic= body= [how=sync|async|oneway|selector|batch] [count=] [size=] [fill=same|random]
+ *      [tags=] [keys=] [delay=]                         one item per message
+ * flood NAME topic= body= [threads=]                    sends in the background until ...
+ * flooded NAME                                          ... here: one item per SEND_OK
+ * acknowledged NAME count=                              waits for so many of the flood
+ * view NAME topic= id=        query NAME topic= key=    messages by id (offset id or unique) and key
+ * bounds NAME topic=          search NAME topic= time=  one item per queue
+ * push NAME group= namesrv= topic= [expr=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
+ * lite NAME group= namesrv= topic= [expr=] [assign=1] [seek=]
+ * pull NAME group= namesrv= topic= [expr=]              every message of the topic, pulled
+ * got NAME count=             waits for so many different messages; one item per delivery
+ * allocated NAME topic= count=                          waits until it has so many queues
+ * mqadmin - COMMAND ARGUMENT...  one item: what it printed (`until=`: cut when this was printed)
+ * close NAME
+ */
+public final class Drive {
+    /** Routes are asked for every two seconds rather than every thirty. */
+    static final int POLL_MS = 2_000;
+
+    private final Producers producers = new Producers();
+    private final Consumers consumers = new Consumers();
+
+    private Drive() { }
+
+    public static void main(String[] args) throws Exception {
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        System.setOut(System.err);
+        System.setProperty(RemotingCommand.REMOTING_VERSION_KEY,
+            Integer.toString(MQVersion.CURRENT_VERSION));
+        // Clients look for queues of new topics every second rather than every twenty.
+        System.setProperty("rocketmq.client.rebalance.waitInterval", "1000");
+        Hurry.start();
+        Drive drive = new Drive();
+        BufferedReader in =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = in.readLine(); line != null; line = in.readLine()) {
+            Map<String, Object> end = new LinkedHashMap<>();
+            try {
+                for (Object item : drive.answer(new Call(line))) {
+                    out.println(Json.line(item));
+                }
+                end.put("done", true);
+            } catch (Exception e) {
+                StringWriter trace = new StringWriter();
+                e.printStackTrace(new PrintWriter(trace));
+                end.put("refused", trace.toString());
+            }
+            out.println(Json.line(end));
+            out.flush();
+        }
+        System.exit(0);
+    }
+
+    private List<?> answer(Call call) throws Exception {
+        return switch (call.verb) {
+            case "producer" -> producers.start(call);
+            case "send" -> producers.send(call);
+            case "flood" -> producers.flood(call);
+            case "flooded" -> producers.flooded(call);
+            case "acknowledged" -> producers.acknowledged(call);
+            case "view" -> producers.view(call);
+            case "query" -> producers.query(call);
+            case "bounds" -> producers.bounds(call);
+            case "search" -> producers.search(call);
+            case "push" -> consumers.push(call);
+            case "lite" -> consumers.lite(call);
+            case "pull" -> consumers.pull(call);
+            case "got" -> consumers.got(call);
+            case "allocated" -> consumers.allocated(call);
+            case "mqadmin" -> Tools.run(call);
+            case "close" -> {
+                producers.close(call.name);
+                consumers.close(call.name);
+                yield List.of();
+            }
+            default -> throw new IllegalArgumentException("no such call: " + call.verb);
+        };
+    }
+
+    /** Waits for something, looking every few milliseconds, until the call's deadline. */
+    static void await(Call call, java.util.function.BooleanSupplier is) throws Exception {
+        long deadline = call.deadline();
+        while (!is.getAsBoolean() && System.currentTimeMillis() < deadline) {
+            Thread.sleep(10);
+        }
+    }
+}

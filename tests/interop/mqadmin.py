@@ -1,0 +1,205 @@
+"""A scene in which every command of mqadmin has something to show, and the commands in order.
+
+    lines = played(driver, servers)                # {"topicRoute": "what it printed", ...}
+    shape(lines["topicRoute"])                     # the same without figures, ids, times, addresses
+
+The scene is the same for every kind of servers, so that what they make mqadmin print can be
+compared. Knows nothing of what is right.
+"""
+
+import re
+from dataclasses import dataclass
+
+from interop.driver import Driver
+from interop.patience import eventually
+from interop.servers import BROKER_NAME, CLUSTER, Servers
+
+TOPIC = "TopicAdmin"
+GROUP = "CG_admin"
+OTHER_GROUP = "CG_other"
+PRODUCER_GROUP = "PG_admin"
+MESSAGES = 8
+
+
+# What updateTopic says of each broker that made the topic.
+_CREATED = re.compile(r"create topic to \S+ success")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command line, without the address of the name server.
+
+    Attributes:
+        label: What the tests call it.
+        line: Command and arguments; `{...}` stands for what the scene knows.
+        until: What it prints before it is cut, for one that never ends.
+        line_49: The line for tools of 4.9, where it differs.
+        waits_for: What it prints once the servers are as far; asked again until then.
+    """
+
+    label: str
+    line: str
+    until: str | None = None
+    waits_for: str | None = None
+    line_49: str | None = None
+
+
+# In the order of a life: what makes something, what shows it, what takes it away.
+COMMANDS = (
+    Command("clusterList", "clusterList", waits_for=BROKER_NAME),
+    Command("clusterList -m", "clusterList -m"),
+    Command("updateTopic", f"updateTopic -c {CLUSTER} -t TopicMade -r 3 -w 2"),
+    Command("updateTopic -b", "updateTopic -b {broker} -t TopicMadeToo -r 1 -w 1 -o true"),
+    Command("topicList", "topicList", waits_for="TopicMadeToo"),
+    Command("topicList -c", "topicList -c", waits_for=f"{TOPIC}                "),
+    Command("topicRoute", f"topicRoute -t {TOPIC}"),
+    Command("topicRoute of none", "topicRoute -t Nowhere"),
+    Command("topicStatus", f"topicStatus -t {TOPIC}"),
+    Command("topicClusterList", f"topicClusterList -t {TOPIC}"),
+    Command("updateTopicPerm", f"updateTopicPerm -c {CLUSTER} -t TopicMade -p 4"),
+    Command("topicRoute made", "topicRoute -t TopicMade", waits_for='"perm":4'),
+    Command("updateSubGroup", f"updateSubGroup -c {CLUSTER} -g {OTHER_GROUP} -s true -r 3"),
+    Command("brokerStatus", "brokerStatus -b {broker}", waits_for="putTps"),
+    Command("brokerStatus -c", f"brokerStatus -c {CLUSTER}"),
+    Command("getBrokerConfig", "getBrokerConfig -b {broker}"),
+    Command("getBrokerConfig -c", f"getBrokerConfig -c {CLUSTER}"),
+    Command("updateBrokerConfig", "updateBrokerConfig -b {broker} -k defaultTopicQueueNums -v 8"),
+    Command("getNamesrvConfig", "getNamesrvConfig"),
+    Command("consumerProgress", "consumerProgress", waits_for=GROUP),
+    Command("consumerProgress -g", f"consumerProgress -g {GROUP}"),
+    Command("consumerProgress -g -s", f"consumerProgress -g {GROUP} -s true"),
+    Command("consumerConnection", f"consumerConnection -g {GROUP}"),
+    Command("consumerConnection of none", "consumerConnection -g CG_nobody"),
+    Command("producerConnection", f"producerConnection -g {PRODUCER_GROUP} -t {TOPIC}"),
+    Command("consumerStatus", f"consumerStatus -g {GROUP}"),
+    Command(
+        "queryMsgById",
+        f"queryMsgById -t {TOPIC} -i {{offset_msg_id}}",
+        line_49="queryMsgById -i {offset_msg_id}",
+    ),
+    Command("queryMsgByKey", f"queryMsgByKey -t {TOPIC} -k key-3", waits_for="{msg_id_3}"),
+    Command("queryMsgByUniqueKey", f"queryMsgByUniqueKey -t {TOPIC} -i {{msg_id}}"),
+    Command("queryMsgByOffset", f"queryMsgByOffset -t {TOPIC} -b {BROKER_NAME} -i 0 -o 0"),
+    Command("printMsg", f"printMsg -t {TOPIC} -d true"),
+    Command("consumeMessage", f"consumeMessage -t {TOPIC} -b {BROKER_NAME} -i 1 -o 0 -c 2"),
+    Command("sendMessage", f"sendMessage -t {TOPIC} -p hello -k sent -c TagS"),
+    Command("resetOffsetByTime", f"resetOffsetByTime -g {GROUP} -t {TOPIC} -s -1"),
+    Command(
+        "cloneGroupOffset", f"cloneGroupOffset -s {GROUP} -d {OTHER_GROUP} -t {TOPIC} -o false"
+    ),
+    Command("wipeWritePerm", f"wipeWritePerm -b {BROKER_NAME}"),
+    Command("addWritePerm", f"addWritePerm -b {BROKER_NAME}"),
+    Command("updateKvConfig", "updateKvConfig -s NS_admin -k k -v v"),
+    Command("deleteKvConfig", "deleteKvConfig -s NS_admin -k k"),
+    Command("allocateMQ", f"allocateMQ -t {TOPIC} -i 10.0.0.1,10.0.0.2"),
+    Command("checkMsgSendRT", f"checkMsgSendRT -t {TOPIC} -a 3 -s 64"),
+    Command("clusterRT", f"clusterRT -c {CLUSTER} -a 3 -s 16 -i 1", until=BROKER_NAME),
+    Command("statsAll", f"statsAll -t {TOPIC}"),
+    Command("getBrokerEpoch", f"getBrokerEpoch -b {BROKER_NAME}"),
+    Command("deleteSubGroup", f"deleteSubGroup -c {CLUSTER} -g {OTHER_GROUP}"),
+    Command("deleteTopic", f"deleteTopic -c {CLUSTER} -t TopicMade"),
+)
+
+
+def played(driver: Driver, servers: Servers) -> dict[str, str]:
+    """Plays the scene and runs every command; returns what each printed, by label."""
+    namesrv = servers.namesrv.address
+    create_topic(driver, namesrv, TOPIC)
+    driver.call("producer", "admin-p", group=PRODUCER_GROUP, namesrv=namesrv)
+    driver.call("push", "admin-c", group=GROUP, namesrv=namesrv, topic=TOPIC)
+    try:
+        # No word in the bodies that a figure could be mistaken for.
+        fields = {"topic": TOPIC, "body": "body", "keys": "key", "tags": "TagA", "how": "selector"}
+        sent = driver.call("send", "admin-p", count=MESSAGES, **fields)
+        driver.got("admin-c", MESSAGES)
+        until_committed(driver, namesrv)
+        known = {
+            "broker": servers.broker.address,
+            "msg_id": sent[0]["msg_id"],
+            "msg_id_3": sent[3]["msg_id"],
+            "offset_msg_id": sent[0]["offset_msg_id"],
+        }
+        return {command.label: _run(driver, command, known, namesrv) for command in COMMANDS}
+    finally:
+        driver.close("admin-c", "admin-p")
+
+
+def create_topic(driver: Driver, namesrv: str, topic: str, queues: int = 4) -> None:
+    """Creates a topic and waits until the name server has it."""
+    sizes = ["-r", str(queues), "-w", str(queues)]
+    line = "updateTopic", "-n", namesrv, "-c", CLUSTER, "-t", topic, *sizes
+    # An official broker serves before the name server knows it.
+    said = eventually(lambda: driver.mqadmin(*line), lambda said: _CREATED.search(said) is not None)
+    assert _CREATED.search(said), said
+    until_routed(driver, namesrv, topic)
+
+
+def until_routed(driver: Driver, namesrv: str, topic: str) -> None:
+    """Waits until the name server has a topic that the broker was told to make."""
+    asked = "topicRoute", "-t", topic, "-n", namesrv
+    seen = eventually(lambda: driver.mqadmin(*asked), lambda printed: "brokerDatas" in printed)
+    assert "brokerDatas" in seen, seen
+
+
+def until_committed(driver: Driver, namesrv: str) -> None:
+    """Waits until the consumer has told the broker how far it is."""
+    asked = "consumerProgress", "-g", GROUP, "-n", namesrv
+    eventually(
+        lambda: driver.mqadmin(*asked),
+        lambda printed: all(each in printed for each in (f"\n{TOPIC} ", "%RETRY%", "Total: 0")),
+    )
+
+
+def _run(driver: Driver, command: Command, known: dict[str, str], namesrv: str) -> str:
+    is_49 = driver.version.startswith("4.9")
+    line = command.line_49 if is_49 and command.line_49 else command.line
+    words = [word.format(**known) for word in line.split()]
+    wanted = (command.waits_for or "").format(**known)
+    return eventually(
+        lambda: driver.mqadmin(*words, "-n", namesrv, until=command.until),
+        lambda printed: wanted in printed,
+    )
+
+
+# Text between brackets of messages' properties, in either way to print them.
+_PROPERTIES = re.compile(r"(properties=|Properties: +)\{([^}]*)\}")
+# What the broker of 5.x writes into every message, and what the one of 4.9 leaves in or takes out.
+_BROKERS_OWN = ("MSG_REGION=", "TRACE_ON=", "WAIT=")
+_CODE = re.compile(r"CODE: (\d+) +DESC:.*")
+_ID = re.compile(r"\b[0-9A-F]{16,}\b")
+_FIGURE = re.compile(r"-?\d[\d.]*(E-?\d+)?")
+# A group that mqadmin of 5.3 makes up: it asks a 5.3 broker for a topic's groups and gets the topic
+# among them.
+_MADE_UP = re.compile(
+    rf"(?s:MessageTrack \[consumerGroup={TOPIC},.*?\)\]\n?)"
+    rf"|^{TOPIC} +{TOPIC} .*$|(?<={TOPIC}) +{TOPIC} *$",
+    re.MULTILINE,
+)
+# Where a Java program was, and the advice under an error.
+_NOISE = re.compile(r"^\s+at |^See |^For more |\.\.\. \d+ more")
+
+
+def shape(printed: str) -> list[str]:
+    """Returns what was printed, sorted, without figures, ids, addresses and widths of columns."""
+    text = _PROPERTIES.sub(_sorted_properties, _MADE_UP.sub("", printed))
+    # The code is no figure: it is kept as letters.
+    text = _CODE.sub(lambda found: "CODE " + _letters(found[1]), text)
+    text = "\n".join(line for line in text.splitlines() if not _NOISE.search(line))
+    text = _FIGURE.sub("#", _ID.sub("ID", text))
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    return sorted(line for line in lines if line)
+
+
+def keys(printed: str, separator: str) -> set[str]:
+    """Returns the names of a table of names and values."""
+    named = (line.split(separator)[0].split() for line in printed.splitlines() if separator in line)
+    return {words[-1] for words in named if words}
+
+
+def _sorted_properties(found: re.Match[str]) -> str:
+    pairs = sorted(pair for pair in found[2].split(", ") if not pair.startswith(_BROKERS_OWN))
+    return f"{found[1]}{{{', '.join(pairs)}}}"
+
+
+def _letters(digits: str) -> str:
+    return "".join(chr(ord("a") + int(digit)) for digit in digits)

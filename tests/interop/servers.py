@@ -1,0 +1,248 @@
+"""A name server and a broker under test: ours, or the official ones of a release.
+
+    with serving(OURS, tmp_path) as servers:           # or serving(official_software("5.3.3"), ...)
+        servers.namesrv.address, servers.broker.address
+        servers.broker.kill()                          # kill -9
+        servers.broker.start()                         # on the same ports and the same store
+        servers.namesrv.stop()                         # SIGTERM
+        servers.broker.become(official_software("4.9.7"))    # who starts next time
+
+Both kinds read the same `broker.conf`. Knows programs by their command lines alone.
+"""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from interop.official import Official, official_release
+from interop.processes import (
+    StartError,
+    ended,
+    environment,
+    free_port,
+    wait_until_serving,
+    write_log_settings,
+)
+
+# Ports are free when probed and may be taken when used: so a start is tried again elsewhere.
+START_ATTEMPTS = 4
+CLUSTER = "DefaultCluster"
+BROKER_NAME = "broker-a"
+
+_BROKER = {
+    "brokerClusterName": CLUSTER,
+    "brokerName": BROKER_NAME,
+    "brokerId": "0",
+    "brokerIP1": "127.0.0.1",
+    "flushDiskType": "ASYNC_FLUSH",
+    "fileReservedTime": "1000000",
+    # Small files: a test writes megabytes, some messages of four among them.
+    "mappedFileSizeCommitLog": str(64 << 20),
+    "mappedFileSizeConsumeQueue": "600000",
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+}
+
+
+class Software(Protocol):
+    """Whose programs to run."""
+
+    @property
+    def name(self) -> str:
+        """What to call it."""
+
+    @property
+    def says(self) -> str:
+        """What stands in the line that tells that a program serves."""
+
+    def namesrv(self, conf: Path, home: Path) -> list[str]:
+        """Returns the command line of a name server."""
+
+    def broker(self, conf: Path, home: Path) -> list[str]:
+        """Returns the command line of a broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    name: str = "mqcore"
+    says: str = " ready on "
+
+    def namesrv(self, conf: Path, home: Path) -> list[str]:
+        return self._command("namesrv", conf, home)
+
+    def broker(self, conf: Path, home: Path) -> list[str]:
+        return self._command("broker", conf, home)
+
+    def _command(self, program: str, conf: Path, home: Path) -> list[str]:
+        ports = home / f"{program}.ports"
+        command = [sys.executable, "-m", "mqcore.cli.main", program, "-c", str(conf)]
+        return [*command, "--port-file", str(ports)]
+
+
+@dataclass(frozen=True, slots=True)
+class _OfficialSoftware:
+    release: Official
+    says: str = "boot success"
+
+    @property
+    def name(self) -> str:
+        return f"official {self.release.version}"
+
+    def namesrv(self, conf: Path, home: Path) -> list[str]:
+        return self.release.java("org.apache.rocketmq.namesrv.NamesrvStartup", home, "-c", conf)
+
+    def broker(self, conf: Path, home: Path) -> list[str]:
+        return self.release.java("org.apache.rocketmq.broker.BrokerStartup", home, "-c", conf)
+
+
+OURS: Software = _Ours()
+
+
+def official_software(version: str) -> Software:
+    """Returns the programs of an official release."""
+    software: Software = _OfficialSoftware(official_release(version))
+    return software
+
+
+class Program:
+    """A name server or a broker that can be ended and started again where it was."""
+
+    def __init__(
+        self, software: Software, kind: str, home: Path, port: int, settings: Mapping[str, str]
+    ) -> None:
+        """Prepares it.
+
+        Args:
+            software: Whose.
+            kind: `namesrv` or `broker`.
+            home: Its own directory, for its settings and logs.
+            port: Where it listens.
+            settings: Its settings; the port is added.
+        """
+        self.address = f"127.0.0.1:{port}"
+        self.settings = {**settings, "listenPort": str(port)}
+        self._software = software
+        self._kind = kind
+        self._home = home
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def conf(self) -> Path:
+        """The file of its settings."""
+        return self._home / f"{self._kind}.conf"
+
+    def become(self, software: Software) -> None:
+        """Makes it a program of another's from the next start on."""
+        self._software = software
+
+    def start(self) -> None:
+        """Starts it; returns when it serves.
+
+        Raises:
+            StartError: It does not.
+        """
+        self._home.mkdir(parents=True, exist_ok=True)
+        write_log_settings(self._home)
+        lines = "".join(f"{key}={value}\n" for key, value in self.settings.items())
+        self.conf.write_text(lines, encoding="utf-8")
+        make = self._software.namesrv if self._kind == "namesrv" else self._software.broker
+        self._process = subprocess.Popen(
+            make(self.conf, self._home),
+            env={**environment(), "ROCKETMQ_HOME": str(self._home)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        what = f"{self._kind} ({self._software.name})"
+        wait_until_serving(self._process, what, self._home, self._software.says)
+
+    def stop(self) -> None:
+        """Ends it cleanly, if it runs."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it with kill -9."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            ended(process, how)
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """A name server and a broker that registers with it.
+
+    Attributes:
+        namesrv: The name server.
+        broker: The broker.
+        store: Its store directory.
+    """
+
+    namesrv: Program
+    broker: Program
+    store: Path
+
+
+def prepared(software: Software, root: Path, config: Mapping[str, str]) -> Servers:
+    """Returns servers that are not started yet, on ports that are free now."""
+    store = root / "store"
+    ports = free_port(), free_port()
+    kept = {"kvConfigPath": str(root / "namesrv" / "kvConfig.json")}
+    namesrv = Program(software, "namesrv", root / "namesrv", ports[0], kept)
+    settings = {
+        **_BROKER,
+        "haListenPort": str(ports[1] + 1),
+        "namesrvAddr": namesrv.address,
+        "storePathRootDir": str(store),
+        "storePathCommitLog": str(store / "commitlog"),
+        **config,
+    }
+    return Servers(namesrv, Program(software, "broker", root / "broker", ports[1], settings), store)
+
+
+@contextmanager
+def serving(
+    software: Software, root: Path, config: Mapping[str, str] | None = None
+) -> Iterator[Servers]:
+    """Starts a name server and a broker and stops both at the end.
+
+    Args:
+        software: Whose.
+        root: A directory of their own.
+        config: Settings of the broker over the usual ones.
+
+    Raises:
+        StartError: One of them does not start.
+    """
+    servers = _started(software, root, config or {})
+    try:
+        yield servers
+    finally:
+        servers.broker.stop()
+        servers.namesrv.stop()
+
+
+def _started(software: Software, root: Path, config: Mapping[str, str]) -> Servers:
+    for attempt in range(START_ATTEMPTS):
+        servers = prepared(software, root, config)
+        try:
+            servers.namesrv.start()
+            servers.broker.start()
+        except StartError as error:
+            servers.broker.stop()
+            servers.namesrv.stop()
+            is_port_taken = "ddress already in use" in error.output
+            if not is_port_taken or attempt + 1 == START_ATTEMPTS:
+                raise
+        else:
+            return servers
+    raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,149 @@
+"""The official brokers register with our name server, and mqadmin cannot tell."""
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from interop.admin import mqadmin
+from interop.official import Official
+from loops import run_on
+from mqcore.remoting import Client, RequestCode
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+CONFIG = {"mappedFileSizeCommitLog": "16777216", "brokerClusterName": "Cluster"}
+
+
+@contextmanager
+def name_server(folder: Path) -> Iterator[str]:
+    """Runs `mqcore namesrv` for the length of the block; gives its address."""
+    command = [sys.executable, "-m", "mqcore.cli.main", "namesrv", "--port", "0"]
+    command += ["--set", f"kvConfigPath={folder / 'kv.json'}"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        ready = re.search(r"ready on (\S+)", process.stdout.readline())
+        assert ready is not None
+        try:
+            yield ready[1]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+# Between two questions: a starting JVM needs the processor more than they do.
+PAUSE_S = 0.05
+
+
+async def ask_for_brokers(client: Client, address: str) -> dict[str, dict[str, str]]:
+    """Returns the addresses of every broker, by name."""
+    answer = await client.call(address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=30)
+    table = json.loads(answer.body)["brokerAddrTable"]
+    return {name: row["brokerAddrs"] for name, row in table.items()}
+
+
+def brokers(address: str) -> dict[str, dict[str, str]]:
+    """Returns what a name server knows now."""
+
+    async def work() -> dict[str, dict[str, str]]:
+        async with Client() as client:
+            return await ask_for_brokers(client, address)
+
+    return run_on("asyncio", work())
+
+
+def wait_for(address: str, expected: dict[str, dict[str, str]]) -> None:
+    """Returns when a name server knows exactly these brokers."""
+
+    async def work() -> None:
+        async with Client() as client:
+            found = await ask_for_brokers(client, address)
+            while found != expected:
+                await asyncio.sleep(PAUSE_S)
+                found = await ask_for_brokers(client, address)
+
+    run_on("asyncio", work())
+
+
+def route_of(printed: str) -> dict[str, object]:
+    """Returns the first row of queues that topicRoute printed."""
+    # Java prints its integer keys bare.
+    legal = re.sub(r"([{,]\s*)(\d+):", r'\1"\2":', printed[printed.index("{") :])
+    rows = json.loads(legal)["queueDatas"]
+    assert len(rows) == 1
+    found: dict[str, object] = rows[0]
+    return found
+
+
+def test_an_official_broker_and_mqadmin_use_our_name_server(
+    official: Official, tmp_path: Path
+) -> None:
+    with (
+        name_server(tmp_path) as address,
+        official.serve(tmp_path / "store", {**CONFIG, "namesrvAddr": address}) as broker,
+        mqadmin(official, address) as admin,
+    ):
+        # 5.3 says that it serves before it has registered.
+        wait_for(address, {"broker-a": {"0": broker.address}})
+        # clusterList asks for statistics, which it refuses before its first sample.
+        broker.status()
+        version = "V" + official.version.replace(".", "_")
+        listed = admin.said("clusterList").splitlines()
+        assert [line.split()[:5] for line in listed if line.startswith("Cluster ")] == [
+            ["Cluster", "broker-a", "0", broker.address, version]
+        ]
+
+        # What is created on the broker is told to us before the command ends.
+        admin.said("updateTopic", "-t", "Flights", "-c", "Cluster", "-r", "3", "-w", "2")
+        row = route_of(admin.said("topicRoute", "-t", "Flights"))
+        assert (row["readQueueNums"], row["writeQueueNums"], row["perm"]) == (3, 2, 6)
+        assert {"Flights", "TBW102", "broker-a"} <= set(admin.said("topicList").split())
+        assert admin.said("topicClusterList", "-t", "Flights").split()[-1] == "Cluster"
+        assert "SEND_OK" in admin.said("sendMessage", "-t", "Flights", "-p", "hello")
+
+        admin.said("updateTopicPerm", "-t", "Flights", "-p", "4", "-c", "Cluster")
+        assert route_of(admin.said("topicRoute", "-t", "Flights"))["perm"] == 4
+        assert "OK" in admin.said("addWritePerm", "-b", "broker-a")
+        assert route_of(admin.said("topicRoute", "-t", "Flights"))["perm"] == 6
+        assert "OK" in admin.said("wipeWritePerm", "-b", "broker-a")
+        assert route_of(admin.said("topicRoute", "-t", "Flights"))["perm"] == 4
+
+        admin.said("updateKvConfig", "-s", "space", "-k", "key", "-v", "value")
+        kept = json.loads((tmp_path / "kv.json").read_text(encoding="utf-8"))
+        assert kept["configTable"]["space"] == {"key": "value"}
+        admin.said("deleteKvConfig", "-s", "space", "-k", "key")
+
+        admin.said("updateTopic", "-t", "Ordered", "-c", "Cluster", "-o", "true")
+        admin.said("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
+        assert re.search(r"orderMessageEnable\s+=\s+true", admin.said("getNamesrvConfig"))
+        assert '"orderTopicConf":"broker-a:8"' in admin.said("topicRoute", "-t", "Ordered")
+        refused = admin.failure("updateNamesrvConfig", "-k", "kvConfigPath", "-v", "x")
+        assert "CODE: 16" in refused
+
+        admin.said("deleteTopic", "-t", "Flights", "-c", "Cluster")
+        assert "CODE: 17" in admin.failure("topicRoute", "-t", "Flights")
+
+        broker.kill()
+        # The connection of a dead broker ends, and that is the end of its routes.
+        wait_for(address, {})
+        assert "CODE: 17" in admin.failure("topicRoute", "-t", "Ordered")
+
+
+def test_an_official_broker_that_stops_says_goodbye_and_comes_back(
+    official_49: Official, tmp_path: Path
+) -> None:
+    with name_server(tmp_path) as address:
+        for _ in range(2):
+            config = {**CONFIG, "namesrvAddr": address}
+            with official_49.serve(tmp_path / "store", config) as broker:
+                wait_for(address, {"broker-a": {"0": broker.address}})
+            assert brokers(address) == {}

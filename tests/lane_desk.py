@@ -1,0 +1,175 @@
+"""A lane on a socket of its own, and a raw client: what the tests of the lane share."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from mqcore.native import (
+    BrokerPolicy,
+    Command,
+    FrameReader,
+    GroupPolicy,
+    Handed,
+    Lane,
+    LaneProtocol,
+    Store,
+    Subscription,
+    TopicPolicy,
+)
+
+SMALL = {
+    "mappedFileSizeCommitLog": 16 << 20,
+    "mappedFileSizeConsumeQueue": 20_000,
+    "maxHashSlotNum": 1000,
+    "maxIndexNum": 4000,
+}
+ONEWAY = 2
+
+
+class Spoken(LaneProtocol):
+    """A connection that keeps what is handed over."""
+
+    def __init__(self, lane: Lane, all_of_them: list["Spoken"]) -> None:
+        """Keeps itself in `all_of_them`."""
+        super().__init__(lane)
+        self.requests: list[Handed] = []
+        self.reasons: list[str] = []
+        all_of_them.append(self)
+
+    def handed(self, requests: list[Handed]) -> None:
+        """Keeps them."""
+        self.requests.extend(requests)
+
+    def refused(self, reason: str) -> None:
+        """Keeps the reason."""
+        self.reasons.append(reason)
+
+
+class Client:
+    """A client that speaks commands."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Speaks over a stream."""
+        self.reader = reader
+        self.writer = writer
+        self.frames = FrameReader()
+        self.got: list[Command] = []
+
+    def say(self, *commands: Command) -> None:
+        """Sends commands in one write."""
+        self.writer.write(b"".join(command.encode() for command in commands))
+
+    async def hear(self, count: int = 1) -> list[Command]:
+        """Returns the next answers."""
+        while len(self.got) < count:
+            data = await self.reader.read(1 << 16)
+            if not data:
+                raise ConnectionError("closed")
+            self.got.extend(self.frames.feed(data))
+        heard, self.got = self.got[:count], self.got[count:]
+        return heard
+
+    async def ask(self, command: Command) -> Command:
+        """Sends a command and returns the answer."""
+        self.say(command)
+        [answer] = await self.hear()
+        return answer
+
+
+class Desk:
+    """A store, its lane and a port."""
+
+    def __init__(self, store: Store, lane: Lane) -> None:
+        """Serves nobody yet."""
+        self.store = store
+        self.lane = lane
+        self.served: list[Spoken] = []
+        self.port = 0
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        """Yields a client that is connected."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            yield Client(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def serving(path: Path, **config: str | int) -> AsyncIterator[Desk]:
+    """Yields a lane that serves topic `t` with 4 queues to group `g`."""
+    with Store(path, config={**SMALL, **config}) as store:
+        policy = BrokerPolicy(name="b", cluster="c1", address="127.0.0.1")
+        desk = Desk(store, Lane(store, broker=policy))
+        topics = {"t": TopicPolicy(read_queues=4, write_queues=4), "%RETRY%g": TopicPolicy()}
+        desk.lane.set_topics(topics)
+        desk.lane.set_groups({"g": GroupPolicy()})
+        desk.lane.set_subscriptions("g", [Subscription("t", "*", "TAG", 1)])
+        loop = asyncio.get_running_loop()
+        desk.lane.start(loop)
+        server = await loop.create_server(lambda: Spoken(desk.lane, desk.served), "127.0.0.1", 0)
+        desk.port = server.sockets[0].getsockname()[1]
+        try:
+            yield desk
+        finally:
+            server.close()
+            desk.lane.stop()
+
+
+def send(
+    opaque: int,
+    body: bytes,
+    *,
+    topic: str = "t",
+    queue: int = 0,
+    properties: str = "",
+    flag: int = 0,
+) -> Command:
+    """Returns a SEND_MESSAGE_V2 as a client writes it."""
+    ext = {
+        "a": "p",
+        "b": topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": str(queue),
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": properties,
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+    return Command(310, ext=ext, body=body, opaque=opaque, flag=flag)
+
+
+def pull(
+    opaque: int,
+    offset: int,
+    *,
+    topic: str = "t",
+    queue: int = 0,
+    suspend_ms: int = 0,
+    tags: str | None = None,
+    count: int = 32,
+) -> Command:
+    """Returns a PULL_MESSAGE as a client writes it; held when it may wait."""
+    flags = (2 if suspend_ms else 0) | (4 if tags is not None else 0)
+    ext = {
+        "consumerGroup": "g",
+        "topic": topic,
+        "queueId": str(queue),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(count),
+        "sysFlag": str(flags),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": str(suspend_ms),
+        "subVersion": "1",
+    }
+    if tags is not None:
+        ext["subscription"] = tags
+    return Command(11, ext=ext, opaque=opaque)

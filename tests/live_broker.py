@@ -1,0 +1,162 @@
+"""A broker in this process on a free port, and a client that speaks to it as official ones do.
+
+Knows the requests of the protocol, not how the broker serves them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mqcore.broker.app import Broker
+from mqcore.config import settings_of_pairs
+from mqcore.model.relaxed_json import parse_object
+from mqcore.native import Command
+from mqcore.remoting import Client, Dispatcher, Request, RequestCode, expect
+
+# Small files: a store of the default sizes allocates gigabytes.
+SMALL = {
+    "mappedFileSizeCommitLog": str(1 << 20),
+    "mappedFileSizeConsumeQueue": "20000",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+    "populateWindowBytes": str(1 << 20),
+    "hotWindowBytes": str(1 << 20),
+    "maxMessageSize": "65536",
+    "brokerName": "b",
+    "brokerClusterName": "c",
+    "brokerIP1": "127.0.0.1",
+    "listenPort": "0",
+}
+SUSPEND, SUBSCRIPTION, COMMIT = 2, 4, 1
+
+
+@dataclass(slots=True)
+class Live:
+    """A running broker and a connection to it.
+
+    Attributes:
+        broker: The broker.
+        client: The client.
+        told: Requests that the broker sent to the client, in order.
+    """
+
+    broker: Broker
+    client: Client
+    told: list[Command]
+
+    @property
+    def address(self) -> str:
+        """Where the broker listens."""
+        return f"127.0.0.1:{self.broker.ports['broker']}"
+
+    async def call(
+        self, code: int, ext: Mapping[str, object] | None = None, body: bytes = b""
+    ) -> Command:
+        """Sends a request; returns its answer, whatever it says."""
+        texts = {name: _text(value) for name, value in (ext or {}).items()}
+        return await self.client.call(self.address, code, texts, body, timeout_s=20.0)
+
+    async def json(self, code: int, ext: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Sends a request that succeeds; returns the object in the answer's body."""
+        return parse_object(expect(await self.call(code, ext), self.address).body)
+
+    async def settled(self) -> None:
+        """Returns when everything that was sent can be found by queue and by key."""
+        store = self.broker.state.store
+        while max(store.stats().follower_lag_bytes.values()):  # noqa: ASYNC110 - not ours to tell
+            await asyncio.sleep(0.001)
+
+    async def create(self, topic: str, queues: int = 1, perm: int = 6) -> None:
+        """Creates a topic as `mqadmin updateTopic` does."""
+        ext = {
+            "topic": topic,
+            "defaultTopic": "TBW102",
+            "readQueueNums": queues,
+            "writeQueueNums": queues,
+            "perm": perm,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+        }
+        expect(await self.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext), self.address)
+
+    async def send(
+        self, topic: str, body: bytes, queue_id: int = 0, **properties: object
+    ) -> Command:
+        """Sends a message; returns the answer."""
+        text = "".join(f"{name}\x01{_text(value)}\x02" for name, value in properties.items())
+        ext = {
+            "a": "pg",
+            "b": topic,
+            "c": "TBW102",
+            "d": 4,
+            "e": queue_id,
+            "f": 0,
+            "g": 1_700_000_000_000,
+            "h": 0,
+            "i": text,
+            "j": 0,
+            "k": False,
+            "m": False,
+        }
+        return await self.call(RequestCode.SEND_MESSAGE_V2, ext, body)
+
+    async def pull(
+        self, topic: str, offset: int, *, queue_id: int = 0, group: str = "g", wait_ms: int = 0
+    ) -> Command:
+        """Pulls with the subscription in the request; holds when `wait_ms` says so."""
+        ext = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": queue_id,
+            "queueOffset": offset,
+            "maxMsgNums": 32,
+            "sysFlag": SUBSCRIPTION | (SUSPEND if wait_ms else 0),
+            "commitOffset": 0,
+            "suspendTimeoutMillis": wait_ms,
+            "subscription": "*",
+            "subVersion": 0,
+            "expressionType": "TAG",
+        }
+        return await self.call(RequestCode.PULL_MESSAGE, ext)
+
+
+@asynccontextmanager
+async def live(
+    store_dir: Path, config_path: Path | None = None, /, **keys: str
+) -> AsyncIterator[Live]:
+    """Runs a broker on a directory, with a client."""
+    settings = settings_of_pairs(SMALL | {"storePathRootDir": str(store_dir)} | keys)
+    broker = Broker(settings, config_path=config_path)
+    await broker.start()
+    try:
+        async with Client() as client:
+            yield _told(Live(broker, client, []))
+    finally:
+        await broker.stop()
+
+
+@asynccontextmanager
+async def another(running: Live) -> AsyncIterator[Live]:
+    """A second client of a broker that runs."""
+    async with Client() as client:
+        yield _told(Live(running.broker, client, []))
+
+
+def _told(running: Live) -> Live:
+    """Keeps what the broker tells a client by itself."""
+
+    def note(request: Request) -> None:
+        running.told.append(request.command)
+
+    dispatcher: Dispatcher = running.client.hub.dispatcher
+    dispatcher.on(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, note)
+    dispatcher.on(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, note)
+    return running
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,41 @@
+"""Runs a test's coroutine to its end on a given event loop; knows nothing of mqcore."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+_Result = TypeVar("_Result")
+
+# No test waits for it: it turns a hang into a failure that names its place.
+DEADLINE_S = 60.0
+
+FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+def run_on(
+    kind: str, work: Coroutine[Any, Any, _Result], *, deadline_s: float = DEADLINE_S
+) -> _Result:
+    """Returns what `work` returns; an error that nobody took fails the test."""
+    untaken: list[dict[str, Any]] = []
+
+    async def bounded() -> _Result:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: untaken.append(context))
+        async with asyncio.timeout(deadline_s):
+            return await work
+
+    with asyncio.Runner(loop_factory=FACTORIES[kind]) as runner:
+        result = runner.run(bounded())
+    assert untaken == []
+    return result
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Returns when a condition holds that the running loop itself will bring about."""
+    while not condition():  # noqa: ASYNC110 - the condition is not ours to signal
+        await asyncio.sleep(0)

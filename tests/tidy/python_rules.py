@@ -1,0 +1,41 @@
+"""The rules of the Python side that ruff, mypy and import-linter do not have."""
+
+import ast
+import re
+
+from tidy.rust_rules import is_vague
+
+FUNCTION_LINES_MAX = 70
+# Names that a protocol of the standard library prescribes: asyncio.BufferedProtocol.
+PRESCRIBED_NAMES = frozenset({"get_buffer"})
+
+
+def header_faults(path: str, text: str) -> list[str]:
+    """A module opens with a docstring of at least one whole sentence."""
+    doc = ast.get_docstring(ast.parse(text)) or ""
+    if re.match(r"\S+ .*?[.:](\s|$)", doc, re.DOTALL):
+        return []
+    return [f"{path}: opens without a sentence that says what it is for"]
+
+
+def function_faults(path: str, text: str) -> list[str]:
+    """A function has at most FUNCTION_LINES_MAX lines and is not named `get_...`."""
+    faults = []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > FUNCTION_LINES_MAX:
+            faults.append(f"{path}:{node.lineno}: {node.name} has {lines} lines")
+        if node.name.startswith("get_") and node.name not in PRESCRIBED_NAMES:
+            faults.append(f"{path}:{node.lineno}: the name {node.name} says nothing")
+    return faults
+
+
+def class_faults(path: str, text: str) -> list[str]:
+    """Classes have names that say what they are."""
+    return [
+        f"{path}:{node.lineno}: the name {node.name} says nothing"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ClassDef) and is_vague(node.name)
+    ]

@@ -1,0 +1,207 @@
+"""The rules of the Rust side: floors, headers, where `unsafe` may stand, names.
+
+Every rule takes a path (relative to the root) and a text and returns what is wrong, one sentence
+per place. Nothing here parses Rust fully: comments and literals are blanked, then paths are read.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tidy.house import line_at
+
+# Top down; the crates of one line do not know one another.
+CRATE_FLOORS = (
+    ("benches",),
+    ("bindings",),
+    ("lane",),
+    ("engine", "wire"),
+    ("record",),
+)
+# The rooms `ha`, `timer` and `limits` are drawn and not built yet.
+ENGINE_FLOORS = (
+    ("store", "inspect"),
+    ("dispatch", "ha"),
+    ("commit_log", "flush", "consume_queue", "key_index", "timer"),
+    ("segment", "checkpoint", "progress", "arrivals", "small_state"),
+    ("disk", "watermark"),
+    (
+        "mmap",
+        "mmap_tests",
+        "config",
+        "clock",
+        "poison",
+        "notice",
+        "limits",
+        "status",
+        "relaxed_json",
+    ),
+    ("error", "units", "lock"),
+)
+UNSAFE_FILES = frozenset(
+    {
+        "rust/engine/src/mmap.rs",
+        "rust/engine/src/disk/sys.rs",
+        "rust/bindings/src/buffer.rs",
+    }
+)
+# Tests of any room may put it on the failing disk.
+TEST_TWIN = "disk::twin"
+
+_BLANKED = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|b?r(\#+)".*?"\1|b?r"[^"]*"|b?"(?:\\.|[^"\\])*"|b?'(?:\\.[^']*|[^'\\])'""",
+    re.DOTALL,
+)
+_PATH = re.compile(r"(?<![\w:$])((?:super::)+|crate::)(?=[\w{])")
+_SEGMENTS = re.compile(r"\w+(?:::\w+)*")
+_TEST_BLOCK = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([^)]*\))? )?mod \w+ \{")
+_TYPE = re.compile(r"\b(?:struct|enum|trait|union|type)\s+([A-Z]\w*)")
+_GETTER = re.compile(r"\bfn\s+(get_\w*)")
+_VAGUE_WORD = re.compile(
+    r"(?:Manager|Helper|Util|Impl|Service)s?(?![a-z])|^(?:Common|Base)(?![a-z])"
+)
+
+
+def blanked(text: str) -> str:
+    """Returns `text` with comments and literals replaced by spaces; lines stay where they are."""
+    return _BLANKED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+
+
+def is_vague(type_name: str) -> bool:
+    """Tells whether a type's name holds a word that says nothing."""
+    return _VAGUE_WORD.search(type_name) is not None
+
+
+def floor_of(floors: tuple[tuple[str, ...], ...], room: str) -> int | None:
+    """Returns the floor of `room`, counted from the top, or None for a room not drawn."""
+    return next((number for number, rooms in enumerate(floors) if room in rooms), None)
+
+
+def header_faults(path: str, text: str) -> list[str]:
+    """A file opens with a `//!` comment that says what it is for."""
+    first = text.lstrip("\n").split("\n", 1)[0]
+    return [] if re.match(r"//! \S", first) else [f"{path}: opens without a //! header"]
+
+
+def unsafe_faults(path: str, text: str) -> list[str]:
+    """`unsafe` stands in its named files only."""
+    if path in UNSAFE_FILES:
+        return []
+    code = blanked(text)
+    return [
+        f"{path}:{line_at(code, match.start())}: unsafe outside its named files"
+        for match in re.finditer(r"\bunsafe\b", code)
+    ]
+
+
+def name_faults(path: str, text: str) -> list[str]:
+    """Types have names that say what they are, and no function begins with `get_`."""
+    code = blanked(text)
+    vague = [match for match in _TYPE.finditer(code) if is_vague(match[1])]
+    return [
+        f"{path}:{line_at(code, match.start())}: the name {match[1]} says nothing"
+        for match in [*vague, *_GETTER.finditer(code)]
+    ]
+
+
+def crate_faults(path: str, text: str) -> list[str]:
+    """A crate uses only crates of lower floors (Rust paths and Cargo.toml dependencies)."""
+    parts = path.split("/")
+    crate = parts[1] if parts[0] == "rust" else parts[0]
+    floor = floor_of(CRATE_FLOORS, crate)
+    if floor is None:
+        return [f"{path}: the crate {crate} has no floor in CRATE_FLOORS"]
+    # Only dependencies count in a manifest, and a crate's own name stands in it.
+    pattern = r"^mqcore-(\w+)" if path.endswith(".toml") else r"\bmqcore_(\w+)::"
+    code = text if path.endswith(".toml") else blanked(text)
+    faults = []
+    for match in re.finditer(pattern, code, re.MULTILINE):
+        used_floor = floor_of(CRATE_FLOORS, match[1])
+        is_own = match[1] == crate
+        if not is_own and (used_floor is None or used_floor <= floor):
+            faults.append(f"{path}:{line_at(code, match.start())}: {crate} uses mqcore-{match[1]}")
+    return faults
+
+
+def engine_faults(path: str, text: str) -> list[str]:
+    """A room of the engine uses itself and rooms of strictly lower floors, and not the face."""
+    below = path.removeprefix("rust/engine/src/").removesuffix(".rs").split("/")
+    room, floor = below[0], floor_of(ENGINE_FLOORS, below[0])
+    if room == "lib":
+        return []
+    if floor is None:
+        return [f"{path}: the room {room} has no floor in ENGINE_FLOORS"]
+    code = blanked(text)
+    tests = list(_test_spans(code))
+    depth = len(below) - (below[-1] == "mod")
+    faults = []
+    for position, used in _rooms_used(code, depth):
+        target = used.split("::", 1)[0]
+        is_test = any(position in span for span in tests) or below[-1] == "tests"
+        if target == room or (is_test and used.startswith(TEST_TWIN)):
+            continue
+        used_floor = floor_of(ENGINE_FLOORS, target)
+        if used_floor is None:
+            faults.append(f"{path}:{line_at(code, position)}: {room} uses crate::{target}: no room")
+        elif used_floor <= floor:
+            faults.append(
+                f"{path}:{line_at(code, position)}: {room} uses {target}, which is not below it"
+            )
+    return faults
+
+
+def _test_spans(code: str) -> Iterator[range]:
+    """Yields the extent of every `#[cfg(test)] mod` block."""
+    for match in _TEST_BLOCK.finditer(code):
+        yield range(match.start(), _closing_brace(code, match.end()))
+
+
+def _closing_brace(code: str, start: int) -> int:
+    """Returns where the block ends whose opening brace stands before `start`."""
+    depth = 1
+    for match in re.compile(r"[{}]").finditer(code, start):
+        depth += 1 if match[0] == "{" else -1
+        if depth == 0:
+            return match.start()
+    return len(code)
+
+
+def _rooms_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
+    """Yields position and path of everything named from the crate's root.
+
+    Args:
+        code: Blanked text of one file.
+        depth: Number of modules from the root down to the file: 1 for `mmap.rs`.
+    """
+    for match in _PATH.finditer(code):
+        ups = match[1].count("super::")
+        # From inside a test block one more `super` leads out of the block itself; a shorter
+        # chain stays in the room.
+        if ups and ups < depth:
+            continue
+        for position, used in _first_paths(code, match.end()):
+            is_room = floor_of(ENGINE_FLOORS, used.split("::", 1)[0]) is not None
+            if not ups or is_room:
+                yield position, used
+
+
+def _first_paths(code: str, start: int) -> Iterator[tuple[int, str]]:
+    """Yields the paths at `start`: one, or each of a `{...}` group."""
+    if code[start] != "{":
+        match = _SEGMENTS.match(code, start)
+        if match:
+            yield start, match[0]
+        return
+    end = _closing_brace(code, start + 1)
+    depth = 0
+    expects_path = True
+    for match in re.compile(r"[{},]|\w+(?:::\w+)*").finditer(code, start + 1, end):
+        token = match[0]
+        if token == "{":
+            depth += 1
+        elif token == "}":
+            depth -= 1
+        elif token == ",":
+            expects_path = expects_path or depth == 0
+        elif depth == 0 and expects_path:
+            expects_path = False
+            yield match.start(), token
