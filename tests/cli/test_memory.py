@@ -74,6 +74,20 @@ def test_people_read_the_same(holder: tuple[int, Path]) -> None:
     assert any(line.strip().startswith("RssAnon") for line in lines)
 
 
+def test_a_file_closed_during_the_search_hides_nothing(tmp_path: Path) -> None:
+    lock = tmp_path / "store" / "lock"
+    (tmp_path / "store" / "commitlog").mkdir(parents=True)
+    lock.touch()
+    descriptors = tmp_path / "proc" / "123456789" / "fd"
+    descriptors.mkdir(parents=True)
+    # No link: reading it fails as reading the link of a closed descriptor does.
+    (descriptors / "3").touch()
+    (descriptors / "4").symlink_to(lock)
+    (descriptors / "5").touch()
+    assert holder_of(tmp_path / "store", tmp_path) == 123456789
+    assert store_of(123456789, tmp_path) == tmp_path / "store"
+
+
 def test_nobody_holds_it(tmp_path: Path) -> None:
     with pytest.raises(MQError, match="no process of this user has it open"):
         holder_of(tmp_path)

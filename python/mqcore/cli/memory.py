@@ -7,6 +7,7 @@ as the broker, or root.
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -154,26 +155,29 @@ def holder_of(store: Path, root: Path = Path("/")) -> int:
     for folder in (root / "proc").iterdir():
         if not folder.name.isdigit():
             continue
-        try:
-            targets = [entry.readlink() for entry in (folder / "fd").iterdir()]
-        except OSError:
-            # Another user's process, or one that just ended.
-            continue
-        if lock in targets and int(folder.name) != os.getpid():
+        if int(folder.name) != os.getpid() and lock in _open_files(folder):
             return int(folder.name)
     raise MQError(f"{store}: no process of this user has it open")
 
 
 def store_of(pid: int, root: Path = Path("/")) -> Path | None:
     """Returns the directory of the store that a process has open, None when there is none."""
-    try:
-        targets = [entry.readlink() for entry in (root / "proc" / str(pid) / "fd").iterdir()]
-    except OSError:
-        return None
-    for path in targets:
+    for path in _open_files(root / "proc" / str(pid)):
         if path.name == "lock" and (path.parent / "commitlog").is_dir():
             return path.parent
     return None
+
+
+def _open_files(process: Path) -> Iterator[Path]:
+    """Yields what a process has open: nothing of another user's, or of one that has ended."""
+    try:
+        descriptors = list((process / "fd").iterdir())
+    except OSError:
+        return
+    for descriptor in descriptors:
+        # The process lives on: what it closed since the listing is no reason to miss the rest.
+        with suppress(OSError):
+            yield descriptor.readlink()
 
 
 def _maps(text: str) -> Iterator[Mapped]:
