@@ -10,6 +10,7 @@ mod read;
 mod retain;
 mod roll;
 mod scan;
+mod torn_offset;
 
 pub use ahead::ReadAhead;
 pub use append::{Appended, CommitLog};
@@ -18,3 +19,4 @@ pub use cut::{CutReport, cut_at, sync_from};
 pub use read::{LogReader, RecordBytes};
 pub use retain::{Reason, RetainPlan, Retained, plan_space};
 pub use scan::{LogEnd, Scan, Stop, scan, whole_record_after};
+pub use torn_offset::Doubts;

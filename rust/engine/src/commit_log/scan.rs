@@ -16,7 +16,7 @@ use crate::units::{MIB, round_up};
 /// enough to stay in the cache of the processor.
 const CHUNK_BYTES: usize = MIB as usize;
 /// What a device writes whole.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 /// How far behind a bad record whole ones are looked for. A log file holds at most 2 GiB; damage
 /// that hides every record of a whole window this long is indistinguishable from a torn end.
 const LOOK_AHEAD_BYTES: u64 = 256 * MIB;
@@ -240,8 +240,8 @@ fn is_text_torn(record: &RecordView<'_>, physical_offset: u64) -> bool {
 /// Whether power loss took store time or host: the sector with them came in part, the next one, with
 /// the body, whole. The bytes before the border are zeros then, eight at least; a border right
 /// behind the time shows by them, a later one by a host without a port. (Place and lengths, which
-/// stand before and behind, are checked anyway; what else may be lost is zeros, but for a retried or
-/// half message.)
+/// stand before and behind, are checked anyway; queue id and queue offset are settled after the walk:
+/// [`super::Doubts`]; what else may be lost is zeros, but for a user's flag and a retried message.)
 fn is_head_torn(record: &RecordView<'_>, bytes: &[u8], physical_offset: u64) -> bool {
     if record.store_timestamp_ms <= 0 {
         return true;

@@ -9,7 +9,7 @@ use mqcore_record::{CrcCheck, peek_store_timestamp_ms};
 
 use super::open::{ABORT_NAME, INDEX_DIR, OpenHow, OpenReport};
 use crate::checkpoint::{AbortMarker, Checkpoint, Field};
-use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
+use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan, whole_record_after};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::{Disk, FileSystem, Open};
@@ -157,7 +157,7 @@ pub(super) fn find_end<D: Disk>(
         has_property_crc: config.verify_property_crc,
         forgets: true,
     };
-    let end = scan(&found.chain, walk, |_, _| Ok(true))?;
+    let end = end_of(found, walk)?;
     report.scanned_bytes = end.end - from;
     report.records = end.records;
     if report.used_manifest {
@@ -172,6 +172,36 @@ pub(super) fn find_end<D: Disk>(
         refuse_damage(found, &end, &why)?;
     }
     Ok(end)
+}
+
+/// Walks to the end of the log; after an unclean end also to before a record whose place in its queue
+/// is torn.
+fn end_of<D: Disk>(found: &Looked<D>, walk: Scan) -> Result<LogEnd> {
+    if found.was_clean {
+        return scan(&found.chain, walk, |_, _| Ok(true));
+    }
+    // A record of the very millisecond of the checkpoint may have come after the sync.
+    let mut doubts = Doubts::since(found.checkpoint.value(Field::PhysicTimestamp));
+    let end = scan(&found.chain, walk, |record, physical_offset| {
+        doubts.look_at(record, physical_offset);
+        Ok(true)
+    })?;
+    let walked = Scan {
+        limit: end.end,
+        ..walk
+    };
+    let Some(torn) = doubts.first_torn(&found.chain, walked)? else {
+        return Ok(end);
+    };
+    let before = Scan {
+        limit: torn,
+        ..walk
+    };
+    let end = scan(&found.chain, before, |_, _| Ok(true))?;
+    Ok(LogEnd {
+        stop: Stop::TornHead,
+        ..end
+    })
 }
 
 /// A bad record older than the checkpoint that is followed by whole ones is damage.
