@@ -17,13 +17,11 @@ use mqcore_engine::config::FlushDiskType;
 use mqcore_record::CrcCheck;
 use mqcore_wire::command::encode;
 use mqcore_wire::{Head, Serialization};
-use run::Target;
+use run::{Target, target};
 
 const TARGETS: [Target; 1] = [Target {
-    name: "lane",
-    seeds: conversations,
-    run: lane,
     is_slow: true,
+    ..target("lane", conversations, lane)
 }];
 
 /// The hot requests, each as JSON and binary, in two orders.
