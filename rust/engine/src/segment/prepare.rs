@@ -24,6 +24,11 @@ const NOWHERE: u64 = u64::MAX;
 /// Bytes populated per call: 4 MiB take one to five milliseconds, so the window keeps up with an
 /// append and the thread looks around often.
 const POPULATE_STEP_BYTES: u64 = 4 * MIB;
+/// Bytes populated per call while the append is not about to overtake: 70 us, so that nobody who
+/// shares the core waits longer for it.
+const GENTLE_STEP_BYTES: u64 = 64 * 1024;
+/// Missing bytes of the window from which on it is populated in large steps.
+const GENTLE_GAP_BYTES: u64 = 16 * MIB;
 
 /// Makes log files.
 pub struct Preparer<D: Disk> {
@@ -340,16 +345,25 @@ impl Window {
             return false;
         }
         let urgent = from < at + window;
-        let step = if urgent {
+        let is_far_behind = !self.cleans && urgent && wanted - from > GENTLE_GAP_BYTES;
+        let step = if is_far_behind {
             POPULATE_STEP_BYTES
+        } else if urgent {
+            GENTLE_STEP_BYTES
         } else {
             self.warm_step_bytes
         };
         let len = step.min(wanted - from);
-        if self.cleans && segment.populated() == 0 {
+        if segment.populated() == 0 {
             // Read-ahead would populate folios of up to 2 MiB, and each sync of a few records would
-            // write a whole one: six times the bytes, twice the time.
+            // write a whole one: six times the bytes, twice the time. And it populates a whole
+            // read-ahead at once, 8 MiB on some machines: what else runs on that core stands still
+            // meanwhile, for 30 ms where the memory is fetched from a host.
             region.advise(Use::Random, 0, region.len_bytes());
+        }
+        if is_far_behind {
+            // Five times the rate, when the append is about to overtake.
+            region.advise(Use::Normal, from, len);
         }
         if let Err(error) = region.populate(from, len) {
             self.is_refused.store(true, Ordering::Relaxed);

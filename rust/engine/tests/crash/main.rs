@@ -66,6 +66,23 @@ fn a_sample_of_images_recovers() {
     walk(plan);
 }
 
+/// Cases that failed once.
+const FOUND: [&str; 1] = [
+    // A record whose queue offset alone was lost, in front of a sector's end.
+    "1000438/102.w.r9480989917715480539/31.w.r7481615874974450616",
+];
+
+#[test]
+fn what_failed_once_recovers() {
+    let mut plan = Plan::of(LONG_IMAGES);
+    plan.per_stop = 32;
+    for case in FOUND {
+        if let Err(why) = one_case(case, &plan) {
+            panic!("{case}: {why}");
+        }
+    }
+}
+
 #[test]
 #[ignore = "minutes: make crash runs it"]
 fn a_million_images_recover() {
