@@ -62,7 +62,8 @@ class Decisions:
         check = self._state.check
         answer = check(handed.command) if check is not None else None
         if answer is not None:
-            link.respond(answer)
+            if not handed.command.is_oneway:
+                link.respond(answer)
             return
         match handed.need:
             case "group":
