@@ -13,6 +13,7 @@ from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.routes import TopicRoute
 from mqcore.client.signing import Credentials, signed
 from mqcore.errors import MQError, NoRouteError
+from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
@@ -148,6 +149,21 @@ class Door:
         route = await self.route(topic)
         found = {broker.name: broker.any_of(0) for broker in route.brokers}
         return {name: address for name, address in found.items() if address}
+
+    async def address_of(self, queue: MessageQueue) -> str:
+        """Returns the address of the broker that has a queue.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: The topic has no such broker.
+        """
+        brokers = await self.addresses_of_topic(queue.topic)
+        if queue.broker_name not in brokers:
+            raise MQError(
+                f"topic {queue.topic} is not on broker {queue.broker_name}: it is on "
+                f"{', '.join(brokers) or 'none'}"
+            )
+        return brokers[queue.broker_name]
 
 
 async def all_of(

@@ -222,7 +222,7 @@ class Groups:
             NoRouteError: No name server knows the topic, or the broker.
             ResponseError: The broker refuses: the offset is not in the queue.
         """
-        brokers = await self._door.addresses_of_topic(queue.topic)
+        address = await self._door.address_of(queue)
         ext = {
             "topic": queue.topic,
             "group": group,
@@ -232,7 +232,7 @@ class Groups:
             "offset": str(offset),
         }
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-        answer = await self._door.ask(brokers[queue.broker_name], code, ext)
+        answer = await self._door.ask(address, code, ext)
         return _offsets(answer).get(queue, offset)
 
     async def clone(self, source: str, target: str, topic: str | None = None) -> None:

@@ -124,7 +124,7 @@ class Messages:
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
         """
-        brokers = await self._door.addresses_of_topic(queue.topic)
+        address = await self._door.address_of(queue)
         ext = {
             "consumerGroup": _TOOLS_GROUP,
             "topic": queue.topic,
@@ -143,7 +143,5 @@ class Messages:
             ResponseCode.PULL_RETRY_IMMEDIATELY,
             ResponseCode.PULL_OFFSET_MOVED,
         )
-        answer = await self._door.ask(
-            brokers[queue.broker_name], RequestCode.PULL_MESSAGE, ext, fine=none
-        )
+        answer = await self._door.ask(address, RequestCode.PULL_MESSAGE, ext, fine=none)
         return list(decode_records(answer.body)) if answer.code == ResponseCode.SUCCESS else []

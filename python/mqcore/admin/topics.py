@@ -26,7 +26,7 @@ class Topics:
         """Takes the way to the servers."""
         self._door = door
 
-    async def list(self) -> list[str]:
+    async def names(self) -> list[str]:
         """Returns the names of all topics, those of the servers and of groups too (206)."""
         answer = await self._door.look_up(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return _names(answer.body)
@@ -187,14 +187,14 @@ class Topics:
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
         """
-        brokers = await self._door.addresses_of_topic(queue.topic)
+        address = await self._door.address_of(queue)
         ext = {
             "topic": queue.topic,
             "queueId": str(queue.queue_id),
             "timestamp": str(time_ms),
         }
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        answer = await self._door.ask(brokers[queue.broker_name], code, ext)
+        answer = await self._door.ask(address, code, ext)
         return as_int(answer.ext.get("offset"))
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mqcore.admin import Admin
 from mqcore.native import Message
 from mqcore.remoting import ResponseCode
 from mqcore.testing.embedded import Embedded
@@ -76,6 +75,9 @@ class _Face:
         return self._logs.text
 
     async def _create_topic(self, topic: str, queues: int) -> None:
+        # Imported here: a broker is there sooner without it.
+        from mqcore.admin import Admin
+
         async with Admin(self.namesrv) as admin:
             await admin.topics.create(topic, queues=queues, brokers=[self.address])
 
