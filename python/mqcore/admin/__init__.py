@@ -1,9 +1,9 @@
 """The administrator's side: one typed method per administrative request, for tools and consoles.
 
-    async with Admin("127.0.0.1:9876") as admin:
-        await admin.topics.create("orders", queues=8)
-        for row in (await admin.groups.progress("billing")).queues:
-            print(row.queue, row.lag)
+async with Admin("127.0.0.1:9876") as admin:
+    await admin.topics.create("orders", queues=8)
+    for row in (await admin.groups.progress("billing")).queues:
+        print(row.queue, row.lag)
 """
 
 from mqcore.admin.admin import Admin

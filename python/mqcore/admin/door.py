@@ -91,9 +91,7 @@ class Door:
         Raises:
             MQError: One did not take it; the others were told all the same.
         """
-        await all_of(
-            self._name_servers.addresses, lambda address: self.ask(address, code, ext)
-        )
+        await all_of(self._name_servers.addresses, lambda address: self.ask(address, code, ext))
 
     async def cluster(self) -> ClusterInfo:
         """Returns the brokers that name servers know."""
@@ -179,4 +177,3 @@ async def all_of(
         if isinstance(each, BaseException):
             raise each
     return [each for each in found if not isinstance(each, BaseException)]
-

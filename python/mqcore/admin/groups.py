@@ -140,9 +140,7 @@ class Groups:
         code, last = RequestCode.GET_CONSUMER_RUNNING_INFO, None
         for address in (await self._door.masters()).values():
             try:
-                answer = await self._door.ask(
-                    address, code, ext, timeout_s=_RUNNING_INFO_TIMEOUT_S
-                )
+                answer = await self._door.ask(address, code, ext, timeout_s=_RUNNING_INFO_TIMEOUT_S)
             except ResponseError as error:
                 # Every broker knows those of its own connections alone.
                 last = error
@@ -194,9 +192,7 @@ class Groups:
         self, address: str, group: str, topic: str, time_ms: int
     ) -> dict[MessageQueue, int]:
         """Writes the offsets of a group of which nobody is online, on one broker."""
-        told = await self._door.ask(
-            address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
-        )
+        told = await self._door.ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
         moved = {}
         for queue, row in queue_table(parse_object(told.body).get("offsetTable")).items():
             place = {"topic": topic, "queueId": str(queue.queue_id)}

@@ -136,6 +136,18 @@ class Topics:
         found = await all_of(brokers.values(), lambda address: self._config(address, topic))
         return {name: each for name, each in zip(brokers, found, strict=True) if each is not None}
 
+    async def all_configs(self, *, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
+        """Returns all topics that brokers know: configurations by topic and broker name (21)."""
+        masters = await self._door.masters(cluster)
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code))
+        found: dict[str, dict[str, TopicConfig]] = {}
+        for broker, answer in zip(masters, answers, strict=True):
+            table = as_dict(parse_object(answer.body).get("topicConfigTable"))
+            for name, value in table.items():
+                found.setdefault(name, {})[broker] = TopicConfig.of_json(value, name)
+        return dict(sorted(found.items()))
+
     async def _config(self, address: str, topic: str) -> TopicConfig | None:
         answer = await self._door.ask(
             address,
@@ -200,4 +212,3 @@ class Topics:
 
 def _names(body: bytes) -> list[str]:
     return sorted(as_text(name) for name in as_list(parse_object(body).get("topicList")))
-

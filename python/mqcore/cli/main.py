@@ -9,15 +9,31 @@ from mqcore import __version__
 from mqcore.cli.lazy import LazyCommands
 from mqcore.errors import MQError
 
-# Exit codes: 1 is a finding (a disagreement), 2 a refusal or failure.
 _EXIT_FAILED = 2
+# As a shell tells of a process that Ctrl-C ended: 128 and the signal's number.
+_EXIT_INTERRUPTED = 130
+_EXIT_CODES = """Exit codes: 0 done; 1 a finding (nothing found, a disagreement); 2 a refusal, a
+failure or wrong usage, told in one line; 130 interrupted. Commands that run until they are stopped
+end with 0 at Ctrl-C."""
 _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
-_NAMES = ("broker", "doctor", "namesrv", "ping", "standalone", "store")
+_NAMES = (
+    "broker",
+    "doctor",
+    "group",
+    "msg",
+    "namesrv",
+    "ping",
+    "standalone",
+    "store",
+    "top",
+    "topic",
+)
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
     commands=LazyCommands({name: f"mqcore.cli.{name}" for name in _NAMES}),
+    epilog=_EXIT_CODES,
 )
 @click.version_option(__version__, prog_name="mqcore")
 def commands() -> None:
@@ -41,10 +57,17 @@ def completion(shell: str) -> None:
 def main() -> None:
     """Runs the command line and ends the process."""
     try:
-        commands(prog_name="mqcore", complete_var=_COMPLETE_VARIABLE)
+        code = commands(prog_name="mqcore", complete_var=_COMPLETE_VARIABLE, standalone_mode=False)
+    except click.Abort:
+        sys.exit(_EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(_EXIT_FAILED)
     except MQError as error:
         click.echo(f"mqcore: {error.message}", err=True)
         sys.exit(_EXIT_FAILED)
+    # What `ctx.exit` was given; a command itself returns nothing.
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -353,7 +353,7 @@ class Store(NativeStore):
             self._tell_closed()
 
     def abandon(self) -> None:
-        """Closes the store as a kill would: the directory stays as it lies, and the next open recovers.
+        """Closes the store as a kill would: the directory stays as it lies; the next open recovers.
 
         What was appended is in the page cache, and survives all but a power failure.
         """

@@ -1,7 +1,7 @@
 """How much older than the wall clock says delayed messages are: what a test let pass.
 
-Pure numbers: the wall time is passed in. A message that was stored before `advance` is older by what
-was advanced, one that is stored after it is not, as if the test had waited.
+Pure numbers: the wall time is passed in. A message that was stored before `advance` is older by
+what was advanced, one that is stored after it is not, as if the test had waited.
 """
 
 

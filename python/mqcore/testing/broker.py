@@ -1,4 +1,4 @@
-"""A broker inside a test, in two faces with the same names: `Broker` waits, `AsyncBroker` is awaited.
+"""A broker inside a test, in two faces with the same names: `Broker` waits, `AsyncBroker` awaits.
 
     with Broker() as broker:                    async with Broker() as broker:
         connect_to(broker.namesrv)                  await broker.restart()

@@ -176,7 +176,7 @@ class Embedded:
             self._both.namesrv.server.hub.hear()
 
     async def drop_connections(self) -> None:
-        """Ends every connection to the broker and to its own name server; clients may come again."""
+        """Ends every connection to the broker and to its own name server, once."""
         self._running().cut_connections()
         if self._both is not None and self._both.namesrv.server is not None:
             self._both.namesrv.server.hub.cut()
