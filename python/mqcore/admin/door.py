@@ -1,7 +1,7 @@
 """How an administrator's questions reach name servers and brokers: signed, judged, with deadlines.
 
-Knows no question. Name servers are asked one after the other until one answers, or all of them where
-each has to know; brokers one by one.
+Knows no question. Name servers are asked one after the other until one answers, or all of them
+where each has to know; brokers one by one.
 """
 
 import asyncio

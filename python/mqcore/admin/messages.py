@@ -17,6 +17,7 @@ __all__ = ["Messages"]
 _KEY_MAX = 64
 _UNIQUE_MAX = 32
 _FOREVER_MS = 2**63 - 1
+_PORT_MAX = 65_535
 # How much is pulled at once by place.
 _PULL_MAX = 32
 # Pull with a subscription in the request; a message that is not there is not waited for.
@@ -42,10 +43,10 @@ class Messages:
             ResponseError: There is no message at that place.
         """
         place = parse_offset_id(offset_id)
-        if place is None:
+        # A producer's id has the same digits, and no port at that place.
+        if place is None or not 0 < place.port <= _PORT_MAX:
             raise MQError(
-                f"{offset_id!r} is no id of a broker (32 or 56 hexadecimal digits); "
-                "ids of producers are found with their topic"
+                f"{offset_id!r} is no id of a broker; the id of a producer is found with its topic"
             )
         address = str(TcpAddress(place.host, place.port))
         ext = {"offset": str(place.physical_offset)}

@@ -1,4 +1,4 @@
-"""Topics: listed, routed, made, changed, deleted, measured. One method per administrative request."""
+"""Topics: listed, routed, made, changed, deleted, measured. One method per request."""
 
 from collections.abc import Iterable
 

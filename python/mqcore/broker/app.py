@@ -269,7 +269,7 @@ class Broker:
             await asyncio.to_thread(self._state.store.abandon)
 
     def deafen(self) -> None:
-        """Neither reads nor answers until `hear`, as if the network were gone; nothing is closed."""
+        """Neither reads nor answers until `hear`, as if the network were gone."""
         if self._server is not None:
             self._server.hub.deafen()
             self.state.lane.stop()

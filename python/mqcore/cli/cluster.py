@@ -8,6 +8,7 @@ def list_(cluster: Cluster) -> None:
 
 import asyncio
 import functools
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -158,7 +159,7 @@ def confirmed(question: str, *, is_sure: bool) -> None:
     """
     if is_sure:
         return
-    if not click.get_text_stream("stdin").isatty():
+    if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Say --yes where nobody can be asked.")
     if not click.confirm(question, err=True):
         raise click.ClickException("nothing was done")

@@ -149,8 +149,10 @@ def _tell(name: str, online: "GroupConnections | None", progress: "GroupProgress
     from mqcore.cli.tables import say_pairs, say_table, time_text
 
     described = _described(name, online, progress)
-    heads = ("group", "model", "type", "lag", "get_per_s")
-    say_pairs({key: described[key] for key in heads if described[key] is not None})
+    heads = {"group": name, "lag": progress.lag, "out/s": progress.get_per_s}
+    if online is not None:
+        heads |= {"model": online.message_model, "type": online.consume_type}
+    say_pairs(heads)
     say_table(
         ["member", "address", "language", "version"],
         [list(row.values()) for row in described["members"]],

@@ -1,5 +1,6 @@
 """The entry point of `mqcore`: groups of commands, and errors as one line, no traceback."""
 
+import logging
 import sys
 
 import click
@@ -56,6 +57,8 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """Runs the command line and ends the process."""
+    # What goes wrong is told once, by the command; programs that log set that up themselves.
+    logging.getLogger("mqcore").addHandler(logging.NullHandler())
     try:
         code = commands(prog_name="mqcore", complete_var=_COMPLETE_VARIABLE, standalone_mode=False)
     except click.Abort:

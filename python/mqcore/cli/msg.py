@@ -8,8 +8,7 @@ import click
 from mqcore.cli.cluster import Cluster, cluster_options, queue_of
 from mqcore.cli.message_text import json_of, say_card
 from mqcore.cli.times import TIME
-from mqcore.errors import ResponseError
-from mqcore.model.message_ids import parse_offset_id
+from mqcore.errors import MQError, ResponseError
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin
@@ -65,14 +64,14 @@ async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Me
         found = await admin.messages.by_unique_id(topic, message_id)
         if found:
             return found
-    if parse_offset_id(message_id) is None:
-        if topic is None:
-            raise click.UsageError("a producer's id is found with its topic: say --topic NAME")
-        return []
     try:
         return [await admin.messages.by_offset_id(message_id)]
     except ResponseError:
         return []
+    except MQError as error:
+        if topic is not None:
+            return []
+        raise click.UsageError(f"{error.message}: say --topic NAME") from error
 
 
 @msg.command()

@@ -166,7 +166,16 @@ def describe(cluster: Cluster, name: str) -> None:
     if cluster.as_json:
         say_json(head | {"queues": queues, "groups": lags})
         return
-    say_pairs({key: _joined(head) if key == "brokers" else value for key, value in head.items()})
+    say_pairs(
+        {
+            "topic": name,
+            "brokers": _joined(head),
+            "queues": f"{head['read_queues']} to read, {head['write_queues']} to write",
+            "allowed": head["perm"],
+            "ordered": head["is_ordered"],
+            "in/s": stats.put_per_s,
+        }
+    )
     say_table(
         ["broker", "queue", "first", "next", "messages", "last message"],
         [[*list(row.values())[:-1], time_text(int(str(row["last_update_ms"])))] for row in queues],
