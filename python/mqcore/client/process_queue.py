@@ -61,6 +61,7 @@ class Parcel(Generic[M]):
         body_bytes: Bytes of their bodies, as stored.
         started_ms: When its handler began, or None.
         is_settled: Whether it need not be consumed any more.
+        attempts: How often it was consumed in vain here, without a broker knowing.
     """
 
     messages: Sequence[M]
@@ -70,6 +71,7 @@ class Parcel(Generic[M]):
     body_bytes: int
     started_ms: int | None = None
     is_settled: bool = False
+    attempts: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +90,11 @@ class QueueState:
         last_lock_ms: When the lock was last renewed.
         unlock_tries: How often it could not be given up, because a handler ran.
         broker_id: Which broker of the name the next pull asks; the broker suggests it.
+        max_offset: Queue offset behind the broker's newest message, as last heard; -1 for unknown.
+        done: Messages consumed since `take_tally`.
+        failed: Messages that failed since then.
+        calls: Calls of the handler since then.
+        took_ms: What they took together.
     """
 
     queue: MessageQueue
@@ -101,6 +108,27 @@ class QueueState:
     last_lock_ms: int = 0
     unlock_tries: int = 0
     broker_id: int = 0
+    max_offset: int = -1
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    took_ms: float = 0.0
+
+    def tally(self, count: int, took_ms: float, *, is_done: bool) -> None:
+        """Counts a call of the handler."""
+        if is_done:
+            self.done += count
+        else:
+            self.failed += count
+        self.calls += 1
+        self.took_ms += took_ms
+
+    def take_tally(self) -> tuple[int, int, float, int]:
+        """Returns messages done, failed, ms and calls since the last time."""
+        found = self.done, self.failed, self.took_ms, self.calls
+        self.done = self.failed = self.calls = 0
+        self.took_ms = 0.0
+        return found
 
     def has_lock(self, now_ms: int) -> bool:
         """Tells whether the order lock still counts."""
@@ -179,6 +207,11 @@ class ConcurrentQueue(QueueState, Generic[M]):
                 yield parcel
 
     @property
+    def has_running(self) -> bool:
+        """Whether a handler runs for a parcel that is not settled."""
+        return any(p.started_ms is not None and not p.is_settled for p in self._parcels)
+
+    @property
     def open_range(self) -> tuple[int, int] | None:
         """The offsets of the oldest and the newest open message."""
         if not self._parcels:
@@ -243,6 +276,11 @@ class OrderlyQueue(QueueState, Generic[M]):
     def commit_offset(self) -> int | None:
         """The first offset that must be consumed again after a crash; None where none is known."""
         return self._commit_offset if self._commit_offset >= 0 else None
+
+    @property
+    def has_running(self) -> bool:
+        """Whether parcels are taken that are neither committed nor put back."""
+        return bool(self._taken)
 
     @property
     def has_waiting(self) -> bool:
