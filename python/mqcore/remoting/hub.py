@@ -62,6 +62,7 @@ class Hub:
         dispatcher: Serves requests that come in.
         limits: The bounds.
         version: What we say we are.
+        language: What our requests say we are written in, by its number; 0 is JAVA.
         links: The open connections.
         refusals: How many connections and frames were refused, by reason.
         receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
@@ -74,11 +75,13 @@ class Hub:
         limits: Limits | None = None,
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
+        language: int = 0,
     ) -> None:
         """Takes what is shared."""
         self.dispatcher = dispatcher if dispatcher is not None else Dispatcher()
         self.limits = limits if limits is not None else Limits()
         self.version = version
+        self.language = language
         self.links: set[Link] = set()
         self.refusals: dict[str, int] = {}
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
