@@ -101,9 +101,7 @@ class ConsumerCalls:
         """
         ext = self._of(queue) | {"consumerGroup": self._group, "commitOffset": str(offset)}
         address = self._address(queue.broker_name, is_any=True)
-        expect(
-            await self._cluster.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, ext), address
-        )
+        expect(await self._cluster.call(address, RequestCode.UPDATE_CONSUMER_OFFSET, ext), address)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Returns the offset behind the newest message of a queue."""

@@ -6,6 +6,7 @@ who hears what came of it, in the loop's thread.
 """
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import threading
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
-from mqcore.client.outcomes import Outcome, judged, raised
+from mqcore.client.outcomes import LEFT_OUT, Outcome, judged, raised
 from mqcore.clock import monotonic_ms
 
 __all__ = ["HandlerPool", "Job", "TaskPool", "ThreadPool", "is_coroutine_handler", "pool_for"]
@@ -77,7 +78,10 @@ class HandlerPool(Protocol):
         ...
 
     async def drain(self, timeout_s: float) -> int:
-        """Begins no more jobs and waits for those that run; returns how many still do."""
+        """Begins no more jobs and waits for those that run; returns how many still do.
+
+        Jobs that waited to begin hear `LEFT_OUT`, as those do that are submitted later.
+        """
         ...
 
     async def close(self) -> None:
@@ -132,6 +136,7 @@ class TaskPool:
     def submit(self, jobs: Iterable[Job]) -> None:
         """Takes jobs."""
         if self._is_draining:
+            _leave_out(jobs)
             return
         before = len(self._ready)
         self._ready.extend(jobs)
@@ -209,7 +214,7 @@ class TaskPool:
     async def drain(self, timeout_s: float) -> int:
         """Begins no more jobs and waits for those that run."""
         self._is_draining = True
-        self._ready.clear()
+        _leave_out(_taken(self._ready))
         for waiter in self._idle:
             if not waiter.done():
                 waiter.set_result(None)
@@ -273,6 +278,7 @@ class ThreadPool:
     def submit(self, jobs: Iterable[Job]) -> None:
         """Takes jobs."""
         if self._is_draining:
+            _leave_out(jobs)
             return
         self._loop = asyncio.get_running_loop()
         self._ready.extend(jobs)
@@ -331,7 +337,12 @@ class ThreadPool:
                     return
                 continue
             self._running.add(job)
-            if self._is_draining or not job.begins(job):
+            if self._is_draining:
+                self._finished.append((job, LEFT_OUT, 0))
+                self._running.discard(job)
+                self._tell()
+                continue
+            if not job.begins(job):
                 self._running.discard(job)
                 continue
             began_ms = self._now_ms()
@@ -407,7 +418,7 @@ class ThreadPool:
     async def drain(self, timeout_s: float) -> int:
         """Begins no more jobs and waits for those that run."""
         self._is_draining = True
-        self._ready.clear()
+        _leave_out(_taken(self._ready))
         self._collect()
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + timeout_s
@@ -427,6 +438,18 @@ class ThreadPool:
             self._timer = None
         for _ in range(self._made):
             self._tokens.put(False)
+
+
+def _taken(ready: deque[Job]) -> Iterable[Job]:
+    """Takes what waits, one by one: threads may take from it too."""
+    with contextlib.suppress(IndexError):
+        while True:
+            yield ready.popleft()
+
+
+def _leave_out(jobs: Iterable[Job]) -> None:
+    for job in jobs:
+        job.finished(job, LEFT_OUT, 0)
 
 
 async def _awaited(value: Awaitable[Any]) -> Any:

@@ -97,6 +97,8 @@ class Outcome:
 
 
 DONE: Final = Outcome()
+# The handler was not called: its consumer closes.
+LEFT_OUT: Final = Outcome(is_done=False)
 _AGAIN: Final = Outcome(is_done=False)
 
 

@@ -1,7 +1,7 @@
 """One queue that a consumer holds: pulls it again and again, and hands on what came.
 
-The state is `process_queue`'s, the table of what follows an answer `pulling`'s; here is the waiting.
-Knows neither handlers nor rebalancing.
+The state is `process_queue`'s, what follows an answer is `pulling`'s; here is the waiting. Knows
+neither handlers nor rebalancing.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from mqcore.client.consumer_calls import Cluster
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.process_queue import ConcurrentQueue, FlowBounds, OrderlyQueue, Parcel
+from mqcore.client.properties import RETRY_TOPIC
 from mqcore.client.pulling import (
     ERROR_PAUSE_MS,
     PULL_TIMEOUT_S,
@@ -247,7 +248,7 @@ class HeldQueue:
             asked_offset=asked,
             subscription=subscription,
             parcel_max=self._settings.parcel_max,
-            topic=self._holder.shown_topic(state.queue.topic),
+            shown_topic=self._holder.shown_topic,
         )
         state.broker_id = step.broker_id
         state.max_offset = step.max_offset
@@ -278,7 +279,7 @@ def parcels_of(
     asked_offset: int,
     subscription: SubscriptionData,
     parcel_max: int,
-    topic: str,
+    shown_topic: Callable[[str], str],
 ) -> list[Parcel[ReceivedMessage]]:
     """Returns the messages of an answer that are wanted, in parcels.
 
@@ -290,14 +291,15 @@ def parcels_of(
         asked_offset: Messages before it were delivered already.
         subscription: What is wanted.
         parcel_max: Messages of one parcel at the most.
-        topic: What users call the topic.
+        shown_topic: Returns a topic as users know it.
 
     Raises:
         NoRecordError: The body is not whole.
     """
     batch = decode_records(body)
     queue = held.state.queue
-    shown = None if topic.startswith(RETRY_PREFIX) else topic
+    topic = shown_topic(queue.topic)
+    is_retry = queue.topic.startswith(RETRY_PREFIX)
     tags = subscription.tags if subscription.is_tag else frozenset()
     found: list[tuple[ReceivedMessage, int, int]] = []
     for record, offset, size in zip(
@@ -305,7 +307,9 @@ def parcels_of(
     ):
         if offset < asked_offset or (tags and record.tags not in tags):
             continue
-        found.append((ReceivedMessage.of_queue(record, queue, shown), offset, size))
+        if is_retry:
+            topic = shown_topic(record.properties.get(RETRY_TOPIC, queue.topic))
+        found.append((ReceivedMessage.of_queue(record, queue, topic), offset, size))
     if parcel_max == 1:
         return [Parcel((message,), offset, offset, 1, size) for message, offset, size in found]
     return [

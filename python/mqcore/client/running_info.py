@@ -30,9 +30,15 @@ _MIB: Final = 1 << 20
 
 
 def queue_info(
-    state: ConcurrentQueue[Any] | OrderlyQueue[Any], commit_offset: int | None
+    state: ConcurrentQueue[Any] | OrderlyQueue[Any], commit_offset: int | None, ahead_ms: int
 ) -> dict[str, Any]:
-    """Returns the official `ProcessQueueInfo` of a queue; `droped` is the official spelling."""
+    """Returns the official `ProcessQueueInfo` of a queue; `droped` is the official spelling.
+
+    Args:
+        state: The queue.
+        commit_offset: How far it has come, None where that is not known.
+        ahead_ms: What makes a time of the state one since 1970.
+    """
     low, high = state.open_range or (0, 0)
     taken = state.taken_range if isinstance(state, OrderlyQueue) else None
     taken_low, taken_high, taken_count = taken or (0, 0, 0)
@@ -43,9 +49,9 @@ def queue_info(
         "cachedMsgSizeInMiB": state.body_bytes // _MIB,
         "commitOffset": -1 if commit_offset is None else commit_offset,
         "droped": state.is_dropped,
-        "lastConsumeTimestamp": state.last_consume_ms,
-        "lastLockTimestamp": state.last_lock_ms,
-        "lastPullTimestamp": state.last_pull_ms,
+        "lastConsumeTimestamp": state.last_consume_ms + ahead_ms,
+        "lastLockTimestamp": state.last_lock_ms + ahead_ms,
+        "lastPullTimestamp": state.last_pull_ms + ahead_ms,
         "locked": state.is_locked,
         "transactionMsgCount": taken_count,
         "transactionMsgMaxOffset": taken_high,
