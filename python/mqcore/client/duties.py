@@ -37,6 +37,12 @@ class Duties:
         """Awaits `work` beside everything else."""
         self._start(_guarded(name, work))
 
+    async def until_idle(self, timeout_s: float) -> bool:
+        """Waits until all work has ended, for so long at the most; tells whether it has."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=timeout_s)
+        return not self._tasks
+
     async def close(self) -> None:
         """Cancels everything and returns when it has ended."""
         mine = asyncio.current_task()

@@ -7,7 +7,7 @@ topic or a broker can judge is told when it is sent.
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from mqcore.client.properties import (
     BORN_SEPARATORS,
@@ -187,9 +187,10 @@ class ReceivedMessage:
             that it was first sent to.
         queue: The queue that it came from.
         record: Everything the broker keeps of it.
+        local_attempts: How often an orderly consumer tried it in vain, which no broker counts.
     """
 
-    __slots__ = ("_properties", "queue", "record", "topic")
+    __slots__ = ("_properties", "local_attempts", "queue", "record", "topic")
 
     def __init__(
         self, record: StoredMessage, broker_name: str, *, topic: str | None = None
@@ -201,6 +202,7 @@ class ReceivedMessage:
             broker_name: Who it came from.
             topic: What users call its topic; the record's own, or RETRY_TOPIC's, when not given.
         """
+        self.local_attempts = 0
         self.record = record
         self.queue = QueueRef(record.topic, broker_name, record.queue_id)
         self._properties: dict[str, str] | None = None
@@ -209,6 +211,23 @@ class ReceivedMessage:
             if topic.startswith("%RETRY%"):
                 topic = self.properties.get(RETRY_TOPIC, topic)
         self.topic = topic
+
+    @classmethod
+    def of_queue(cls, record: StoredMessage, queue: QueueRef, topic: str) -> Self:
+        """Returns a message of a pulled queue: nothing of the record is looked at.
+
+        Args:
+            record: The record.
+            queue: The queue that was pulled.
+            topic: What users call its topic.
+        """
+        message = cls.__new__(cls)
+        message.record = record
+        message.queue = queue
+        message.topic = topic
+        message.local_attempts = 0
+        message._properties = None  # noqa: SLF001 - its own class
+        return message
 
     @property
     def properties(self) -> dict[str, str]:
@@ -260,12 +279,12 @@ class ReceivedMessage:
     @property
     def reconsume_times(self) -> int:
         """How often it was given back before."""
-        return self.record.reconsume_times
+        return self.record.reconsume_times + self.local_attempts
 
     @property
     def attempt(self) -> int:
         """Which delivery this is, from 1."""
-        return self.record.reconsume_times + 1
+        return self.reconsume_times + 1
 
     @property
     def born_timestamp_ms(self) -> int:
