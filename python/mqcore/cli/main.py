@@ -24,6 +24,7 @@ _NAMES = (
     "msg",
     "namesrv",
     "ping",
+    "produce",
     "standalone",
     "store",
     "top",
