@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mqcore.testing.broker import AsyncBroker, Broker
+    from mqcore.testing.inbox import Inbox
 
-__all__ = ["AsyncBroker", "Broker"]
+__all__ = ["AsyncBroker", "Broker", "Inbox"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the broker when it is asked for: every run of pytest imports this package."""
+    """Imports a class when it is asked for: every run of pytest imports this package."""
+    if name == "Inbox":
+        from mqcore.testing.inbox import Inbox
+
+        return Inbox
     if name in __all__:
         from mqcore.testing import broker
 

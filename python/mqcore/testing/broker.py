@@ -81,6 +81,10 @@ class _Face:
         async with Admin(self.namesrv) as admin:
             await admin.topics.create(topic, queues=queues, brokers=[self.address])
 
+    async def _ensure_topic(self, topic: str, queues: int) -> None:
+        if not self._body.has_topic(topic):
+            await self._create_topic(topic, queues)
+
 
 class Broker(_Face):
     """A broker and its name server in this process, on free ports, with a temporary directory.
@@ -222,6 +226,10 @@ class Broker(_Face):
         """Creates a topic; when it returns, routes know it."""
         self._thread.run(self._create_topic(topic, queues))
 
+    def ensure_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Creates a topic that is not there yet."""
+        self._thread.run(self._ensure_topic(topic, queues))
+
     def messages(self, topic: str) -> list[Message]:
         """Returns everything that is stored of a topic, by queue and offset."""
         return self._thread.run(self._body.messages(topic))
@@ -288,6 +296,10 @@ class AsyncBroker(_Face):
     async def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """See `Broker.create_topic`."""
         await self._thread.awaited(self._create_topic(topic, queues))
+
+    async def ensure_topic(self, topic: str, *, queues: int = 4) -> None:
+        """See `Broker.ensure_topic`."""
+        await self._thread.awaited(self._ensure_topic(topic, queues))
 
     async def messages(self, topic: str) -> list[Message]:
         """See `Broker.messages`."""

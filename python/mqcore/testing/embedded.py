@@ -204,6 +204,10 @@ class Embedded:
             await asyncio.sleep(0.0005)
         await broker.rounds.deliver_all()
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether it knows a topic."""
+        return self._running().state.topics.find(topic) is not None
+
     async def messages(self, topic: str) -> list[Message]:
         """Returns everything that is stored of a topic, by queue and offset."""
         return await asyncio.to_thread(self._read, self._running(), topic)
