@@ -222,14 +222,14 @@ class Assignment:
         # It may have come back to us meanwhile.
         self.wake()
 
-    async def begin_anew(self, queue: MessageQueue, held: HeldQueue) -> None:
-        """Puts a queue that was opened outside of a round in the place of the one held."""
-        if self._is_closed or queue not in self.held:
-            return
-        self.held[queue] = held
-        held.start()
+    def replace(self, before: HeldQueue, held: HeldQueue) -> None:
+        """Puts a queue that was begun anew in the place of the one held, if that still is."""
+        queue = held.state.queue
+        if not self._is_closed and self.held.get(queue) is before:
+            self.held[queue] = held
+            held.start()
 
-    async def drop(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, HeldQueue]:
+    def drop(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, HeldQueue]:
         """Takes queues out without handing them over; the next round begins them again."""
         found = {queue: held for queue in queues if (held := self.held.pop(queue, None))}
         for held in found.values():
