@@ -6,6 +6,9 @@ async with aio.Producer("127.0.0.1:9876", group="orders") as producer:
 result = await producer.send(Message("orders", b"one"))
 """
 
+from mqcore.client.client import Client
+from mqcore.client.gathering import Ticket
 from mqcore.client.producer import Producer
+from mqcore.client.transaction_producer import Transaction, TransactionProducer
 
-__all__ = ["Producer"]
+__all__ = ["Client", "Producer", "Ticket", "Transaction", "TransactionProducer"]

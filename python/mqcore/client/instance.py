@@ -16,7 +16,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -399,6 +399,12 @@ class Instance:
             self._heartbeat_to(address, body) for address in sorted(self._recipients())
         ]
         await asyncio.gather(*calls)
+
+    async def until_known(self, broker_names: Iterable[str]) -> None:
+        """Returns when the masters of these names know our groups, or did not answer."""
+        addresses = {self.address_of(name) for name in broker_names}
+        if addresses - {None} - self._told:
+            await self.heartbeat()
 
     async def _heartbeat_to(self, address: str, body: bytes) -> None:
         try:

@@ -4,7 +4,7 @@ After the official `DefaultMQProducerImpl.sendKernelImpl` and `Validators`. Know
 no broker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,6 +51,7 @@ class Outgoing:
         is_batch: Whether the body holds several messages.
         reconsume_times: Of a message that a consumer sends back by itself.
         max_reconsume_times: The bound of these, or None.
+        ids: Of a batch the unique id of each message, in order.
     """
 
     topic: str
@@ -64,6 +65,7 @@ class Outgoing:
     is_batch: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
+    ids: Sequence[str] = ()
 
 
 def message_properties(message: Message, message_id: str, instance_id: str) -> dict[str, str]:

@@ -4,27 +4,38 @@ After the official `DefaultMQProducer`. What is sent is `outgoing`'s, how it get
 Everything belongs to the event loop of its client.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
+from mqcore.client.detecting import detect
 from mqcore.client.faults import FaultStrategy
+from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.hooks import SendHook
 from mqcore.client.identity import unique_ids
 from mqcore.client.instance import Instance, TlsOption
-from mqcore.client.message import Message
+from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
+from mqcore.client.producer_part import ProducerPart
+from mqcore.client.properties import CORRELATION_ID
+from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
-from mqcore.client.routes import TopicRoute
 from mqcore.client.sender import Sender, check_queue
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target, queue_of_key
+from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import wall_ms
-from mqcore.errors import ClosedError, NotStartedError, UsageError
-from mqcore.model.heartbeats import ConsumerData
-from mqcore.remoting.dispatch import Handler
+from mqcore.errors import (
+    ClosedError,
+    MessageError,
+    NotStartedError,
+    ReplyTimeoutError,
+    UsageError,
+)
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 
@@ -39,6 +50,9 @@ class Producer:
     Attributes:
         group: Its group, as the user calls it.
         settings: How it sends.
+        sender: What sends.
+        tracer: Gathers the message trace, or None.
+        instance: The client that it belongs to.
     """
 
     def __init__(
@@ -53,6 +67,7 @@ class Producer:
         tls: TlsOption = None,
         faults: FaultStrategy | None = None,
         hooks: Sequence[SendHook] = (),
+        is_traced: bool = False,
         **changes: Any,
     ) -> None:
         """Prepares; `start` begins.
@@ -67,6 +82,7 @@ class Producer:
             tls: Speak TLS.
             faults: Leaves slow and failing brokers alone for a while; off when not given.
             hooks: Hear of every try.
+            is_traced: Whether sends are noted in the message trace.
             changes: Settings that differ, by the names of `ProducerSettings`.
 
         Raises:
@@ -74,7 +90,7 @@ class Producer:
             AddressError: A name server's address is none.
         """
         self._owns_instance = instance is None
-        self._instance = instance or Instance(
+        self.instance = instance or Instance(
             namesrv, credentials=credentials, namespace=namespace, tls=tls
         )
         try:
@@ -82,15 +98,15 @@ class Producer:
         except TypeError as error:
             raise UsageError(f"a producer has no such setting: {error}") from error
         self.group = group
-        self._sender = Sender(
-            self._instance,
-            self._instance.full_name(group),
-            self.settings,
-            faults=faults,
-            hooks=hooks,
-        )
-        self._part = _ProducerPart(self._sender)
+        full_group = self.instance.full_name(group)
+        self.tracer = Tracer(self.instance, group) if is_traced else None
+        if self.tracer is not None:
+            hooks = (*hooks, TraceHook(self.tracer))
+        self.sender = Sender(self.instance, full_group, self.settings, faults=faults, hooks=hooks)
+        self._part = self._make_part()
         self._ids = unique_ids()
+        self._gatherer = Gatherer(self.settings, self._send_together)
+        self._waiting = Waiting()
         self._is_started = False
         self._is_closed = False
 
@@ -121,8 +137,13 @@ class Producer:
             raise ClosedError(f"producer {self.group} is closed: make another one")
         if self._is_started:
             return
-        await self._instance.start()
-        self._instance.register(self._part)
+        await self.instance.start()
+        self.instance.register(self._part)
+        self.instance.pushed.take_replies(self._waiting.take)
+        if self.tracer is not None:
+            self.tracer.start()
+        if self.sender.faults is not None and self.sender.faults.has_detector:
+            self.instance.spawn("detector", detect(self.instance, self.sender))
         self._is_started = True
 
     async def close(self) -> None:
@@ -131,10 +152,14 @@ class Producer:
             return
         self._is_closed = True
         if self._is_started:
-            await self._instance.unregister(self._part)
-        self._sender.close()
+            await self._gatherer.close()
+            if self.tracer is not None:
+                await self.tracer.close()
+            self.instance.pushed.leave_replies(self._waiting.take)
+            await self.instance.unregister(self._part)
+        self.sender.close()
         if self._owns_instance:
-            await self._instance.close()
+            await self.instance.close()
 
     # Sending.
 
@@ -166,10 +191,14 @@ class Producer:
         """
         self._check()
         check_sendable(message, self.settings)
-        target = await self._sender.target(message.topic)
+        is_free = queue is None and selector is None and timeout_s is None
+        if self.settings.is_batching and is_free and batch_fault(message) is None:
+            ticket, index = self._gatherer.add(message)
+            return await ticket.of(index)
+        target = await self.sender.target(message.topic)
         fixed = self._fixed(target, message, queue, selector, argument)
         outgoing = self._outgoing(target, message)
-        return await self._sender.deliver(
+        return await self.sender.deliver(
             target, outgoing, message, timeout_s=timeout_s, fixed=fixed
         )
 
@@ -195,9 +224,130 @@ class Producer:
         """
         self._check()
         check_sendable(message, self.settings)
-        target = await self._sender.target(message.topic)
+        target = await self.sender.target(message.topic)
         fixed = self._fixed(target, message, queue, selector, argument)
-        await self._sender.oneway(target, self._outgoing(target, message), message, fixed=fixed)
+        await self.sender.oneway(target, self._outgoing(target, message), message, fixed=fixed)
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_s: float | None = None,
+        queue: QueueRef | None = None,
+    ) -> list[SendResult]:
+        """Sends messages of one topic together: each request is stored in a row, or not at all.
+
+        What is more than `body_bytes_max` goes in several requests, in order, to one queue if
+        `queue` says so, else to one queue each.
+
+        Args:
+            messages: The messages.
+            timeout_s: The deadline of each request over all its tries, in seconds.
+            queue: The queue that they must go to.
+
+        Returns:
+            A result per request.
+
+        Raises:
+            MessageError: They cannot be sent together.
+            NoRouteError: No broker has the topic.
+            SendError: A request was not acknowledged; those before it were.
+        """
+        self._check()
+        listed = list(messages)
+        for message in listed:
+            check_sendable(message, self.settings)
+        check_batchable(listed)
+        target = await self.sender.target(listed[0].topic)
+        fixed = None if queue is None else check_queue(queue, target)
+        return [
+            await self.sender.deliver(
+                target,
+                self._batch(target, part),
+                part[0],
+                timeout_s=timeout_s,
+                fixed=fixed,
+            )
+            for part in split(listed, self.settings.body_bytes_max)
+        ]
+
+    def send_soon(self, message: Message) -> Ticket:
+        """Gives a message to the next batch of its queue; returns the ticket of that batch.
+
+        Raises:
+            MessageError: It cannot be sent as it is, or not in a batch.
+            TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
+        """
+        self._check()
+        check_sendable(message, self.settings)
+        fault = batch_fault(message)
+        if fault is not None:
+            raise MessageError(f"topic {message.topic}: {fault}")
+        return self._gatherer.add(message)[0]
+
+    async def flush(self) -> None:
+        """Returns when everything given to `send_soon` so far is acknowledged or given up."""
+        self._check()
+        await self._gatherer.flush()
+
+    async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+        """Sends a message and returns what a consumer replies to it.
+
+        Args:
+            message: The request.
+            timeout_s: The deadline of both, in seconds.
+
+        Raises:
+            SendError: It was not acknowledged.
+            ReplyTimeoutError: Nobody replied in time.
+        """
+        self._check()
+        check_sendable(message, self.settings)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        target = await self.sender.target(message.topic)
+        # A reply comes back on a connection that its broker knows by our heartbeat.
+        await self.instance.until_known({queue.broker_name for queue in target.queues})
+        more = request_properties(self.instance.client_id, timeout_s)
+        outgoing = self._outgoing(target, message, more)
+        reply = self._waiting.begin(more[CORRELATION_ID])
+        try:
+            left_s = max(0.0, deadline_s - loop.time())
+            await self.sender.deliver(
+                target,
+                outgoing,
+                message,
+                timeout_s=left_s,
+                fixed=self._fixed(target, message, None, None, None),
+            )
+            async with asyncio.timeout_at(deadline_s):
+                return await reply
+        except TimeoutError as error:
+            raise ReplyTimeoutError(
+                f"topic {message.topic}: nobody replied to message {outgoing.message_id} within "
+                f"{timeout_s:g} s: is a consumer of the topic there that replies?",
+                topic=message.topic,
+                message_id=outgoing.message_id,
+            ) from error
+        finally:
+            self._waiting.end(more[CORRELATION_ID])
+
+    async def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
+        """Replies to a request that was received.
+
+        Raises:
+            MessageError: It is no request.
+            SendError: The broker could not give it to who asked: it may be gone.
+        """
+        self._check()
+        message = reply_of(request, body)
+        target = await self.sender.target(message.topic)
+        # Only the broker that the request went through knows who asked.
+        name = request.queue.broker_name
+        queues = [queue for queue in target.queues if queue.broker_name == name]
+        fixed = queues[0] if queues else QueueRef(target.topic, name, 0)
+        outgoing = self._outgoing(target, message, reply_properties(request))
+        return await self.sender.deliver(target, outgoing, message, fixed=fixed)
 
     async def queues(self, topic: str) -> list[QueueRef]:
         """Returns the queues of a topic that may be written.
@@ -206,10 +356,10 @@ class Producer:
             NoRouteError: No broker has it.
         """
         self._check()
-        return list((await self._sender.target(topic)).queues)
+        return list((await self.sender.target(topic)).queues)
 
     def _check(self) -> None:
-        if self._is_started and not self._is_closed and self._instance.is_usable:
+        if self._is_started and not self._is_closed and self.instance.is_usable:
             return
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
@@ -217,9 +367,40 @@ class Producer:
             raise NotStartedError(
                 f"producer {self.group} is not started: call start(), or use it with `async with`"
             )
-        self._instance.check_usable()
+        self.instance.check_usable()
 
-    def _outgoing(self, target: Target, message: Message) -> Outgoing:
+    def _make_part(self) -> ProducerPart:
+        return ProducerPart(self.sender)
+
+    async def _send_together(
+        self, messages: Sequence[Message], key: str | None
+    ) -> tuple[SendResult, Sequence[str]]:
+        """Sends what the gatherer gathered: one message as it is, several as a batch."""
+        first = messages[0]
+        target = await self.sender.target(first.topic)
+        is_alone = len(messages) == 1
+        outgoing = self._outgoing(target, first) if is_alone else self._batch(target, messages)
+        fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
+        result = await self.sender.deliver(target, outgoing, first, fixed=fixed)
+        return result, outgoing.ids
+
+    def _batch(self, target: Target, messages: Sequence[Message]) -> Outgoing:
+        return batch_of(
+            messages,
+            topic=target.topic,
+            ids=self._ids,
+            born_ms=wall_ms(),
+            settings=self.settings,
+            instance_id=self.instance.namespace,
+        )
+
+    def _outgoing(
+        self,
+        target: Target,
+        message: Message,
+        more: Mapping[str, str] | None = None,
+        sys_flag: int = 0,
+    ) -> Outgoing:
         now_ms = wall_ms()
         return outgoing_of(
             message,
@@ -227,7 +408,9 @@ class Producer:
             message_id=self._ids.next(now_ms),
             born_ms=now_ms,
             settings=self.settings,
-            instance_id=self._instance.namespace,
+            instance_id=self.instance.namespace,
+            more=more,
+            sys_flag=sys_flag,
         )
 
     def _fixed(
@@ -246,24 +429,3 @@ class Producer:
         if message.sharding_key is not None and target.queues:
             return queue_of_key(target.queues, message.sharding_key)
         return None
-
-
-class _ProducerPart:
-    """A producer as its instance sees it."""
-
-    def __init__(self, sender: Sender, handlers: Mapping[int, Handler] | None = None) -> None:
-        self._sender = sender
-        self.handlers: Mapping[int, Handler] = handlers or {}
-
-    @property
-    def group(self) -> str:
-        return self._sender.group
-
-    def consumer_data(self) -> ConsumerData | None:
-        return None
-
-    def topics(self) -> Collection[str]:
-        return self._sender.targets.topics
-
-    def on_route(self, topic: str, route: TopicRoute) -> None:
-        self._sender.targets.changed(topic, route)

@@ -28,7 +28,8 @@ class ProducerSettings:
             (`compressMsgBodyOverHowmuch`); None never compresses.
         compression: How. Only zlib is read by every client; LZ4 and ZSTD by Java from 4.9.4 on.
         compression_level: 0 to 9 for zlib, 1 to 22 for zstd.
-        linger_s: For how long a message of `send_soon` waits for others to fill its batch.
+        linger_s: For how long a message of `send_soon` waits for others though its batch could
+            leave. Without it a batch leaves at once while few are unanswered, and grows otherwise.
         batch_bytes: Bytes at which a batch is sent without waiting longer.
         batches_in_flight: Batches of one queue that may wait for their answer; the next one waits
             and grows meanwhile.
@@ -44,7 +45,7 @@ class ProducerSettings:
     compress_above_bytes: int | None = 4096
     compression: Compression = Compression.ZLIB
     compression_level: int = 5
-    linger_s: float = 0.002
+    linger_s: float = 0.0
     batch_bytes: int = 64 << 10
     batches_in_flight: int = 4
     buffered_bytes_max: int = 64 << 20

@@ -1,0 +1,142 @@
+"""Several messages as the body of one request. Pure functions of values.
+
+Parts are laid side by side: total length, magic 0, CRC 0, flag, body with its length in four bytes,
+properties with theirs in two. The broker makes a record of each, in a row in one queue.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mqcore.client.identity import UniqueIds
+from mqcore.client.message import Message
+from mqcore.client.outgoing import Outgoing, check_properties, message_properties
+from mqcore.client.properties import properties_text
+from mqcore.client.settings import ProducerSettings
+from mqcore.errors import MessageError, MessageTooLargeError
+from mqcore.model.topics import RETRY_PREFIX
+from mqcore.remoting.codes import RequestCode
+
+__all__ = ["batch_fault", "batch_of", "check_batchable", "part_bytes", "split"]
+
+_HEAD: Final = struct.Struct(">iiiii")
+_TAIL: Final = struct.Struct(">h")
+_HEAD_BYTES: Final = _HEAD.size + _TAIL.size
+# What a part costs beside its body and the user's properties: lengths, and the unique id.
+_PART_BYTES: Final = _HEAD_BYTES + 42
+_SHORT_MAX: Final = 32767
+
+
+def batch_fault(message: Message) -> str | None:
+    """Returns why a message cannot be part of a batch; None where it can."""
+    if message.is_delayed:
+        return "a delayed message cannot be part of a batch: send it alone"
+    if message.topic.startswith(RETRY_PREFIX):
+        return "a message of a retry topic cannot be part of a batch: send it alone"
+    return None
+
+
+def check_batchable(messages: Sequence[Message]) -> None:
+    """Checks that messages may be sent together.
+
+    Raises:
+        MessageError: They may not.
+    """
+    if not messages:
+        raise MessageError("a batch needs at least one message")
+    first = messages[0]
+    for message in messages:
+        fault = batch_fault(message)
+        if fault is not None:
+            raise MessageError(f"topic {message.topic}: {fault}")
+        if message.topic != first.topic:
+            raise MessageError(
+                f"a batch is of one topic: {first.topic} and {message.topic} are two"
+            )
+        if message.waits_stored != first.waits_stored:
+            raise MessageError(
+                f"topic {first.topic}: a batch waits to be stored, or does not; both were asked for"
+            )
+
+
+def part_bytes(message: Message) -> int:
+    """Returns an upper bound of what a message takes in a batch, in bytes."""
+    size = _PART_BYTES + len(message.body)
+    if message.tags or message.keys or message.properties or message.sharding_key:
+        size += 4 * sum(
+            len(name) + len(value) + 2
+            for name, value in message_properties(message, "", "").items()
+        )
+    return size
+
+
+def split(messages: Sequence[Message], limit_bytes: int) -> Iterator[Sequence[Message]]:
+    """Yields runs of messages that fit into one request each, in order.
+
+    Args:
+        messages: The messages, each of them short enough.
+        limit_bytes: The most that a request's body may have.
+    """
+    begin, size = 0, 0
+    for at, message in enumerate(messages):
+        more = part_bytes(message)
+        if size and size + more > limit_bytes:
+            yield messages[begin:at]
+            begin, size = at, 0
+        size += more
+    if begin < len(messages):
+        yield messages[begin:]
+
+
+def batch_of(
+    messages: Sequence[Message],
+    *,
+    topic: str,
+    ids: UniqueIds,
+    born_ms: int,
+    settings: ProducerSettings,
+    instance_id: str = "",
+) -> Outgoing:
+    """Returns what is sent of messages that were checked.
+
+    Args:
+        messages: The messages, of one topic.
+        topic: The topic, its namespace included.
+        ids: Gives each its unique id.
+        born_ms: The wall clock.
+        settings: The producer's settings.
+        instance_id: The namespace, empty for none.
+
+    Raises:
+        MessageTooLargeError: A message's properties, or all together, are too long.
+    """
+    parts: list[bytes] = []
+    made: list[str] = []
+    pack, pack_tail = _HEAD.pack, _TAIL.pack
+    for message in messages:
+        message_id = ids.next(born_ms)
+        made.append(message_id)
+        body = message.body
+        text = properties_text(message_properties(message, message_id, instance_id)).encode()
+        if len(text) > _SHORT_MAX:
+            check_properties(message.topic, text.decode())
+        total = _HEAD_BYTES + len(body) + len(text)
+        parts += (pack(total, 0, 0, message.flag, len(body)), body, pack_tail(len(text)), text)
+    whole = b"".join(parts)
+    if len(whole) > settings.body_bytes_max:
+        raise MessageTooLargeError(
+            f"topic {topic}: a batch of {len(messages)} messages has {len(whole)} bytes, of "
+            f"{settings.body_bytes_max} that may be sent",
+            size_bytes=len(whole),
+            limit_bytes=settings.body_bytes_max,
+        )
+    return Outgoing(
+        topic,
+        whole,
+        "" if messages[0].waits_stored else "WAIT\x01false\x02",
+        ",".join(made),
+        born_ms,
+        code=int(RequestCode.SEND_BATCH_MESSAGE),
+        is_batch=True,
+        ids=made,
+    )
