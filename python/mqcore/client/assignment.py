@@ -6,7 +6,7 @@ opens and hands them over. Every 20 s, and whenever somebody says that something
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -33,6 +33,10 @@ class QueueOwner(Protocol):
 
     def topics(self) -> Collection[str]:
         """Returns the topics whose queues are divided."""
+        ...
+
+    def fixed(self, topic: str) -> Iterable[MessageQueue] | None:
+        """Returns the queues of a topic that somebody chose; None where they are divided."""
         ...
 
     async def open(self, queue: MessageQueue) -> HeldQueue | None:
@@ -162,6 +166,9 @@ class Assignment:
             route = self._cluster.known_route(topic) or await self._cluster.route(topic)
             self._warned.discard(topic)
             strategy = self._division.strategy
+            fixed = self._owner.fixed(topic)
+            if fixed is not None:
+                return route, frozenset(fixed), False
             if strategy is None:
                 return route, frozenset(route.read_queues), False
             members = await self._members(route)

@@ -250,6 +250,11 @@ class Member(ABC):
 
     # What rounds ask (`QueueOwner`).
 
+    def fixed(self, topic: str) -> Iterable[MessageQueue] | None:
+        """Returns the queues of a topic that somebody chose: nobody did."""
+        del topic
+        return None
+
     async def open(self, queue: MessageQueue) -> HeldQueue | None:
         """Begins a queue where the group left it."""
         return self._held(self.new_state(queue, await self.first_offset(queue)))
