@@ -189,15 +189,15 @@ class Producer:
             NoRouteError: No broker has the topic.
             SendError: It was not acknowledged; it may be stored all the same where the error says.
         """
-        self._check()
+        self.check_usable()
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.is_batching and is_free and batch_fault(message) is None:
             ticket, index = self._gatherer.add(message)
             return await ticket.of(index)
         target = await self.sender.target(message.topic)
-        fixed = self._fixed(target, message, queue, selector, argument)
-        outgoing = self._outgoing(target, message)
+        fixed = self.fixed_queue(target, message, queue, selector, argument)
+        outgoing = self.prepared(target, message)
         return await self.sender.deliver(
             target, outgoing, message, timeout_s=timeout_s, fixed=fixed
         )
@@ -222,11 +222,11 @@ class Producer:
             MessageError: It cannot be sent as it is.
             RemotingError: There was no connection, or no room on it.
         """
-        self._check()
+        self.check_usable()
         check_sendable(message, self.settings)
         target = await self.sender.target(message.topic)
-        fixed = self._fixed(target, message, queue, selector, argument)
-        await self.sender.oneway(target, self._outgoing(target, message), message, fixed=fixed)
+        fixed = self.fixed_queue(target, message, queue, selector, argument)
+        await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
 
     async def send_batch(
         self,
@@ -253,7 +253,7 @@ class Producer:
             NoRouteError: No broker has the topic.
             SendError: A request was not acknowledged; those before it were.
         """
-        self._check()
+        self.check_usable()
         listed = list(messages)
         for message in listed:
             check_sendable(message, self.settings)
@@ -263,7 +263,7 @@ class Producer:
         return [
             await self.sender.deliver(
                 target,
-                self._batch(target, part),
+                self.prepared_batch(target, part),
                 part[0],
                 timeout_s=timeout_s,
                 fixed=fixed,
@@ -278,16 +278,21 @@ class Producer:
             MessageError: It cannot be sent as it is, or not in a batch.
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
         """
-        self._check()
+        self.check_usable()
         check_sendable(message, self.settings)
         fault = batch_fault(message)
         if fault is not None:
             raise MessageError(f"topic {message.topic}: {fault}")
         return self._gatherer.add(message)[0]
 
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes given to `send_soon` that are not acknowledged yet."""
+        return self._gatherer.buffered_bytes
+
     async def flush(self) -> None:
         """Returns when everything given to `send_soon` so far is acknowledged or given up."""
-        self._check()
+        self.check_usable()
         await self._gatherer.flush()
 
     async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
@@ -301,7 +306,7 @@ class Producer:
             SendError: It was not acknowledged.
             ReplyTimeoutError: Nobody replied in time.
         """
-        self._check()
+        self.check_usable()
         check_sendable(message, self.settings)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
@@ -309,7 +314,7 @@ class Producer:
         # A reply comes back on a connection that its broker knows by our heartbeat.
         await self.instance.until_known({queue.broker_name for queue in target.queues})
         more = request_properties(self.instance.client_id, timeout_s)
-        outgoing = self._outgoing(target, message, more)
+        outgoing = self.prepared(target, message, more)
         reply = self._waiting.begin(more[CORRELATION_ID])
         try:
             left_s = max(0.0, deadline_s - loop.time())
@@ -318,7 +323,7 @@ class Producer:
                 outgoing,
                 message,
                 timeout_s=left_s,
-                fixed=self._fixed(target, message, None, None, None),
+                fixed=self.fixed_queue(target, message, None, None, None),
             )
             async with asyncio.timeout_at(deadline_s):
                 return await reply
@@ -339,14 +344,14 @@ class Producer:
             MessageError: It is no request.
             SendError: The broker could not give it to who asked: it may be gone.
         """
-        self._check()
+        self.check_usable()
         message = reply_of(request, body)
         target = await self.sender.target(message.topic)
         # Only the broker that the request went through knows who asked.
         name = request.queue.broker_name
         queues = [queue for queue in target.queues if queue.broker_name == name]
         fixed = queues[0] if queues else QueueRef(target.topic, name, 0)
-        outgoing = self._outgoing(target, message, reply_properties(request))
+        outgoing = self.prepared(target, message, reply_properties(request))
         return await self.sender.deliver(target, outgoing, message, fixed=fixed)
 
     async def queues(self, topic: str) -> list[QueueRef]:
@@ -355,10 +360,15 @@ class Producer:
         Raises:
             NoRouteError: No broker has it.
         """
-        self._check()
+        self.check_usable()
         return list((await self.sender.target(topic)).queues)
 
-    def _check(self) -> None:
+    def check_usable(self) -> None:
+        """Checks that it can send now.
+
+        Raises:
+            UsageError: It is not started, or closed, or of another process.
+        """
         if self._is_started and not self._is_closed and self.instance.is_usable:
             return
         if self._is_closed:
@@ -372,19 +382,8 @@ class Producer:
     def _make_part(self) -> ProducerPart:
         return ProducerPart(self.sender)
 
-    async def _send_together(
-        self, messages: Sequence[Message], key: str | None
-    ) -> tuple[SendResult, Sequence[str]]:
-        """Sends what the gatherer gathered: one message as it is, several as a batch."""
-        first = messages[0]
-        target = await self.sender.target(first.topic)
-        is_alone = len(messages) == 1
-        outgoing = self._outgoing(target, first) if is_alone else self._batch(target, messages)
-        fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
-        result = await self.sender.deliver(target, outgoing, first, fixed=fixed)
-        return result, outgoing.ids
-
-    def _batch(self, target: Target, messages: Sequence[Message]) -> Outgoing:
+    def prepared_batch(self, target: Target, messages: Sequence[Message]) -> Outgoing:
+        """Returns what is sent of checked messages, each with a new unique id."""
         return batch_of(
             messages,
             topic=target.topic,
@@ -394,13 +393,21 @@ class Producer:
             instance_id=self.instance.namespace,
         )
 
-    def _outgoing(
+    def prepared(
         self,
         target: Target,
         message: Message,
         more: Mapping[str, str] | None = None,
         sys_flag: int = 0,
     ) -> Outgoing:
+        """Returns what is sent of a checked message, with a new unique id.
+
+        Args:
+            target: Its topic.
+            message: The message.
+            more: Properties that the client sets itself.
+            sys_flag: Transaction bits.
+        """
         now_ms = wall_ms()
         return outgoing_of(
             message,
@@ -413,7 +420,7 @@ class Producer:
             sys_flag=sys_flag,
         )
 
-    def _fixed(
+    def fixed_queue(
         self,
         target: Target,
         message: Message,
@@ -421,7 +428,11 @@ class Producer:
         selector: QueueSelector | None,
         argument: Any,
     ) -> QueueRef | None:
-        """Returns the one queue that a message must go to, None for any."""
+        """Returns the one queue that a message must go to, None for any.
+
+        Raises:
+            UsageError: The queue is none of the topic's.
+        """
         if queue is not None:
             return check_queue(queue, target)
         if selector is not None:
@@ -429,3 +440,17 @@ class Producer:
         if message.sharding_key is not None and target.queues:
             return queue_of_key(target.queues, message.sharding_key)
         return None
+
+    async def _send_together(
+        self, messages: Sequence[Message], key: str | None
+    ) -> tuple[SendResult, Sequence[str]]:
+        """Sends what the gatherer gathered: one message as it is, several as a batch."""
+        first = messages[0]
+        target = await self.sender.target(first.topic)
+        is_alone = len(messages) == 1
+        outgoing = (
+            self.prepared(target, first) if is_alone else self.prepared_batch(target, messages)
+        )
+        fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
+        result = await self.sender.deliver(target, outgoing, first, fixed=fixed)
+        return result, outgoing.ids

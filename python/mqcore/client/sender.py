@@ -140,7 +140,7 @@ class Sender:
             try:
                 address = self.instance.address_of(queue.broker_name)
                 if address is None:
-                    address = await self._address(queue)
+                    address = await self.master_of(queue)
                 if self.hooks:
                     result = await self._watched(delivery, outgoing, message, address, left_ms)
                 else:
@@ -151,7 +151,7 @@ class Sender:
                 result = None
             if result is not None:
                 return result
-            self._refresh_soon(target.topic)
+            self.refresh_soon(target.topic)
 
     async def oneway(
         self, target: Target, outgoing: Outgoing, message: Message, *, fixed: QueueRef | None
@@ -164,7 +164,7 @@ class Sender:
         queue = fixed
         if queue is None:
             queue = target.choice.next(target.queues, faults=self.faults, now_ms=monotonic_ms())
-        address = self.instance.address_of(queue.broker_name) or await self._address(queue)
+        address = self.instance.address_of(queue.broker_name) or await self.master_of(queue)
         context = None
         if self.hooks:
             context = self._context(outgoing, message, queue, address, "ONEWAY")
@@ -249,7 +249,7 @@ class Sender:
     ) -> SendContext:
         return SendContext(self.group, message, outgoing, queue, address, wall_ms(), mode)
 
-    async def _address(self, queue: QueueRef) -> str:
+    async def master_of(self, queue: QueueRef) -> str:
         """Returns the address of a queue's master, after asking again.
 
         Raises:
@@ -264,7 +264,7 @@ class Sender:
             )
         return address
 
-    def _refresh_soon(self, topic: str) -> None:
+    def refresh_soon(self, topic: str) -> None:
         """Asks for the route beside the next try: the failed broker may be gone from it."""
 
         async def refresh() -> None:

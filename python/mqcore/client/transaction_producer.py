@@ -153,16 +153,16 @@ class TransactionProducer(Producer):
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged.
         """
-        self._check()
+        self.check_usable()
         check_sendable(message, self.settings)
         check_transactional(message)
         target = await self.sender.target(message.topic)
         # A broker that asks back does so on a connection that it knows by our heartbeat.
         await self.instance.until_known({queue.broker_name for queue in target.queues})
-        outgoing = self._outgoing(
+        outgoing = self.prepared(
             target, message, half_properties(self.sender.group), TRANSACTION_PREPARED
         )
-        fixed = self._fixed(target, message, None, None, None)
+        fixed = self.fixed_queue(target, message, None, None, None)
         return await self.sender.deliver(
             target, outgoing, message, timeout_s=timeout_s, fixed=fixed
         )
