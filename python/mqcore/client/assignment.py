@@ -6,7 +6,7 @@ opens and hands them over. Every 20 s, and whenever somebody says that something
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
@@ -33,6 +33,10 @@ class QueueOwner(Protocol):
 
     def topics(self) -> Collection[str]:
         """Returns the topics whose queues are divided."""
+        ...
+
+    def fixed(self, topic: str) -> Iterable[MessageQueue] | None:
+        """Returns the queues of a topic that somebody chose; None where they are divided."""
         ...
 
     async def open(self, queue: MessageQueue) -> HeldQueue | None:
@@ -162,6 +166,9 @@ class Assignment:
             route = self._cluster.known_route(topic) or await self._cluster.route(topic)
             self._warned.discard(topic)
             strategy = self._division.strategy
+            fixed = self._owner.fixed(topic)
+            if fixed is not None:
+                return route, frozenset(fixed), False
             if strategy is None:
                 return route, frozenset(route.read_queues), False
             members = await self._members(route)
@@ -222,14 +229,14 @@ class Assignment:
         # It may have come back to us meanwhile.
         self.wake()
 
-    async def begin_anew(self, queue: MessageQueue, held: HeldQueue) -> None:
-        """Puts a queue that was opened outside of a round in the place of the one held."""
-        if self._is_closed or queue not in self.held:
-            return
-        self.held[queue] = held
-        held.start()
+    def replace(self, before: HeldQueue, held: HeldQueue) -> None:
+        """Puts a queue that was begun anew in the place of the one held, if that still is."""
+        queue = held.state.queue
+        if not self._is_closed and self.held.get(queue) is before:
+            self.held[queue] = held
+            held.start()
 
-    async def drop(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, HeldQueue]:
+    def drop(self, queues: Collection[MessageQueue]) -> Mapping[MessageQueue, HeldQueue]:
         """Takes queues out without handing them over; the next round begins them again."""
         found = {queue: held for queue in queues if (held := self.held.pop(queue, None))}
         for held in found.values():

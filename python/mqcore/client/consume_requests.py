@@ -28,9 +28,10 @@ from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.remoting.dispatch import Answer, Handler, Request
 
 if TYPE_CHECKING:
+    from mqcore.client.member import Member
     from mqcore.client.push_engine import PushEngine
 
-__all__ = ["ConsumeRequests"]
+__all__ = ["ConsumeRequests", "MemberRequests"]
 
 _log = logging.getLogger(__name__)
 
@@ -38,23 +39,26 @@ _log = logging.getLogger(__name__)
 _VERSION_TEXT: Final = "V4_9_8"
 
 
-class ConsumeRequests:
-    """Answers for one consumer."""
+class MemberRequests:
+    """Answers for any member.
 
-    def __init__(self, engine: "PushEngine") -> None:
+    Attributes:
+        handlers: What serves each code.
+    """
+
+    def __init__(self, member: "Member") -> None:
         """Takes who it answers for."""
-        self._engine = engine
+        self._member = member
         self.handlers: dict[int, Handler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._ids_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
-            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
         }
 
     def _ids_changed(self, request: Request) -> Answer:
         del request
-        self._engine.assignment.wake()
+        self._member.assignment.wake()
         return None
 
     async def _reset(self, request: Request) -> Answer:
@@ -66,67 +70,63 @@ class ConsumeRequests:
             return None
         wanted = {queue: offset for queue, offset in offsets.items() if queue.topic == topic}
         _log.info("%s resets %d queues of %s", request.link.peer, len(wanted), topic)
-        await self._engine.reset(wanted)
+        await self._member.reset(wanted)
         return None
 
     def _status(self, request: Request) -> Answer:
-        offsets = self._engine.committed(request.field("topic"))
+        offsets = self._member.committed(request.field("topic"))
         return request.answer(body=consumer_status_body(offsets))
 
     def _running_info(self, request: Request) -> Answer:
-        engine = self._engine
-        now_ms = engine.now_ms()
+        member = self._member
+        now_ms = member.now_ms()
         # Times of queues are monotonic; tools show times of the day.
         ahead_ms = wall_ms() - now_ms
-        offsets = engine.committed("")
-        queues = {
-            queue: queue_info(held.state, offsets.get(queue), ahead_ms)
-            for queue, held in engine.assignment.held.items()
-        }
-        for held in engine.assignment.held.values():
-            counters = engine.statistics.topic(held.state.queue.topic)
-            counters.consumed(*held.state.take_tally(), now_ms)
-        wants_stacks = request.flag("jstackEnable")
+        offsets = member.committed("")
+        held = member.assignment.held
+        for item in held.values():
+            counters = member.statistics.topic(item.state.queue.topic)
+            counters.consumed(*item.state.take_tally(), now_ms)
         body = running_info_body(
             properties=self._properties(),
-            subscriptions=engine.subscriptions.all,
-            queues=queues,
-            statistics={
-                topic: engine.statistics.topic(topic).to_json(now_ms) for topic in engine.topics()
+            subscriptions=member.subscriptions.all,
+            queues={
+                queue: queue_info(item.state, offsets.get(queue), ahead_ms)
+                for queue, item in held.items()
             },
-            stacks=thread_stacks() if wants_stacks else None,
+            statistics={
+                topic: member.statistics.topic(topic).to_json(now_ms) for topic in member.topics()
+            },
+            stacks=thread_stacks() if request.flag("jstackEnable") else None,
         )
         return request.answer(body=body)
 
     def _properties(self) -> dict[str, str]:
-        engine, settings = self._engine, self._engine.settings
-        name_servers = engine.instance.name_servers.addresses
-        data = engine.consumer_data()
-        return {
+        member = self._member
+        data = member.consumer_data()
+        name_servers = member.instance.name_servers.addresses
+        return member.properties() | {
             "PROP_CLIENT_VERSION": _VERSION_TEXT,
-            "PROP_CONSUMEORDERLY": _text(settings.orderly),
-            "PROP_CONSUMER_START_TIMESTAMP": str(engine.started_ms),
+            "PROP_CONSUMER_START_TIMESTAMP": str(member.started_ms),
             "PROP_CONSUME_TYPE": data.consume_type,
             "PROP_NAMESERVER_ADDR": "".join(f"{address};" for address in name_servers),
-            "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
-            "allocateMessageQueueStrategy": settings.strategy.name,
-            "consumeConcurrentlyMaxSpan": str(settings.span_max),
             "consumeFromWhere": data.from_where,
-            "consumeMessageBatchMaxSize": str(settings.batch or 1),
-            "consumeThreadMax": str(settings.concurrency),
-            "consumeThreadMin": str(settings.concurrency),
-            "consumeTimeout": str(round(settings.consume_timeout_s / 60)),
             "consumerGroup": data.group,
-            "maxReconsumeTimes": str(settings.deliveries_max),
             "messageModel": data.message_model,
-            "persistConsumerOffsetInterval": str(round(settings.persist_interval_s * 1000)),
-            "pullBatchSize": str(settings.pulled),
-            "pullInterval": str(round(settings.pull_interval_s * 1000)),
-            "pullThresholdForQueue": str(settings.count_max),
-            "pullThresholdSizeForQueue": str(settings.bytes_max >> 20),
-            "suspendCurrentQueueTimeMillis": str(round(settings.suspend_s * 1000)),
+            "pullThresholdForQueue": str(member.bounds.count_max),
+            "pullThresholdSizeForQueue": str(member.bounds.bytes_max >> 20),
             "unitMode": "false",
         }
+
+
+class ConsumeRequests(MemberRequests):
+    """Answers for a push consumer: it can be told to consume a message, too."""
+
+    def __init__(self, engine: "PushEngine") -> None:
+        """Takes who it answers for."""
+        super().__init__(engine)
+        self._engine = engine
+        self.handlers[RequestCode.CONSUME_MESSAGE_DIRECTLY] = self._consume_directly
 
     async def _consume_directly(self, request: Request) -> Answer:
         try:
@@ -155,7 +155,3 @@ class ConsumeRequests:
             outcome, is_orderly=engine.settings.orderly, took_ms=round(took_ms)
         )
         return request.answer(body=body)
-
-
-def _text(value: bool) -> str:
-    return "true" if value else "false"

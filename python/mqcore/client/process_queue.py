@@ -20,6 +20,7 @@ __all__ = [
     "FlowBounds",
     "OrderlyQueue",
     "Parcel",
+    "PolledQueue",
     "QueueState",
 ]
 
@@ -309,3 +310,75 @@ class OrderlyQueue(QueueState, Generic[M]):
             return None
         count = sum(parcel.count for parcel in self._taken)
         return self._taken[0].first_offset, self._taken[-1].last_offset, count
+
+
+@dataclass(slots=True, eq=False)
+class PolledQueue(QueueState, Generic[M]):
+    """A queue whose messages are taken in order by who asks, and settled up to a point.
+
+    Attributes:
+        position: The offset behind what was taken.
+    """
+
+    position: int = -1
+    _waiting: deque[Parcel[M]] = field(default_factory=deque)
+    _commit_offset: int = -1
+
+    def put(self, parcels: Sequence[Parcel[M]], next_offset: int) -> None:
+        """Takes what a pull brought, in ascending order of offsets."""
+        for parcel in parcels:
+            self.count += parcel.count
+            self.body_bytes += parcel.body_bytes
+        self._waiting.extend(parcels)
+        is_all_settled = self._commit_offset == self.position
+        self.next_offset = next_offset
+        if not self._waiting:
+            # What is not wanted counts as taken, and as settled where nothing else is open.
+            self.position = next_offset
+            if is_all_settled:
+                self._commit_offset = next_offset
+
+    def take(self, now_ms: int) -> Parcel[M] | None:
+        """Takes the next parcel; None where none waits."""
+        if not self._waiting:
+            return None
+        parcel = self._waiting.popleft()
+        self.count -= parcel.count
+        self.body_bytes -= parcel.body_bytes
+        self.last_consume_ms = now_ms
+        self.position = parcel.last_offset + 1 if self._waiting else self.next_offset
+        return parcel
+
+    def settle_taken(self) -> None:
+        """Notes that what was taken need not come again."""
+        self._commit_offset = self.position
+
+    @property
+    def commit_offset(self) -> int | None:
+        """The first offset that must come again after a crash; None where none is known."""
+        return self._commit_offset if self._commit_offset >= 0 else None
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._waiting)
+
+    def flow_block(self, bounds: FlowBounds) -> str | None:
+        """Returns why nothing is pulled now, None where there is room."""
+        if self.count > bounds.count_max:
+            return f"{self.count} messages wait"
+        if self.body_bytes > bounds.bytes_max:
+            return f"{self.body_bytes} bytes wait"
+        return None
+
+    @property
+    def has_running(self) -> bool:
+        """Whether a handler runs: there is none."""
+        return False
+
+    @property
+    def open_range(self) -> tuple[int, int] | None:
+        """The offsets of the oldest and the newest waiting message."""
+        if not self._waiting:
+            return None
+        return self._waiting[0].first_offset, self._waiting[-1].last_offset

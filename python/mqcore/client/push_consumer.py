@@ -11,11 +11,12 @@ from typing import Any, Self
 
 from mqcore.client.consumer_settings import PushConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
-from mqcore.client.push_engine import Divided, PushEngine
+from mqcore.client.member import Divided
+from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
 from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
-from mqcore.clock import monotonic_ms, wall_ms
+from mqcore.clock import monotonic_ms
 from mqcore.errors import ClosedError, NotStartedError, UsageError
 from mqcore.model.subscriptions import ALL
 from mqcore.model.topics import RETRY_PREFIX
@@ -180,13 +181,9 @@ class PushConsumer:
             ClosedError: The consumer was closed.
         """
         self._check_open()
-        engine = self._engine
-        data = engine.subscriptions.add(topic, expression)
+        data = self._engine.subscriptions.add(topic, expression)
         if self._is_started:
-            engine.subscriptions.touch(wall_ms(), data.topic)
-            await engine.learn(data.topic)
-            await engine.heartbeat()
-            await engine.assignment.round()
+            await self._engine.subscriptions_changed(data.topic)
 
     async def unsubscribe(self, topic: str) -> None:
         """Consumes a topic no more; its offsets are saved.
@@ -197,8 +194,7 @@ class PushConsumer:
         self._check_open()
         self._engine.subscriptions.remove(topic)
         if self._is_started:
-            await self._engine.heartbeat()
-            await self._engine.assignment.round()
+            await self._engine.subscriptions_changed(topic)
 
     def pause(self) -> None:
         """Pulls nothing until `resume`; what was pulled is consumed."""

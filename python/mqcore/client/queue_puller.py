@@ -12,7 +12,13 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from mqcore.client.consumer_calls import Cluster
 from mqcore.client.message import ReceivedMessage
-from mqcore.client.process_queue import ConcurrentQueue, FlowBounds, OrderlyQueue, Parcel
+from mqcore.client.process_queue import (
+    ConcurrentQueue,
+    FlowBounds,
+    OrderlyQueue,
+    Parcel,
+    PolledQueue,
+)
 from mqcore.client.properties import RETRY_TOPIC
 from mqcore.client.pulling import (
     ERROR_PAUSE_MS,
@@ -34,10 +40,14 @@ __all__ = ["HeldQueue", "Holder", "PullSettings", "QueueKind", "parcels_of"]
 
 _log = logging.getLogger(__name__)
 
-QueueKind: TypeAlias = ConcurrentQueue[ReceivedMessage] | OrderlyQueue[ReceivedMessage]
+QueueKind: TypeAlias = (
+    ConcurrentQueue[ReceivedMessage] | OrderlyQueue[ReceivedMessage] | PolledQueue[ReceivedMessage]
+)
 _MS_PER_S: Final = 1000
 # A queue whose flow is blocked looks again after so long at the latest; settling wakes it sooner.
 _BLOCKED_LOOK_S: Final = 1.0
+# The first pull after a heartbeat that a broker missed.
+_HEARD_PAUSE_MS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +213,17 @@ class HeldQueue:
             _log.warning("%s: %s", state.queue, step.why)
             await self._holder.moved(self, step.next_offset)
             return 0
+        state.broker_id = 0
+        if step.wants_heartbeat and not self._is_logged:
+            # A broker that was restarted, or hears of us by another connection, knows us now.
+            self._is_logged = True
+            _log.info("%s was not pulled yet: %s", state.queue, step.why)
+            await self._holder.heartbeat()
+            return _HEARD_PAUSE_MS
         # A retry topic appears with the first heartbeat; before that it is no news.
         if not self._is_logged and not state.queue.topic.startswith(RETRY_PREFIX):
             _log.warning("%s was not pulled: %s", state.queue, step.why)
             self._is_logged = True
-        state.broker_id = 0
         if step.wants_heartbeat:
             await self._holder.heartbeat()
         if step.wants_route:

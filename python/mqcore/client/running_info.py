@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mqcore.client.outcomes import Outcome
-from mqcore.client.process_queue import ConcurrentQueue, OrderlyQueue
+from mqcore.client.process_queue import ConcurrentQueue, OrderlyQueue, PolledQueue
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int, as_list
 from mqcore.model.relaxed_json import compact, parse, parse_object, with_queue_keys
@@ -30,7 +30,9 @@ _MIB: Final = 1 << 20
 
 
 def queue_info(
-    state: ConcurrentQueue[Any] | OrderlyQueue[Any], commit_offset: int | None, ahead_ms: int
+    state: ConcurrentQueue[Any] | OrderlyQueue[Any] | PolledQueue[Any],
+    commit_offset: int | None,
+    ahead_ms: int,
 ) -> dict[str, Any]:
     """Returns the official `ProcessQueueInfo` of a queue; `droped` is the official spelling.
 

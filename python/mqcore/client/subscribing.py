@@ -40,8 +40,11 @@ class Subscriptions:
         """Takes who adds the namespace, and the group's retry topic where it has one."""
         self._full_name = full_name
         self._wanted: dict[str, SubscriptionData] = {}
+        # What pulls ask with: never a newer version than brokers were told, unless what is wanted
+        # changed; then a broker that does not know it yet must refuse.
+        self._asked: dict[str, SubscriptionData] = {}
         if retry_topic is not None:
-            self._wanted[retry_topic] = SubscriptionData(retry_topic, ALL)
+            self._wanted[retry_topic] = self._asked[retry_topic] = SubscriptionData(retry_topic)
 
     def add_all(self, topics: Topics) -> None:
         """Wants topics: a name, names, or names with expressions."""
@@ -68,16 +71,25 @@ class Subscriptions:
         fault = topic_fault(full)
         if fault is not None:
             raise UsageError(f"topic {topic[:200]!r}: {fault}")
-        found = self._wanted[full] = _subscription(full, expression)
+        before = self._wanted.get(full)
+        found = _subscription(full, expression)
+        if before is not None:
+            found = replace(found, version=before.version + 1)
+        self._wanted[full] = self._asked[full] = found
         return found
 
     def remove(self, topic: str) -> None:
         """Wants a topic no more."""
         self._wanted.pop(self._full_name(topic), None)
+        self._asked.pop(self._full_name(topic), None)
 
     def get(self, topic: str) -> SubscriptionData | None:
-        """Returns what is wanted of a topic with its namespace."""
-        return self._wanted.get(topic)
+        """Returns what is wanted of a topic with its namespace, as pulls ask for it."""
+        return self._asked.get(topic)
+
+    def told(self) -> None:
+        """Notes that brokers heard a heartbeat."""
+        self._asked.update(self._wanted)
 
     @property
     def topics(self) -> frozenset[str]:
