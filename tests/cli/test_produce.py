@@ -190,7 +190,7 @@ def test_who_leaves_early_is_not_waited_for() -> None:
 
 def test_a_stream_that_cannot_be_opened_is_told() -> None:
     async def scene() -> None:
-        async for _ in lines_of(partial(Path("/nowhere/at/all").open, "rb")):
+        async for _ in lines_of(partial(io.FileIO, "/nowhere/at/all")):
             pass
 
     with pytest.raises(FileNotFoundError):

@@ -18,7 +18,9 @@ failure or wrong usage, told in one line; 130 interrupted. Commands that run unt
 end with 0 at Ctrl-C."""
 _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
 _NAMES = (
+    "bench",
     "broker",
+    "consume",
     "doctor",
     "group",
     "msg",

@@ -60,7 +60,10 @@ class Inbox:
         self._all: list[ReceivedMessage] = []
         self._news = threading.Condition()
         self._thread = LoopThread(f"mqcore-inbox-{self.group}.")
-        self._settings = {"consume_from": ConsumeFrom.FIRST_OFFSET, "hand_over_s": 0.0} | settings
+        self._settings: dict[str, Any] = {
+            "consume_from": ConsumeFrom.FIRST_OFFSET,
+            "hand_over_s": 0.0,
+        } | settings
         self._namesrv = namesrv
         self._expression = expression
         self._consumer: PushConsumer | None = None

@@ -54,10 +54,7 @@ def mqcore_producer(mqcore_broker: "Broker") -> Iterator["Producer"]:
 
 @pytest.fixture
 def mqcore_consumer(mqcore_broker: "Broker") -> Iterator[Callable[..., "Inbox"]]:
-    """Makes inboxes at the test's broker: `inbox = mqcore_consumer("orders")`.
-
-    The topic is made where it is not there. Further arguments are those of `Inbox`.
-    """
+    """Makes inboxes at the test's broker, and topics that are not there: `mqcore_consumer("t")`."""
     from contextlib import ExitStack
 
     from mqcore.testing import Inbox
