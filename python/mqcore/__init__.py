@@ -17,16 +17,31 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mqcore import errors
+    from mqcore.client.allocation import (
+        Averagely,
+        AveragelyByCircle,
+        ByConfig,
+        ByMachineRoom,
+        ConsistentHash,
+        MachineRoomNearby,
+        Sticky,
+        Strategy,
+    )
     from mqcore.client.blocking.client import Client
+    from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
     from mqcore.client.blocking.transaction_producer import Transaction, TransactionProducer
+    from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
     from mqcore.client.faults import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
     from mqcore.client.hooks import SendContext, SendHook
     from mqcore.client.message import Message, ReceivedMessage
+    from mqcore.client.outcomes import Reject, Retry
     from mqcore.client.requests import Reply
     from mqcore.client.results import QueueRef, SendResult, SendStatus
     from mqcore.client.settings import ProducerSettings
     from mqcore.client.signing import Credentials
+    from mqcore.client.starting_offset import ConsumeFrom
+    from mqcore.client.subscribing import Sql
     from mqcore.client.transactions import TransactionResult, TransactionState
     from mqcore.config import read_properties
     from mqcore.errors import MQError, RecordError, SendError, StoreError
@@ -47,34 +62,50 @@ if TYPE_CHECKING:
 # Where each name comes from; `module:name` where it has another name there.
 _HOMES = {
     "Appended": "mqcore.native",
+    "Averagely": "mqcore.client.allocation",
+    "AveragelyByCircle": "mqcore.client.allocation",
+    "ByConfig": "mqcore.client.allocation",
+    "ByMachineRoom": "mqcore.client.allocation",
     "Client": "mqcore.client.blocking.client",
     "Compression": "mqcore.native",
+    "ConsistentHash": "mqcore.client.allocation",
+    "ConsumeFrom": "mqcore.client.starting_offset",
     "Credentials": "mqcore.client.signing",
     "FaultStrategy": "mqcore.client.faults",
     "FaultTable": "mqcore.client.faults",
     "GetResult": "mqcore.native",
     "Inspection": "mqcore.native",
     "MQError": "mqcore.errors",
+    "MachineRoomNearby": "mqcore.client.allocation",
     "Message": "mqcore.client.message",
     "OFFICIAL_49": "mqcore.client.faults",
     "OFFICIAL_53": "mqcore.client.faults",
     "OpenReport": "mqcore.native",
     "Producer": "mqcore.client.blocking.producer",
     "ProducerSettings": "mqcore.client.settings",
+    "PullConsumer": "mqcore.client.blocking.consumers",
+    "PullConsumerSettings": "mqcore.client.consumer_settings",
+    "PushConsumer": "mqcore.client.blocking.consumers",
+    "PushConsumerSettings": "mqcore.client.consumer_settings",
     "QueueRef": "mqcore.client.results",
     "ReceivedMessage": "mqcore.client.message",
     "RecordBatch": "mqcore.native",
     "RecordError": "mqcore.errors",
+    "Reject": "mqcore.client.outcomes",
     "Reply": "mqcore.client.requests",
+    "Retry": "mqcore.client.outcomes",
     "SendContext": "mqcore.client.hooks",
     "SendError": "mqcore.errors",
     "SendHook": "mqcore.client.hooks",
     "SendResult": "mqcore.client.results",
     "SendStatus": "mqcore.client.results",
+    "Sql": "mqcore.client.subscribing",
     "Stats": "mqcore.native",
+    "Sticky": "mqcore.client.allocation",
     "Store": "mqcore.native",
     "StoreError": "mqcore.errors",
     "StoredMessage": "mqcore.native:Message",
+    "Strategy": "mqcore.client.allocation",
     "TlsFiles": "mqcore.remoting.tls",
     "Transaction": "mqcore.client.blocking.transaction_producer",
     "TransactionProducer": "mqcore.client.blocking.transaction_producer",
@@ -89,32 +120,48 @@ __all__ = [
     "OFFICIAL_49",
     "OFFICIAL_53",
     "Appended",
+    "Averagely",
+    "AveragelyByCircle",
+    "ByConfig",
+    "ByMachineRoom",
     "Client",
     "Compression",
+    "ConsistentHash",
+    "ConsumeFrom",
     "Credentials",
     "FaultStrategy",
     "FaultTable",
     "GetResult",
     "Inspection",
     "MQError",
+    "MachineRoomNearby",
     "Message",
     "OpenReport",
     "Producer",
     "ProducerSettings",
+    "PullConsumer",
+    "PullConsumerSettings",
+    "PushConsumer",
+    "PushConsumerSettings",
     "QueueRef",
     "ReceivedMessage",
     "RecordBatch",
     "RecordError",
+    "Reject",
     "Reply",
+    "Retry",
     "SendContext",
     "SendError",
     "SendHook",
     "SendResult",
     "SendStatus",
+    "Sql",
     "Stats",
+    "Sticky",
     "Store",
     "StoreError",
     "StoredMessage",
+    "Strategy",
     "TlsFiles",
     "Transaction",
     "TransactionProducer",

@@ -9,6 +9,16 @@ result = await producer.send(Message("orders", b"one"))
 from mqcore.client.client import Client
 from mqcore.client.gathering import Ticket
 from mqcore.client.producer import Producer
+from mqcore.client.pull_consumer import PullConsumer
+from mqcore.client.push_consumer import PushConsumer
 from mqcore.client.transaction_producer import Transaction, TransactionProducer
 
-__all__ = ["Client", "Producer", "Ticket", "Transaction", "TransactionProducer"]
+__all__ = [
+    "Client",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "Ticket",
+    "Transaction",
+    "TransactionProducer",
+]

@@ -7,12 +7,14 @@
 What it made is closed with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from mqcore.client.instance import Instance
 from mqcore.client.producer import DEFAULT_GROUP, Producer
+from mqcore.client.pull_consumer import PullConsumer
+from mqcore.client.push_consumer import PushConsumer
 from mqcore.client.transaction_producer import TransactionProducer
 
 if TYPE_CHECKING:
@@ -101,6 +103,29 @@ class Client:
             options: Those of `TransactionProducer`.
         """
         return self.adopt(TransactionProducer(group=group, instance=self.instance, **options))
+
+    def push_consumer(
+        self, *, group: str, handler: Callable[[Any], Any], **options: Any
+    ) -> PushConsumer:
+        """Returns a push consumer that is closed with the client; start it.
+
+        Args:
+            group: Its group.
+            handler: What gets the messages.
+            options: Those of `PushConsumer`: topics, orderly, batch, broadcast and more.
+        """
+        return self.adopt(
+            PushConsumer(group=group, handler=handler, instance=self.instance, **options)
+        )
+
+    def pull_consumer(self, *, group: str, **options: Any) -> PullConsumer:
+        """Returns a pull consumer that is closed with the client; start it.
+
+        Args:
+            group: Its group.
+            options: Those of `PullConsumer`: topics, auto_commit and more.
+        """
+        return self.adopt(PullConsumer(group=group, instance=self.instance, **options))
 
     def adopt(self, part: _PartT) -> _PartT:
         """Closes a part with the client, and returns it."""

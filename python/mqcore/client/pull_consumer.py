@@ -147,6 +147,11 @@ class PullConsumer:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._closing is not None
+
     async def _close(self) -> None:
         try:
             if self._is_started:

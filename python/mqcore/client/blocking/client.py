@@ -1,9 +1,10 @@
 """The synchronous client: one instance, and the producers and consumers that share it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.blocking.producer import Producer
 from mqcore.client.blocking.transaction_producer import TransactionProducer
@@ -85,6 +86,29 @@ class Client:
             options: Those of `TransactionProducer`.
         """
         return self.adopt(TransactionProducer(group=group, instance=self.instance, **options))
+
+    def push_consumer(
+        self, *, group: str, handler: Callable[[Any], Any], **options: Any
+    ) -> PushConsumer:
+        """Returns a push consumer that is closed with the client; start it.
+
+        Args:
+            group: Its group.
+            handler: What gets the messages.
+            options: Those of `PushConsumer`: topics, orderly, batch, broadcast and more.
+        """
+        return self.adopt(
+            PushConsumer(group=group, handler=handler, instance=self.instance, **options)
+        )
+
+    def pull_consumer(self, *, group: str, **options: Any) -> PullConsumer:
+        """Returns a pull consumer that is closed with the client; start it.
+
+        Args:
+            group: Its group.
+            options: Those of `PullConsumer`: topics, auto_commit and more.
+        """
+        return self.adopt(PullConsumer(group=group, instance=self.instance, **options))
 
     def adopt(self, part: _PartT) -> _PartT:
         """Closes a part with the client, and returns it."""
