@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from mqcore.client.log_handler import LogHandler
+from mqcore import LogHandler
 
 namesrv = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9876"
 

@@ -5,6 +5,7 @@ from examples.worker import delay            delay(producer, "add", 1, 2)
 """
 
 import json
+import logging
 import signal
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import mqcore
 
+LOGGER = logging.getLogger("worker")
 TASKS: dict[str, Callable[..., Any]] = {}
 
 
@@ -31,7 +33,7 @@ def delay(producer: mqcore.Producer, name: str, *arguments: Any) -> str:
 @task
 def add(first: int, second: int) -> None:
     """Adds two numbers, and tells."""
-    print(f"{first} + {second} = {first + second}", flush=True)
+    LOGGER.info("%d + %d = %d", first, second, first + second)
 
 
 def handle(message: mqcore.ReceivedMessage) -> None:
@@ -55,9 +57,11 @@ def main(namesrv: str = "127.0.0.1:9876") -> None:
         concurrency=4,
         consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
     ):
-        print("working", flush=True)
+        LOGGER.info("working")
         stopping.wait()
 
 
 if __name__ == "__main__":
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    LOGGER.setLevel(logging.INFO)
     main(*sys.argv[1:])

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
     from mqcore.client.faults import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
     from mqcore.client.hooks import SendContext, SendHook
+    from mqcore.client.log_handler import LogHandler
     from mqcore.client.message import Message, ReceivedMessage
     from mqcore.client.outcomes import Reject, Retry
     from mqcore.client.requests import Reply
@@ -75,6 +76,7 @@ _HOMES = {
     "FaultTable": "mqcore.client.faults",
     "GetResult": "mqcore.native",
     "Inspection": "mqcore.native",
+    "LogHandler": "mqcore.client.log_handler",
     "MQError": "mqcore.errors",
     "MachineRoomNearby": "mqcore.client.allocation",
     "Message": "mqcore.client.message",
@@ -133,6 +135,7 @@ __all__ = [
     "FaultTable",
     "GetResult",
     "Inspection",
+    "LogHandler",
     "MQError",
     "MachineRoomNearby",
     "Message",

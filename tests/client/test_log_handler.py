@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mqcore.client.log_handler import LogHandler
+from mqcore import LogHandler
 from mqcore.testing import Broker
 
 LOGGER = logging.getLogger("an.application")

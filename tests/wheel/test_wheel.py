@@ -51,9 +51,7 @@ def newer_pythons() -> list[Path]:
 @pytest.mark.parametrize("python", [Path(sys.executable), *newer_pythons()], ids=lambda p: p.name)
 def test_an_empty_environment_sends_and_receives(python: Path, tmp_path: Path) -> None:
     home = tmp_path / "environment"
-    environment = {
-        name: text for name, text in os.environ.items() if not name.startswith("PYTHON")
-    }
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
 
     def run(*command: str | Path) -> str:
         ended = subprocess.run(
