@@ -24,6 +24,10 @@ def broker() -> Iterator[Broker]:
         yield running
 
 
+# Asked for by name where the results are not looked at.
+filled = pytest.mark.usefixtures("sent")
+
+
 @pytest.fixture(scope="module")
 def sent(broker: Broker) -> list[SendResult]:
     broker.create_topic("orders", queues=2)
@@ -56,13 +60,15 @@ def consumed(broker: Broker, topic: str, *arguments: str) -> list[bytes]:
     return sorted(output(broker, "consume", topic, "-e", *arguments).splitlines())
 
 
-def test_everything_is_printed(broker: Broker, sent: list[SendResult]) -> None:
+@filled
+def test_everything_is_printed(broker: Broker) -> None:
     assert consumed(broker, "orders") == [b"%d" % n for n in range(COUNT)]
     # Nobody noticed: the next one gets it again.
     assert len(consumed(broker, "orders")) == COUNT
 
 
-def test_only_some_tags(broker: Broker, sent: list[SendResult]) -> None:
+@filled
+def test_only_some_tags(broker: Broker) -> None:
     assert consumed(broker, "orders", "-t", "odd || none") == [b"1", b"3", b"5"]
 
 
@@ -74,7 +80,8 @@ def test_a_place_to_begin(broker: Broker, sent: list[SendResult]) -> None:
     assert len(consumed(broker, "orders", *place)) == len(one) - 1
 
 
-def test_it_ends_after_a_count(broker: Broker, sent: list[SendResult]) -> None:
+@filled
+def test_it_ends_after_a_count(broker: Broker) -> None:
     assert len(output(broker, "consume", "orders", "-c", "2").splitlines()) == 2
 
 
@@ -90,14 +97,16 @@ def test_each_form_has_the_body(broker: Broker, sent: list[SendResult], form: st
         assert b"broker-test:0/0" in out
 
 
-def test_a_group_goes_on_where_it_was(broker: Broker, sent: list[SendResult]) -> None:
+@filled
+def test_a_group_goes_on_where_it_was(broker: Broker) -> None:
     assert len(consumed(broker, "orders", "-g", "some", "-c", "4")) == 4
     assert len(consumed(broker, "orders", "-g", "some")) == COUNT - 4
     assert consumed(broker, "orders", "-g", "some") == []
     assert sum(broker.offsets("some", "orders").values()) == COUNT
 
 
-def test_a_group_is_filtered_by_the_broker(broker: Broker, sent: list[SendResult]) -> None:
+@filled
+def test_a_group_is_filtered_by_the_broker(broker: Broker) -> None:
     assert consumed(broker, "orders", "-g", "odd", "-t", "odd") == [b"1", b"3", b"5"]
 
 
@@ -166,7 +175,8 @@ def test_what_was_printed_can_be_sent(broker: Broker) -> None:
         ["--queue", "broker-test:77"],
     ],
 )
-def test_wrong_usage_is_told(broker: Broker, sent: list[SendResult], arguments: list[str]) -> None:
+@filled
+def test_wrong_usage_is_told(broker: Broker, arguments: list[str]) -> None:
     with started(broker, "consume", "orders", *arguments) as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2

@@ -2,8 +2,8 @@
 
     logging.getLogger().addHandler(LogHandler("127.0.0.1:9876", topic="logs"))
 
-Records are gathered into batches. What cannot be sent is dropped and counted: a program goes on when
-its log's broker is away. The client's own records are left out, for they would beget others.
+Records are gathered into batches. What cannot be sent is dropped and counted: a program goes on
+when its log's broker is away. The client's own records are left out, for they would beget others.
 """
 
 import contextlib
