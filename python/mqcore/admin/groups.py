@@ -5,7 +5,7 @@ from typing import Any
 
 from mqcore.admin.door import Door, all_of
 from mqcore.admin.results import GroupConnections, GroupProgress, queue_table
-from mqcore.errors import ResponseError
+from mqcore.errors import MQError, ResponseError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int
@@ -211,25 +211,42 @@ class Groups:
     async def reset_queue(self, group: str, queue: MessageQueue, offset: int) -> int:
         """Moves a group to an exact offset in one queue (222 with an offset: 5.x and mqcore).
 
+        A broker of 4.9 would move all queues to a time: its offset is written from here, and only
+        while nobody of the group is online, who would overwrite it.
+
         Returns:
             Where it goes on.
 
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
-            ResponseError: The broker refuses: the offset is not in the queue.
+            ResponseError: The broker refuses: the offset is not in the queue, or no such group.
+            MQError: It is a broker of 4.9, and the group is online.
         """
         address = await self._door.address_of(queue)
-        ext = {
-            "topic": queue.topic,
-            "group": group,
-            "timestamp": str(LATEST_MS),
-            "isForce": "true",
-            "queueId": str(queue.queue_id),
-            "offset": str(offset),
-        }
-        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-        answer = await self._door.ask(address, code, ext)
-        return _offsets(answer).get(queue, offset)
+        place = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        known = await self._door.ask(
+            address,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+            {"group": group},
+            fine=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
+        )
+        if known.code == ResponseCode.SUCCESS:
+            ext = place | {
+                "group": group,
+                "timestamp": str(LATEST_MS),
+                "isForce": "true",
+                "offset": str(offset),
+            }
+            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+            return _offsets(await self._door.ask(address, code, ext)).get(queue, offset)
+        if await self.connections(group) is not None:
+            raise MQError(
+                f"group {group} is online, and broker {queue.broker_name} at {address} is of 4.9, "
+                "which moves groups by time only: stop its consumers first"
+            )
+        commit = place | {"consumerGroup": group, "commitOffset": str(offset)}
+        await self._door.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+        return offset
 
     async def clone(self, source: str, target: str, topic: str | None = None) -> None:
         """Gives a group the offsets of another one (314).
