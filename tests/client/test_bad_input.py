@@ -76,16 +76,21 @@ def test_what_is_no_name_server_is_called_by_its_name(
 
 
 def test_a_name_server_that_hangs_up_is_told() -> None:
-    with saying(lambda peer: None) as address, mqcore.Producer(address, group="g") as producer:
-        with pytest.raises(NameServerError, match="no name server answered"):
-            producer.send(Message("t", b"x"))
+    with (
+        saying(lambda _: None) as address,
+        mqcore.Producer(address, group="g") as producer,
+        pytest.raises(NameServerError, match="no name server answered"),
+    ):
+        producer.send(Message("t", b"x"))
 
 
 def test_the_next_name_server_is_asked_when_one_is_dead() -> None:
-    with scripted() as server:
-        with mqcore.Producer(f"127.0.0.1:9;{server.address}", group="g") as producer:
-            for _ in range(3):
-                assert producer.send(Message("t", b"x")).is_ok
+    with (
+        scripted() as server,
+        mqcore.Producer(f"127.0.0.1:9;{server.address}", group="g") as producer,
+    ):
+        for _ in range(3):
+            assert producer.send(Message("t", b"x")).is_ok
 
 
 @pytest.mark.parametrize(
@@ -101,11 +106,10 @@ def test_the_next_name_server_is_asked_when_one_is_dead() -> None:
     ],
 )
 def test_a_route_of_nonsense_has_no_queue_to_write(route: Any) -> None:
-    with scripted() as server:
+    with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
         server.route = lambda _: route
-        with mqcore.Producer(server.address, group="g") as producer:
-            with pytest.raises(SendError, match="no queue may be written"):
-                producer.send(Message("t", b"x"))
+        with pytest.raises(SendError, match="no queue may be written"):
+            producer.send(Message("t", b"x"))
 
 
 @pytest.mark.parametrize(
@@ -127,11 +131,10 @@ def test_an_answer_of_nonsense_is_an_error_of_the_broker(ext: dict[str, str]) ->
 
 
 def test_a_route_without_template_and_brokers_says_that_nobody_is_there() -> None:
-    with scripted() as server:
+    with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
         server.route = lambda _: None
-        with mqcore.Producer(server.address, group="g") as producer:
-            with pytest.raises(NoRouteError, match=f"b0 \\({server.address}\\)"):
-                producer.send(Message("t", b"x"))
+        with pytest.raises(NoRouteError, match=f"b0 \\({server.address}\\)"):
+            producer.send(Message("t", b"x"))
 
 
 @pytest.mark.parametrize(
@@ -154,29 +157,30 @@ def test_options_that_cannot_work_are_refused_at_once(
         mqcore.Producer(namesrv, **({"group": "g"} | options))
 
 
-def test_a_closed_loop_is_told() -> None:
+def test_another_event_loop_than_its_own_is_told() -> None:
     with scripted() as server:
         producer = aio.Producer(server.address, group="g")
+        own = asyncio.new_event_loop()
+        own.run_until_complete(producer.start())
+        own.run_until_complete(producer.send(Message("t", b"x")))
 
-        async def begin() -> None:
-            await producer.start()
-            await producer.send(Message("t", b"x"))
-
-        with asyncio.Runner() as runner:
-            runner.run(begin())
-
-        async def again() -> None:
+        async def elsewhere() -> None:
             with pytest.raises(UsageError, match="another event loop"):
                 await producer.send(Message("t", b"x"))
 
-        run_on("asyncio", again())
+        run_on("asyncio", elsewhere())
+        own.run_until_complete(producer.close())
+        own.close()
 
 
 def test_a_plain_broker_behind_a_client_that_wants_tls_is_an_error() -> None:
     context = ssl.create_default_context()
-    with scripted() as server, mqcore.Producer(server.address, group="g", tls=context) as producer:
-        with pytest.raises(NameServerError, match=server.address):
-            producer.send(Message("t", b"x"))
+    with (
+        scripted() as server,
+        mqcore.Producer(server.address, group="g", tls=context) as producer,
+        pytest.raises(NameServerError, match=server.address),
+    ):
+        producer.send(Message("t", b"x"))
 
 
 def test_a_broker_that_hangs_up_on_every_send_ends_the_tries() -> None:

@@ -109,7 +109,7 @@ def test_a_failed_try_goes_to_the_other_broker() -> None:
         with mqcore.Producer(server.address, group="sync") as producer:
             results = [producer.send(Message("t", b"x")) for _ in range(6)]
         assert {result.queue.broker_name for result in results} == {"b0"}
-        assert {result.attempts for result in results} == {1, 2}
+        assert max(result.attempts for result in results) == 2
 
 
 def test_a_silent_broker_ends_in_a_timeout_and_the_next_send_in_a_result() -> None:
