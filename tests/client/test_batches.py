@@ -24,9 +24,9 @@ from mqcore.errors import (
 NOW_MS = 1_700_000_000_000
 
 
-def _batch(*messages: Message, **changes: int) -> bytes:
+def _batch(*messages: Message, body_bytes_max: int = 4 << 20) -> bytes:
     ids = UniqueIds("10.0.0.1", 1, 1)
-    settings = ProducerSettings(**changes)
+    settings = ProducerSettings(body_bytes_max=body_bytes_max)
     return batch_of(messages, topic="t", ids=ids, born_ms=NOW_MS, settings=settings).body
 
 

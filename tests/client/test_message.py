@@ -7,8 +7,8 @@ import pytest
 
 from mqcore import Message
 from mqcore.client.namespaces import check_namespace, with_namespace, without_namespace
-from mqcore.client.outgoing import check_sendable, message_properties, outgoing_of, send_fields
-from mqcore.client.properties import parse_properties, properties_text
+from mqcore.client.outgoing import check_sendable, outgoing_of, send_fields
+from mqcore.client.properties import parse_properties
 from mqcore.client.results import QueueRef
 from mqcore.client.settings import ProducerSettings
 from mqcore.errors import MessageError, MessageTooLargeError, UsageError
@@ -95,20 +95,28 @@ def test_properties_stand_under_their_official_names() -> None:
         delay_level=3,
         waits_stored=False,
     )
-    found = message_properties(message, "ID", "space")
-    assert found == {
+    outgoing = outgoing_of(
+        message,
+        topic="space%t",
+        message_id="ID",
+        born_ms=7,
+        settings=ProducerSettings(),
+        instance_id="space",
+        more={"TTL": "1"},
+    )
+    assert parse_properties(outgoing.properties) == {
         "ü": "ß",
         "TAGS": "A",
         "KEYS": "k l",
         "WAIT": "false",
         "__SHARDINGKEY": "s",
         "DELAY": "3",
+        "TTL": "1",
         "INSTANCE_ID": "space",
         "UNIQ_KEY": "ID",
     }
-    text = properties_text(found)
-    assert parse_properties(text) == found
-    assert text.startswith("ü\x01ß\x02")
+    assert outgoing.properties.startswith("ü\x01ß\x02")
+    assert Message("t", b"a").properties_text == ""
     assert parse_properties("a\x01b\x02broken\x02c\x01d") == {"a": "b", "c": "d"}
 
 

@@ -17,8 +17,8 @@ import logging
 import os
 import ssl
 
-# What `asyncio.get_running_loop` is made of: that one raises where there is no loop, which costs ten
-# times as much. Event loops are written against this name.
+# What `asyncio.get_running_loop` is made of: that one raises where there is no loop, and costs ten
+# times as much then. Event loops are written against this name.
 from asyncio import _get_running_loop as current_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
