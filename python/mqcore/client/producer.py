@@ -187,6 +187,7 @@ class Producer:
         Raises:
             MessageError: It cannot be sent as it is.
             NoRouteError: No broker has the topic.
+            UnsupportedError: It is timed, and a broker of the topic cannot do that.
             SendError: It was not acknowledged; it may be stored all the same where the error says.
         """
         self.check_usable()
@@ -196,6 +197,8 @@ class Producer:
             ticket, index = self._gatherer.add(message)
             return await ticket.of(index)
         target = await self.sender.target(message.topic)
+        if message.is_timed:
+            await self.need_timers(target)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         outgoing = self.prepared(target, message)
         return await self.sender.deliver(
@@ -353,6 +356,15 @@ class Producer:
         fixed = queues[0] if queues else QueueRef(target.topic, name, 0)
         outgoing = self.prepared(target, message, reply_properties(request))
         return await self.sender.deliver(target, outgoing, message, fixed=fixed)
+
+    async def need_timers(self, target: Target) -> None:
+        """Checks that the brokers of a topic deliver timed messages in time.
+
+        Raises:
+            UnsupportedError: One does not.
+        """
+        names = {queue.broker_name for queue in target.queues}
+        await self.instance.need_timers(target.topic, names)
 
     async def queues(self, topic: str) -> list[QueueRef]:
         """Returns the queues of a topic that may be written.
