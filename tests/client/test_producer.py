@@ -138,7 +138,7 @@ def test_messages_of_a_key_stay_in_order_in_one_queue(cluster: Cluster) -> None:
 def test_a_timed_message_is_refused_where_it_would_come_at_once(cluster: Cluster) -> None:
     async def work() -> None:
         async with aio.Producer(cluster.namesrv, group="pg") as producer:
-            with pytest.raises(UnsupportedError, match="V4_9_8.*use delay_level"):
+            with pytest.raises(UnsupportedError, match=r"V4_9_8.*use delay_level"):
                 await producer.send(Message("timed", b"x", delay=60.0))
             assert (await producer.send(Message("timed", b"x", delay_level=1))).is_ok
 

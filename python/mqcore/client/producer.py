@@ -453,9 +453,7 @@ class Producer:
             return queue_of_key(target.queues, message.sharding_key)
         return None
 
-    async def _send_together(
-        self, messages: Sequence[Message], key: str | None
-    ) -> tuple[SendResult, Sequence[str]]:
+    async def _send_together(self, messages: Sequence[Message], key: str | None) -> SendResult:
         """Sends what the gatherer gathered: one message as it is, several as a batch."""
         first = messages[0]
         target = await self.sender.target(first.topic)
@@ -464,5 +462,4 @@ class Producer:
             self.prepared(target, first) if is_alone else self.prepared_batch(target, messages)
         )
         fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
-        result = await self.sender.deliver(target, outgoing, first, fixed=fixed)
-        return result, outgoing.ids
+        return await self.sender.deliver(target, outgoing, first, fixed=fixed)
