@@ -16,6 +16,10 @@ import asyncio
 import logging
 import os
 import ssl
+
+# What `asyncio.get_running_loop` is made of: that one raises where there is no loop, and costs ten
+# times as much then. Event loops are written against this name.
+from asyncio import _get_running_loop as current_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -36,9 +40,12 @@ from mqcore.errors import (
     NotStartedError,
     ProcessForkedError,
     RemotingError,
+    UnsupportedError,
+    UsageError,
 )
 from mqcore.model.heartbeats import HeartbeatData
 from mqcore.model.topics import group_fault
+from mqcore.model.versions import version_name
 from mqcore.native import Command
 from mqcore.remoting.client import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Client
 from mqcore.remoting.codes import RequestCode
@@ -46,7 +53,14 @@ from mqcore.remoting.dispatch import Dispatcher
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.tls import TlsFiles, client_context
 
-__all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
+__all__ = [
+    "HEARTBEAT_TIMEOUT_S",
+    "PYTHON",
+    "Instance",
+    "TlsOption",
+    "current_loop",
+    "tls_context",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +70,8 @@ HEARTBEAT_TIMEOUT_S = 3.0
 # The official client heartbeats, and polls routes, every 30 s; a broker forgets it after 120 s.
 _HEARTBEAT_INTERVAL_S = 30.0
 _ROUTE_INTERVAL_S = 30.0
+# The ordinal of V5_0_0: arbitrary delays came with it.
+_TIMERS_SINCE = 413
 # Leaving is a courtesy: brokers notice the closed connection too.
 _UNREGISTER_TIMEOUT_S = 1.0
 
@@ -158,6 +174,7 @@ class Instance:
         self._heartbeat_interval_s = heartbeat_interval_s
         self._route_interval_s = route_interval_s
         self._process_id = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._told: set[str] = set()
 
@@ -188,13 +205,16 @@ class Instance:
         if self._process_id:
             return
         self._process_id = os.getpid()
+        self._loop = asyncio.get_running_loop()
         self._duties.every(self._heartbeat_interval_s, "heartbeat", self.heartbeat)
         self._duties.every(self._route_interval_s, "routes", self.refresh_routes)
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is started, not closed, and of this process."""
-        return self._process_id == os.getpid() and not self._is_closed
+        """Whether it is started, not closed, and of this process and event loop."""
+        running = current_loop()
+        is_here = running is None or running is self._loop
+        return is_here and self._process_id == os.getpid() and not self._is_closed
 
     def check_usable(self) -> None:
         """Checks that it can be used now, here.
@@ -203,6 +223,7 @@ class Instance:
             ClosedError: It is closed.
             NotStartedError: It is not started.
             ProcessForkedError: The process was forked since.
+            UsageError: This thread runs another event loop than the client's.
         """
         if self._is_closed:
             raise ClosedError("this client is closed: make another one")
@@ -213,6 +234,11 @@ class Instance:
                 f"this client was made by process {self._process_id}, and process {os.getpid()} "
                 "is its fork: make clients after forking",
                 opener=self._process_id,
+            )
+        if current_loop() not in (None, self._loop):
+            raise UsageError(
+                "this client was started on another event loop: make one per loop, and close it "
+                "there"
             )
 
     async def close(self) -> None:
@@ -405,6 +431,25 @@ class Instance:
         addresses = {self.address_of(name) for name in broker_names}
         if addresses - {None} - self._told:
             await self.heartbeat()
+
+    async def need_timers(self, topic: str, broker_names: Iterable[str]) -> None:
+        """Checks that brokers deliver timed messages in time; older ones do at once, in silence.
+
+        Raises:
+            UnsupportedError: One is older than 5.0.
+        """
+        names = set(broker_names)
+        await self.until_known(names)
+        for name in sorted(names):
+            address = self.address_of(name)
+            version = self.broker_versions.get(address or "", _TIMERS_SINCE)
+            if address is not None and version < _TIMERS_SINCE:
+                raise UnsupportedError(
+                    f"topic {topic}: broker {name} at {address} says that it is "
+                    f"{version_name(version)}, which delivers timed messages at once: use "
+                    "delay_level, or a broker of 5.0 and later",
+                    address=address,
+                )
 
     async def _heartbeat_to(self, address: str, body: bytes) -> None:
         try:

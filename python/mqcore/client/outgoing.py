@@ -4,7 +4,7 @@ After the official `DefaultMQProducerImpl.sendKernelImpl` and `Validators`. Know
 no broker.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,16 +20,26 @@ from mqcore.remoting.codes import RequestCode
 
 __all__ = [
     "PROPERTIES_BYTES_MAX",
+    "SEND",
+    "SEND_BATCH",
+    "SEND_FIELDS",
+    "SEND_REPLY",
     "TRANSACTION_PREPARED",
     "Outgoing",
     "check_sendable",
-    "message_properties",
     "outgoing_of",
     "send_fields",
+    "send_values",
 ]
 
 # A record keeps the length of its properties in a signed word of two bytes.
 PROPERTIES_BYTES_MAX: Final = 32767
+SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+SEND_REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+# The letters of the second version: group, topic, template, its queues, queue, system flag, born
+# at, flag, properties, reconsume times, unit mode, most reconsume times, batch, broker's name.
+SEND_FIELDS: Final = tuple("abcdefghijklmn")
 _COMPRESSED: Final = 0x1
 TRANSACTION_PREPARED: Final = 0x4
 _COMPRESSION_SHIFT: Final = 8
@@ -43,7 +53,7 @@ class Outgoing:
         topic: The topic, its namespace included.
         body: The body as it is sent.
         properties: The properties as one text.
-        message_id: The unique id.
+        message_id: The unique id; of a batch all of them, joined by commas.
         born_ms: When it was made ready, in ms since 1970.
         code: The request that carries it.
         sys_flag: Compression and transaction bits.
@@ -51,7 +61,6 @@ class Outgoing:
         is_batch: Whether the body holds several messages.
         reconsume_times: Of a message that a consumer sends back by itself.
         max_reconsume_times: The bound of these, or None.
-        ids: Of a batch the unique id of each message, in order.
     """
 
     topic: str
@@ -59,42 +68,12 @@ class Outgoing:
     properties: str
     message_id: str
     born_ms: int
-    code: int = int(RequestCode.SEND_MESSAGE_V2)
+    code: int = SEND
     sys_flag: int = 0
     flag: int = 0
     is_batch: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
-    ids: Sequence[str] = ()
-
-
-def message_properties(message: Message, message_id: str, instance_id: str) -> dict[str, str]:
-    """Returns all properties that a message is sent with.
-
-    Args:
-        message: The message.
-        message_id: Its unique id.
-        instance_id: The namespace, empty for none.
-    """
-    found = dict(message.properties)
-    if message.tags:
-        found[names.TAGS] = message.tags
-    if message.keys:
-        found[names.KEYS] = " ".join(message.keys)
-    if not message.waits_stored:
-        found[names.WAIT] = "false"
-    if message.sharding_key:
-        found[names.SHARDING_KEY] = message.sharding_key
-    if message.delay_level:
-        found[names.DELAY] = str(message.delay_level)
-    if message.delay_ms:
-        found[names.TIMER_DELAY_MS] = str(message.delay_ms)
-    if message.deliver_at_ms:
-        found[names.TIMER_DELIVER_MS] = str(message.deliver_at_ms)
-    if instance_id:
-        found[names.INSTANCE_ID] = instance_id
-    found[names.UNIQ_KEY] = message_id
-    return found
 
 
 def check_sendable(message: Message, settings: ProducerSettings) -> None:
@@ -145,10 +124,12 @@ def outgoing_of(
     Raises:
         MessageTooLargeError: The properties are too long.
     """
-    pairs = message_properties(message, message_id, instance_id)
+    text = message.properties_text
     if more:
-        pairs.update(more)
-    text = properties_text(pairs)
+        text += properties_text(more)
+    if instance_id:
+        text += f"{names.INSTANCE_ID}\x01{instance_id}\x02"
+    text += f"{names.UNIQ_KEY}\x01{message_id}\x02"
     # One character is four bytes at the most: short texts are not encoded to be measured.
     if len(text) * 4 > PROPERTIES_BYTES_MAX:
         check_properties(message.topic, text)
@@ -159,20 +140,9 @@ def outgoing_of(
         if len(small) < len(body):
             body = small
             sys_flag |= _COMPRESSED | settings.compression << _COMPRESSION_SHIFT
-    return Outgoing(
-        topic,
-        body,
-        text,
-        message_id,
-        born_ms,
-        code=int(
-            RequestCode.SEND_REPLY_MESSAGE_V2
-            if pairs.get(names.MSG_TYPE) == "reply"
-            else RequestCode.SEND_MESSAGE_V2
-        ),
-        sys_flag=sys_flag,
-        flag=message.flag,
-    )
+    is_reply = more is not None and names.MSG_TYPE in more
+    code = SEND_REPLY if is_reply else SEND
+    return Outgoing(topic, body, text, message_id, born_ms, code, sys_flag, message.flag)
 
 
 def check_properties(topic: str, text: str) -> None:
@@ -191,10 +161,10 @@ def check_properties(topic: str, text: str) -> None:
         )
 
 
-def send_fields(
+def send_values(
     outgoing: Outgoing, queue: MessageQueue, group: str, default_queues: int
-) -> dict[str, str]:
-    """Returns the header's fields of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+) -> tuple[str | int | None, ...]:
+    """Returns the values of `SEND_FIELDS`, of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
 
     Args:
         outgoing: What is sent.
@@ -202,21 +172,28 @@ def send_fields(
         group: The producer's group, the namespace included.
         default_queues: Queues of a topic that the broker makes for it.
     """
-    fields = {
-        "a": group,
-        "b": outgoing.topic,
-        "c": AUTO_CREATE_TOPIC,
-        "d": str(default_queues),
-        "e": str(queue.queue_id),
-        "f": str(outgoing.sys_flag),
-        "g": str(outgoing.born_ms),
-        "h": str(outgoing.flag),
-        "i": outgoing.properties,
-        "j": str(outgoing.reconsume_times),
-        "k": "false",
-        "m": "true" if outgoing.is_batch else "false",
-        "n": queue.broker_name,
-    }
-    if outgoing.max_reconsume_times is not None:
-        fields["l"] = str(outgoing.max_reconsume_times)
-    return fields
+    return (
+        group,
+        outgoing.topic,
+        AUTO_CREATE_TOPIC,
+        default_queues,
+        queue.queue_id,
+        outgoing.sys_flag,
+        outgoing.born_ms,
+        outgoing.flag,
+        outgoing.properties,
+        outgoing.reconsume_times,
+        "false",
+        outgoing.max_reconsume_times,
+        "true" if outgoing.is_batch else "false",
+        queue.broker_name,
+    )
+
+
+def send_fields(
+    outgoing: Outgoing, queue: MessageQueue, group: str, default_queues: int
+) -> dict[str, str]:
+    """Returns the header's fields by name, for whoever must change them."""
+    values = send_values(outgoing, queue, group, default_queues)
+    pairs = zip(SEND_FIELDS, values, strict=True)
+    return {name: str(value) for name, value in pairs if value is not None}

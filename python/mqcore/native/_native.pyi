@@ -1,7 +1,4 @@
-"""The extension as type checkers see it; a test compares it with the module itself.
-
-Every call may raise `StoreError`; what is said here is what the names do not say.
-"""
+"""The extension as type checkers see it: what the names do not say. A test compares the two."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ __all__ = [
     "Appended",
     "AppendedMany",
     "Command",
+    "FrameForm",
     "FrameReader",
     "GetResult",
     "LaneConnection",
@@ -29,6 +27,7 @@ __all__ = [
     "decode_records",
     "decompress",
     "door_counts",
+    "encode_parts",
     "encode_properties",
     "note_fork",
     "parse_relaxed_json",
@@ -42,6 +41,9 @@ def door_counts() -> tuple[int, int]:
 
 def decode_records(data: bytes) -> RecordBatch:
     """Returns the records in the body of an answer; `NoRecordError` where they are not whole."""
+
+def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
+    """Returns a batch's body and its ids. See `mqcore.client.batches`."""
 
 def encode_properties(
     *,
@@ -414,6 +416,15 @@ class Command:
     @property
     def is_oneway(self) -> bool: ...
     def encode(self) -> bytes: ...
+
+@final
+class FrameForm:
+    """Requests of one kind: `encode` takes the values of its fields; None leaves a field out."""
+
+    def __new__(cls, code: int, names: Sequence[str], language: int, version: int) -> Self: ...
+    def encode(
+        self, opaque: int, values: tuple[str | int | None, ...], body: bytes, flag: int = 0
+    ) -> bytes: ...
 
 @final
 class FrameReader:
