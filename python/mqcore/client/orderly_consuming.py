@@ -25,9 +25,8 @@ _log = logging.getLogger(__name__)
 # How long a queue may be held up after a failure (official).
 _SUSPEND_MIN_S: Final = 0.01
 _SUSPEND_MAX_S: Final = 30.0
-# A queue whose lock is gone asks for it again after so long (official: 100 ms, then 3 s).
-_RELOCK_S: Final = 0.1
-_RELOCK_FAILED_S: Final = 3.0
+# A queue whose lock was refused asks for it again after so long (official).
+_RELOCK_S: Final = 3.0
 
 _Parcel = Parcel[ReceivedMessage]
 
@@ -99,9 +98,8 @@ class OrderlyConsuming:
 
     async def _relock(self, held: HeldQueue) -> None:
         assert self._locks is not None
-        if await self._locks.lock_one(held.state):
-            return
-        await asyncio.sleep(_RELOCK_S if held.state.is_locked else _RELOCK_FAILED_S)
+        if not await self._locks.lock_one(held.state):
+            await asyncio.sleep(_RELOCK_S)
 
     async def _consume(self, held: HeldQueue, parcel: _Parcel) -> float:
         """Consumes a parcel; returns how long the queue waits then, in seconds."""
