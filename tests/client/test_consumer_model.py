@@ -42,8 +42,9 @@ class World:
     lives: dict[str, Life] = field(default_factory=dict)
     dead: list[Life] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)
-    # What was consumed to its end: the body, by whom, and in which of its queue's lives there.
-    done: list[tuple[bytes, str, int]] = field(default_factory=list)
+    # What was consumed to its end: the body, by whom, after how many divisions there, and the
+    # place: a message that was given back has another one.
+    done: list[tuple[bytes, str, int, str, int]] = field(default_factory=list)
     running: dict[tuple[str, int], str] = field(default_factory=dict)
     overlaps: int = 0
     is_calm: bool = False
@@ -80,7 +81,8 @@ class World:
             if self.is_orderly and self.running.get(place) == life_id:
                 del self.running[place]
         if life is not None and not life.instance.is_dead:
-            self.done.append((message.body, life_id, life.opened))
+            place_in_queue = message.queue.topic, message.queue_offset
+            self.done.append((message.body, life_id, life.opened, *place_in_queue))
         return None
 
     async def join(self) -> None:
@@ -153,10 +155,10 @@ class World:
     async def until_all_done(self) -> None:
         wanted = set(self.sent)
         for _ in range(2_000):
-            if wanted <= {body for body, _, _ in self.done}:
+            if wanted <= {body for body, *_ in self.done}:
                 return
             await asyncio.sleep(5.0)
-        missing = wanted - {body for body, _, _ in self.done}
+        missing = wanted - {body for body, *_ in self.done}
         raise AssertionError(f"{len(missing)} of {len(wanted)} were lost: {sorted(missing)[:5]}")
 
     async def end(self) -> None:
@@ -208,7 +210,7 @@ def test_an_orderly_queue_keeps_its_order(seed: int) -> None:
     assert len(world.sent) > 200
     first: dict[str, list[int]] = {}
     seen = set()
-    for body, _, _ in world.done:
+    for body, *_ in world.done:
         if body not in seen:
             seen.add(body)
             place, _, offset = body.decode().rpartition("/")
@@ -247,7 +249,7 @@ def test_undisturbed_nothing_comes_twice(*, is_orderly: bool) -> None:
         return world
 
     world = run_virtually(scenario())
-    bodies = [body for body, _, _ in world.done]
+    bodies = [body for body, *_ in world.done]
     assert sorted(bodies) == sorted(world.sent)
     offsets = {
         queue: offset

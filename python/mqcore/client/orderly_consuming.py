@@ -89,6 +89,8 @@ class OrderlyConsuming:
                 if parcel is None:
                     return
                 pause_s = await self._consume(held, parcel)
+                if pause_s is None:
+                    return
                 if held.waits_for_room and state.flow_block(self._bounds) is None:
                     held.wake()
                 if pause_s:
@@ -101,8 +103,8 @@ class OrderlyConsuming:
         if not await self._locks.lock_one(held.state):
             await asyncio.sleep(_RELOCK_S)
 
-    async def _consume(self, held: HeldQueue, parcel: _Parcel) -> float:
-        """Consumes a parcel; returns how long the queue waits then, in seconds."""
+    async def _consume(self, held: HeldQueue, parcel: _Parcel) -> float | None:
+        """Consumes a parcel; returns how long the queue waits then, in s; None for the end."""
         state = _state(held)
         answer: asyncio.Future[tuple[Outcome, float]] = asyncio.get_running_loop().create_future()
 
@@ -116,11 +118,11 @@ class OrderlyConsuming:
         outcome, took_ms = await answer
         if outcome is LEFT_OUT:
             state.rollback()
-            return 0.0
+            return None
         state.tally(parcel.count, took_ms, is_done=outcome.is_done)
         if state.is_dropped:
             # It took too long to hand over: another member has the lock now.
-            return 0.0
+            return None
         if outcome.is_done:
             state.commit()
             return 0.0
