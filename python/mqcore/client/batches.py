@@ -10,12 +10,16 @@ from typing import Final
 
 from mqcore.client.identity import UniqueIds
 from mqcore.client.message import Message
-from mqcore.client.outgoing import Outgoing, check_properties, message_properties
-from mqcore.client.properties import properties_text
+from mqcore.client.outgoing import (
+    PROPERTIES_BYTES_MAX,
+    SEND_BATCH,
+    Outgoing,
+    check_properties,
+)
+from mqcore.client.properties import INSTANCE_ID, UNIQ_KEY
 from mqcore.client.settings import ProducerSettings
 from mqcore.errors import MessageError, MessageTooLargeError
 from mqcore.model.topics import RETRY_PREFIX
-from mqcore.remoting.codes import RequestCode
 
 __all__ = ["batch_fault", "batch_of", "check_batchable", "part_bytes", "split"]
 
@@ -24,7 +28,6 @@ _TAIL: Final = struct.Struct(">h")
 _HEAD_BYTES: Final = _HEAD.size + _TAIL.size
 # What a part costs beside its body and the user's properties: lengths, and the unique id.
 _PART_BYTES: Final = _HEAD_BYTES + 42
-_SHORT_MAX: Final = 32767
 
 
 def batch_fault(message: Message) -> str | None:
@@ -61,13 +64,8 @@ def check_batchable(messages: Sequence[Message]) -> None:
 
 def part_bytes(message: Message) -> int:
     """Returns an upper bound of what a message takes in a batch, in bytes."""
-    size = _PART_BYTES + len(message.body)
-    if message.tags or message.keys or message.properties or message.sharding_key:
-        size += 4 * sum(
-            len(name) + len(value) + 2
-            for name, value in message_properties(message, "", "").items()
-        )
-    return size
+    # A character is four bytes at the most.
+    return _PART_BYTES + len(message.body) + 4 * len(message.properties_text)
 
 
 def split(messages: Sequence[Message], limit_bytes: int) -> Iterator[Sequence[Message]]:
@@ -113,12 +111,13 @@ def batch_of(
     parts: list[bytes] = []
     made: list[str] = []
     pack, pack_tail = _HEAD.pack, _TAIL.pack
+    tail = f"{INSTANCE_ID}\x01{instance_id}\x02" if instance_id else ""
     for message in messages:
         message_id = ids.next(born_ms)
         made.append(message_id)
         body = message.body
-        text = properties_text(message_properties(message, message_id, instance_id)).encode()
-        if len(text) > _SHORT_MAX:
+        text = f"{message.properties_text}{tail}{UNIQ_KEY}\x01{message_id}\x02".encode()
+        if len(text) > PROPERTIES_BYTES_MAX:
             check_properties(message.topic, text.decode())
         total = _HEAD_BYTES + len(body) + len(text)
         parts += (pack(total, 0, 0, message.flag, len(body)), body, pack_tail(len(text)), text)
@@ -136,7 +135,7 @@ def batch_of(
         "" if messages[0].waits_stored else "WAIT\x01false\x02",
         ",".join(made),
         born_ms,
-        code=int(RequestCode.SEND_BATCH_MESSAGE),
+        code=SEND_BATCH,
         is_batch=True,
         ids=made,
     )

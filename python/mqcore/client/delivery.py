@@ -182,7 +182,15 @@ class Delivery:
             return None
         if self._faults is not None:
             self._faults.note(queue.broker_name, now_ms - self._try_began_ms, Outcome(), now_ms)
-        result = result_of(answer, status, queue, self._outgoing.message_id, len(self.attempts) + 1)
+        message_id = self._outgoing.message_id
+        try:
+            result = result_of(answer, status, queue, message_id, len(self.attempts) + 1)
+        except ValueError as error:
+            raise self._error(
+                SendError,
+                f"topic {self._outgoing.topic}: {address} stored message {message_id}, and its "
+                f"answer cannot be read: {error}",
+            ) from error
         if (
             status is not SendStatus.SEND_OK
             and self._settings.retries_other_status

@@ -248,7 +248,8 @@ class Gatherer:
             result, ticket.ids = await self._send(batch.messages, lane.key)
             ticket.resolve(result)
         except MQError as error:
-            ticket.resolve(None, error)
+            # Its trace would hold the ticket, and a ticket that nobody has must be gone.
+            ticket.resolve(None, error.with_traceback(None))
         except BaseException as error:
             # The loop is closing, or there is a fault of ours: whoever waits must hear of it.
             ticket.resolve(None, _lost(batch, error))

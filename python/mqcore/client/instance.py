@@ -16,6 +16,10 @@ import asyncio
 import logging
 import os
 import ssl
+
+# What `asyncio.get_running_loop` is made of: that one raises where there is no loop, and costs ten
+# times as much then. Event loops are written against this name.
+from asyncio import _get_running_loop as current_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
@@ -36,6 +40,7 @@ from mqcore.errors import (
     NotStartedError,
     ProcessForkedError,
     RemotingError,
+    UsageError,
 )
 from mqcore.model.heartbeats import HeartbeatData
 from mqcore.model.topics import group_fault
@@ -46,7 +51,14 @@ from mqcore.remoting.dispatch import Dispatcher
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.tls import TlsFiles, client_context
 
-__all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
+__all__ = [
+    "HEARTBEAT_TIMEOUT_S",
+    "PYTHON",
+    "Instance",
+    "TlsOption",
+    "current_loop",
+    "tls_context",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -158,6 +170,7 @@ class Instance:
         self._heartbeat_interval_s = heartbeat_interval_s
         self._route_interval_s = route_interval_s
         self._process_id = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._told: set[str] = set()
 
@@ -188,13 +201,16 @@ class Instance:
         if self._process_id:
             return
         self._process_id = os.getpid()
+        self._loop = asyncio.get_running_loop()
         self._duties.every(self._heartbeat_interval_s, "heartbeat", self.heartbeat)
         self._duties.every(self._route_interval_s, "routes", self.refresh_routes)
 
     @property
     def is_usable(self) -> bool:
-        """Whether it is started, not closed, and of this process."""
-        return self._process_id == os.getpid() and not self._is_closed
+        """Whether it is started, not closed, and of this process and event loop."""
+        running = current_loop()
+        is_here = running is None or running is self._loop
+        return is_here and self._process_id == os.getpid() and not self._is_closed
 
     def check_usable(self) -> None:
         """Checks that it can be used now, here.
@@ -203,6 +219,7 @@ class Instance:
             ClosedError: It is closed.
             NotStartedError: It is not started.
             ProcessForkedError: The process was forked since.
+            UsageError: This thread runs another event loop than the client's.
         """
         if self._is_closed:
             raise ClosedError("this client is closed: make another one")
@@ -213,6 +230,11 @@ class Instance:
                 f"this client was made by process {self._process_id}, and process {os.getpid()} "
                 "is its fork: make clients after forking",
                 opener=self._process_id,
+            )
+        if current_loop() not in (None, self._loop):
+            raise UsageError(
+                "this client was started on another event loop: make one per loop, and close it "
+                "there"
             )
 
     async def close(self) -> None:

@@ -18,7 +18,10 @@ from mqcore.client.properties import (
     RETRY_TOPIC,
     SHARDING_KEY,
     TAGS,
-    UNIQ_KEY,
+    TIMER_DELAY_MS,
+    TIMER_DELIVER_MS,
+    WAIT,
+    properties_text,
 )
 from mqcore.client.results import QueueRef
 from mqcore.errors import MessageError
@@ -51,6 +54,7 @@ class Message:
         deliver_at_ms: When the broker lets it go, in ms since 1970; 0 for at once.
         flag: A number of the user's own.
         waits_stored: Whether the answer may come only when it is kept as the broker promises.
+        properties_text: All of it that is no body, as a record carries it.
     """
 
     __slots__ = (
@@ -61,6 +65,7 @@ class Message:
         "flag",
         "keys",
         "properties",
+        "properties_text",
         "sharding_key",
         "tags",
         "topic",
@@ -78,6 +83,7 @@ class Message:
     deliver_at_ms: int
     flag: int
     waits_stored: bool
+    properties_text: str
 
     def __init__(
         self,
@@ -132,6 +138,30 @@ class Message:
             self._delay(delay_level, delay, deliver_at)
         if flag:
             _check_integer("flag", flag, -_FLAG_BOUND, _FLAG_BOUND - 1)
+        is_plain = tags is None and not self.keys and self.properties is _NO_PROPERTIES
+        if is_plain and sharding_key is None and waits_stored and not self.is_delayed:
+            self.properties_text = ""
+        else:
+            self.properties_text = properties_text(self._pairs())
+
+    def _pairs(self) -> dict[str, str]:
+        """Returns all its properties under their official names."""
+        found = dict(self.properties)
+        if self.tags:
+            found[TAGS] = self.tags
+        if self.keys:
+            found[KEYS] = " ".join(self.keys)
+        if not self.waits_stored:
+            found[WAIT] = "false"
+        if self.sharding_key:
+            found[SHARDING_KEY] = self.sharding_key
+        if self.delay_level:
+            found[DELAY] = str(self.delay_level)
+        if self.delay_ms:
+            found[TIMER_DELAY_MS] = str(self.delay_ms)
+        if self.deliver_at_ms:
+            found[TIMER_DELIVER_MS] = str(self.deliver_at_ms)
+        return found
 
     def _delay(
         self,
@@ -410,7 +440,3 @@ def _ms_of(name: str, seconds: object) -> int:
     if not 0 < seconds < _FLAG_BOUND * _MS_PER_S:
         raise MessageError(f"{name}: {seconds} seconds lie behind or too far ahead")
     return max(1, round(seconds * _MS_PER_S))
-
-
-assert UNIQ_KEY in RESERVED
-assert {KEYS, TAGS} <= RESERVED

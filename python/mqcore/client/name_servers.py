@@ -6,7 +6,7 @@ answer, or answers what is no frame, is passed over.
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from mqcore.errors import AddressError, FrameError, MQError, NameServerError, RemotingError
 from mqcore.native import Command
@@ -29,6 +29,8 @@ def addresses_of(namesrv: str | Sequence[str]) -> tuple[str, ...]:
     Raises:
         AddressError: One is no address, or there is none.
     """
+    if not isinstance(namesrv, Iterable):
+        raise AddressError(f"namesrv: {namesrv!r} is no address such as 127.0.0.1:9876")
     parts = namesrv.replace(",", ";").split(";") if isinstance(namesrv, str) else list(namesrv)
     for part in parts:
         if not isinstance(part, str):

@@ -20,16 +20,21 @@ from mqcore.remoting.codes import RequestCode
 
 __all__ = [
     "PROPERTIES_BYTES_MAX",
+    "SEND",
+    "SEND_BATCH",
+    "SEND_REPLY",
     "TRANSACTION_PREPARED",
     "Outgoing",
     "check_sendable",
-    "message_properties",
     "outgoing_of",
     "send_fields",
 ]
 
 # A record keeps the length of its properties in a signed word of two bytes.
 PROPERTIES_BYTES_MAX: Final = 32767
+SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+SEND_REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _COMPRESSED: Final = 0x1
 TRANSACTION_PREPARED: Final = 0x4
 _COMPRESSION_SHIFT: Final = 8
@@ -59,42 +64,13 @@ class Outgoing:
     properties: str
     message_id: str
     born_ms: int
-    code: int = int(RequestCode.SEND_MESSAGE_V2)
+    code: int = SEND
     sys_flag: int = 0
     flag: int = 0
     is_batch: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
     ids: Sequence[str] = ()
-
-
-def message_properties(message: Message, message_id: str, instance_id: str) -> dict[str, str]:
-    """Returns all properties that a message is sent with.
-
-    Args:
-        message: The message.
-        message_id: Its unique id.
-        instance_id: The namespace, empty for none.
-    """
-    found = dict(message.properties)
-    if message.tags:
-        found[names.TAGS] = message.tags
-    if message.keys:
-        found[names.KEYS] = " ".join(message.keys)
-    if not message.waits_stored:
-        found[names.WAIT] = "false"
-    if message.sharding_key:
-        found[names.SHARDING_KEY] = message.sharding_key
-    if message.delay_level:
-        found[names.DELAY] = str(message.delay_level)
-    if message.delay_ms:
-        found[names.TIMER_DELAY_MS] = str(message.delay_ms)
-    if message.deliver_at_ms:
-        found[names.TIMER_DELIVER_MS] = str(message.deliver_at_ms)
-    if instance_id:
-        found[names.INSTANCE_ID] = instance_id
-    found[names.UNIQ_KEY] = message_id
-    return found
 
 
 def check_sendable(message: Message, settings: ProducerSettings) -> None:
@@ -145,10 +121,12 @@ def outgoing_of(
     Raises:
         MessageTooLargeError: The properties are too long.
     """
-    pairs = message_properties(message, message_id, instance_id)
+    text = message.properties_text
     if more:
-        pairs.update(more)
-    text = properties_text(pairs)
+        text += properties_text(more)
+    if instance_id:
+        text += f"{names.INSTANCE_ID}\x01{instance_id}\x02"
+    text += f"{names.UNIQ_KEY}\x01{message_id}\x02"
     # One character is four bytes at the most: short texts are not encoded to be measured.
     if len(text) * 4 > PROPERTIES_BYTES_MAX:
         check_properties(message.topic, text)
@@ -159,20 +137,9 @@ def outgoing_of(
         if len(small) < len(body):
             body = small
             sys_flag |= _COMPRESSED | settings.compression << _COMPRESSION_SHIFT
-    return Outgoing(
-        topic,
-        body,
-        text,
-        message_id,
-        born_ms,
-        code=int(
-            RequestCode.SEND_REPLY_MESSAGE_V2
-            if pairs.get(names.MSG_TYPE) == "reply"
-            else RequestCode.SEND_MESSAGE_V2
-        ),
-        sys_flag=sys_flag,
-        flag=message.flag,
-    )
+    is_reply = more is not None and names.MSG_TYPE in more
+    code = SEND_REPLY if is_reply else SEND
+    return Outgoing(topic, body, text, message_id, born_ms, code, sys_flag, message.flag)
 
 
 def check_properties(topic: str, text: str) -> None:

@@ -9,7 +9,19 @@ __all__ = ["BODY_BYTES_MAX", "ProducerSettings"]
 
 # `maxMessageSize` of client and broker.
 BODY_BYTES_MAX = 4 << 20
-_MS_PER_S = 1000
+_LOWEST = {
+    "timeout_s": 0,
+    "try_timeout_s": 0,
+    "retries": 0,
+    "body_bytes_max": 1,
+    "compress_above_bytes": 0,
+    "linger_s": 0,
+    "batch_bytes": 1,
+    "batches_in_flight": 1,
+    "buffered_bytes_max": 1,
+}
+_MAY_BE_NONE = ("try_timeout_s", "compress_above_bytes")
+_ABOVE_ZERO = ("timeout_s", "try_timeout_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +69,11 @@ class ProducerSettings:
         Raises:
             UsageError: A value cannot work.
         """
-        for name in ("timeout_s", "body_bytes_max", "batch_bytes", "batches_in_flight"):
-            if not getattr(self, name) > 0:
-                raise UsageError(f"{name}: {getattr(self, name)!r} is not above 0")
-        if self.retries < 0:
-            raise UsageError(f"retries: {self.retries!r} is below 0")
-        if self.linger_s < 0:
-            raise UsageError(f"linger_s: {self.linger_s!r} is below 0")
+        for name, lowest in _LOWEST.items():
+            value = getattr(self, name)
+            if value is None and name in _MAY_BE_NONE:
+                continue
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise UsageError(f"{name}: a number is expected, not {value!r}")
+            if value < lowest or (lowest == 0 and name in _ABOVE_ZERO and value == 0):
+                raise UsageError(f"{name}: {value!r} is too little")

@@ -9,15 +9,12 @@ import atexit
 import contextlib
 import os
 import threading
-
-# What `asyncio.get_running_loop` is made of: that one raises where there is no loop, which is the
-# usual case here and costs ten times as much. Event loops are written against this name.
-from asyncio import _get_running_loop as current_loop
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import Any, Final, TypeVar
 
+from mqcore.client.instance import current_loop
 from mqcore.errors import ClosedError, ProcessForkedError, RunningLoopError
 
 __all__ = ["EXIT_S", "LoopThread", "check_blocking_allowed", "loop_thread"]

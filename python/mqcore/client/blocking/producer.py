@@ -158,8 +158,7 @@ class Producer:
         Args and errors are those of `mqcore.aio.Producer.send`.
         """
         core = self.core
-        core.check_usable()
-        self.thread.check_usable()
+        self._check()
         check_sendable(message, core.settings)
         if core.settings.is_batching:
             return self.thread.run(
@@ -189,8 +188,7 @@ class Producer:
         Args and errors are those of `mqcore.aio.Producer.send_oneway`.
         """
         core = self.core
-        core.check_usable()
-        self.thread.check_usable()
+        self._check()
         check_sendable(message, core.settings)
         target = self._sender.target(message.topic)
         fixed = core.fixed_queue(target, message, queue, selector, argument)
@@ -208,8 +206,7 @@ class Producer:
         Args, result and errors are those of `mqcore.aio.Producer.send_batch`.
         """
         core = self.core
-        core.check_usable()
-        self.thread.check_usable()
+        self._check()
         listed = list(messages)
         for message in listed:
             check_sendable(message, core.settings)
@@ -236,7 +233,7 @@ class Producer:
             MessageError: It cannot be sent as it is, or not in a batch.
         """
         core = self.core
-        core.check_usable()
+        self._check()
         check_sendable(message, core.settings)
         fault = batch_fault(message)
         if fault is not None:
@@ -248,6 +245,11 @@ class Producer:
         if len(self._soon) == 1:
             self.thread.soon(self.hand_over)
         return ticket
+
+    def _check(self) -> None:
+        # First what can be said of this thread: a loop that runs here is not the core's.
+        self.thread.check_usable()
+        self.core.check_usable()
 
     def hand_over(self) -> None:
         """Gives what threads left to the gatherer. Belongs to the loop's thread."""
