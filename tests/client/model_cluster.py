@@ -188,7 +188,9 @@ class ModelInstance:
     async def unregister(self, part: Part) -> None:
         self.parts.pop(part.group, None)
         for broker in self.cluster.brokers.values():
-            if not self.is_dead and broker.members.get(part.group, {}).pop(self.client_id, None):
+            members = broker.members.get(part.group, {})
+            if not self.is_dead and self.client_id in members:
+                del members[self.client_id]
                 broker.notify(part.group)
 
     def ids_changed(self, group: str) -> None:
@@ -289,9 +291,7 @@ class ModelInstance:
         if asked == len(stored) and flags & 2:
             await self._hold(broker, stored, asked, int(ext["suspendTimeoutMillis"]) / 1000)
         if asked > len(stored):
-            return Command(
-                ResponseCode.PULL_OFFSET_MOVED, ext=_bounds(len(stored), len(stored))
-            )
+            return Command(ResponseCode.PULL_OFFSET_MOVED, ext=_bounds(len(stored), len(stored)))
         part = stored[asked : asked + int(ext["maxMsgNums"])]
         if not part:
             return Command(ResponseCode.PULL_NOT_FOUND, ext=_bounds(asked, len(stored)))

@@ -106,15 +106,15 @@ class OrderlyConsuming:
     async def _consume(self, held: HeldQueue, parcel: _Parcel) -> float | None:
         """Consumes a parcel; returns how long the queue waits then, in s; None for the end."""
         state = _state(held)
-        answer: asyncio.Future[tuple[Outcome, float]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[tuple[Outcome, int]] = asyncio.get_running_loop().create_future()
 
-        def finished(job: Job, outcome: Outcome, took_ms: float) -> None:
+        def finished(job: Job, outcome: Outcome, took_ms: int) -> None:
             del job
             if not answer.done():
                 answer.set_result((outcome, took_ms))
 
         argument = parcel.messages[0] if self._is_single else parcel.messages
-        self._pool.submit([Job(argument, finished, parcel, lambda _: True)])
+        self._pool.submit([Job(argument, finished, parcel, lambda _job, _now_ms: True)])
         outcome, took_ms = await answer
         if outcome is LEFT_OUT:
             state.rollback()
