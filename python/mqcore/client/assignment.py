@@ -204,6 +204,11 @@ class Assignment:
             return False
         if held is None:
             return False
+        if self._is_closed:
+            # It was asked for before the end: whoever comes next must not wait for its lock.
+            held.stop()
+            await self._owner.hand_over(held)
+            return True
         self.held[queue] = held
         held.start()
         return True

@@ -78,15 +78,15 @@ class ConcurrentConsuming:
             ]
         )
 
-    def _begins(self, job: Job) -> bool:
+    def _begins(self, job: Job, now_ms: int) -> bool:
         held, parcel = job.owner
         if held.is_leaving or parcel.is_settled:
             return False
-        parcel.started_ms = self._now_ms()
+        parcel.started_ms = now_ms
         self._jobs[parcel] = job
         return True
 
-    def _finished(self, job: Job, outcome: Outcome, took_ms: float) -> None:
+    def _finished(self, job: Job, outcome: Outcome, took_ms: int) -> None:
         held, parcel = job.owner
         self._jobs.pop(parcel, None)
         state = held.state
@@ -95,11 +95,11 @@ class ConcurrentConsuming:
             return
         state.tally(parcel.count, took_ms, is_done=outcome.is_done)
         if outcome.is_done:
-            self._settle(held, parcel)
+            self._settle(held, parcel, job.began_ms + took_ms)
             return
         self._log(held, parcel, outcome)
         if self._is_broadcast:
-            self._settle(held, parcel)
+            self._settle(held, parcel, self._now_ms())
         else:
             self._duties.spawn("give back", self._give_back(held, parcel, outcome.level))
 
@@ -116,10 +116,10 @@ class ConcurrentConsuming:
             exc_info=outcome.error,
         )
 
-    def _settle(self, held: HeldQueue, parcel: _Parcel) -> None:
+    def _settle(self, held: HeldQueue, parcel: _Parcel, now_ms: int) -> None:
         state = held.state
         assert isinstance(state, ConcurrentQueue)
-        state.settle(parcel, self._now_ms())
+        state.settle(parcel, now_ms)
         if held.waits_for_room and state.flow_block(self._bounds) is None:
             held.wake()
 
@@ -134,7 +134,7 @@ class ConcurrentConsuming:
         if parcel.is_settled:
             return
         if not left:
-            self._settle(held, parcel)
+            self._settle(held, parcel, self._now_ms())
             return
         # The first offset stays: what was taken back below it at worst comes twice.
         parcel.messages = left
@@ -165,6 +165,6 @@ class ConcurrentConsuming:
                 self._pool.abandon(job)
                 state.tally(parcel.count, timeout_ms, is_done=False)
                 if self._is_broadcast:
-                    self._settle(held, parcel)
+                    self._settle(held, parcel, now_ms)
                 else:
                     self._duties.spawn("give back", self._give_back(held, parcel, _OVERDUE_LEVEL))

@@ -141,17 +141,15 @@ class ConsumeRequests(MemberRequests):
         if topic.startswith(RETRY_PREFIX):
             topic = record.properties.get(RETRY_TOPIC, topic)
         message = ReceivedMessage.of_queue(record, queue, engine.shown_topic(topic))
-        answer: asyncio.Future[tuple[Outcome, float]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[tuple[Outcome, int]] = asyncio.get_running_loop().create_future()
 
-        def finished(job: Job, outcome: Outcome, took_ms: float) -> None:
+        def finished(job: Job, outcome: Outcome, took_ms: int) -> None:
             del job
             if not answer.done():
                 answer.set_result((outcome, took_ms))
 
         argument = message if engine.settings.batch is None else [message]
-        engine.pool.submit([Job(argument, finished, None, lambda _: True)])
+        engine.pool.submit([Job(argument, finished, None, lambda _job, _now_ms: True)])
         outcome, took_ms = await answer
-        body = consume_directly_body(
-            outcome, is_orderly=engine.settings.orderly, took_ms=round(took_ms)
-        )
+        body = consume_directly_body(outcome, is_orderly=engine.settings.orderly, took_ms=took_ms)
         return request.answer(body=body)

@@ -44,15 +44,17 @@ class Job:
         argument: What the handler gets.
         finished: Hears what came of it, in the loop's thread: job, outcome, ms it took.
         owner: Whatever `finished` needs to know.
-        begins: Told right before the call, in the handler's thread; with False the job is left
-            out, and nobody hears of it.
+        begins: Told right before the call, in the handler's thread, with the time in ms; with
+            False the job is left out, and nobody hears of it.
+        began_ms: When the handler was called.
         is_abandoned: Whether nobody waits for it any more.
     """
 
     argument: Any
-    finished: Callable[["Job", Outcome, float], None]
+    finished: Callable[["Job", Outcome, int], None]
     owner: Any
-    begins: Callable[["Job"], bool]
+    begins: Callable[["Job", int], bool]
+    began_ms: int = 0
     is_abandoned: bool = False
 
 
@@ -167,7 +169,7 @@ class TaskPool:
         loop = asyncio.get_running_loop()
         me = asyncio.current_task()
         assert me is not None
-        ready = self._ready
+        ready, now_ms = self._ready, self._now_ms
         turn = 0
         while not self._is_draining:
             if not ready:
@@ -176,15 +178,15 @@ class TaskPool:
                 await waiter
                 continue
             job = ready.popleft()
-            if not job.begins(job):
+            job.began_ms = now_ms()
+            if not job.begins(job, job.began_ms):
                 continue
             self._workers[me] = job
-            began_ms = self._now_ms()
             outcome = await self._outcome(job)
             if job.is_abandoned:
                 return
             self._workers[me] = None
-            job.finished(job, outcome, self._now_ms() - began_ms)
+            job.finished(job, outcome, now_ms() - job.began_ms)
             turn += 1
             if turn >= _TURN_JOBS:
                 turn = 0
@@ -257,7 +259,7 @@ class ThreadPool:
         self._name = name
         self._ready: deque[Job] = deque()
         self._tokens: SimpleQueue[bool] = SimpleQueue()
-        self._finished: deque[tuple[Job, Outcome, float]] = deque()
+        self._finished: deque[tuple[Job, Outcome, int]] = deque()
         self._running: set[Job] = set()
         # Guards the three counts; what the threads hand over is atomic by itself.
         self._lock = threading.Lock()
@@ -342,12 +344,12 @@ class ThreadPool:
                 self._running.discard(job)
                 self._tell()
                 continue
-            if not job.begins(job):
+            job.began_ms = self._now_ms()
+            if not job.begins(job, job.began_ms):
                 self._running.discard(job)
                 continue
-            began_ms = self._now_ms()
             outcome = self._outcome(job.argument)
-            took_ms = self._now_ms() - began_ms
+            took_ms = self._now_ms() - job.began_ms
             if job.is_abandoned:
                 # Another thread works in this one's place.
                 self._running.discard(job)

@@ -25,9 +25,8 @@ _log = logging.getLogger(__name__)
 # How long a queue may be held up after a failure (official).
 _SUSPEND_MIN_S: Final = 0.01
 _SUSPEND_MAX_S: Final = 30.0
-# A queue whose lock is gone asks for it again after so long (official: 100 ms, then 3 s).
-_RELOCK_S: Final = 0.1
-_RELOCK_FAILED_S: Final = 3.0
+# A queue whose lock was refused asks for it again after so long (official).
+_RELOCK_S: Final = 3.0
 
 _Parcel = Parcel[ReceivedMessage]
 
@@ -90,6 +89,8 @@ class OrderlyConsuming:
                 if parcel is None:
                     return
                 pause_s = await self._consume(held, parcel)
+                if pause_s is None:
+                    return
                 if held.waits_for_room and state.flow_block(self._bounds) is None:
                     held.wake()
                 if pause_s:
@@ -99,30 +100,29 @@ class OrderlyConsuming:
 
     async def _relock(self, held: HeldQueue) -> None:
         assert self._locks is not None
-        if await self._locks.lock_one(held.state):
-            return
-        await asyncio.sleep(_RELOCK_S if held.state.is_locked else _RELOCK_FAILED_S)
+        if not await self._locks.lock_one(held.state):
+            await asyncio.sleep(_RELOCK_S)
 
-    async def _consume(self, held: HeldQueue, parcel: _Parcel) -> float:
-        """Consumes a parcel; returns how long the queue waits then, in seconds."""
+    async def _consume(self, held: HeldQueue, parcel: _Parcel) -> float | None:
+        """Consumes a parcel; returns how long the queue waits then, in s; None for the end."""
         state = _state(held)
-        answer: asyncio.Future[tuple[Outcome, float]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[tuple[Outcome, int]] = asyncio.get_running_loop().create_future()
 
-        def finished(job: Job, outcome: Outcome, took_ms: float) -> None:
+        def finished(job: Job, outcome: Outcome, took_ms: int) -> None:
             del job
             if not answer.done():
                 answer.set_result((outcome, took_ms))
 
         argument = parcel.messages[0] if self._is_single else parcel.messages
-        self._pool.submit([Job(argument, finished, parcel, lambda _: True)])
+        self._pool.submit([Job(argument, finished, parcel, lambda _job, _now_ms: True)])
         outcome, took_ms = await answer
         if outcome is LEFT_OUT:
             state.rollback()
-            return 0.0
+            return None
         state.tally(parcel.count, took_ms, is_done=outcome.is_done)
         if state.is_dropped:
             # It took too long to hand over: another member has the lock now.
-            return 0.0
+            return None
         if outcome.is_done:
             state.commit()
             return 0.0

@@ -113,9 +113,9 @@ class QueueState:
     done: int = 0
     failed: int = 0
     calls: int = 0
-    took_ms: float = 0.0
+    took_ms: int = 0
 
-    def tally(self, count: int, took_ms: float, *, is_done: bool) -> None:
+    def tally(self, count: int, took_ms: int, *, is_done: bool) -> None:
         """Counts a call of the handler."""
         if is_done:
             self.done += count
@@ -124,11 +124,10 @@ class QueueState:
         self.calls += 1
         self.took_ms += took_ms
 
-    def take_tally(self) -> tuple[int, int, float, int]:
+    def take_tally(self) -> tuple[int, int, int, int]:
         """Returns messages done, failed, ms and calls since the last time."""
         found = self.done, self.failed, self.took_ms, self.calls
-        self.done = self.failed = self.calls = 0
-        self.took_ms = 0.0
+        self.done = self.failed = self.calls = self.took_ms = 0
         return found
 
     def has_lock(self, now_ms: int) -> bool:

@@ -128,7 +128,7 @@ class PullEngine(Member):
             if held.waits_for_room and state.flow_block(self.bounds) is None:
                 held.wake()
             if found:
-                state.tally(len(found), 0.0, is_done=True)
+                state.tally(len(found), 0, is_done=True)
                 return found
         return []
 

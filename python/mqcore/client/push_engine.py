@@ -125,10 +125,11 @@ class PushEngine(Member):
         if running:
             _log.warning("consumer %s: %d handlers still run: left alone", self.group, running)
         await self._work.until_idle(drain_s)
+        # Before a lock is given up: whoever takes it must not meet a handler of ours.
+        await self.pool.close()
         await self.leave(held)
         if self._locks is not None:
             await self._locks.unlock([item.state.queue for item in held])
-        await self.pool.close()
         await self._work.close()
 
     # What differs from other members.

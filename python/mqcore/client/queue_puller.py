@@ -315,27 +315,37 @@ def parcels_of(
     batch = decode_records(body)
     queue = held.state.queue
     topic = shown_topic(queue.topic)
+    offsets, sizes = batch.queue_offsets.tolist(), batch.stored_body_lens_bytes.tolist()
     is_retry = queue.topic.startswith(RETRY_PREFIX)
     tags = subscription.tags if subscription.is_tag else frozenset()
-    found: list[tuple[ReceivedMessage, int, int]] = []
-    for record, offset, size in zip(
-        batch, batch.queue_offsets, batch.stored_body_lens_bytes, strict=True
-    ):
+    if not is_retry and not tags and offsets and offsets[0] >= asked_offset:
+        # What nearly every answer is: all of it is wanted, and nothing need be looked at.
+        of_queue = ReceivedMessage.of_queue
+        messages = [of_queue(record, queue, topic) for record in batch]
+        return _cut(messages, offsets, sizes, parcel_max)
+    messages, kept_offsets, kept_sizes = [], [], []
+    for record, offset, size in zip(batch, offsets, sizes, strict=True):
         if offset < asked_offset or (tags and record.tags not in tags):
             continue
         if is_retry:
             topic = shown_topic(record.properties.get(RETRY_TOPIC, queue.topic))
-        found.append((ReceivedMessage.of_queue(record, queue, topic), offset, size))
+        messages.append(ReceivedMessage.of_queue(record, queue, topic))
+        kept_offsets.append(offset)
+        kept_sizes.append(size)
+    return _cut(messages, kept_offsets, kept_sizes, parcel_max)
+
+
+def _cut(
+    messages: list[ReceivedMessage], offsets: list[int], sizes: list[int], parcel_max: int
+) -> list[Parcel[ReceivedMessage]]:
+    """Returns messages in parcels of at most so many."""
     if parcel_max == 1:
-        return [Parcel((message,), offset, offset, 1, size) for message, offset, size in found]
+        return [
+            Parcel((message,), offset, offset, 1, size)
+            for message, offset, size in zip(messages, offsets, sizes, strict=True)
+        ]
     return [
-        Parcel(
-            [message for message, _, _ in part],
-            part[0][1],
-            part[-1][1],
-            len(part),
-            sum(size for _, _, size in part),
-        )
-        for at in range(0, len(found), parcel_max)
-        if (part := found[at : at + parcel_max])
+        Parcel(part, span[0], span[-1], len(part), sum(sizes[at : at + parcel_max]))
+        for at in range(0, len(messages), parcel_max)
+        if (part := messages[at : at + parcel_max]) and (span := offsets[at : at + parcel_max])
     ]
