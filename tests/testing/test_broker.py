@@ -173,10 +173,15 @@ def test_two_brokers_make_a_cluster() -> None:
 
 def test_each_broker_keeps_its_own_logs() -> None:
     level = logging.getLogger("mqcore").level
-    with Broker() as first, Broker() as second:
-        assert f"serves {first.address}" in first.log_text
-        assert f"serves {second.address}" not in first.log_text
-        assert first.logs
+    with Broker() as first:
+        with Broker() as second:
+            assert f"serves {first.address}" in first.log_text
+            assert f"serves {second.address}" not in first.log_text
+            assert f"serves {second.address}" in second.log_text
+        # The end of one is none of the other's business.
+        before = len(first.logs)
+        first.restart()
+        assert len(first.logs) > before
     assert logging.getLogger("mqcore").level == level
 
 
@@ -210,10 +215,14 @@ def test_what_cannot_start_is_closed() -> None:
 
 
 def test_who_forgot_to_start_is_told() -> None:
+    before = threading.active_count()
     broker = Broker()
+    assert threading.active_count() == before
     try:
         with pytest.raises(MQError, match="context manager"):
             _ = broker.namesrv
+        with pytest.raises(MQError, match="context manager"):
+            _ = broker.directory
         with pytest.raises(MQError, match="restart"):
             broker.kill()
     finally:

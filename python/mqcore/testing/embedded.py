@@ -16,7 +16,7 @@ from mqcore.broker.app import Broker
 from mqcore.clock import wall_ms
 from mqcore.config import settings_of_pairs
 from mqcore.config.existing import existing_sizes
-from mqcore.errors import MQError
+from mqcore.errors import NotStartedError
 from mqcore.native import Message
 from mqcore.standalone import Standalone, namesrv_settings_of
 from mqcore.testing.ageing import Ageing
@@ -37,6 +37,7 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
     }
 )
 _HOST = "127.0.0.1"
+_NOT_STARTED = "the broker was not started: use it as a context manager, or start() it"
 # The name server is in this process, or answers on this machine.
 _REGISTERED_TIMEOUT_S = 5.0
 # A read of the store at a time.
@@ -49,7 +50,6 @@ class Embedded:
     """One broker with its directory, through any number of starts.
 
     Attributes:
-        directory: Where it stores.
         ports: Its ports from the first start on, by the program's name.
     """
 
@@ -65,7 +65,7 @@ class Embedded:
         """
         self._given = dict(settings)
         self._is_temporary = directory is None
-        self.directory = directory or Path(tempfile.mkdtemp(prefix="mqcore-test-"))
+        self._directory = directory
         self.ports: dict[str, int] = {}
         self._joined = namesrv
         self._ageing = Ageing()
@@ -79,6 +79,17 @@ class Embedded:
         return self._broker is not None
 
     @property
+    def directory(self) -> Path:
+        """Where it stores.
+
+        Raises:
+            NotStartedError: It has no directory yet.
+        """
+        if self._directory is None:
+            raise NotStartedError(_NOT_STARTED)
+        return self._directory
+
+    @property
     def namesrv(self) -> str:
         """The name servers, as clients are told them."""
         return self._joined or f"{_HOST}:{self._port('namesrv')}"
@@ -90,12 +101,12 @@ class Embedded:
 
     def _port(self, name: str) -> int:
         if name not in self.ports:
-            raise MQError("the broker was not started: use it as a context manager, or start() it")
+            raise NotStartedError(_NOT_STARTED)
         return self.ports[name]
 
     def _running(self) -> Broker:
         if self._broker is None:
-            raise MQError("the broker does not run: it was killed or closed; restart() it")
+            raise NotStartedError("the broker does not run: start() it, or restart() it")
         return self._broker
 
     async def start(self) -> None:
@@ -106,6 +117,8 @@ class Embedded:
         """
         if self._broker is not None:
             return
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="mqcore-test-"))
         pairs = dict(DEFAULTS) | self._given | existing_sizes(self.directory)
         pairs["storePathRootDir"] = str(self.directory)
         if "broker" in self.ports:
@@ -159,8 +172,8 @@ class Embedded:
         try:
             await self.stop()
         finally:
-            if self._is_temporary:
-                await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
+            if self._is_temporary and self._directory is not None:
+                await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 
     async def deafen(self) -> None:
         """Neither it nor its own name server reads or answers from now on."""

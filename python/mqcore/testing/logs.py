@@ -6,6 +6,9 @@ Several brokers live in one process: whose a record is, the name of its thread s
 import logging
 from collections import deque
 
+# The handlers that listen, and the logger's level before the first of them came.
+_listening: list["CapturedLogs"] = []
+_level_before = [logging.NOTSET]
 # A broker that logs more than this in one test is not read line by line; the last lines count.
 _RECORDS_MAX = 10_000
 _LOGGER = "mqcore"
@@ -28,23 +31,26 @@ class CapturedLogs(logging.Handler):
         super().__init__(level)
         self.records: deque[logging.LogRecord] = deque(maxlen=_RECORDS_MAX)
         self._prefix = thread_prefix
-        self._level_before: int | None = None
 
     def attach(self) -> None:
         """Begins to keep; the logger `mqcore` lets records of the level pass from now on."""
         logger = logging.getLogger(_LOGGER)
-        if logger.getEffectiveLevel() > self.level:
-            self._level_before = logger.level
-            logger.setLevel(self.level)
+        if self in _listening:
+            return
+        if not _listening:
+            _level_before[0] = logger.level
+        _listening.append(self)
+        logger.setLevel(min(logger.getEffectiveLevel(), self.level))
         logger.addHandler(self)
 
     def detach(self) -> None:
-        """Ends; the logger is as it was."""
+        """Ends; with the last one the logger is as it was."""
         logger = logging.getLogger(_LOGGER)
         logger.removeHandler(self)
-        if self._level_before is not None:
-            logger.setLevel(self._level_before)
-            self._level_before = None
+        if self in _listening:
+            _listening.remove(self)
+            if not _listening:
+                logger.setLevel(_level_before[0])
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keeps a record, if it is the broker's."""

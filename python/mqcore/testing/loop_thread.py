@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from mqcore.errors import MQError
+from mqcore.errors import ClosedError
 
 _Result = TypeVar("_Result")
 
@@ -27,24 +27,27 @@ class LoopThread:
     """
 
     def __init__(self, name: str) -> None:
-        """Starts the thread; it ends with `close`, or with the process."""
+        """Prepares; the thread starts with the first work, and ends with `close` or the process."""
         self.name = name
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(
             ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix=name)
         )
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
+        self._starting = threading.Lock()
 
     def submit(self, work: Coroutine[Any, Any, _Result]) -> "Future[_Result]":
         """Begins `work` on the loop.
 
         Raises:
-            MQError: The loop was closed.
+            ClosedError: The loop was closed.
         """
         if self._loop.is_closed():
             work.close()
-            raise MQError("this broker was closed: make a new one")
+            raise ClosedError("it was closed: make a new one")
+        with self._starting:
+            if self._thread.ident is None:
+                self._thread.start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
@@ -68,7 +71,8 @@ class LoopThread:
         """Ends loop and thread; closing again does nothing."""
         if self._loop.is_closed():
             return
-        self.run(self._loop.shutdown_default_executor())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_DEADLINE_S)
+        if self._thread.ident is not None:
+            self.run(self._loop.shutdown_default_executor())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_DEADLINE_S)
         self._loop.close()
