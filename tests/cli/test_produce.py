@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,17 @@ def test_acknowledgements_are_lines_of_json(broker: Broker) -> None:
     assert ended.stderr == b""
 
 
+def test_each_acknowledgement_is_that_of_its_message(broker: Broker) -> None:
+    lines = "".join(f"{number}\n" for number in range(300)).encode()
+    ended = mqcore(broker, "produce", "places", "--json", "-s", "{line}", "-k", "{n}", stdin=lines)
+    told = {row["message_id"]: row for row in map(json.loads, ended.stdout.splitlines())}
+    assert len(told) == 300
+    for message in broker.messages("places"):
+        row = told[message.uniq_key or ""]
+        assert (row["queue"], row["offset"]) == (message.queue_id, message.queue_offset)
+        assert row["offset_id"] == message.message_id
+
+
 def test_it_ends_after_a_count(broker: Broker) -> None:
     assert len(produced(broker, "counted", "-c", "3", stdin=b"x\n" * 10)) == 3
 
@@ -125,6 +137,26 @@ def test_a_refusal_ends_it_and_says_how_many_were_sent(broker: Broker) -> None:
     assert ended.returncode == 2
     assert b"0 messages sent" in ended.stderr
     assert b"Traceback" not in ended.stderr
+
+
+def test_ctrl_c_is_told_by_the_exit_code(broker: Broker) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mqcore.cli.main", "produce", "stopped", "--json"],
+        env=os.environ | {"MQCORE_NAMESRV": broker.namesrv},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(b"one\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["status"] == "SEND_OK"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read().strip() == b""
 
 
 def test_a_file_that_is_missing_is_wrong_usage(broker: Broker) -> None:

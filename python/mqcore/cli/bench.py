@@ -19,6 +19,8 @@ _GROUP = "MQCORE_BENCH"
 _MIB = 1 << 20
 _US_PER_S = 1_000_000
 _SHOW_S = 0.5
+# As wide as the line that shows how far it is.
+_SHOWN = 48
 _BATCH = 256
 
 
@@ -84,7 +86,11 @@ async def _shown(bench: Bench, work: Awaitable[None], *, is_shown: bool) -> None
         await asyncio.wait([task], timeout=_SHOW_S)
         if is_shown and out.is_terminal:
             told = bench.report()
-            out.print(f"{told['messages']:,} messages, {told['per_s']:,.0f}/s   ", end="\r")
+            out.print(
+                f"{told['messages']:,} messages, {told['per_s']:,.0f}/s".ljust(_SHOWN), end="\r"
+            )
+    if is_shown and out.is_terminal:
+        out.print(" " * _SHOWN, end="\r")
     await task
 
 

@@ -138,24 +138,26 @@ async def _produced(
     count: int | None,
 ) -> None:
     loop = asyncio.get_running_loop()
-    is_shown = sys.stderr.isatty() and not sys.stdout.isatty()
+    # Not between lines that a person types, or reads.
+    is_shown = sys.stderr.isatty() and not (cluster.as_json or sys.stdin.isatty())
     producer = Producer(
         cluster.namesrv,
         group=_GROUP,
         credentials=cluster.credentials,
         tls=cluster.has_tls or None,
         timeout_s=cluster.timeout_s,
-        is_batching=True,
     )
     async with producer, contextlib.aclosing(bodies):
-        sending = Sending(producer, is_shown=is_shown, tell=_tell if cluster.as_json else _silent)
+        sending = Sending(producer, is_shown=is_shown, tell=_tell if cluster.as_json else None)
         try:
             async with sending:
                 async for body, source in bodies:
                     if sending.given == count:
                         break
                     message = shape.message(body, sending.given + 1, source)
-                    await asyncio.sleep(pace.wait_s(loop.time()))
+                    pause_s = pace.wait_s(loop.time())
+                    if pause_s > 0:
+                        await asyncio.sleep(pause_s)
                     await sending.send(message)
         except MQError as error:
             raise MQError(f"{sending.summary}, then: {error.message}") from error
@@ -174,10 +176,6 @@ def _tell(result: SendResult) -> None:
             "status": result.status.value,
         }
     )
-
-
-def _silent(_result: SendResult) -> None:
-    """Hears, and says nothing."""
 
 
 @click.command()

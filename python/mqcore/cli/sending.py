@@ -1,4 +1,4 @@
-"""Sends many messages at once, in their order per queue; counts them, shows how far it is.
+"""Sends many messages in batches, in their order per queue; counts them, shows how far it is.
 
 Knows nothing of where they come from.
 """
@@ -6,25 +6,29 @@ Knows nothing of where they come from.
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from mqcore.client.batches import batch_fault
 from mqcore.client.message import Message
 from mqcore.client.producer import Producer
 from mqcore.client.results import SendResult
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MQError
+from mqcore.errors import MQError, TooBusyError
+
+if TYPE_CHECKING:
+    from mqcore.client.gathering import Ticket
 
 __all__ = ["Sending"]
 
-# Messages that wait for their answer: enough for full batches, little in memory.
-_IN_FLIGHT_MAX = 1_024
+# Batches that wait for their answer: enough for every queue, little in memory.
+_BATCHES_MAX = 128
 _MS_PER_S = 1_000
 # A person sees no more than ten changes a second.
 _SHOW_INTERVAL_MS = 100
 
 
 class Sending:
-    """A producer with a bound of messages in flight; the first failure ends it.
+    """A producer with a bound of batches in flight; the first failure ends it.
 
     Attributes:
         sent: Messages that are acknowledged.
@@ -32,7 +36,7 @@ class Sending:
     """
 
     def __init__(
-        self, producer: Producer, *, is_shown: bool, tell: Callable[[SendResult], None]
+        self, producer: Producer, *, is_shown: bool, tell: Callable[[SendResult], None] | None
     ) -> None:
         """Prepares.
 
@@ -45,15 +49,20 @@ class Sending:
         self.given = 0
         self._producer = producer
         self._tell = tell
-        self._gate = asyncio.Semaphore(_IN_FLIGHT_MAX)
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Each batch with how many messages were put into it, oldest first.
+        self._batches: dict[Ticket, int] = {}
         self._error: MQError | None = None
+        self._is_ending = False
+        self._given = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settling: asyncio.Task[None] | None = None
         self._began_ms = monotonic_ms()
         self._shown_ms = 0
         self._is_shown = is_shown
 
     async def __aenter__(self) -> Self:
         """Returns itself."""
+        self._settling = asyncio.get_running_loop().create_task(self._settle_all())
         return self
 
     async def __aexit__(
@@ -62,42 +71,70 @@ class Sending:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Waits for what is in flight, and raises the first failure."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        if self._is_shown:
-            from mqcore.cli.tables import console
+        """Waits for what is in flight.
 
-            console(stderr=True).print(" " * len(self.summary), end="\r")
-        if error is None and self._error is not None:
-            raise self._error
+        Raises:
+            MQError: A message was not acknowledged.
+        """
+        self._is_ending = True
+        self._given.set()
+        if self._settling is not None:
+            await self._settling
+        if self._is_shown:
+            self._show(" " * len(self.summary))
+        if error is None:
+            self._check()
 
     async def send(self, message: Message) -> None:
-        """Gives a message to the producer; waits where too many are in flight.
+        """Gives a message to the next batch; waits where too many are in flight.
 
         Raises:
             MQError: An earlier one was not acknowledged.
         """
-        await self._gate.acquire()
-        if self._error is not None:
-            self._gate.release()
-            raise self._error
+        self._check()
         self.given += 1
-        task = asyncio.get_running_loop().create_task(self._send(message))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _send(self, message: Message) -> None:
+        if batch_fault(message) is not None:
+            self._acknowledged(await self._producer.send(message))
+            return
         try:
-            result = await self._producer.send(message)
-        except MQError as error:
-            self._error = self._error or error
-        else:
-            self.sent += 1
+            ticket = self._producer.send_soon(message)
+        except TooBusyError:
+            await self._producer.flush()
+            ticket = self._producer.send_soon(message)
+        self._batches[ticket] = self._batches.get(ticket, 0) + 1
+        self._given.set()
+        while len(self._batches) > _BATCHES_MAX:
+            self._settled.clear()
+            await self._settled.wait()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    async def _settle_all(self) -> None:
+        """Takes the answers as they come, oldest batch first."""
+        while self._batches or not self._is_ending:
+            if not self._batches:
+                self._given.clear()
+                await self._given.wait()
+                continue
+            ticket = next(iter(self._batches))
+            try:
+                await ticket
+                # Nothing is put into a batch that is answered.
+                for index in range(self._batches[ticket]):
+                    self._acknowledged(await ticket.of(index) if self._tell else None)
+            except MQError as error:
+                self._error = self._error or error
+            del self._batches[ticket]
+            self._settled.set()
+
+    def _acknowledged(self, result: SendResult | None) -> None:
+        self.sent += 1
+        if self._tell is not None and result is not None:
             self._tell(result)
-            self._show()
-        finally:
-            self._gate.release()
+        if self._is_shown and monotonic_ms() - self._shown_ms >= _SHOW_INTERVAL_MS:
+            self._show(self.summary)
 
     @property
     def summary(self) -> str:
@@ -105,10 +142,8 @@ class Sending:
         passed_s = max(1, monotonic_ms() - self._began_ms) / _MS_PER_S
         return f"{self.sent:,} messages sent, {self.sent / passed_s:,.0f}/s"
 
-    def _show(self) -> None:
-        if not self._is_shown or monotonic_ms() - self._shown_ms < _SHOW_INTERVAL_MS:
-            return
+    def _show(self, text: str) -> None:
         from mqcore.cli.tables import console
 
         self._shown_ms = monotonic_ms()
-        console(stderr=True).print(self.summary, end="\r")
+        console(stderr=True).print(text, end="\r")

@@ -82,7 +82,7 @@ def say_pairs(pairs: Mapping[str, object]) -> None:
     width = max(map(len, pairs), default=0)
     out = console()
     for name, value in pairs.items():
-        out.print(Text(f"{name:<{width}}  ", style="dim") + _cell(value))
+        out.print(Text.assemble((f"{name:<{width}}  ", "dim"), _cell(value)))
 
 
 def time_text(time_ms: int) -> str:
