@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,11 @@ import pytest
 import mqcore
 from interop.cases import Case, by_queue
 from interop.driver import Driver
+from interop.official import Official
 from interop.patience import eventually
 from interop.servers import Servers, official_software, serving
-from mqcore import Compression, Message, ReceivedMessage, aio
-from mqcore.errors import UnsupportedError
+from mqcore import Compression, Credentials, Message, ReceivedMessage, aio
+from mqcore.errors import SendError, UnsupportedError
 from mqcore.native import decode_records
 from mqcore.remoting import Client, RequestCode
 
@@ -240,3 +242,35 @@ def test_many_threads_and_tasks_lose_nothing(case: Case) -> None:
             thread.join()
     bodies = [item["body"] for item in case.pulled(400)]
     assert len(set(bodies)) == len(bodies) == 400
+
+
+_ACL = """accounts:
+- accessKey: orders
+  secretKey: 12345678
+  admin: false
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms:
+  - orders=PUB|SUB
+"""
+
+
+def test_signatures_open_the_topics_of_an_account(official_49: Official, tmp_path: Path) -> None:
+    conf = tmp_path / "broker" / "conf" / "plain_acl.yml"
+    conf.parent.mkdir(parents=True)
+    conf.write_text(_ACL, encoding="utf-8")
+    software = official_software(official_49.version)
+    with serving(software, tmp_path, {"aclEnable": "true"}) as servers:
+        namesrv = servers.namesrv.address
+        ours = Credentials("orders", "12345678")
+        with mqcore.Producer(namesrv, group="PG_acl", credentials=ours) as producer:
+            assert producer.send(Message("orders", "größe", keys=["k"])).is_ok
+            with pytest.raises(SendError, match="No default permission for others"):
+                producer.send(Message("others", "x"))
+        stranger = Credentials("orders", "87654321")
+        with mqcore.Producer(namesrv, group="PG_acl", credentials=stranger) as producer:
+            with pytest.raises(SendError, match="[sS]ignature"):
+                producer.send(Message("orders", "x"))
+        with mqcore.Producer(namesrv, group="PG_acl") as producer:
+            with pytest.raises(SendError, match="acl"):
+                producer.send(Message("orders", "x"))
