@@ -14,6 +14,7 @@ from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
 from mqcore.client.detecting import detect
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.gathering import Gatherer, Ticket
+from mqcore.client.here import current_loop
 from mqcore.client.hooks import SendHook
 from mqcore.client.identity import unique_ids
 from mqcore.client.instance import Instance, TlsOption
@@ -109,6 +110,7 @@ class Producer:
         self._waiting = Waiting()
         self._is_started = False
         self._is_closed = False
+        self._is_running = False
 
     # Life.
 
@@ -144,13 +146,14 @@ class Producer:
             self.tracer.start()
         if self.sender.faults is not None and self.sender.faults.has_detector:
             self.instance.spawn("detector", detect(self.instance, self.sender))
-        self._is_started = True
+        self._is_started = self._is_running = True
 
     async def close(self) -> None:
         """Sends what is gathered, tells the brokers, and closes. Closing again does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
+        self._is_running = False
         if self._is_started:
             await self._gatherer.close()
             if self.tracer is not None:
@@ -381,7 +384,10 @@ class Producer:
         Raises:
             UsageError: It is not started, or closed, or of another process.
         """
-        if self._is_started and not self._is_closed and self.instance.is_usable:
+        instance = self.instance
+        running = current_loop()
+        is_here = running is instance.loop or running is None
+        if is_here and self._is_running and instance.is_open:
             return
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
