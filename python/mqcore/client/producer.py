@@ -108,6 +108,7 @@ class Producer:
         self._ids = unique_ids()
         self._gatherer = Gatherer(self.settings, self._send_together)
         self._waiting = Waiting()
+        self._detecting: asyncio.Future[None] | None = None
         self._is_started = False
         self._is_closed = False
         self._is_running = False
@@ -144,8 +145,9 @@ class Producer:
         self.instance.pushed.take_replies(self._waiting.take)
         if self.tracer is not None:
             self.tracer.start()
-        if self.sender.faults is not None and self.sender.faults.has_detector:
-            self.instance.spawn("detector", detect(self.instance, self.sender))
+        faults = self.sender.faults
+        if faults is not None and faults.has_detector:
+            self._detecting = asyncio.ensure_future(detect(self.instance, self.sender, faults))
         self._is_started = self._is_running = True
 
     async def close(self) -> None:
@@ -158,6 +160,9 @@ class Producer:
             await self._gatherer.close()
             if self.tracer is not None:
                 await self.tracer.close()
+            if self._detecting is not None:
+                self._detecting.cancel()
+                await asyncio.gather(self._detecting, return_exceptions=True)
             self.instance.pushed.leave_replies(self._waiting.take)
             await self.instance.unregister(self._part)
         self.sender.close()
