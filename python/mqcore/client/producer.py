@@ -32,7 +32,6 @@ from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import wall_ms
 from mqcore.errors import (
     ClosedError,
-    MessageError,
     NotStartedError,
     ReplyTimeoutError,
     UsageError,
@@ -202,8 +201,8 @@ class Producer:
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.is_batching and is_free and batch_fault(message) is None:
-            ticket, index = self._gatherer.add(message)
-            return await ticket.of(index)
+            ticket = self._gatherer.add(message)
+            return await ticket.of(ticket.count - 1)
         target = await self.sender.target(message.topic)
         if message.is_timed:
             await self.need_timers(target)
@@ -291,10 +290,7 @@ class Producer:
         """
         self.check_usable()
         check_sendable(message, self.settings)
-        fault = batch_fault(message)
-        if fault is not None:
-            raise MessageError(f"topic {message.topic}: {fault}")
-        return self._gatherer.add(message)[0]
+        return self._gatherer.add(message)
 
     @property
     def buffered_bytes(self) -> int:
