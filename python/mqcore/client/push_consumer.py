@@ -212,8 +212,12 @@ class PushConsumer:
 
     @property
     def queues(self) -> tuple[QueueRef, ...]:
-        """The queues that are ours now."""
-        return tuple(sorted(self._engine.assignment.held))
+        """The queues that are ours now; the group's retry topic, which is ours alone, is left out."""
+        return tuple(
+            replace(queue, topic=self._instance.short_name(queue.topic))
+            for queue in sorted(self._engine.assignment.held)
+            if not queue.topic.startswith(RETRY_PREFIX)
+        )
 
     async def commit(self) -> None:
         """Saves offsets now; it is done every `persist_interval_s` by itself.
