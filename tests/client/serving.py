@@ -22,6 +22,7 @@ from mqcore.remoting import (
     Request,
     RequestCode,
     Server,
+    ServerTls,
     TcpAddress,
     expect,
 )
@@ -119,11 +120,12 @@ class Scripted:
         ports: Where it listens; each port is a broker by the name `b0`, `b1`, ...
     """
 
-    def __init__(self, brokers: int = 1) -> None:
+    def __init__(self, brokers: int = 1, tls: ServerTls | None = None) -> None:
         self.asked: list[Command] = []
         self.send: Callable[[Request], Any] = lambda request: request.answer(ext=STORED)
         self.route: Callable[[str], dict[str, Any] | None] = self.default_route
         self._brokers = brokers
+        self._tls = tls
         self._servers: list[Server] = []
         self.ports: list[int] = []
 
@@ -151,7 +153,7 @@ class Scripted:
         self.loop = asyncio.get_running_loop()
         for _ in range(self._brokers):
             server = Server(self._dispatcher(len(self._servers)))
-            bound = await server.listen(TcpAddress("127.0.0.1", 0))
+            bound = await server.listen(TcpAddress("127.0.0.1", 0), tls=self._tls)
             assert isinstance(bound, TcpAddress)
             self._servers.append(server)
             self.ports.append(bound.port)
@@ -201,10 +203,10 @@ class Scripted:
 
 
 @contextmanager
-def scripted(brokers: int = 1) -> Iterator[Scripted]:
+def scripted(brokers: int = 1, tls: ServerTls | None = None) -> Iterator[Scripted]:
     """Runs a scripted name server and its brokers in a thread until the block ends."""
     elsewhere = Elsewhere()
-    server = Scripted(brokers)
+    server = Scripted(brokers, tls)
     try:
         elsewhere.run(server.start())
         try:

@@ -18,6 +18,7 @@ from mqcore.errors import (
     NotStartedError,
     SendError,
     SendTimeoutError,
+    UnsupportedError,
     UsageError,
 )
 from mqcore.native import Compression, decompress
@@ -130,6 +131,16 @@ def test_messages_of_a_key_stay_in_order_in_one_queue(cluster: Cluster) -> None:
             bodies = [record.body for record in records]
             assert bodies[:20] == [message.body for message in messages]
             assert bodies[20:] == [message.body for message in messages][: len(bodies) - 20]
+
+    run_on("asyncio", work())
+
+
+def test_a_timed_message_is_refused_where_it_would_come_at_once(cluster: Cluster) -> None:
+    async def work() -> None:
+        async with aio.Producer(cluster.namesrv, group="pg") as producer:
+            with pytest.raises(UnsupportedError, match=r"V4_9_8.*use delay_level"):
+                await producer.send(Message("timed", b"x", delay=60.0))
+            assert (await producer.send(Message("timed", b"x", delay_level=1))).is_ok
 
     run_on("asyncio", work())
 

@@ -4,30 +4,22 @@ Parts are laid side by side: total length, magic 0, CRC 0, flag, body with its l
 properties with theirs in two. The broker makes a record of each, in a row in one queue.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mqcore.client.identity import UniqueIds
 from mqcore.client.message import Message
-from mqcore.client.outgoing import (
-    PROPERTIES_BYTES_MAX,
-    SEND_BATCH,
-    Outgoing,
-    check_properties,
-)
-from mqcore.client.properties import INSTANCE_ID, UNIQ_KEY
+from mqcore.client.outgoing import SEND_BATCH, Outgoing, check_properties
+from mqcore.client.properties import INSTANCE_ID
 from mqcore.client.settings import ProducerSettings
-from mqcore.errors import MessageError, MessageTooLargeError
+from mqcore.errors import MessageError, MessageTooLargeError, RecordError
 from mqcore.model.topics import RETRY_PREFIX
+from mqcore.native import encode_parts
 
 __all__ = ["batch_fault", "batch_of", "check_batchable", "part_bytes", "split"]
 
-_HEAD: Final = struct.Struct(">iiiii")
-_TAIL: Final = struct.Struct(">h")
-_HEAD_BYTES: Final = _HEAD.size + _TAIL.size
 # What a part costs beside its body and the user's properties: lengths, and the unique id.
-_PART_BYTES: Final = _HEAD_BYTES + 42
+_PART_BYTES: Final = 22 + 42
 
 
 def batch_fault(message: Message) -> str | None:
@@ -108,20 +100,14 @@ def batch_of(
     Raises:
         MessageTooLargeError: A message's properties, or all together, are too long.
     """
-    parts: list[bytes] = []
-    made: list[str] = []
-    pack, pack_tail = _HEAD.pack, _TAIL.pack
     tail = f"{INSTANCE_ID}\x01{instance_id}\x02" if instance_id else ""
-    for message in messages:
-        message_id = ids.next(born_ms)
-        made.append(message_id)
-        body = message.body
-        text = f"{message.properties_text}{tail}{UNIQ_KEY}\x01{message_id}\x02".encode()
-        if len(text) > PROPERTIES_BYTES_MAX:
-            check_properties(message.topic, text.decode())
-        total = _HEAD_BYTES + len(body) + len(text)
-        parts += (pack(total, 0, 0, message.flag, len(body)), body, pack_tail(len(text)), text)
-    whole = b"".join(parts)
+    lead, first = ids.take(len(messages), born_ms)
+    try:
+        whole, made = encode_parts(list(messages), lead, first, tail)
+    except RecordError as error:
+        for message in messages:
+            check_properties(message.topic, message.properties_text + tail)
+        raise MessageError(f"topic {topic}: {error.message}") from error
     if len(whole) > settings.body_bytes_max:
         raise MessageTooLargeError(
             f"topic {topic}: a batch of {len(messages)} messages has {len(whole)} bytes, of "
@@ -133,9 +119,8 @@ def batch_of(
         topic,
         whole,
         "" if messages[0].waits_stored else "WAIT\x01false\x02",
-        ",".join(made),
+        made,
         born_ms,
         code=SEND_BATCH,
         is_batch=True,
-        ids=made,
     )

@@ -23,9 +23,7 @@ __all__ = ["Gatherer", "Ticket"]
 _log = logging.getLogger(__name__)
 
 # Sends messages of one topic together: (messages, the sharding key that they share or None).
-SendTogether: TypeAlias = Callable[
-    [Sequence[Message], str | None], Awaitable[tuple[SendResult, Sequence[str]]]
-]
+SendTogether: TypeAlias = Callable[[Sequence[Message], str | None], Awaitable[SendResult]]
 
 
 class Ticket:
@@ -35,7 +33,7 @@ class Ticket:
     awaits it cancels nothing else. A failure that nobody asks about is logged.
     """
 
-    __slots__ = ("_error", "_is_seen", "_offset_ids", "_result", "_waiters", "ids")
+    __slots__ = ("_error", "_ids", "_is_seen", "_offset_ids", "_result", "_waiters")
 
     def __init__(self) -> None:
         """Begins unanswered."""
@@ -43,9 +41,9 @@ class Ticket:
         self._error: MQError | None = None
         self._is_seen = False
         self._waiters: list[asyncio.Future[None]] = []
+        # The ids of each message, in order, once somebody asks.
+        self._ids: Sequence[str] = ()
         self._offset_ids: Sequence[str] = ()
-        # The unique id of each message, in order.
-        self.ids: Sequence[str] = ()
 
     def done(self) -> bool:
         """Whether the batch was acknowledged or given up."""
@@ -76,14 +74,15 @@ class Ticket:
     async def of(self, index: int) -> SendResult:
         """Returns the result of one message of the batch, by its place in it."""
         whole = await self
-        if len(self.ids) < 2:
-            return whole
-        if not self._offset_ids:
+        if not self._ids:
+            self._ids = whole.message_id.split(",")
             self._offset_ids = whole.offset_message_id.split(",")
-        offset_ids = self._offset_ids
+        ids, offset_ids = self._ids, self._offset_ids
+        if len(ids) < 2:
+            return whole
         return SendResult(
             whole.status,
-            self.ids[index],
+            ids[index],
             whole.queue,
             whole.queue_offset + index,
             offset_ids[index] if index < len(offset_ids) else "",
@@ -245,8 +244,7 @@ class Gatherer:
     async def _send_batch(self, lane: _Lane, batch: _Batch) -> None:
         ticket = batch.ticket
         try:
-            result, ticket.ids = await self._send(batch.messages, lane.key)
-            ticket.resolve(result)
+            ticket.resolve(await self._send(batch.messages, lane.key))
         except MQError as error:
             # Its trace would hold the ticket, and a ticket that nobody has must be gone.
             ticket.resolve(None, error.with_traceback(None))

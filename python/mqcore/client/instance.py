@@ -40,10 +40,12 @@ from mqcore.errors import (
     NotStartedError,
     ProcessForkedError,
     RemotingError,
+    UnsupportedError,
     UsageError,
 )
 from mqcore.model.heartbeats import HeartbeatData
 from mqcore.model.topics import group_fault
+from mqcore.model.versions import version_name
 from mqcore.native import Command
 from mqcore.remoting.client import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Client
 from mqcore.remoting.codes import RequestCode
@@ -68,6 +70,8 @@ HEARTBEAT_TIMEOUT_S = 3.0
 # The official client heartbeats, and polls routes, every 30 s; a broker forgets it after 120 s.
 _HEARTBEAT_INTERVAL_S = 30.0
 _ROUTE_INTERVAL_S = 30.0
+# The ordinal of V5_0_0: arbitrary delays came with it.
+_TIMERS_SINCE = 413
 # Leaving is a courtesy: brokers notice the closed connection too.
 _UNREGISTER_TIMEOUT_S = 1.0
 
@@ -427,6 +431,25 @@ class Instance:
         addresses = {self.address_of(name) for name in broker_names}
         if addresses - {None} - self._told:
             await self.heartbeat()
+
+    async def need_timers(self, topic: str, broker_names: Iterable[str]) -> None:
+        """Checks that brokers deliver timed messages in time; older ones do at once, in silence.
+
+        Raises:
+            UnsupportedError: One is older than 5.0.
+        """
+        names = set(broker_names)
+        await self.until_known(names)
+        for name in sorted(names):
+            address = self.address_of(name)
+            version = self.broker_versions.get(address or "", _TIMERS_SINCE)
+            if address is not None and version < _TIMERS_SINCE:
+                raise UnsupportedError(
+                    f"topic {topic}: broker {name} at {address} says that it is "
+                    f"{version_name(version)}, which delivers timed messages at once: use "
+                    "delay_level, or a broker of 5.0 and later",
+                    address=address,
+                )
 
     async def _heartbeat_to(self, address: str, body: bytes) -> None:
         try:

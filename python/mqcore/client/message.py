@@ -54,6 +54,7 @@ class Message:
         deliver_at_ms: When the broker lets it go, in ms since 1970; 0 for at once.
         flag: A number of the user's own.
         waits_stored: Whether the answer may come only when it is kept as the broker promises.
+        is_delayed: Whether it is held back in any way.
         properties_text: All of it that is no body, as a record carries it.
     """
 
@@ -63,6 +64,7 @@ class Message:
         "delay_ms",
         "deliver_at_ms",
         "flag",
+        "is_delayed",
         "keys",
         "properties",
         "properties_text",
@@ -83,6 +85,7 @@ class Message:
     deliver_at_ms: int
     flag: int
     waits_stored: bool
+    is_delayed: bool
     properties_text: str
 
     def __init__(
@@ -134,7 +137,8 @@ class Message:
         self.delay_ms = self.deliver_at_ms = 0
         self.flag = flag
         self.waits_stored = waits_stored
-        if delay_level or delay is not None or deliver_at is not None:
+        self.is_delayed = bool(delay_level) or delay is not None or deliver_at is not None
+        if self.is_delayed:
             self._delay(delay_level, delay, deliver_at)
         if flag:
             _check_integer("flag", flag, -_FLAG_BOUND, _FLAG_BOUND - 1)
@@ -183,11 +187,6 @@ class Message:
     def is_timed(self) -> bool:
         """Whether it needs a broker with timers."""
         return bool(self.delay_ms or self.deliver_at_ms)
-
-    @property
-    def is_delayed(self) -> bool:
-        """Whether it is held back in any way."""
-        return bool(self.delay_level or self.delay_ms or self.deliver_at_ms)
 
     def __repr__(self) -> str:
         """Returns what it is, with its size in place of its body."""

@@ -4,7 +4,7 @@ After the official `DefaultMQProducerImpl.sendKernelImpl` and `Validators`. Know
 no broker.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,12 +22,14 @@ __all__ = [
     "PROPERTIES_BYTES_MAX",
     "SEND",
     "SEND_BATCH",
+    "SEND_FIELDS",
     "SEND_REPLY",
     "TRANSACTION_PREPARED",
     "Outgoing",
     "check_sendable",
     "outgoing_of",
     "send_fields",
+    "send_values",
 ]
 
 # A record keeps the length of its properties in a signed word of two bytes.
@@ -35,6 +37,9 @@ PROPERTIES_BYTES_MAX: Final = 32767
 SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 SEND_REPLY: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
+# The letters of the second version: group, topic, template, its queues, queue, system flag, born
+# at, flag, properties, reconsume times, unit mode, most reconsume times, batch, broker's name.
+SEND_FIELDS: Final = tuple("abcdefghijklmn")
 _COMPRESSED: Final = 0x1
 TRANSACTION_PREPARED: Final = 0x4
 _COMPRESSION_SHIFT: Final = 8
@@ -48,7 +53,7 @@ class Outgoing:
         topic: The topic, its namespace included.
         body: The body as it is sent.
         properties: The properties as one text.
-        message_id: The unique id.
+        message_id: The unique id; of a batch all of them, joined by commas.
         born_ms: When it was made ready, in ms since 1970.
         code: The request that carries it.
         sys_flag: Compression and transaction bits.
@@ -56,7 +61,6 @@ class Outgoing:
         is_batch: Whether the body holds several messages.
         reconsume_times: Of a message that a consumer sends back by itself.
         max_reconsume_times: The bound of these, or None.
-        ids: Of a batch the unique id of each message, in order.
     """
 
     topic: str
@@ -70,7 +74,6 @@ class Outgoing:
     is_batch: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
-    ids: Sequence[str] = ()
 
 
 def check_sendable(message: Message, settings: ProducerSettings) -> None:
@@ -158,10 +161,10 @@ def check_properties(topic: str, text: str) -> None:
         )
 
 
-def send_fields(
+def send_values(
     outgoing: Outgoing, queue: MessageQueue, group: str, default_queues: int
-) -> dict[str, str]:
-    """Returns the header's fields of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+) -> tuple[str | int | None, ...]:
+    """Returns the values of `SEND_FIELDS`, of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
 
     Args:
         outgoing: What is sent.
@@ -169,21 +172,28 @@ def send_fields(
         group: The producer's group, the namespace included.
         default_queues: Queues of a topic that the broker makes for it.
     """
-    fields = {
-        "a": group,
-        "b": outgoing.topic,
-        "c": AUTO_CREATE_TOPIC,
-        "d": str(default_queues),
-        "e": str(queue.queue_id),
-        "f": str(outgoing.sys_flag),
-        "g": str(outgoing.born_ms),
-        "h": str(outgoing.flag),
-        "i": outgoing.properties,
-        "j": str(outgoing.reconsume_times),
-        "k": "false",
-        "m": "true" if outgoing.is_batch else "false",
-        "n": queue.broker_name,
-    }
-    if outgoing.max_reconsume_times is not None:
-        fields["l"] = str(outgoing.max_reconsume_times)
-    return fields
+    return (
+        group,
+        outgoing.topic,
+        AUTO_CREATE_TOPIC,
+        default_queues,
+        queue.queue_id,
+        outgoing.sys_flag,
+        outgoing.born_ms,
+        outgoing.flag,
+        outgoing.properties,
+        outgoing.reconsume_times,
+        "false",
+        outgoing.max_reconsume_times,
+        "true" if outgoing.is_batch else "false",
+        queue.broker_name,
+    )
+
+
+def send_fields(
+    outgoing: Outgoing, queue: MessageQueue, group: str, default_queues: int
+) -> dict[str, str]:
+    """Returns the header's fields by name, for whoever must change them."""
+    values = send_values(outgoing, queue, group, default_queues)
+    pairs = zip(SEND_FIELDS, values, strict=True)
+    return {name: str(value) for name, value in pairs if value is not None}

@@ -187,6 +187,7 @@ class Producer:
         Raises:
             MessageError: It cannot be sent as it is.
             NoRouteError: No broker has the topic.
+            UnsupportedError: It is timed, and a broker of the topic cannot do that.
             SendError: It was not acknowledged; it may be stored all the same where the error says.
         """
         self.check_usable()
@@ -196,6 +197,8 @@ class Producer:
             ticket, index = self._gatherer.add(message)
             return await ticket.of(index)
         target = await self.sender.target(message.topic)
+        if message.is_timed:
+            await self.need_timers(target)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         outgoing = self.prepared(target, message)
         return await self.sender.deliver(
@@ -354,6 +357,15 @@ class Producer:
         outgoing = self.prepared(target, message, reply_properties(request))
         return await self.sender.deliver(target, outgoing, message, fixed=fixed)
 
+    async def need_timers(self, target: Target) -> None:
+        """Checks that the brokers of a topic deliver timed messages in time.
+
+        Raises:
+            UnsupportedError: One does not.
+        """
+        names = {queue.broker_name for queue in target.queues}
+        await self.instance.need_timers(target.topic, names)
+
     async def queues(self, topic: str) -> list[QueueRef]:
         """Returns the queues of a topic that may be written.
 
@@ -441,9 +453,7 @@ class Producer:
             return queue_of_key(target.queues, message.sharding_key)
         return None
 
-    async def _send_together(
-        self, messages: Sequence[Message], key: str | None
-    ) -> tuple[SendResult, Sequence[str]]:
+    async def _send_together(self, messages: Sequence[Message], key: str | None) -> SendResult:
         """Sends what the gatherer gathered: one message as it is, several as a batch."""
         first = messages[0]
         target = await self.sender.target(first.topic)
@@ -452,5 +462,4 @@ class Producer:
             self.prepared(target, first) if is_alone else self.prepared_batch(target, messages)
         )
         fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
-        result = await self.sender.deliver(target, outgoing, first, fixed=fixed)
-        return result, outgoing.ids
+        return await self.sender.deliver(target, outgoing, first, fixed=fixed)

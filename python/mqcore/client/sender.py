@@ -13,7 +13,15 @@ from mqcore.client.faults import FaultStrategy
 from mqcore.client.hooks import SendContext, SendHook, tell_after, tell_before
 from mqcore.client.instance import Instance
 from mqcore.client.message import Message
-from mqcore.client.outgoing import Outgoing, send_fields
+from mqcore.client.outgoing import (
+    SEND,
+    SEND_BATCH,
+    SEND_FIELDS,
+    SEND_REPLY,
+    Outgoing,
+    send_fields,
+    send_values,
+)
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.topics import Target, Targets
@@ -26,7 +34,7 @@ from mqcore.errors import (
     RemotingError,
     UsageError,
 )
-from mqcore.native import Command
+from mqcore.native import Command, FrameForm
 from mqcore.remoting.dispatch import code_name
 from mqcore.remoting.link import Link
 
@@ -83,8 +91,11 @@ class Sender:
         self.hooks: tuple[SendHook, ...] = tuple(hooks)
         self.targets = Targets()
         self._deadlines = Deadlines()
-        self._version = instance.remote.hub.version
-        self._language = instance.remote.hub.language
+        hub = instance.remote.hub
+        self._forms = {
+            code: FrameForm(code, SEND_FIELDS, hub.language, hub.version)
+            for code in (SEND, SEND_BATCH, SEND_REPLY)
+        }
 
     def close(self) -> None:
         """Minds no deadline any more."""
@@ -209,16 +220,20 @@ class Sender:
 
     def encode(self, outgoing: Outgoing, queue: QueueRef, *, flag: int = 0) -> tuple[int, bytes]:
         """Returns the number and the frame of a send to a queue."""
-        fields = send_fields(outgoing, queue, self.group, self.instance.default_queues)
-        opaque = self.instance.remote.hub.next_opaque()
+        instance = self.instance
+        opaque = instance.remote.hub.next_opaque()
+        if instance.credentials is None:
+            values = send_values(outgoing, queue, self.group, instance.default_queues)
+            return opaque, self._forms[outgoing.code].encode(opaque, values, outgoing.body, flag)
+        fields = send_fields(outgoing, queue, self.group, instance.default_queues)
         command = Command(
             outgoing.code,
-            ext=dict(self.instance.signed(fields, outgoing.body)),
+            ext=dict(instance.signed(fields, outgoing.body)),
             body=outgoing.body,
             opaque=opaque,
             flag=flag,
-            language=self._language,
-            version=self._version,
+            language=instance.remote.hub.language,
+            version=instance.remote.hub.version,
         )
         return opaque, command.encode()
 

@@ -171,6 +171,8 @@ class Producer:
                 )
             )
         target = self._sender.target(message.topic)
+        if message.is_timed:
+            self.thread.run(lambda: core.need_timers(target))
         fixed = core.fixed_queue(target, message, queue, selector, argument)
         outgoing = core.prepared(target, message)
         return self._sender.deliver(target, outgoing, message, timeout_s=timeout_s, fixed=fixed)
