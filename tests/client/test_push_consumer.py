@@ -427,7 +427,7 @@ def test_wrong_use_is_told_in_words(cluster: Cluster) -> None:
         with pytest.raises(UsageError, match="illegal characters"):
             aio.PushConsumer(**options, topics="a b")
         with pytest.raises(UsageError, match=r"tags as str, or Sql"):
-            aio.PushConsumer(**options, topics={"t": 1})  # type: ignore[dict-item]
+            aio.PushConsumer(**options, topics={"t": 1})
         consumer = aio.PushConsumer(cluster.namesrv, **options)
         with pytest.raises(NotStartedError):
             await consumer.until_closed()
