@@ -83,7 +83,7 @@ def test_messages_come_to_coroutines_and_to_threads(
         mine = threading.get_ident()
         for name in ("coroutine", "plain"):
             bag = Bag()
-            threads = set()
+            threads: set[int] = set()
 
             def plain(found: Any, bag: Bag = bag, threads: set[int] = threads) -> None:
                 threads.add(threading.get_ident())

@@ -186,9 +186,11 @@ def test_mqadmin_sees_our_consumer_and_resets_it(case: Case) -> None:
     with push(case, bag.add, persist_interval_s=0.2) as consumer:
         bag.holds(3)
         consumer.commit()
-        asked = "consumerStatus", "-n", case.namesrv, "-g", case.group
-        printed = eventually(lambda: case.driver.mqadmin(*asked), lambda text: "PYTHON" in text)
-        assert "PYTHON" in printed
+        asked = "-n", case.namesrv, "-g", case.group
+        assert "PYTHON" in case.driver.mqadmin("consumerConnection", *asked)
+        printed = case.driver.mqadmin("consumerStatus", *asked, "-i", consumer.client_id)
+        assert "CONSUME_PASSIVELY" in printed
+        assert case.topic in printed
         progress = "consumerProgress", "-n", case.namesrv, "-g", case.group
         assert "Diff Total: 0" in eventually(
             lambda: case.driver.mqadmin(*progress), lambda text: "Diff Total: 0" in text
