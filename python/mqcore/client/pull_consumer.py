@@ -148,6 +148,11 @@ class PullConsumer:
         await asyncio.shield(self._closing)
 
     @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._instance.client_id
+
+    @property
     def is_closed(self) -> bool:
         """Whether it was closed, or is being closed."""
         return self._closing is not None

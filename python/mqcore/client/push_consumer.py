@@ -147,6 +147,11 @@ class PushConsumer:
         await asyncio.shield(self._closing)
 
     @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._instance.client_id
+
+    @property
     def is_closed(self) -> bool:
         """Whether it was closed, or is being closed."""
         return self._closing is not None
@@ -212,8 +217,12 @@ class PushConsumer:
 
     @property
     def queues(self) -> tuple[QueueRef, ...]:
-        """The queues that are ours now."""
-        return tuple(sorted(self._engine.assignment.held))
+        """The queues that are ours now, without those of the group's own retry topic."""
+        return tuple(
+            replace(queue, topic=self._instance.short_name(queue.topic))
+            for queue in sorted(self._engine.assignment.held)
+            if not queue.topic.startswith(RETRY_PREFIX)
+        )
 
     async def commit(self) -> None:
         """Saves offsets now; it is done every `persist_interval_s` by itself.

@@ -52,6 +52,11 @@ class _Consumer(Generic[_CoreT]):
         return self._core.group
 
     @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._core.client_id
+
+    @property
     def is_closed(self) -> bool:
         """Whether it was closed, or is being closed."""
         return self._core.is_closed
