@@ -30,8 +30,12 @@ RUST_SOURCES := $(shell find rust -name '*.rs' -o -name Cargo.toml -o -name pypr
                 Cargo.toml Cargo.lock
 TOOLS_STAMP  := $(VENV)/.tools
 BUILT_STAMP  := $(VENV)/.built
+# The wheel holds the Python sources too.
+PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
+WHEELS       := target/wheels
+WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup demo demo-store test pytest interop bench bench-peers lint tidy deny fuzz crash fmt clean
+.PHONY: help setup wheel demo demo-store test pytest interop bench bench-peers lint tidy deny fuzz crash fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +53,13 @@ $(BUILT_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
+wheel: $(WHEEL_STAMP) ## Build the wheel into target/wheels: one for every Python from 3.11 on
+
+$(WHEEL_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES) $(PYTHON_SOURCES)
+	@rm -rf $(WHEELS)
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --locked --quiet --out $(WHEELS)
+	@touch $@
+
 demo: setup ## Publish real flights to a broker, kill it in the middle, consume them all: a minute
 	@$(DEMO)
 
@@ -59,7 +70,7 @@ test: lint setup ## Everything that proves the house: lint, Rust tests, Python t
 	@cargo test --locked --workspace --exclude mqcore-bindings
 	@$(MAKE) pytest
 
-pytest: setup ## The Python tests alone (PYTEST=... passes arguments)
+pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 	@$(BIN)/pytest $(PYTEST)
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test

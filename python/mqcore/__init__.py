@@ -1,45 +1,195 @@
-"""A message broker in the design of Apache RocketMQ. This is the face: the store and its errors.
+"""A message broker in the design of Apache RocketMQ. This is the face: client, store, errors.
 
-Example:
-    >>> import mqcore
-    >>> with mqcore.Store("/tmp/store") as store:  # doctest: +SKIP
-    ...     place = store.append("topic", b"body", tags="a", keys="order-1")
-    ...     store.wait_dispatched(place.end)
-    ...     store.get("topic", 0, place.queue_offset).messages[0].body
-    b'body'
+Five lines send a message; `mqcore.aio` has the same names with `await`:
+
+    import mqcore
+
+    with mqcore.Producer("127.0.0.1:9876", group="orders") as producer:
+        result = producer.send(mqcore.Message("orders", b"one"))
+
+Names are imported when they are first used: a program that only sends never loads the store.
 """
 
-from mqcore import errors
-from mqcore.config import read_properties
-from mqcore.errors import MQError, RecordError, StoreError
-from mqcore.native import (
-    Appended,
-    GetResult,
-    Inspection,
-    Message,
-    OpenReport,
-    RecordBatch,
-    Stats,
-    Store,
-    encode_properties,
-)
+import importlib
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
+if TYPE_CHECKING:
+    from mqcore import errors
+    from mqcore.client.allocation import (
+        Averagely,
+        AveragelyByCircle,
+        ByConfig,
+        ByMachineRoom,
+        ConsistentHash,
+        MachineRoomNearby,
+        Sticky,
+        Strategy,
+    )
+    from mqcore.client.blocking.client import Client
+    from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
+    from mqcore.client.blocking.producer import Producer
+    from mqcore.client.blocking.transaction_producer import Transaction, TransactionProducer
+    from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
+    from mqcore.client.faults import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
+    from mqcore.client.hooks import SendContext, SendHook
+    from mqcore.client.log_handler import LogHandler
+    from mqcore.client.message import Message, ReceivedMessage
+    from mqcore.client.outcomes import Reject, Retry
+    from mqcore.client.requests import Reply
+    from mqcore.client.results import QueueRef, SendResult, SendStatus
+    from mqcore.client.settings import ProducerSettings
+    from mqcore.client.signing import Credentials
+    from mqcore.client.starting_offset import ConsumeFrom
+    from mqcore.client.subscribing import Sql
+    from mqcore.client.transactions import TransactionResult, TransactionState
+    from mqcore.config import read_properties
+    from mqcore.errors import MQError, RecordError, SendError, StoreError
+    from mqcore.native import (
+        Appended,
+        Compression,
+        GetResult,
+        Inspection,
+        OpenReport,
+        RecordBatch,
+        Stats,
+        Store,
+        encode_properties,
+    )
+    from mqcore.native import Message as StoredMessage
+    from mqcore.remoting.tls import TlsFiles
+
+# Where each name comes from; `module:name` where it has another name there.
+_HOMES = {
+    "Appended": "mqcore.native",
+    "Averagely": "mqcore.client.allocation",
+    "AveragelyByCircle": "mqcore.client.allocation",
+    "ByConfig": "mqcore.client.allocation",
+    "ByMachineRoom": "mqcore.client.allocation",
+    "Client": "mqcore.client.blocking.client",
+    "Compression": "mqcore.native",
+    "ConsistentHash": "mqcore.client.allocation",
+    "ConsumeFrom": "mqcore.client.starting_offset",
+    "Credentials": "mqcore.client.signing",
+    "FaultStrategy": "mqcore.client.faults",
+    "FaultTable": "mqcore.client.faults",
+    "GetResult": "mqcore.native",
+    "Inspection": "mqcore.native",
+    "LogHandler": "mqcore.client.log_handler",
+    "MQError": "mqcore.errors",
+    "MachineRoomNearby": "mqcore.client.allocation",
+    "Message": "mqcore.client.message",
+    "OFFICIAL_49": "mqcore.client.faults",
+    "OFFICIAL_53": "mqcore.client.faults",
+    "OpenReport": "mqcore.native",
+    "Producer": "mqcore.client.blocking.producer",
+    "ProducerSettings": "mqcore.client.settings",
+    "PullConsumer": "mqcore.client.blocking.consumers",
+    "PullConsumerSettings": "mqcore.client.consumer_settings",
+    "PushConsumer": "mqcore.client.blocking.consumers",
+    "PushConsumerSettings": "mqcore.client.consumer_settings",
+    "QueueRef": "mqcore.client.results",
+    "ReceivedMessage": "mqcore.client.message",
+    "RecordBatch": "mqcore.native",
+    "RecordError": "mqcore.errors",
+    "Reject": "mqcore.client.outcomes",
+    "Reply": "mqcore.client.requests",
+    "Retry": "mqcore.client.outcomes",
+    "SendContext": "mqcore.client.hooks",
+    "SendError": "mqcore.errors",
+    "SendHook": "mqcore.client.hooks",
+    "SendResult": "mqcore.client.results",
+    "SendStatus": "mqcore.client.results",
+    "Sql": "mqcore.client.subscribing",
+    "Stats": "mqcore.native",
+    "Sticky": "mqcore.client.allocation",
+    "Store": "mqcore.native",
+    "StoreError": "mqcore.errors",
+    "StoredMessage": "mqcore.native:Message",
+    "Strategy": "mqcore.client.allocation",
+    "TlsFiles": "mqcore.remoting.tls",
+    "Transaction": "mqcore.client.blocking.transaction_producer",
+    "TransactionProducer": "mqcore.client.blocking.transaction_producer",
+    "TransactionResult": "mqcore.client.transactions",
+    "TransactionState": "mqcore.client.transactions",
+    "encode_properties": "mqcore.native",
+    "read_properties": "mqcore.config",
+}
+_MODULES = ("aio", "errors")
+
 __all__ = [
+    "OFFICIAL_49",
+    "OFFICIAL_53",
     "Appended",
+    "Averagely",
+    "AveragelyByCircle",
+    "ByConfig",
+    "ByMachineRoom",
+    "Client",
+    "Compression",
+    "ConsistentHash",
+    "ConsumeFrom",
+    "Credentials",
+    "FaultStrategy",
+    "FaultTable",
     "GetResult",
     "Inspection",
+    "LogHandler",
     "MQError",
+    "MachineRoomNearby",
     "Message",
     "OpenReport",
+    "Producer",
+    "ProducerSettings",
+    "PullConsumer",
+    "PullConsumerSettings",
+    "PushConsumer",
+    "PushConsumerSettings",
+    "QueueRef",
+    "ReceivedMessage",
     "RecordBatch",
     "RecordError",
+    "Reject",
+    "Reply",
+    "Retry",
+    "SendContext",
+    "SendError",
+    "SendHook",
+    "SendResult",
+    "SendStatus",
+    "Sql",
     "Stats",
+    "Sticky",
     "Store",
     "StoreError",
+    "StoredMessage",
+    "Strategy",
+    "TlsFiles",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "__version__",
     "encode_properties",
     "errors",
     "read_properties",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Imports a name of the face when it is first used."""
+    if name in _MODULES:
+        return importlib.import_module(f"mqcore.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'mqcore' has no attribute {name!r}")
+    module, _, other = home.partition(":")
+    value: object = getattr(importlib.import_module(module), other or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Returns the names of the face."""
+    return [*__all__, *_MODULES]

@@ -2,7 +2,8 @@
 
 Everything raised on purpose descends from `MQError`. Catch `StoreError` for what the store
 refuses or fails to do, `RecordError` for a message that cannot be stored, `FrameError` for bytes
-of a peer that are no command, `RemotingError` for what else goes wrong between two processes.
+of a peer that are no command, `RemotingError` for what else goes wrong between two processes,
+`SendError` for a message that was not acknowledged, `UsageError` for a client used wrongly.
 """
 
 from mqcore.native.errors import (
@@ -69,6 +70,7 @@ __all__ = [
     "BlankTooShortError",
     "BodyTooLargeError",
     "CallTimeoutError",
+    "ClosedError",
     "CodeTooLargeError",
     "CommandTooLongError",
     "CompressionError",
@@ -85,6 +87,7 @@ __all__ = [
     "FrameError",
     "FrameLengthError",
     "FrameTooLargeError",
+    "GroupError",
     "HeaderLengthError",
     "HeaderTextError",
     "IllegalPropertyError",
@@ -93,18 +96,28 @@ __all__ = [
     "LengthMismatchError",
     "LimitError",
     "MQError",
+    "MessageError",
+    "MessageTooLargeError",
+    "NameServerError",
     "NegativeLengthError",
     "NoRecordError",
+    "NoRouteError",
     "NoSegmentError",
+    "NotStartedError",
     "NotWritableError",
     "PageCacheBusyError",
     "PoisonedError",
+    "ProcessForkedError",
     "PropertiesTooLongError",
     "RecordError",
     "RecordTooLargeError",
     "RefusedError",
     "RemotingError",
+    "ReplyTimeoutError",
     "ResponseError",
+    "RunningLoopError",
+    "SendError",
+    "SendTimeoutError",
     "SettingError",
     "StateFileError",
     "StoreClosedError",
@@ -120,6 +133,8 @@ __all__ = [
     "TopicTooLongError",
     "TruncatedRecordError",
     "UnknownSerializationError",
+    "UnsupportedError",
+    "UsageError",
 ]
 
 
@@ -231,3 +246,113 @@ class ConfigurationError(MQError):
     """
 
     faults: tuple[str, ...]
+
+
+class UsageError(MQError):
+    """A client is used in a way that cannot work; nothing was sent."""
+
+
+class NotStartedError(UsageError):
+    """It was not started: call `start()`, or use `with`."""
+
+
+class ClosedError(UsageError):
+    """It was closed before."""
+
+
+class ProcessForkedError(UsageError):
+    """A forked child uses what its parent connected.
+
+    Attributes:
+        opener: Process id of the opener.
+    """
+
+    opener: int
+
+
+class RunningLoopError(UsageError):
+    """A blocking call would stop the event loop that runs in this thread; use `mqcore.aio`."""
+
+
+class GroupError(UsageError):
+    """A group's name is illegal, or the group is taken already.
+
+    Attributes:
+        group: The name.
+    """
+
+    group: str
+
+
+class MessageError(MQError):
+    """A message cannot be sent as it is; nothing was sent."""
+
+
+class MessageTooLargeError(MessageError):
+    """A body, or the properties, have more bytes than may be.
+
+    Attributes:
+        size_bytes: How many there are.
+        limit_bytes: How many there may be.
+    """
+
+    size_bytes: int
+    limit_bytes: int
+
+
+class NameServerError(RemotingError):
+    """No name server gave an answer.
+
+    Attributes:
+        causes: What went wrong, by address.
+    """
+
+    causes: dict[str, MQError]
+
+
+class NoRouteError(RemotingError):
+    """No broker that can be reached has the topic.
+
+    Attributes:
+        topic: The topic.
+        name_servers: Who was asked.
+        brokers: The brokers that they know, by name.
+    """
+
+    topic: str
+    name_servers: tuple[str, ...]
+    brokers: dict[str, str]
+
+
+class SendError(MQError):
+    """A message was not acknowledged. Where a try timed out it may be stored all the same.
+
+    Attributes:
+        topic: The topic.
+        attempts: What each try ended with, in order: broker name and error.
+        may_be_stored: Whether a try may have been done though no answer came.
+    """
+
+    topic: str
+    attempts: tuple[tuple[str, MQError], ...]
+    may_be_stored: bool
+
+
+class SendTimeoutError(SendError):
+    """The deadline over all tries passed."""
+
+
+class UnsupportedError(RemotingError):
+    """The broker has no such part: what was asked would be done wrong, or not at all."""
+
+
+class ReplyTimeoutError(MQError):
+    """A request was sent, and no consumer replied in time.
+
+    Attributes:
+        topic: The request's topic.
+        message_id: The request's id.
+    """
+
+    topic: str
+    message_id: str

@@ -29,6 +29,18 @@ def test_every_command_is_there_under_its_name(name: str) -> None:
     assert shown.output.startswith(f"Usage: commands {name}")
 
 
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    check = (
+        "import sys; from mqcore.cli.main import commands;"
+        "commands(['--help'], standalone_mode=False);"
+        "late = {'rich', 'mqcore.remoting', 'mqcore.client', 'mqcore.cli.topic'};"
+        "sys.exit(' '.join(late & sys.modules.keys()) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"  {name} " in done.stdout for name in commands.commands)
+
+
 def test_an_unknown_command_is_told() -> None:
     shown = CliRunner().invoke(commands, ["nothing"])
     assert shown.exit_code == 2

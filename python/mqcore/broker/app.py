@@ -244,6 +244,47 @@ class Broker:
             self._state.lane.stop()
             await asyncio.to_thread(self._close)
 
+    async def abandon(self) -> None:
+        """Ends as a kill would: nothing is answered, told or written any more.
+
+        The directory stays as it lies: what was appended is in the page cache, offsets of consumers
+        are as they were saved last, and the next start recovers.
+        """
+        server, self._server = self._server, None
+        if server is not None:
+            server.hub.cut()
+            await server.close(grace_s=0.0)
+        registrar, self._registrar = self._registrar, None
+        if registrar is not None:
+            await registrar.abandon()
+        observatory, self._observatory = self._observatory, None
+        if observatory is not None:
+            await observatory.stop()
+        rounds, self._rounds = self._rounds, None
+        if rounds is not None:
+            await rounds.stop()
+        self._keeper = None
+        if self._state is not None and not self._state.store.is_closed:
+            self._state.lane.stop()
+            await asyncio.to_thread(self._state.store.abandon)
+
+    def deafen(self) -> None:
+        """Neither reads nor answers until `hear`, as if the network were gone."""
+        if self._server is not None:
+            self._server.hub.deafen()
+            self.state.lane.stop()
+
+    def hear(self) -> None:
+        """Reads and answers again."""
+        if self._server is not None:
+            self.state.lane.start(asyncio.get_running_loop())
+            self._server.hub.hear()
+
+    def cut_connections(self) -> None:
+        """Ends every connection at once; clients may come again."""
+        if self._server is not None:
+            self._server.hub.cut()
+
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""
         lane = self.state.lane

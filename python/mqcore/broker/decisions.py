@@ -42,6 +42,9 @@ class Executor(Protocol):
     def execute(self, command: Command) -> bool:
         """Lets the lane execute a request and answer it."""
 
+    def respond(self, response: Command) -> None:
+        """Sends an answer."""
+
 
 class Decisions:
     """Decides about topics and groups that the lane does not know."""
@@ -56,6 +59,12 @@ class Decisions:
 
     def decide(self, link: Executor, handed: Handed) -> None:
         """Decides, and lets the lane execute; at once where nothing has to be written first."""
+        check = self._state.check
+        answer = check(handed.command) if check is not None else None
+        if answer is not None:
+            if not handed.command.is_oneway:
+                link.respond(answer)
+            return
         match handed.need:
             case "group":
                 self._need_group(handed.name)

@@ -46,7 +46,7 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
     )
 
 
-def topic_policy(topic: TopicConfig) -> TopicPolicy:
+def topic_policy(topic: TopicConfig, *, needs_check: bool = False) -> TopicPolicy:
     """Returns what the lane needs to know of a topic."""
     return TopicPolicy(
         perm=topic.perm,
@@ -55,6 +55,7 @@ def topic_policy(topic: TopicConfig) -> TopicPolicy:
         sys_flag=topic.sys_flag,
         is_ordered=topic.order,
         has_multi_tags=topic.filter_type == "MULTI_TAG",
+        needs_check=needs_check,
     )
 
 
@@ -84,13 +85,15 @@ def refuse_sends(state: BrokerState) -> None:
 
 def fill_topics(state: BrokerState, names: Iterable[str] | None) -> None:
     """Fills some topics; all of them without names."""
+    is_checked = state.check is not None
     if names is None:
         known = state.topics.topics.items()
-        state.lane.set_topics({name: topic_policy(topic) for name, topic in known})
+        state.lane.set_topics({n: topic_policy(t, needs_check=is_checked) for n, t in known})
         return
     for name in names:
         topic = state.topics.find(name)
-        state.lane.set_topic(name, None if topic is None else topic_policy(topic))
+        policy = None if topic is None else topic_policy(topic, needs_check=is_checked)
+        state.lane.set_topic(name, policy)
 
 
 def fill_groups(state: BrokerState, names: Iterable[str]) -> None:

@@ -143,11 +143,19 @@ class Registrar(LinkEvents):
 
     async def stop(self) -> None:
         """Takes the broker out of every name server that is there."""
+        await self._end_loops()
+        await asyncio.gather(*(self._unregister(address) for address in self._known))
+        await self._client.close()
+
+    async def abandon(self) -> None:
+        """Ends without a word to any name server."""
+        await self._end_loops()
+        await self._client.close()
+
+    async def _end_loops(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(self._unregister(address) for address in self._known))
-        await self._client.close()
 
     async def _keep(self, address: str) -> None:
         """Registers with one name server for as long as the broker runs."""

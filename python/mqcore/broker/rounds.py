@@ -31,7 +31,12 @@ _TELL_EVERY = 60
 
 
 class Rounds:
-    """The timetable of one broker."""
+    """The timetable of one broker.
+
+    Attributes:
+        due_ms: Until which store time plus delay messages of a level are due, by the level's
+            length; None for the store's clock. A test lets messages age by it.
+    """
 
     def __init__(self, state: BrokerState, keeper: Keeper) -> None:
         """Prepares; `start` begins."""
@@ -39,6 +44,7 @@ class Rounds:
         self._keeper = keeper
         self._tasks: list[asyncio.Task[None]] = []
         self._failures = 0
+        self.due_ms: Callable[[int], int] | None = None
         # Held while a level is delivered: offsets must not stay behind what was stored.
         self._busy = asyncio.Lock()
 
@@ -109,25 +115,37 @@ class Rounds:
                 await self._deliver_level(level)
         return delays.next_look_ms()
 
-    async def _deliver_level(self, level: int) -> None:
-        """Delivers what is due of one level. A delivery that began is noted, whatever ends us."""
+    async def deliver_all(self) -> None:
+        """Delivers everything that is due now, whenever its level wants to be looked at."""
+        for level in range(1, len(self._state.delays.lengths_ms) + 1):
+            has_more = True
+            while has_more:
+                async with self._busy:
+                    has_more = await self._deliver_level(level)
+
+    async def _deliver_level(self, level: int) -> bool:
+        """Delivers what is due of one level; tells whether more may be.
+
+        A delivery that began is noted, whatever ends us.
+        """
         state, now_ms = self._state, self._state.now_ms()
         offset = state.delays.offset(level)
         low, high = state.bounds(SCHEDULE_TOPIC, level - 1)
         if offset >= high:
             # What arrives now is due the level's length later.
             state.delays.delivered(level, offset, now_ms + self._idle_ms(level), now_ms)
-            return
+            return False
+        due_ms = None if self.due_ms is None else self.due_ms(state.delays.lengths_ms[level - 1])
         try:
             done = await asyncio.to_thread(
-                state.lane.deliver_due, level, max(offset, low), limit=_DELIVER_MAX
+                state.lane.deliver_due, level, max(offset, low), limit=_DELIVER_MAX, now_ms=due_ms
             )
         except MQError as error:
             if self._failures % _TELL_EVERY == 0:
                 _log.error("delay level %d cannot be delivered: %s", level, error.message)
             self._failures += 1
             state.delays.delivered(level, offset, now_ms + FAILED_MS, now_ms)
-            return
+            return False
         self._failures = 0
         if done.skipped:
             _log.warning("delay level %d: %d messages could not be delivered", level, done.skipped)
@@ -137,6 +155,7 @@ class Rounds:
         elif done.next_due_ms is not None:
             look_ms = min(max(done.next_due_ms, now_ms), now_ms + _LOOK_MAX_MS)
         state.delays.delivered(level, done.next_offset, look_ms, now_ms)
+        return done.has_more
 
     def _idle_ms(self, level: int) -> int:
         return min(max(IDLE_MS, self._state.delays.lengths_ms[level - 1] // 2), _LOOK_MAX_MS)

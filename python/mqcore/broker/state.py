@@ -16,7 +16,7 @@ from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
-from mqcore.native import Lane, Store
+from mqcore.native import Command, Lane, Store
 from mqcore.remoting import ResponseCode
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
@@ -42,6 +42,7 @@ class BrokerState:
         statistics: Counters over windows.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
+        check: Looks at a request of the lane before it is executed, and may answer it; for tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
         offsets_version: Changes with the consumer offsets that are written.
@@ -64,6 +65,7 @@ class BrokerState:
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     config_path: Path | None = None
+    check: Callable[[Command], Command | None] | None = None
 
     @classmethod
     def of(

@@ -1,16 +1,21 @@
 """Commands that are imported when they are asked for: a server does not wait for tables and bars.
 
-    @click.group(commands=LazyCommands({"store": "mqcore.cli.store"}))
+    @click.group(
+        cls=LazyGroup,
+        commands=LazyCommands({"store": "mqcore.cli.store"}),
+        helps={"store": "Look at store directories."},
+    )
 
-A module holds its command under the command's name.
+A module holds its command under the command's name. The list of commands imports none of them.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping
 from importlib import import_module
+from typing import Any
 
 import click
 
-__all__ = ["LazyCommands"]
+__all__ = ["LazyCommands", "LazyGroup"]
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
@@ -43,3 +48,28 @@ class LazyCommands(MutableMapping[str, click.Command]):
     def __len__(self) -> int:
         """Returns how many there are."""
         return len(self._modules.keys() | self._commands.keys())
+
+
+class LazyGroup(click.Group):
+    """A group whose help shows what its commands do without importing them.
+
+    Attributes:
+        helps: A line for each command that may not be imported yet.
+    """
+
+    def __init__(self, *arguments: Any, helps: Mapping[str, str], **settings: Any) -> None:
+        """Takes the lines; the rest is click's."""
+        super().__init__(*arguments, **settings)
+        self.helps = helps
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the list of commands."""
+        rows = []
+        for name in self.list_commands(ctx):
+            line = self.helps.get(name)
+            if line is None:
+                command = self.get_command(ctx, name)
+                line = command.get_short_help_str() if command is not None else ""
+            rows.append((name, line))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)

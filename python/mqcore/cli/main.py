@@ -1,23 +1,45 @@
 """The entry point of `mqcore`: groups of commands, and errors as one line, no traceback."""
 
+import logging
 import sys
 
 import click
 from click.shell_completion import get_completion_class
 
 from mqcore import __version__
-from mqcore.cli.lazy import LazyCommands
-from mqcore.errors import MQError
+from mqcore.cli.lazy import LazyCommands, LazyGroup
 
-# Exit codes: 1 is a finding (a disagreement), 2 a refusal or failure.
 _EXIT_FAILED = 2
+# As a shell tells of a process that Ctrl-C ended: 128 and the signal's number.
+_EXIT_INTERRUPTED = 130
+_EXIT_CODES = """Exit codes: 0 done; 1 a finding (nothing found, a disagreement); 2 a refusal, a
+failure or wrong usage, told in one line; 130 interrupted. Commands that run until they are stopped
+end with 0 at Ctrl-C."""
 _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
-_NAMES = ("broker", "doctor", "namesrv", "ping", "standalone", "store")
+# What each does, so that nobody has to import it to say so.
+_HELPS = {
+    "bench": "Measure a cluster with this client.",
+    "broker": "Run a broker.",
+    "consume": "Print the messages of a topic, and those that come.",
+    "doctor": "Look at this machine as a broker with its store would.",
+    "group": "List, describe and reset consumer groups.",
+    "msg": "Look up messages.",
+    "namesrv": "Run a name server.",
+    "ping": "Ask whether a broker or name server is ready.",
+    "produce": "Send lines of files, or of standard input, to a topic.",
+    "standalone": "Run a name server and a broker in one process.",
+    "store": "Look at store directories, check them, mend them.",
+    "top": "Watch topics and groups: rates, messages, lag.",
+    "topic": "List, create, describe and delete topics.",
+}
 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    commands=LazyCommands({name: f"mqcore.cli.{name}" for name in _NAMES}),
+    cls=LazyGroup,
+    commands=LazyCommands({name: f"mqcore.cli.{name}" for name in _HELPS}),
+    helps=_HELPS,
+    epilog=_EXIT_CODES,
 )
 @click.version_option(__version__, prog_name="mqcore")
 def commands() -> None:
@@ -40,11 +62,28 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """Runs the command line and ends the process."""
+    # What goes wrong is told once, by the command; programs that log set that up themselves.
+    logging.getLogger("mqcore").addHandler(logging.NullHandler())
     try:
-        commands(prog_name="mqcore", complete_var=_COMPLETE_VARIABLE)
-    except MQError as error:
-        click.echo(f"mqcore: {error.message}", err=True)
+        code = commands(prog_name="mqcore", complete_var=_COMPLETE_VARIABLE, standalone_mode=False)
+    except click.Abort:
+        sys.exit(_EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
         sys.exit(_EXIT_FAILED)
+    except Exception as error:
+        if not _is_ours(error):
+            raise
+        click.echo(f"mqcore: {error}", err=True)
+        sys.exit(_EXIT_FAILED)
+    # What `ctx.exit` was given; a command itself returns nothing.
+    sys.exit(code)
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether an error is of the house; who raised one has imported its class."""
+    errors = sys.modules.get("mqcore.errors")
+    return errors is not None and isinstance(error, errors.MQError)
 
 
 if __name__ == "__main__":

@@ -60,6 +60,11 @@ def parse_object(text: bytes | bytearray | memoryview | str) -> dict[str, Any]:
     return value
 
 
+def queue_of_key(key: str) -> MessageQueue | None:
+    """Returns the queue that a key of a map of queues names, None for another key."""
+    return MessageQueue.of_json(parse(key)) if key.startswith("{") else None
+
+
 class _Reader:
     """Reads one text of the dialect, token by token."""
 

@@ -46,10 +46,12 @@ from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  
 from mqcore.native.wire import (  # noqa: E402
     Command,
     Compression,
+    FrameForm,
     FrameReader,
     Serialization,
     compress,
     decompress,
+    encode_parts,
     parse_relaxed_json,
 )
 
@@ -61,6 +63,7 @@ __all__ = [
     "Compression",
     "Delivered",
     "FileSize",
+    "FrameForm",
     "FrameReader",
     "GetResult",
     "GroupPolicy",
@@ -87,6 +90,7 @@ __all__ = [
     "decode_records",
     "decompress",
     "door_counts",
+    "encode_parts",
     "encode_properties",
     "parse_relaxed_json",
     "rebuild",

@@ -1,7 +1,4 @@
-"""The extension as type checkers see it; a test compares it with the module itself.
-
-Every call may raise `StoreError`; what is said here is what the names do not say.
-"""
+"""The extension as type checkers see it: what the names do not say. A test compares the two."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +12,7 @@ __all__ = [
     "Appended",
     "AppendedMany",
     "Command",
+    "FrameForm",
     "FrameReader",
     "GetResult",
     "LaneConnection",
@@ -29,6 +27,7 @@ __all__ = [
     "decode_records",
     "decompress",
     "door_counts",
+    "encode_parts",
     "encode_properties",
     "note_fork",
     "parse_relaxed_json",
@@ -42,6 +41,9 @@ def door_counts() -> tuple[int, int]:
 
 def decode_records(data: bytes) -> RecordBatch:
     """Returns the records in the body of an answer; `NoRecordError` where they are not whole."""
+
+def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
+    """Returns a batch's body and its ids. See `mqcore.client.batches`."""
 
 def encode_properties(
     *,
@@ -84,13 +86,11 @@ class Appended:
 
 @final
 class Message:
-    """One stored message, decoded field by field on request.
+    """One stored message, decoded on request; `record` is all of it, as it lies in the log.
 
-    `record` is all of it, as it lies in the log.
-
-    `stored_body` is the body as stored, `body` the inflated one (`CompressionError` where its
-    compression is not read). `properties` is made at each request; of a name that occurs twice
-    the last value wins. `message_id` names the place: store host and physical offset.
+    `stored_body` is the body as stored, `body` the inflated one (`CompressionError` where that
+    cannot be). `properties` is made anew each time; of a name that occurs twice the last value
+    wins. `message_id` names the place: store host and physical offset.
     """
 
     @property
@@ -163,8 +163,7 @@ class GetResult:
 class RecordBatch(Sequence[Message]):
     """Records that lie side by side in the log: a sequence of messages, and columns of all.
 
-    Numeric columns are memory views of native numbers. `blanks` are the ends of files among them:
-    physical offset and length in bytes.
+    `blanks` are the ends of files among them: physical offset and length in bytes.
     """
 
     def __len__(self) -> int: ...
@@ -227,10 +226,7 @@ class NativeStore:
         born_host: str | None = None,
         wait: bool = True,
     ) -> Appended:
-        """Appends one message.
-
-        With `wait` it is as durable as the settings promise on return; without, ask `durable`.
-        """
+        """Appends one message, as durable as the settings promise; without `wait` ask `durable`."""
 
     def append_batch(
         self,
@@ -258,7 +254,7 @@ class NativeStore:
         born_host: str | None = None,
         wait: bool = True,
     ) -> AppendedMany:
-        """Appends many messages of a topic from one buffer, in one crossing.
+        """Appends many messages of a topic in one crossing.
 
         `bodies` holds all bodies one after another, `lens` their lengths as unsigned 32-bit
         numbers (`array("I")`). `queue_ids` is one number or signed 32-bit numbers (`array("i")`).
@@ -321,6 +317,7 @@ class NativeStore:
     def park(self, end: int, *, needs_replica: bool = False) -> int: ...
     def drain(self) -> tuple[list[tuple[int, str]], int | None]: ...
     def close(self) -> bool: ...
+    def abandon(self) -> None: ...
 
 @final
 class AppendedMany:
@@ -366,12 +363,10 @@ class NativeInspection:
 
 @final
 class Command:
-    """A request or response of the remoting protocol.
+    """A request or response; `encode` raises `FrameError` where a part is too long.
 
     `ext` is a dictionary of its own and may be changed; its values must be strings. `language` is
-    a number (0 is JAVA, 3 PYTHON), `serialization` 0 for JSON and 1 for ROCKETMQ. `response_to`
-    takes opaque and serialization of the request. `encode` raises `FrameError` where a part is too
-    long.
+    a number (0 is JAVA, 3 PYTHON), `serialization` 0 for JSON and 1 for ROCKETMQ.
     """
 
     code: int
@@ -415,12 +410,17 @@ class Command:
     def encode(self) -> bytes: ...
 
 @final
+class FrameForm:
+    """Requests of one kind: `encode` takes the values of its fields; None leaves a field out."""
+
+    def __new__(cls, code: int, names: Sequence[str], language: int, version: int) -> Self: ...
+    def encode(self, opaque: int, values: tuple[Any, ...], body: bytes, flag: int = 0) -> bytes: ...
+
+@final
 class FrameReader:
     """Commands out of bytes that arrive in any pieces, for one connection.
 
-    `feed` raises `FrameError` at the first bad frame: the connection is lost. What came whole
-    before it in the same bytes is then in `before_error`. It never keeps more than was received
-    of one frame (`kept_bytes`).
+    `feed` raises `FrameError` at the first bad frame; what came whole before is in `before_error`.
     """
 
     def __new__(cls, max_frame_bytes: int = ...) -> Self: ...

@@ -350,12 +350,23 @@ class Store(NativeStore):
             return super().close()
         finally:
             self.notices()
-            loop = self._loop
-            if loop is not None and not loop.is_closed():
-                if loop.is_running():
-                    loop.call_soon_threadsafe(self._finish)
-                else:
-                    self._finish()
+            self._tell_closed()
+
+    def abandon(self) -> None:
+        """Closes the store as a kill would: the directory stays as it lies; the next open recovers.
+
+        What was appended is in the page cache, and survives all but a power failure.
+        """
+        super().abandon()
+        self._tell_closed()
+
+    def _tell_closed(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            if loop.is_running():
+                loop.call_soon_threadsafe(self._finish)
+            else:
+                self._finish()
 
     def _finish(self) -> None:
         """Answers everyone who still waits, after the store was closed."""

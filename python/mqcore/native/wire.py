@@ -1,12 +1,13 @@
 """Commands of the remoting protocol as bytes and back; knows no socket.
 
-`FrameReader.feed` turns received bytes into commands, `Command.encode` a command into bytes.
+`FrameReader.feed` turns received bytes into commands, `Command.encode` a command into bytes,
+`FrameForm.encode` many requests of one kind, `encode_parts` messages into the body of a batch.
 """
 
 from enum import IntEnum
 from typing import Any
 
-from mqcore.native._native import Command, FrameReader
+from mqcore.native._native import Command, FrameForm, FrameReader, encode_parts
 from mqcore.native._native import compress as _compress
 from mqcore.native._native import decompress as _decompress
 from mqcore.native._native import parse_relaxed_json as _parse_relaxed_json
@@ -15,10 +16,12 @@ __all__ = [
     "FRAME_BYTES_MAX",
     "Command",
     "Compression",
+    "FrameForm",
     "FrameReader",
     "Serialization",
     "compress",
     "decompress",
+    "encode_parts",
     "parse_relaxed_json",
 ]
 

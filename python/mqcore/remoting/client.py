@@ -44,6 +44,7 @@ class Client:
         limits: Limits | None = None,
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
+        language: int = 0,
         tls: ssl.SSLContext | None = None,
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
@@ -54,10 +55,11 @@ class Client:
             limits: The bounds of connections.
             events: Who hears of connections.
             version: What requests say we are.
+            language: What requests say we are written in; 0 is JAVA, 3 PYTHON.
             tls: Speaks TLS with it; plain without.
             connect_timeout_s: How long making a connection may take.
         """
-        self.hub = Hub(dispatcher, limits=limits, events=events, version=version)
+        self.hub = Hub(dispatcher, limits=limits, events=events, version=version, language=language)
         self._tls = tls
         self._connect_timeout_s = connect_timeout_s
         self._links: dict[str, Link] = {}
@@ -132,6 +134,11 @@ class Client:
             raise ConnectionLostError(
                 f"{address}: no room to send within {timeout_s:g} s", address=address
             ) from error
+
+    def open_link(self, address: str) -> Link | None:
+        """Returns the connection to an address if there is an open one."""
+        link = self._links.get(address)
+        return link if link is not None and link.is_open else None
 
     async def link(self, address: str, *, timeout_s: float | None = None) -> Link:
         """Returns the open connection to an address; makes it when there is none.

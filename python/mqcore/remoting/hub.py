@@ -27,6 +27,9 @@ _LINES_INTERVAL_S = 10.0
 # One read of a socket; a default socket buffer holds not much more.
 _RECEIVE_BYTES = 256 << 10
 
+# Why links do not read while the whole hub is deaf.
+_DEAF = "deaf"
+
 # An aborted transport reports its end in the next round of the loop.
 _ABORT_S = 1.0
 
@@ -62,6 +65,7 @@ class Hub:
         dispatcher: Serves requests that come in.
         limits: The bounds.
         version: What we say we are.
+        language: What our requests say we are written in, by its number; 0 is JAVA.
         links: The open connections.
         refusals: How many connections and frames were refused, by reason.
         receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
@@ -74,11 +78,13 @@ class Hub:
         limits: Limits | None = None,
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
+        language: int = 0,
     ) -> None:
         """Takes what is shared."""
         self.dispatcher = dispatcher if dispatcher is not None else Dispatcher()
         self.limits = limits if limits is not None else Limits()
         self.version = version
+        self.language = language
         self.links: set[Link] = set()
         self.refusals: dict[str, int] = {}
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
@@ -86,6 +92,7 @@ class Hub:
         self._tasks: set[asyncio.Task[None]] = set()
         self._throttle = Throttle(_LINES_MAX, _LINES_INTERVAL_S)
         self._held_bytes = 0
+        self._is_deaf = False
         self._emptied: asyncio.Future[None] | None = None
 
     def listen(self, events: LinkEvents) -> None:
@@ -103,6 +110,8 @@ class Hub:
     def join(self, link: "Link") -> None:
         """Counts a connection in and tells the listeners."""
         self.links.add(link)
+        if self._is_deaf:
+            link.hold_reading(_DEAF)
         self.tell("connected", link)
 
     def leave(self, link: "Link") -> None:
@@ -111,6 +120,23 @@ class Hub:
         self.tell("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
+
+    def deafen(self) -> None:
+        """Reads from nobody until `hear`: connections stay, and new ones wait for their answers."""
+        self._is_deaf = True
+        for link in self.links:
+            link.hold_reading(_DEAF)
+
+    def hear(self) -> None:
+        """Reads again."""
+        self._is_deaf = False
+        for link in self.links:
+            link.release_reading(_DEAF)
+
+    def cut(self) -> None:
+        """Ends every connection at once, whatever is half done."""
+        for link in list(self.links):
+            link.abort()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs `work` beside everything else and keeps it alive."""

@@ -67,6 +67,7 @@ class Link(asyncio.BaseProtocol):
         self._transport: asyncio.Transport | None = None
         self._calls = Calls(hub.limits.calls_max)
         self._backlog: deque[Request] = deque()
+        self._asked: list[bytes] = []
         self._running = 0
         self._held_bytes = 0
         self._partial_bytes = 0
@@ -159,6 +160,45 @@ class Link(asyncio.BaseProtocol):
                 transport.get_write_buffer_size(),
             )
             self.abort()
+
+    def ask(self, opaque: int, frame: bytes) -> asyncio.Future[Command]:
+        """Sends a request that is encoded already; returns what its answer will resolve.
+
+        Frames asked in one turn of the loop go out in one write. The caller minds the deadline, and
+        calls `forget` when it waits no longer.
+
+        Args:
+            opaque: The request's number, from `hub.next_opaque()`.
+            frame: The whole frame.
+
+        Raises:
+            ConnectionLostError: The connection is closed.
+            TooBusyError: Too many calls wait already.
+        """
+        if not self.is_open:
+            raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
+        future = self._calls.begin(opaque, self.peer)
+        if not self._asked:
+            asyncio.get_running_loop().call_soon(self._send_asked)
+        self._asked.append(frame)
+        return future
+
+    def _send_asked(self) -> None:
+        frames, self._asked = self._asked, []
+        self.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def forget(self, opaque: int) -> None:
+        """Waits no longer for the answer to a request; it may come and is dropped then."""
+        self._calls.end(opaque)
+
+    @property
+    def is_write_paused(self) -> bool:
+        """Whether the peer does not read what it is sent; `until_writable` waits for that."""
+        return self._is_write_paused
+
+    async def until_writable(self) -> None:
+        """Returns when the connection has room, or has ended."""
+        await self._until_writable()
 
     async def call(
         self,
@@ -421,7 +461,7 @@ class Link(asyncio.BaseProtocol):
             code=int(code),
             opaque=opaque,
             flag=flag,
-            language=0,
+            language=self.hub.language,
             version=self.hub.version,
             ext=dict(ext) if ext else {},
             body=body,

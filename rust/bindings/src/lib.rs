@@ -12,6 +12,8 @@
 //! | `inspection` | a store directory looked at without changing it |
 //! | `wire` | commands, frames in pieces, compressed bodies |
 //! | `json` | RocketMQ's JSON as Python objects |
+//! | `form` | frames of one kind, many times |
+//! | `parts` | the body of a batch request |
 //! | `lane` | the class over the lane |
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | the shared receive buffer, and writing to a borrowed socket |
@@ -31,11 +33,13 @@ mod door;
 mod draft;
 mod errors;
 mod fork;
+mod form;
 mod inspection;
 mod json;
 mod lane;
 mod many;
 mod numbers;
+mod parts;
 mod records;
 mod state;
 mod store;
@@ -60,6 +64,8 @@ mod _native {
     #[pymodule_export]
     use crate::fork::note_fork;
     #[pymodule_export]
+    use crate::form::FrameForm;
+    #[pymodule_export]
     use crate::inspection::{NativeInspection, rebuild};
     #[pymodule_export]
     use crate::json::parse_relaxed_json;
@@ -69,6 +75,8 @@ mod _native {
     use crate::many::AppendedMany;
     #[pymodule_export]
     use crate::numbers::settings;
+    #[pymodule_export]
+    use crate::parts::encode_parts;
     #[pymodule_export]
     use crate::records::Message;
     #[pymodule_export]

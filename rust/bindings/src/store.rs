@@ -65,8 +65,7 @@ impl NativeStore {
         call: impl FnOnce(&Engine) -> Result<T> + Send,
     ) -> PyResult<T> {
         self.check(py)?;
-        let engine = &*self.engine;
-        through(py, pass, || call(engine)).map_err(|error| raised(py, &error))
+        through(py, pass, || call(&self.engine)).map_err(|error| raised(py, &error))
     }
 
     fn head(&self, queue_id: i32, born_ms: Option<i64>, born_host: Option<&str>) -> PyResult<Head> {
@@ -402,11 +401,8 @@ impl NativeStore {
         self.call(py, Pass::Detached, |engine| {
             let files = engine.files();
             let gives_up = || files.is_closing() || files.poison.reason().is_some();
-            if files
-                .positions
-                .dispatched
-                .wait(physical_offset, timeout, gives_up)
-            {
+            let dispatched = &files.positions.dispatched;
+            if dispatched.wait(physical_offset, timeout, gives_up) {
                 return Ok(());
             }
             files.poison.check()?;
@@ -470,8 +466,7 @@ impl NativeStore {
     fn drain(&self, py: Python<'_>) -> PyResult<Drained> {
         self.origin.check(py)?;
         let mut answers = Vec::new();
-        let engine = &*self.engine;
-        let next_ms = through(py, Pass::Keeping, || engine.drain(&mut answers));
+        let next_ms = through(py, Pass::Keeping, || self.engine.drain(&mut answers));
         let named = answers
             .into_iter()
             .map(|(ticket, status)| (ticket.0, status.name()));
@@ -480,8 +475,13 @@ impl NativeStore {
 
     fn close(&self, py: Python<'_>) -> PyResult<bool> {
         self.origin.check(py)?;
-        let engine = &*self.engine;
-        through(py, Pass::Detached, || engine.close()).map_err(|error| raised(py, &error))
+        through(py, Pass::Detached, || self.engine.close()).map_err(|error| raised(py, &error))
+    }
+
+    fn abandon(&self, py: Python<'_>) -> PyResult<()> {
+        self.origin.check(py)?;
+        through(py, Pass::Detached, || self.engine.abandon());
+        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ from mqcore.errors import MQError, RefusedError, RemotingError
 from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int
-from mqcore.model.relaxed_json import parse, parse_object, with_queue_keys
+from mqcore.model.relaxed_json import parse_object, queue_of_key, with_queue_keys
 from mqcore.native import Command
 from mqcore.remoting import Handler, Link, Request, RequestCode, ResponseCode
 
@@ -124,8 +124,3 @@ class Forwards:
         found = as_dict(parse_object(answer.body).get("messageQueueTable"))
         named = {queue_of_key(key): as_int(offset) for key, offset in found.items()}
         return {queue: offset for queue, offset in named.items() if queue is not None}
-
-
-def queue_of_key(key: str) -> MessageQueue | None:
-    """Returns the queue that a key of a map of queues names."""
-    return MessageQueue.of_json(parse(key)) if key.startswith("{") else None

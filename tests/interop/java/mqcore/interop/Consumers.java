@@ -1,11 +1,13 @@
 package mqcore.interop;
 
 import java.lang.reflect.Method;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -15,6 +17,11 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.utils.MessageUtil;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -48,6 +55,7 @@ final class Consumers {
         consumer.setPersistConsumerOffsetInterval(Drive.POLL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(call.number("max_reconsume", -1));
+        consumer.setAllocateMessageQueueStrategy(strategy(call.text("strategy", "AVG")));
         consumer.setConsumeThreadMin(2);
         consumer.setConsumeThreadMax(4);
         // Orderly consumers try again on the spot, after this pause.
@@ -57,6 +65,8 @@ final class Consumers {
         }
         consumer.subscribe(call.text("topic"), call.text("expr", "*"));
         int failures = call.number("fail", 0);
+        String reply = call.text("reply", "");
+        DefaultMQProducer replier = reply.isEmpty() ? null : replier(call);
         if (call.flag("order")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
                 failed(run, messages, failures)
@@ -65,6 +75,9 @@ final class Consumers {
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 context.setDelayLevelWhenNextConsume(SOONEST_LEVEL);
+                if (replier != null) {
+                    messages.forEach(message -> reply(replier, message, reply));
+                }
                 return failed(run, messages, failures) ? ConsumeConcurrentlyStatus.RECONSUME_LATER
                     : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
@@ -72,9 +85,40 @@ final class Consumers {
         consumer.start();
         run.queues = () -> new ArrayList<>(consumer.getDefaultMQPushConsumerImpl()
             .getRebalanceImpl().getProcessQueueTable().keySet());
-        run.end = consumer::shutdown;
+        run.end = () -> {
+            consumer.shutdown();
+            if (replier != null) {
+                replier.shutdown();
+            }
+        };
         running.put(call.name, run);
         return List.of();
+    }
+
+    private static DefaultMQProducer replier(Call call) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer(call.text("group") + "_reply");
+        producer.setNamesrvAddr(call.text("namesrv"));
+        producer.setInstanceName(call.name + "-reply");
+        producer.start();
+        return producer;
+    }
+
+    private static void reply(DefaultMQProducer producer, MessageExt request, String text) {
+        byte[] body = (text + ": " + new String(request.getBody(), StandardCharsets.UTF_8))
+            .getBytes(StandardCharsets.UTF_8);
+        try {
+            producer.send(MessageUtil.createReplyMessage(request, body), 10_000);
+        } catch (Exception e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static AllocateMessageQueueStrategy strategy(String name) {
+        return switch (name) {
+            case "AVG_BY_CIRCLE" -> new AllocateMessageQueueAveragelyByCircle();
+            case "CONSISTENT_HASH" -> new AllocateMessageQueueConsistentHash();
+            default -> new AllocateMessageQueueAveragely();
+        };
     }
 
     /** The class of the models stands in different packages of the two major versions. */

@@ -1,0 +1,31 @@
+"""Consumes orders until Ctrl-C: python examples/consumer.py [name server]."""
+
+import json
+import logging
+import sys
+
+import mqcore
+
+logging.basicConfig(format="%(message)s", stream=sys.stdout)
+logger = logging.getLogger("example")
+logger.setLevel(logging.INFO)
+namesrv = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9876"
+
+
+def handle(message: mqcore.ReceivedMessage) -> None:
+    """Returning means done; raising means once more, later."""
+    order = json.loads(message.body)
+    logger.info("order %s attempt %d", order["id"], message.attempt)
+
+
+try:
+    with mqcore.PushConsumer(
+        namesrv,
+        group="example-consumer",
+        topics={"orders": "new || changed"},
+        handler=handle,
+        consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
+    ) as consumer:
+        consumer.wait()
+except KeyboardInterrupt:
+    print("bye")

@@ -1,0 +1,67 @@
+"""A worker as Django or Celery people know it: tasks by name, until SIGTERM or Ctrl-C.
+
+python examples/worker.py [name server]      consumes the topic "tasks"
+from examples.worker import delay            delay(producer, "add", 1, 2)
+"""
+
+import json
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import mqcore
+
+LOGGER = logging.getLogger("worker")
+TASKS: dict[str, Callable[..., Any]] = {}
+
+
+def task(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function a task, under its name."""
+    TASKS[function.__name__] = function
+    return function
+
+
+def delay(producer: mqcore.Producer, name: str, *arguments: Any) -> str:
+    """Has a worker call a task; returns the message's id."""
+    body = json.dumps({"task": name, "arguments": arguments})
+    return producer.send(mqcore.Message("tasks", body, tags=name)).message_id
+
+
+@task
+def add(first: int, second: int) -> None:
+    """Adds two numbers, and tells."""
+    LOGGER.info("%d + %d = %d", first, second, first + second)
+
+
+def handle(message: mqcore.ReceivedMessage) -> None:
+    """Calls the task of a message; what raises is tried again, later and later."""
+    told = json.loads(message.body)
+    if told["task"] not in TASKS:
+        raise mqcore.Reject(f"no task {told['task']}")
+    TASKS[told["task"]](*told["arguments"])
+
+
+def main(namesrv: str = "127.0.0.1:9876") -> None:
+    """Works until it is told to stop; a task that runs is finished."""
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    with mqcore.PushConsumer(
+        namesrv,
+        group="workers",
+        topics="tasks",
+        handler=handle,
+        concurrency=4,
+        consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
+    ):
+        LOGGER.info("working")
+        stopping.wait()
+
+
+if __name__ == "__main__":
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    LOGGER.setLevel(logging.INFO)
+    main(*sys.argv[1:])

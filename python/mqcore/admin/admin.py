@@ -1,0 +1,73 @@
+"""The administrator of one cluster: connections, and the families of requests over them.
+
+Holds no request of its own: each family has a file.
+"""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from mqcore.admin.brokers import Brokers
+from mqcore.admin.door import TIMEOUT_S, Door
+from mqcore.admin.groups import Groups
+from mqcore.admin.messages import Messages
+from mqcore.admin.topics import Topics
+from mqcore.client.instance import TlsOption, tls_context
+from mqcore.client.signing import Credentials
+from mqcore.remoting import Client
+
+__all__ = ["Admin"]
+
+
+class Admin:
+    """What tools ask servers, and tell them. Belongs to one event loop.
+
+    Attributes:
+        topics: Topics.
+        groups: Consumer groups.
+        brokers: Clusters and brokers.
+        messages: Single messages.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] = "127.0.0.1:9876",
+        *,
+        credentials: Credentials | None = None,
+        tls: TlsOption = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """Prepares; nothing is connected yet.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            credentials: Who we are to brokers that ask.
+            tls: Speak TLS.
+            timeout_s: The deadline of each question.
+
+        Raises:
+            AddressError: A name server's address is none.
+        """
+        self._remote = Client(tls=tls_context(tls))
+        door = Door(self._remote, namesrv, credentials, timeout_s)
+        self.topics = Topics(door)
+        self.groups = Groups(door)
+        self.brokers = Brokers(door)
+        self.messages = Messages(door)
+
+    async def __aenter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._remote.close()

@@ -1,0 +1,81 @@
+"""Clusters and brokers: who is there, how they do, how they are set."""
+
+from collections.abc import Mapping
+
+from mqcore.admin.door import Door
+from mqcore.admin.results import ClusterInfo, Connected, CounterWindow
+from mqcore.model.reading import as_dict, as_list, as_text
+from mqcore.model.relaxed_json import parse_object
+from mqcore.remoting import RequestCode, ResponseCode
+
+__all__ = ["Brokers"]
+
+
+class Brokers:
+    """The brokers of a cluster. An address is `host:port`."""
+
+    def __init__(self, door: Door) -> None:
+        """Takes the way to the servers."""
+        self._door = door
+
+    async def cluster(self) -> ClusterInfo:
+        """Returns the brokers that name servers know (106)."""
+        return await self._door.cluster()
+
+    async def runtime(self, address: str) -> dict[str, str]:
+        """Returns a broker in figures, by the official names (28)."""
+        answer = await self._door.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        table = as_dict(parse_object(answer.body).get("table"))
+        return {name: as_text(table[name]) for name in sorted(table)}
+
+    async def config(self, address: str) -> dict[str, str]:
+        """Returns a broker's settings by their official keys (26)."""
+        answer = await self._door.ask(address, RequestCode.GET_BROKER_CONFIG)
+        lines = answer.body.decode("utf-8", "replace").splitlines()
+        pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+        return {key: value for key, separator, value in pairs if separator}
+
+    async def change_config(self, address: str, changes: Mapping[str, str]) -> None:
+        """Changes settings that may change while a broker runs (25).
+
+        Raises:
+            ResponseError: One may not; nothing was changed.
+        """
+        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        await self._door.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
+
+    async def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:
+        """Returns a counter over the last `minute`, `hour` and `day`, None for one not there (315).
+
+        Args:
+            address: The broker.
+            name: Such as `TOPIC_PUT_NUMS` or `GROUP_GET_NUMS`.
+            key: A topic, or `topic@group`.
+        """
+        answer = await self._door.ask(
+            address,
+            RequestCode.VIEW_BROKER_STATS_DATA,
+            {"statsName": name, "statsKey": key},
+            fine=(ResponseCode.SYSTEM_ERROR,),
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        found = parse_object(answer.body)
+        return {
+            "minute": CounterWindow.of_json(found.get("statsMinute")),
+            "hour": CounterWindow.of_json(found.get("statsHour")),
+            "day": CounterWindow.of_json(found.get("statsDay")),
+        }
+
+    async def producers(self, address: str, group: str) -> list[Connected]:
+        """Returns the members of a producer group that a broker knows (204)."""
+        answer = await self._door.ask(
+            address,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST,
+            {"producerGroup": group},
+            fine=(ResponseCode.SYSTEM_ERROR,),
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        rows = as_list(parse_object(answer.body).get("connectionSet"))
+        return sorted(Connected.of_json(row) for row in rows)

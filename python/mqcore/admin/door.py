@@ -1,0 +1,179 @@
+"""How an administrator's questions reach name servers and brokers: signed, judged, with deadlines.
+
+Knows no question. Name servers are asked one after the other until one answers, or all of them
+where each has to know; brokers one by one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
+
+from mqcore.admin.results import ClusterInfo
+from mqcore.client.name_servers import NameServers, addresses_of
+from mqcore.client.routes import TopicRoute
+from mqcore.client.signing import Credentials, signed
+from mqcore.errors import MQError, NoRouteError
+from mqcore.model.queues import MessageQueue
+from mqcore.model.relaxed_json import parse_object
+from mqcore.native import Command
+from mqcore.remoting import Client, RequestCode, ResponseCode, expect
+
+_Result = TypeVar("_Result")
+
+# mqadmin waits 5 s for most of its questions.
+TIMEOUT_S = 5.0
+
+
+class Door:
+    """Connections to the servers of one cluster.
+
+    Attributes:
+        timeout_s: The deadline of a question.
+    """
+
+    def __init__(
+        self,
+        remote: Client,
+        namesrv: str | Iterable[str],
+        credentials: Credentials | None,
+        timeout_s: float,
+    ) -> None:
+        """Takes what it works with.
+
+        Raises:
+            AddressError: A name server's address is none.
+        """
+        names = namesrv if isinstance(namesrv, str) else list(namesrv)
+        self._remote = remote
+        self._credentials = credentials
+        self._name_servers = NameServers(remote, addresses_of(names))
+        self.timeout_s = timeout_s
+
+    async def ask(
+        self,
+        address: str,
+        code: int,
+        ext: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        fine: tuple[int, ...] = (),
+        timeout_s: float | None = None,
+    ) -> Command:
+        """Asks one server; returns an answer whose code is success, or one of `fine`.
+
+        Raises:
+            ResponseError: It said no.
+            RemotingError: It did not answer.
+        """
+        fields = dict(ext or {})
+        if self._credentials is not None:
+            fields = signed(self._credentials, fields, body)
+        answer = await self._remote.call(
+            address, code, fields, body, timeout_s=timeout_s or self.timeout_s
+        )
+        return expect(answer, address, *fine)
+
+    async def look_up(
+        self, code: int, ext: Mapping[str, str] | None = None, *, fine: tuple[int, ...] = ()
+    ) -> Command:
+        """Asks the name servers until one answers.
+
+        Raises:
+            NameServerError: None answered.
+            ResponseError: One said no.
+        """
+        answer = await self._name_servers.call(code, ext, timeout_s=self.timeout_s)
+        return expect(answer, ";".join(self._name_servers.addresses), *fine)
+
+    async def tell_name_servers(self, code: int, ext: Mapping[str, str]) -> None:
+        """Tells every name server.
+
+        Raises:
+            MQError: One did not take it; the others were told all the same.
+        """
+        await all_of(self._name_servers.addresses, lambda address: self.ask(address, code, ext))
+
+    async def cluster(self) -> ClusterInfo:
+        """Returns the brokers that name servers know."""
+        answer = await self.look_up(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return ClusterInfo.of_json(parse_object(answer.body))
+
+    async def masters(self, cluster: str | None = None) -> dict[str, str]:
+        """Returns the masters' addresses by broker name; of one cluster, or of all.
+
+        Raises:
+            MQError: There is none.
+        """
+        info = await self.cluster()
+        found = info.masters(cluster)
+        if not found:
+            known = ", ".join(info.clusters) or "none"
+            where = f"cluster {cluster}" if cluster is not None else "any cluster"
+            servers = ";".join(self._name_servers.addresses)
+            raise MQError(
+                f"no broker of {where} is registered at name servers {servers} "
+                f"(clusters known: {known}): start one, or check its namesrvAddr"
+            )
+        return found
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Returns where a topic is.
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        answer = await self.look_up(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
+            {"topic": topic, "acceptStandardJsonOnly": "true"},
+            fine=(ResponseCode.TOPIC_NOT_EXIST,),
+        )
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            servers = self._name_servers.addresses
+            raise NoRouteError(
+                f"topic {topic} is not known at name servers {';'.join(servers)}: check the name "
+                f"with `mqcore topic list`, or create it with `mqcore topic create {topic}`",
+                topic=topic,
+                name_servers=servers,
+                brokers={},
+            )
+        return TopicRoute.of_body(topic, answer.body)
+
+    async def addresses_of_topic(self, topic: str) -> dict[str, str]:
+        """Returns one address per broker name that has a topic: the master's, where there is one.
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        route = await self.route(topic)
+        found = {broker.name: broker.any_of(0) for broker in route.brokers}
+        return {name: address for name, address in found.items() if address}
+
+    async def address_of(self, queue: MessageQueue) -> str:
+        """Returns the address of the broker that has a queue.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: The topic has no such broker.
+        """
+        brokers = await self.addresses_of_topic(queue.topic)
+        if queue.broker_name not in brokers:
+            raise MQError(
+                f"topic {queue.topic} is not on broker {queue.broker_name}: it is on "
+                f"{', '.join(brokers) or 'none'}"
+            )
+        return brokers[queue.broker_name]
+
+
+async def all_of(
+    addresses: Iterable[str], ask: Callable[[str], Awaitable[_Result]]
+) -> list[_Result]:
+    """Asks several servers at once; returns their answers in the order of the addresses.
+
+    Raises:
+        MQError: The first failure, when all have answered or failed.
+    """
+    found = await asyncio.gather(*(ask(each) for each in addresses), return_exceptions=True)
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in found if not isinstance(each, BaseException)]

@@ -1,0 +1,268 @@
+"""Groups: listed, made, deleted, how far they have read, who is online, moved to another place."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from mqcore.admin.door import Door, all_of
+from mqcore.admin.results import GroupConnections, GroupProgress, queue_table
+from mqcore.errors import MQError, ResponseError
+from mqcore.model.groups import GroupConfig
+from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_dict, as_int
+from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
+from mqcore.native import Command
+from mqcore.remoting import RequestCode, ResponseCode
+
+__all__ = ["LATEST_MS", "Groups"]
+
+# The time that means "behind the last message".
+LATEST_MS = -1
+# A broker asks a client for its state for 10 s; its own answer takes no longer.
+_RUNNING_INFO_TIMEOUT_S = 12.0
+
+
+class Groups:
+    """The consumer groups of a cluster."""
+
+    def __init__(self, door: Door) -> None:
+        """Takes the way to the servers."""
+        self._door = door
+
+    async def configs(self, *, cluster: str | None = None) -> dict[str, dict[str, GroupConfig]]:
+        """Returns all groups that brokers know: configurations by group and broker name (201)."""
+        masters = await self._door.masters(cluster)
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code))
+        found: dict[str, dict[str, GroupConfig]] = {}
+        for broker, answer in zip(masters, answers, strict=True):
+            table = as_dict(parse_object(answer.body).get("subscriptionGroupTable"))
+            for name, value in table.items():
+                found.setdefault(name, {})[broker] = GroupConfig.of_json(value, name)
+        return dict(sorted(found.items()))
+
+    async def put(
+        self, group: GroupConfig, *, brokers: Iterable[str] = (), cluster: str | None = None
+    ) -> list[str]:
+        """Creates or replaces a group on brokers (200).
+
+        Args:
+            group: The group as it is to be.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+        """
+        addresses = list(brokers) or sorted((await self._door.masters(cluster)).values())
+        code, body = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, compact(group.to_json())
+        await all_of(addresses, lambda address: self._door.ask(address, code, body=body))
+        return addresses
+
+    async def delete(
+        self, group: str, *, cluster: str | None = None, removes_offsets: bool = True
+    ) -> list[str]:
+        """Deletes a group, and its retry and dead letter topics (207, 215, 216).
+
+        Args:
+            group: Its name.
+            cluster: Only on the masters of this cluster.
+            removes_offsets: Whether brokers forget how far it has read.
+
+        Returns:
+            The addresses of the brokers.
+        """
+        addresses = sorted((await self._door.masters(cluster)).values())
+        removed = str(removes_offsets).lower()
+        # 4.9 and 5.x call it by different names.
+        ext = {"groupName": group, "removeOffset": removed, "cleanOffset": removed}
+        code = RequestCode.DELETE_SUBSCRIPTIONGROUP
+        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        for topic in (f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}"):
+            await self._delete_topic(topic, addresses)
+        return addresses
+
+    async def _delete_topic(self, topic: str, addresses: list[str]) -> None:
+        """Deletes a topic that may not be there."""
+        ext, code = {"topic": topic}, RequestCode.DELETE_TOPIC_IN_BROKER
+        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        await self._door.tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
+
+    async def progress(
+        self, group: str, *, topic: str | None = None, cluster: str | None = None
+    ) -> GroupProgress:
+        """Returns how far a group has read (208).
+
+        Args:
+            group: Which; a group that never committed has no queue in the answer.
+            topic: Only this topic.
+            cluster: Only this cluster.
+        """
+        masters = await self._door.masters(cluster)
+        ext = {"consumerGroup": group} | ({"topic": topic} if topic is not None else {})
+        code = RequestCode.GET_CONSUME_STATS
+        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code, ext))
+        return GroupProgress.of_bodies(group, [parse_object(answer.body) for answer in answers])
+
+    async def connections(
+        self, group: str, *, cluster: str | None = None
+    ) -> GroupConnections | None:
+        """Returns the members of a group, None when nobody is online (203)."""
+        masters = await self._door.masters(cluster)
+        code, ext = RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
+
+        async def ask(address: str) -> Command:
+            fine = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR)
+            return await self._door.ask(address, code, ext, fine=fine)
+
+        answers = await all_of(masters.values(), ask)
+        online = [parse_object(each.body) for each in answers if each.code == ResponseCode.SUCCESS]
+        return GroupConnections.of_bodies(online) if online else None
+
+    async def running_info(
+        self, group: str, client_id: str, *, has_stacks: bool = False
+    ) -> dict[str, Any]:
+        """Returns what a member tells of itself, by the official names (307).
+
+        Args:
+            group: Its group.
+            client_id: Who.
+            has_stacks: Whether it is to tell what its threads do.
+
+        Raises:
+            ResponseError: It is not online, or did not answer.
+        """
+        ext = {
+            "consumerGroup": group,
+            "clientId": client_id,
+            "jstackEnable": str(has_stacks).lower(),
+        }
+        code, last = RequestCode.GET_CONSUMER_RUNNING_INFO, None
+        for address in (await self._door.masters()).values():
+            try:
+                answer = await self._door.ask(address, code, ext, timeout_s=_RUNNING_INFO_TIMEOUT_S)
+            except ResponseError as error:
+                # Every broker knows those of its own connections alone.
+                last = error
+                continue
+            return parse_object(answer.body)
+        assert last is not None
+        raise last
+
+    async def reset_to_time(
+        self, group: str, topic: str, time_ms: int, *, is_forced: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Moves a group to a time in every queue of a topic (222).
+
+        Brokers of 4.9 refuse it while nobody of the group is online: then its offsets are written
+        from here, as official tools do.
+
+        Args:
+            group: Which.
+            topic: Which.
+            time_ms: Unix ms; `LATEST_MS` for behind the last message.
+            is_forced: Whether to move ahead too (brokers of 4.9).
+
+        Returns:
+            Where the group goes on, by queue.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            ResponseError: A broker refuses.
+        """
+        brokers = await self._door.addresses_of_topic(topic)
+        ext = {
+            "topic": topic,
+            "group": group,
+            "timestamp": str(time_ms),
+            "isForce": str(is_forced).lower(),
+        }
+        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        moved: dict[MessageQueue, int] = {}
+        for address in brokers.values():
+            offline = (ResponseCode.CONSUMER_NOT_ONLINE,)
+            answer = await self._door.ask(address, code, ext, fine=offline)
+            if answer.code == ResponseCode.SUCCESS:
+                moved |= _offsets(answer)
+            else:
+                moved |= await self._written_to_time(address, group, topic, time_ms)
+        return dict(sorted(moved.items()))
+
+    async def _written_to_time(
+        self, address: str, group: str, topic: str, time_ms: int
+    ) -> dict[MessageQueue, int]:
+        """Writes the offsets of a group of which nobody is online, on one broker."""
+        told = await self._door.ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        moved = {}
+        for queue, row in queue_table(parse_object(told.body).get("offsetTable")).items():
+            place = {"topic": topic, "queueId": str(queue.queue_id)}
+            offset = as_int(as_dict(row).get("maxOffset"))
+            if time_ms != LATEST_MS:
+                search = place | {"timestamp": str(time_ms)}
+                found = await self._door.ask(
+                    address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, search
+                )
+                offset = as_int(found.ext.get("offset"))
+            commit = place | {"consumerGroup": group, "commitOffset": str(offset)}
+            await self._door.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+            moved[queue] = offset
+        return moved
+
+    async def reset_queue(self, group: str, queue: MessageQueue, offset: int) -> int:
+        """Moves a group to an exact offset in one queue (222 with an offset: 5.x and mqcore).
+
+        A broker of 4.9 would move all queues to a time: its offset is written from here, and only
+        while nobody of the group is online, who would overwrite it.
+
+        Returns:
+            Where it goes on.
+
+        Raises:
+            NoRouteError: No name server knows the topic, or the broker.
+            ResponseError: The broker refuses: the offset is not in the queue, or no such group.
+            MQError: It is a broker of 4.9, and the group is online.
+        """
+        address = await self._door.address_of(queue)
+        place = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        known = await self._door.ask(
+            address,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+            {"group": group},
+            fine=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
+        )
+        if known.code == ResponseCode.SUCCESS:
+            ext = place | {
+                "group": group,
+                "timestamp": str(LATEST_MS),
+                "isForce": "true",
+                "offset": str(offset),
+            }
+            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+            return _offsets(await self._door.ask(address, code, ext)).get(queue, offset)
+        if await self.connections(group) is not None:
+            raise MQError(
+                f"group {group} is online, and broker {queue.broker_name} at {address} is of 4.9, "
+                "which moves groups by time only: stop its consumers first"
+            )
+        commit = place | {"consumerGroup": group, "commitOffset": str(offset)}
+        await self._door.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+        return offset
+
+    async def clone(self, source: str, target: str, topic: str | None = None) -> None:
+        """Gives a group the offsets of another one (314).
+
+        Args:
+            source: Whose offsets.
+            target: Who gets them.
+            topic: Only in this topic.
+        """
+        masters = await self._door.masters()
+        ext = {"srcGroup": source, "destGroup": target, "topic": topic or "", "offline": "true"}
+        code = RequestCode.CLONE_GROUP_OFFSET
+        await all_of(masters.values(), lambda address: self._door.ask(address, code, ext))
+
+
+def _offsets(answer: Command) -> dict[MessageQueue, int]:
+    """Returns the offsets in a `ResetOffsetBody`."""
+    table = parse_object(answer.body).get("offsetTable") if answer.body else {}
+    return {queue: as_int(offset) for queue, offset in queue_table(table).items()}

@@ -1,0 +1,148 @@
+"""Single messages: by the broker's id, by unique id, by key, by place.
+
+A broker finds by hash, so that other keys may come too: what it answers is tested here.
+"""
+
+from mqcore.admin.door import Door, all_of
+from mqcore.errors import MQError
+from mqcore.model.message_ids import parse_offset_id
+from mqcore.model.queues import MessageQueue
+from mqcore.native import Command, Message, decode_records
+from mqcore.remoting import RequestCode, ResponseCode
+from mqcore.remoting.address import TcpAddress
+
+__all__ = ["Messages"]
+
+# What official tools ask for.
+_KEY_MAX = 64
+_UNIQUE_MAX = 32
+_FOREVER_MS = 2**63 - 1
+_PORT_MAX = 65_535
+# How much is pulled at once by place.
+_PULL_MAX = 32
+# Pull with a subscription in the request; a message that is not there is not waited for.
+_SUBSCRIPTION = 4
+_TOOLS_GROUP = "TOOLS_CONSUMER"
+
+
+class Messages:
+    """The messages of a cluster."""
+
+    def __init__(self, door: Door) -> None:
+        """Takes the way to the servers."""
+        self._door = door
+
+    async def by_offset_id(self, offset_id: str) -> Message:
+        """Returns the message that a broker's id names; asks the broker in the id (33).
+
+        Args:
+            offset_id: 32 or 56 hexadecimal digits: address and physical offset.
+
+        Raises:
+            MQError: It is no such id.
+            ResponseError: There is no message at that place.
+        """
+        place = parse_offset_id(offset_id)
+        # A producer's id has the same digits, and no port at that place.
+        if place is None or not 0 < place.port <= _PORT_MAX:
+            raise MQError(
+                f"{offset_id!r} is no id of a broker; the id of a producer is found with its topic"
+            )
+        address = str(TcpAddress(place.host, place.port))
+        ext = {"offset": str(place.physical_offset)}
+        answer = await self._door.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ext)
+        return decode_records(answer.body)[0]
+
+    async def by_unique_id(self, topic: str, message_id: str) -> list[Message]:
+        """Returns the messages with a producer's id, oldest first (12).
+
+        There is more than one where a send was repeated after it had been stored.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+        """
+        found = await self._query(topic, message_id, _UNIQUE_MAX, 0, _FOREVER_MS, is_unique=True)
+        return [each for each in found if each.uniq_key == message_id]
+
+    async def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        limit: int = _KEY_MAX,
+        begin_ms: int = 0,
+        end_ms: int = _FOREVER_MS,
+    ) -> list[Message]:
+        """Returns the newest messages with a key, oldest first (12).
+
+        Args:
+            topic: Its topic.
+            key: One of the keys that the producer gave it.
+            limit: At most so many from each broker; brokers give 64.
+            begin_ms: Stored not before, Unix ms.
+            end_ms: Stored not behind, Unix ms.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+        """
+        found = await self._query(topic, key, limit, begin_ms, end_ms, is_unique=False)
+        return [each for each in found if each.topic == topic and key in (each.keys or "").split()]
+
+    async def _query(
+        self, topic: str, key: str, limit: int, begin_ms: int, end_ms: int, *, is_unique: bool
+    ) -> list[Message]:
+        ext = {
+            "topic": topic,
+            "key": key,
+            "maxNum": str(limit),
+            "beginTimestamp": str(begin_ms),
+            "endTimestamp": str(end_ms),
+            "_UNIQUE_KEY_QUERY": str(is_unique).lower(),
+        }
+
+        async def ask(address: str) -> Command:
+            fine = (ResponseCode.QUERY_NOT_FOUND,)
+            return await self._door.ask(address, RequestCode.QUERY_MESSAGE, ext, fine=fine)
+
+        brokers = await self._door.addresses_of_topic(topic)
+        answers = await all_of(brokers.values(), ask)
+        found = [
+            message
+            for answer in answers
+            if answer.code == ResponseCode.SUCCESS
+            for message in decode_records(answer.body)
+        ]
+        return sorted(found, key=lambda each: each.store_timestamp_ms)
+
+    async def at(self, queue: MessageQueue, offset: int, limit: int = 1) -> list[Message]:
+        """Returns messages of a queue from an offset on (11); fewer where there are no more.
+
+        Args:
+            queue: Which.
+            offset: First queue offset.
+            limit: At most so many, 32 in one call.
+
+        Raises:
+            NoRouteError: No name server knows the topic, or the broker.
+        """
+        address = await self._door.address_of(queue)
+        ext = {
+            "consumerGroup": _TOOLS_GROUP,
+            "topic": queue.topic,
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": str(min(limit, _PULL_MAX)),
+            "sysFlag": str(_SUBSCRIPTION),
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+            "subscription": "*",
+            "subVersion": "0",
+            "expressionType": "TAG",
+        }
+        none = (
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+            ResponseCode.PULL_OFFSET_MOVED,
+        )
+        answer = await self._door.ask(address, RequestCode.PULL_MESSAGE, ext, fine=none)
+        return list(decode_records(answer.body)) if answer.code == ResponseCode.SUCCESS else []

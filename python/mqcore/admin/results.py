@@ -1,0 +1,286 @@
+"""What servers tell an administrator, as values. Pure functions of parsed JSON.
+
+Lenient as official tools are: a member that is missing is 0, or empty.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_dict, as_int, as_list, as_text
+from mqcore.model.relaxed_json import queue_of_key
+from mqcore.model.subscriptions import SubscriptionData
+
+__all__ = [
+    "ClusterInfo",
+    "Connected",
+    "CounterWindow",
+    "GroupConnections",
+    "GroupProgress",
+    "QueueProgress",
+    "QueueRange",
+    "TopicStats",
+    "queue_table",
+]
+
+_MASTER_ID = 0
+
+
+def queue_table(value: Any) -> dict[MessageQueue, Any]:
+    """Returns a map that has queues as keys, by queue in ascending order.
+
+    Such keys are objects on the wire; parsing leaves the text of each.
+    """
+    named = {queue_of_key(key): item for key, item in as_dict(value).items()}
+    return {queue: named[queue] for queue in sorted(each for each in named if each is not None)}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The brokers that a name server knows (`ClusterInfo`).
+
+    Attributes:
+        brokers: Addresses by broker id, of each broker name; 0 is the master.
+        clusters: The broker names of each cluster.
+    """
+
+    brokers: Mapping[str, Mapping[int, str]]
+    clusters: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what a JSON object describes."""
+        found = as_dict(value)
+        brokers = {}
+        for name, data in as_dict(found.get("brokerAddrTable")).items():
+            rows = as_dict(as_dict(data).get("brokerAddrs")).items()
+            addresses = {as_int(key, -1): as_text(address) for key, address in rows}
+            brokers[name] = dict(sorted(addresses.items()))
+        clusters = {
+            name: tuple(sorted(as_text(each) for each in as_list(names)))
+            for name, names in as_dict(found.get("clusterAddrTable")).items()
+        }
+        return cls(brokers=dict(sorted(brokers.items())), clusters=dict(sorted(clusters.items())))
+
+    def masters(self, cluster: str | None = None) -> dict[str, str]:
+        """Returns the masters' addresses by broker name; of one cluster, or of all."""
+        names = self.brokers if cluster is None else self.clusters.get(cluster, ())
+        found = {name: self.brokers.get(name, {}).get(_MASTER_ID) for name in names}
+        return {name: address for name, address in found.items() if address}
+
+    def cluster_of(self, broker_name: str) -> str:
+        """Returns the cluster of a broker name, empty for one that is in none."""
+        return next((each for each, names in self.clusters.items() if broker_name in names), "")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """One queue of a topic (`TopicOffset`).
+
+    Attributes:
+        queue: Which.
+        min_offset: First queue offset that is kept.
+        max_offset: Queue offset behind the last message.
+        last_update_ms: When the last message was stored, Unix ms; 0 without one.
+    """
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+    last_update_ms: int
+
+    @property
+    def count(self) -> int:
+        """Messages that are kept."""
+        return max(0, self.max_offset - self.min_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStats:
+    """How full a topic is (`TopicStatsTable`).
+
+    Attributes:
+        topic: Which.
+        queues: Its queues, by broker name and number.
+        put_per_s: Messages that come in per second, over the last minute; 0 where brokers do not
+            tell (4.9).
+    """
+
+    topic: str
+    queues: tuple[QueueRange, ...]
+    put_per_s: float
+
+    @classmethod
+    def of_bodies(cls, topic: str, values: list[Any]) -> Self:
+        """Returns what the answers of all brokers say together."""
+        rows = []
+        for value in values:
+            for queue, row in queue_table(as_dict(value).get("offsetTable")).items():
+                cells = as_dict(row)
+                rows.append(
+                    QueueRange(
+                        queue,
+                        as_int(cells.get("minOffset")),
+                        as_int(cells.get("maxOffset")),
+                        as_int(cells.get("lastUpdateTimestamp")),
+                    )
+                )
+        put = sum(_as_float(as_dict(value).get("topicPutTps")) for value in values)
+        return cls(topic, tuple(sorted(rows, key=lambda row: row.queue)), put)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """How far a group has read one queue (`OffsetWrapper`).
+
+    Attributes:
+        queue: Which.
+        broker_offset: Queue offset behind the last message.
+        group_offset: Where the group goes on.
+        last_ms: When the message read last was stored, Unix ms; 0 for none.
+    """
+
+    queue: MessageQueue
+    broker_offset: int
+    group_offset: int
+    last_ms: int
+
+    @property
+    def lag(self) -> int:
+        """Messages that were not read yet."""
+        return max(0, self.broker_offset - self.group_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """How far a group has read (`ConsumeStats`).
+
+    Attributes:
+        group: Which.
+        queues: The queues that it reads, by topic, broker name and number.
+        get_per_s: Messages that it takes per second, over the last minute.
+    """
+
+    group: str
+    queues: tuple[QueueProgress, ...]
+    get_per_s: float
+
+    @classmethod
+    def of_bodies(cls, group: str, values: list[Any]) -> Self:
+        """Returns what the answers of all brokers say together."""
+        rows = []
+        for value in values:
+            for queue, row in queue_table(as_dict(value).get("offsetTable")).items():
+                cells = as_dict(row)
+                rows.append(
+                    QueueProgress(
+                        queue,
+                        as_int(cells.get("brokerOffset")),
+                        max(0, as_int(cells.get("consumerOffset"))),
+                        as_int(cells.get("lastTimestamp")),
+                    )
+                )
+        taken = sum(_as_float(as_dict(value).get("consumeTps")) for value in values)
+        return cls(group, tuple(sorted(rows, key=lambda row: row.queue)), taken)
+
+    @property
+    def lag(self) -> int:
+        """Messages that were not read yet, of all queues."""
+        return sum(row.lag for row in self.queues)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Connected:
+    """One connected client (`Connection`).
+
+    Attributes:
+        client_id: Who.
+        address: From where, as the broker sees it.
+        language: In which it was written.
+        version: Ordinal of its version.
+    """
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns the client that a JSON object describes."""
+        found = as_dict(value)
+        return cls(
+            client_id=as_text(found.get("clientId")),
+            address=as_text(found.get("clientAddr")),
+            language=as_text(found.get("language")),
+            version=as_int(found.get("version")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConnections:
+    """The members of a group that is online (`ConsumerConnection`).
+
+    Attributes:
+        clients: Its members, by client id.
+        consume_type: `CONSUME_PASSIVELY` for push, `CONSUME_ACTIVELY` for pull consumers.
+        message_model: `CLUSTERING` or `BROADCASTING`.
+        from_where: Where a new group begins.
+        subscriptions: What it wants, by topic.
+    """
+
+    clients: tuple[Connected, ...]
+    consume_type: str
+    message_model: str
+    from_where: str
+    subscriptions: Mapping[str, SubscriptionData]
+
+    @classmethod
+    def of_bodies(cls, values: list[Any]) -> Self:
+        """Returns what the answers of all brokers say together; the first one's settings count."""
+        found = [as_dict(value) for value in values]
+        rows = [Connected.of_json(row) for each in found for row in as_list(each["connectionSet"])]
+        subscriptions = {}
+        for each in found:
+            for topic, wanted in as_dict(each.get("subscriptionTable")).items():
+                data = SubscriptionData.of_json(wanted)
+                if data is not None:
+                    subscriptions[topic] = data
+        first = found[0]
+        return cls(
+            clients=tuple(sorted({row.client_id: row for row in rows}.values())),
+            consume_type=as_text(first.get("consumeType")),
+            message_model=as_text(first.get("messageModel")),
+            from_where=as_text(first.get("consumeFromWhere")),
+            subscriptions=dict(sorted(subscriptions.items())),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CounterWindow:
+    """A counter over a window of time (`BrokerStatsItem`).
+
+    Attributes:
+        total: Sum within the window.
+        per_s: The same per second.
+        average: Sum per event.
+    """
+
+    total: int
+    per_s: float
+    average: float
+
+    @classmethod
+    def of_json(cls, value: Any) -> Self:
+        """Returns what a JSON object describes."""
+        found = as_dict(value)
+        return cls(
+            total=as_int(found.get("sum")),
+            per_s=_as_float(found.get("tps")),
+            average=_as_float(found.get("avgpt")),
+        )
+
+
+def _as_float(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

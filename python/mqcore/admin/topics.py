@@ -1,0 +1,214 @@
+"""Topics: listed, routed, made, changed, deleted, measured. One method per request."""
+
+from collections.abc import Iterable
+
+from mqcore.admin.door import Door, all_of
+from mqcore.admin.results import TopicStats
+from mqcore.client.routes import TopicRoute
+from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_dict, as_int, as_list, as_text
+from mqcore.model.relaxed_json import parse_object
+from mqcore.model.topics import TopicConfig
+from mqcore.remoting import RequestCode, ResponseCode
+
+__all__ = ["Topics"]
+
+# The official defaults of `mqadmin updateTopic`.
+_QUEUES = 8
+# Brokers of 4.9 do not know the question for one topic's configuration.
+_UNKNOWN_CODE = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,)
+
+
+class Topics:
+    """The topics of a cluster."""
+
+    def __init__(self, door: Door) -> None:
+        """Takes the way to the servers."""
+        self._door = door
+
+    async def names(self) -> list[str]:
+        """Returns the names of all topics, those of the servers and of groups too (206)."""
+        answer = await self._door.look_up(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return _names(answer.body)
+
+    async def of_cluster(self, cluster: str) -> list[str]:
+        """Returns the names of the topics of one cluster (224)."""
+        answer = await self._door.look_up(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
+        return _names(answer.body)
+
+    async def of_system(self) -> set[str]:
+        """Returns the names that the servers use for themselves (304, 305)."""
+        answer = await self._door.look_up(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        found = parse_object(answer.body)
+        names = {as_text(name) for name in as_list(found.get("topicList"))}
+        broker = as_text(found.get("brokerAddr"))
+        if broker:
+            told = await self._door.ask(broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            names.update(_names(told.body))
+        return names
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Returns where a topic is (105).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        return await self._door.route(topic)
+
+    async def put(
+        self, topic: TopicConfig, *, brokers: Iterable[str] = (), cluster: str | None = None
+    ) -> list[str]:
+        """Creates a topic, or changes it, on brokers (17).
+
+        Args:
+            topic: The topic as it is to be.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+        """
+        addresses = list(brokers) or sorted((await self._door.masters(cluster)).values())
+        ext = {
+            "topic": topic.name,
+            "defaultTopic": "TBW102",
+            "readQueueNums": str(topic.read_queues),
+            "writeQueueNums": str(topic.write_queues),
+            "perm": str(topic.perm),
+            "topicFilterType": topic.filter_type,
+            "topicSysFlag": str(topic.sys_flag),
+            "order": str(topic.order).lower(),
+        }
+        if topic.attributes:
+            ext["attributes"] = ",".join(f"+{key}={text}" for key, text in topic.attributes.items())
+        code = RequestCode.UPDATE_AND_CREATE_TOPIC
+        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        return addresses
+
+    async def create(
+        self,
+        topic: str,
+        *,
+        queues: int = _QUEUES,
+        is_ordered: bool = False,
+        brokers: Iterable[str] = (),
+        cluster: str | None = None,
+    ) -> list[str]:
+        """Creates a topic; see `put`.
+
+        Args:
+            topic: Its name.
+            queues: Queues for reading and for writing, on each broker.
+            is_ordered: Whether it promises order.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+        """
+        config = TopicConfig(topic, read_queues=queues, write_queues=queues, order=is_ordered)
+        return await self.put(config, brokers=brokers, cluster=cluster)
+
+    async def delete(self, topic: str, *, cluster: str | None = None) -> list[str]:
+        """Deletes a topic with its messages: on masters, then on name servers (215, 216).
+
+        Returns:
+            The addresses of the brokers.
+
+        Raises:
+            ResponseError: A broker refuses.
+        """
+        addresses = sorted((await self._door.masters(cluster)).values())
+        code, ext = RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}
+        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        if cluster is not None:
+            ext = ext | {"clusterName": cluster}
+        await self._door.tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
+        return addresses
+
+    async def configs(self, topic: str) -> dict[str, TopicConfig]:
+        """Returns a topic's configuration by broker name (351; 21 with brokers of 4.9).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        brokers = await self._door.addresses_of_topic(topic)
+        found = await all_of(brokers.values(), lambda address: self._config(address, topic))
+        return {name: each for name, each in zip(brokers, found, strict=True) if each is not None}
+
+    async def all_configs(self, *, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
+        """Returns all topics that brokers know: configurations by topic and broker name (21)."""
+        masters = await self._door.masters(cluster)
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code))
+        found: dict[str, dict[str, TopicConfig]] = {}
+        for broker, answer in zip(masters, answers, strict=True):
+            table = as_dict(parse_object(answer.body).get("topicConfigTable"))
+            for name, value in table.items():
+                found.setdefault(name, {})[broker] = TopicConfig.of_json(value, name)
+        return dict(sorted(found.items()))
+
+    async def _config(self, address: str, topic: str) -> TopicConfig | None:
+        answer = await self._door.ask(
+            address,
+            RequestCode.GET_TOPIC_CONFIG,
+            {"topic": topic},
+            fine=(*_UNKNOWN_CODE, ResponseCode.TOPIC_NOT_EXIST),
+        )
+        if answer.code == ResponseCode.SUCCESS:
+            return TopicConfig.of_json(parse_object(answer.body), topic)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        whole = await self._door.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+        table = as_dict(parse_object(whole.body).get("topicConfigTable"))
+        return TopicConfig.of_json(table[topic], topic) if topic in table else None
+
+    async def stats(self, topic: str) -> TopicStats:
+        """Returns how full a topic's queues are (202).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        brokers = await self._door.addresses_of_topic(topic)
+        code, ext = RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
+        answers = await all_of(brokers.values(), lambda address: self._door.ask(address, code, ext))
+        return TopicStats.of_bodies(topic, [parse_object(answer.body) for answer in answers])
+
+    async def groups(self, topic: str) -> list[str]:
+        """Returns the groups that read a topic, or have read it (300).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        brokers = await self._door.addresses_of_topic(topic)
+        code, ext = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
+        answers = await all_of(brokers.values(), lambda address: self._door.ask(address, code, ext))
+        found: set[str] = set()
+        for answer in answers:
+            found.update(map(as_text, as_list(parse_object(answer.body).get("groupList"))))
+        return sorted(found)
+
+    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+        """Returns the first offset of a queue at or behind a time (29).
+
+        Args:
+            queue: Which.
+            time_ms: Unix ms; before the first message means the first one, behind the last one the
+                end (with brokers of 4.9 the last message).
+
+        Raises:
+            NoRouteError: No name server knows the topic, or the broker.
+        """
+        address = await self._door.address_of(queue)
+        ext = {
+            "topic": queue.topic,
+            "queueId": str(queue.queue_id),
+            "timestamp": str(time_ms),
+        }
+        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+        answer = await self._door.ask(address, code, ext)
+        return as_int(answer.ext.get("offset"))
+
+
+def _names(body: bytes) -> list[str]:
+    return sorted(as_text(name) for name in as_list(parse_object(body).get("topicList")))

@@ -1,0 +1,177 @@
+"""What the commands that ask a cluster share: its options, its administrator, the end at an error.
+
+@click.command()
+@cluster_options
+def list_(cluster: Cluster) -> None:
+    names = cluster.ask(lambda admin: admin.topics.names())
+"""
+
+import asyncio
+import functools
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from mqcore.model.queues import MessageQueue
+
+if TYPE_CHECKING:
+    from mqcore.admin import Admin
+    from mqcore.client.signing import Credentials
+
+__all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"]
+
+_Result = TypeVar("_Result")
+_Command = Callable[..., Any]
+
+# The official variable is NAMESRV_ADDR.
+_NAMESRV_VARIABLES = ["MQCORE_NAMESRV", "NAMESRV_ADDR"]
+# Questions at once of a command that asks about every topic or group: brokers have other work.
+_AT_ONCE_MAX = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Which cluster, and how it is asked.
+
+    Attributes:
+        namesrv: Its name servers, joined by `;`.
+        timeout_s: The deadline of a question.
+        access_key: The account, None for none.
+        secret_key: Its secret.
+        has_tls: Whether TLS is spoken.
+        as_json: Whether to print JSON.
+    """
+
+    namesrv: str
+    timeout_s: float
+    access_key: str | None
+    secret_key: str | None
+    has_tls: bool
+    as_json: bool
+
+    @property
+    def credentials(self) -> "Credentials | None":
+        """Who we are.
+
+        Raises:
+            UsageError: Half of it is missing.
+        """
+        if self.access_key is None and self.secret_key is None:
+            return None
+        if not self.access_key or not self.secret_key:
+            raise click.UsageError("--access-key and --secret-key belong together")
+        # Imported here: most commands need no client.
+        from mqcore.client.signing import Credentials
+
+        return Credentials(self.access_key, self.secret_key)
+
+    def admin(self) -> "Admin":
+        """Returns an administrator; made within the event loop that it is to live on."""
+        from mqcore.admin import Admin
+
+        return Admin(
+            self.namesrv,
+            credentials=self.credentials,
+            tls=self.has_tls or None,
+            timeout_s=self.timeout_s,
+        )
+
+    def ask(self, work: "Callable[[Admin], Awaitable[_Result]]") -> _Result:
+        """Returns what `work` returns with an administrator.
+
+        Raises:
+            MQError: What it raises.
+        """
+
+        async def asked() -> _Result:
+            async with self.admin() as admin:
+                return await work(admin)
+
+        return asyncio.run(asked())
+
+
+async def some_at_once(
+    items: list[Any], work: Callable[[Any], Awaitable[_Result]]
+) -> list[_Result]:
+    """Does something for every item, a bounded number at once; returns the results in order."""
+    gate = asyncio.Semaphore(_AT_ONCE_MAX)
+
+    async def one(item: Any) -> _Result:
+        async with gate:
+            return await work(item)
+
+    return await asyncio.gather(*(one(item) for item in items))
+
+
+def cluster_options(command: _Command) -> _Command:
+    """Adds the options of a cluster to a command, which takes them as `cluster`."""
+
+    @functools.wraps(command)
+    def gathered(**parameters: Any) -> Any:
+        names = ("namesrv", "timeout_s", "access_key", "secret_key", "has_tls", "as_json")
+        options = Cluster(**{name: parameters.pop(name) for name in names})
+        return command(cluster=options, **parameters)
+
+    wrapped: _Command = gathered
+    options: list[Callable[[_Command], _Command]] = [
+        click.option(
+            "-n",
+            "--namesrv",
+            metavar="ADDR",
+            envvar=_NAMESRV_VARIABLES,
+            default="127.0.0.1:9876",
+            show_default=True,
+            show_envvar=True,
+            help="Name servers, HOST:PORT joined by ;.",
+        ),
+        click.option(
+            "--timeout",
+            "timeout_s",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0, min_open=True),
+            default=5.0,
+            show_default=True,
+            help="Deadline of each question.",
+        ),
+        click.option("--access-key", envvar="MQCORE_ACCESS_KEY", help="Account."),
+        click.option("--secret-key", envvar="MQCORE_SECRET_KEY", help="Its secret."),
+        click.option("--tls", "has_tls", is_flag=True, help="Speak TLS."),
+        click.option("--json", "as_json", is_flag=True, help="JSON instead of tables."),
+    ]
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def confirmed(question: str, *, is_sure: bool) -> None:
+    """Asks before something that cannot be taken back.
+
+    Args:
+        question: What is going to happen.
+        is_sure: Whether `--yes` was said.
+
+    Raises:
+        UsageError: There is no terminal to ask on, and `--yes` was not said.
+        ClickException: The answer was no.
+    """
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{question} Say --yes where nobody can be asked.")
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing was done")
+
+
+def queue_of(topic: str, text: str) -> MessageQueue:
+    """Returns the queue of a topic that `BROKER:ID` names.
+
+    Raises:
+        BadParameter: It names none.
+    """
+    broker, separator, number = text.rpartition(":")
+    if not separator or not broker or not number.isdigit():
+        raise click.BadParameter(f"{text!r}: BROKER:ID expected, such as broker-a:3")
+    return MessageQueue(topic, broker, int(number))

@@ -1,0 +1,145 @@
+"""`mqcore msg`: single messages, by id, by key, by place."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from mqcore.cli.cluster import Cluster, cluster_options, queue_of
+from mqcore.cli.message_text import json_of, say_card
+from mqcore.cli.times import TIME
+from mqcore.errors import MQError, ResponseError
+
+if TYPE_CHECKING:
+    from mqcore.admin import Admin
+    from mqcore.native import Message
+
+# Nothing was found: a finding, not a failure.
+_EXIT_NONE = 1
+_FOREVER_MS = 2**63 - 1
+
+
+@click.group()
+def msg() -> None:
+    """Look up messages."""
+
+
+@msg.command("get")
+@click.argument("message_id", required=False)
+@click.option("-t", "--topic", metavar="NAME", help="Topic of a producer's id, or of --queue.")
+@click.option("--queue", metavar="BROKER:ID", help="By place: the queue, with --offset.")
+@click.option("--offset", type=click.IntRange(0), help="By place: the queue offset.")
+@cluster_options
+def get(
+    cluster: Cluster,
+    message_id: str | None,
+    topic: str | None,
+    queue: str | None,
+    offset: int | None,
+) -> None:
+    """Show the message MESSAGE_ID, or the one at a place.
+
+    A broker's id (offset id) is enough alone; a producer's id needs --topic. There is more than one
+    message with a producer's id where a send was repeated after it had been stored.
+
+    Exit code 1 when there is none.
+    """
+    is_by_place = queue is not None or offset is not None
+    if is_by_place == (message_id is not None):
+        raise click.UsageError("say either MESSAGE_ID, or --topic, --queue and --offset")
+    if not is_by_place:
+        assert message_id is not None
+        wanted = message_id.strip().upper()
+        _show(cluster, cluster.ask(lambda admin: _by_id(admin, wanted, topic)))
+        return
+    if topic is None or queue is None or offset is None:
+        raise click.UsageError("a place is --topic, --queue and --offset")
+    place = queue_of(topic, queue)
+    _show(cluster, cluster.ask(lambda admin: admin.messages.at(place, offset)))
+
+
+async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Message"]:
+    """Finds a message by either kind of id: both may be 32 hexadecimal digits."""
+    if topic is not None:
+        found = await admin.messages.by_unique_id(topic, message_id)
+        if found:
+            return found
+    try:
+        return [await admin.messages.by_offset_id(message_id)]
+    except ResponseError:
+        return []
+    except MQError as error:
+        if topic is not None:
+            return []
+        raise click.UsageError(f"{error.message}: say --topic NAME") from error
+
+
+@msg.command()
+@click.argument("topic")
+@click.argument("key")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 64),
+    default=64,
+    show_default=True,
+    help="At most so many from each broker.",
+)
+@click.option(
+    "--since", "begin_ms", type=TIME, default=0, help="Stored not before: 1h, 2024-05-01."
+)
+@click.option("--until", "end_ms", type=TIME, default=_FOREVER_MS, help="Stored not behind.")
+@cluster_options
+def query(cluster: Cluster, topic: str, key: str, limit: int, begin_ms: int, end_ms: int) -> None:
+    """Show the newest messages of TOPIC that have KEY among their keys.
+
+    Exit code 1 when there is none.
+    """
+    _show(
+        cluster,
+        cluster.ask(
+            lambda admin: admin.messages.by_key(
+                topic, key, limit=limit, begin_ms=begin_ms, end_ms=end_ms
+            )
+        ),
+        is_short=True,
+    )
+
+
+def _show(cluster: Cluster, found: list["Message"], *, is_short: bool = False) -> None:
+    """Prints messages, and ends with exit code 1 where there is none."""
+    if cluster.as_json:
+        for message in found:
+            _say(message)
+    elif is_short and len(found) > 1:
+        _say_rows(found)
+    else:
+        for message in found:
+            say_card(message)
+    if not found:
+        click.echo("no such message", err=True)
+        sys.exit(_EXIT_NONE)
+
+
+def _say(message: "Message") -> None:
+    from mqcore.cli.tables import say_json
+
+    say_json(json_of(message))
+
+
+def _say_rows(found: list["Message"]) -> None:
+    """Prints one line per message."""
+    from mqcore.cli.tables import say_table, time_text
+
+    rows = [
+        [
+            time_text(message.store_timestamp_ms),
+            message.uniq_key or message.message_id,
+            message.queue_id,
+            message.queue_offset,
+            message.tags or "-",
+            message.keys or "-",
+            message.stored_body_len_bytes,
+        ]
+        for message in found
+    ]
+    say_table(["stored", "message", "queue", "offset", "tags", "keys", "bytes"], rows)

@@ -1,0 +1,159 @@
+"""`mqcore top`: topics and groups with their rates and lag, again and again."""
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mqcore.cli.cluster import Cluster, cluster_options, some_at_once
+from mqcore.cli.rates import Rates
+from mqcore.clock import monotonic_ms
+from mqcore.errors import MQError
+from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
+from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX
+
+if TYPE_CHECKING:
+    from rich.console import Group as Shown
+
+    from mqcore.admin import Admin
+
+# Rows of each table on a terminal: what is busiest is on top.
+_ROWS_MAX = 20
+
+
+class _Watch:
+    """Looks at a cluster; what it saw before makes the rates."""
+
+    def __init__(self, admin: "Admin") -> None:
+        self._admin = admin
+        self._put: Rates[str] = Rates()
+        self._got: Rates[str] = Rates()
+
+    async def look(self) -> dict[str, Any]:
+        """Returns topics and groups as they are now, the busiest first."""
+        topics, groups = await asyncio.gather(self._topics(), self._groups())
+        return {"topics": topics, "groups": groups}
+
+    async def _topics(self) -> list[dict[str, Any]]:
+        found = await self._admin.topics.all_configs()
+        inner = await self._admin.topics.of_system()
+        prefixes = (RETRY_PREFIX, SYSTEM_PREFIX, SYSTEM_GROUP_PREFIX)
+        names = [name for name in found if name not in inner and not name.startswith(prefixes)]
+        stats = await some_at_once(names, self._admin.topics.stats)
+        ends = {each.topic: sum(row.max_offset for row in each.queues) for each in stats}
+        rates = self._put.look(ends, monotonic_ms())
+        rows = [
+            {
+                "topic": each.topic,
+                "put_per_s": rates[each.topic],
+                "messages": sum(row.count for row in each.queues),
+                "queues": len(each.queues),
+                "is_dead_letters": each.topic.startswith(DLQ_PREFIX),
+            }
+            for each in stats
+        ]
+        return sorted(rows, key=lambda row: (-row["put_per_s"], row["topic"]))
+
+    async def _groups(self) -> list[dict[str, Any]]:
+        found = await self._admin.groups.configs()
+        names = [
+            name
+            for name in found
+            if name not in BUILTIN_GROUPS and not name.startswith(SYSTEM_GROUP_PREFIX)
+        ]
+        progress = await some_at_once(names, self._admin.groups.progress)
+        online = await some_at_once(names, self._admin.groups.connections)
+        places = {each.group: sum(row.group_offset for row in each.queues) for each in progress}
+        rates = self._got.look(places, monotonic_ms())
+        rows = [
+            {
+                "group": each.group,
+                "get_per_s": rates[each.group],
+                "lag": each.lag,
+                "members": len(members.clients) if members else 0,
+            }
+            for each, members in zip(progress, online, strict=True)
+        ]
+        return sorted(rows, key=lambda row: (-row["lag"], -row["get_per_s"], row["group"]))
+
+
+def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
+    """Returns what was seen as tables."""
+    from rich.console import Group
+
+    from mqcore.cli.tables import table_of
+
+    topics = [
+        [row["topic"], row["put_per_s"], row["messages"], row["queues"]]
+        for row in seen["topics"][:_ROWS_MAX]
+    ]
+    groups = [
+        [row["group"], row["get_per_s"], row["lag"], row["members"]]
+        for row in seen["groups"][:_ROWS_MAX]
+    ]
+    hidden = max(0, len(seen["topics"]) - _ROWS_MAX) + max(0, len(seen["groups"]) - _ROWS_MAX)
+    return Group(
+        table_of(["topic", "in/s", "messages", "queues"], topics, title="Topics"),
+        table_of(["group", "out/s", "lag", "members"], groups, title="Groups"),
+        f"every {interval_s:g} s, Ctrl-C ends"
+        + (f"; {hidden} quiet rows hidden" if hidden else ""),
+    )
+
+
+async def _watched(cluster: Cluster, interval_s: float, count: int | None) -> None:
+    from rich.live import Live
+
+    from mqcore.cli.tables import console, say_json
+
+    out = console()
+    is_live = out.is_terminal and not cluster.as_json
+    async with cluster.admin() as admin:
+        watch = _Watch(admin)
+        seen = await watch.look()
+        frame = shown(seen, interval_s)
+        rounds = 0
+        with (
+            Live(frame, console=out, auto_refresh=False)
+            if is_live
+            else contextlib.nullcontext() as live
+        ):
+            while count is None or rounds < count:
+                await asyncio.sleep(interval_s)
+                rounds += 1
+                try:
+                    seen = await watch.look()
+                except MQError as error:
+                    if live is None:
+                        raise
+                    # A broker that is restarted is seen again.
+                    live.update(f"{error.message}\n", refresh=True)
+                    continue
+                if live is not None:
+                    live.update(shown(seen, interval_s), refresh=True)
+                elif cluster.as_json:
+                    say_json(seen)
+                else:
+                    out.print(shown(seen, interval_s))
+
+
+@click.command()
+@click.option(
+    "-i",
+    "--interval",
+    "interval_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Between two looks.",
+)
+@click.option("--count", type=click.IntRange(1), help="End after so many looks.")
+@cluster_options
+def top(cluster: Cluster, interval_s: float, count: int | None) -> None:
+    """Watch topics and groups: rates, messages, lag. Ctrl-C ends it with exit code 0.
+
+    With --json, one object per look and line.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_watched(cluster, interval_s, count))

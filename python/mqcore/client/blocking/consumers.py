@@ -1,0 +1,342 @@
+"""The synchronous consumers: the asyncio ones on the loop's thread, under the same names.
+
+A plain handler runs in threads of its consumer, a coroutine function on the loop of the client.
+Safe from any number of threads, but for the polls of one consumer.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
+from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
+from mqcore.client.message import ReceivedMessage
+from mqcore.client.pull_consumer import PullConsumer as AsyncPullConsumer
+from mqcore.client.push_consumer import PushConsumer as AsyncPushConsumer
+from mqcore.client.results import QueueRef
+from mqcore.client.subscribing import Expression, Topics
+from mqcore.model.subscriptions import ALL
+
+__all__ = ["PullConsumer", "PushConsumer"]
+
+_CoreT = TypeVar("_CoreT", AsyncPushConsumer, AsyncPullConsumer)
+_T = TypeVar("_T")
+
+
+class _Consumer(Generic[_CoreT]):
+    """What both consumers share: a core on the loop's thread, started and closed from here."""
+
+    def __init__(self, make: Callable[[], _CoreT]) -> None:
+        self._thread: LoopThread = loop_thread()
+        self._core: _CoreT = self._thread.run(lambda: _called(make))
+
+    def __enter__(self) -> Self:
+        """Starts it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    @property
+    def group(self) -> str:
+        """Its group, as the user calls it."""
+        return self._core.group
+
+    @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._core.client_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._core.is_closed
+
+    @property
+    def queues(self) -> tuple[QueueRef, ...]:
+        """The queues that are ours now."""
+        return self._thread.run(lambda: _called(lambda: self._core.queues))
+
+    def start(self) -> None:
+        """Joins the group and begins to consume. Starting again does nothing.
+
+        Raises:
+            ClosedError: It was closed.
+            GroupError: The group's name is illegal, or its client has such a consumer already.
+            ResponseError: A broker cannot filter by an expression.
+        """
+        self._thread.run(self._core.start)
+        self._thread.close_at_exit(self, self._core.close)
+
+    def close(self) -> None:
+        """Saves offsets and leaves the group. Closing again does nothing."""
+        self._thread.forget(self)
+        self._thread.run(self._core.close)
+
+    def subscribe(self, topic: str, expression: Expression = ALL) -> None:
+        """Consumes a topic, too, or with another expression.
+
+        Args:
+            topic: The topic.
+            expression: Tags (`a || b`), or `Sql(...)`.
+
+        Raises:
+            UsageError: The topic's name is illegal, or the expression is none.
+            ResponseError: A broker cannot filter by the expression.
+            ClosedError: The consumer was closed.
+        """
+        self._thread.run(lambda: self._core.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consumes a topic no more; its offsets are saved.
+
+        Raises:
+            ClosedError: The consumer was closed.
+        """
+        self._thread.run(lambda: self._core.unsubscribe(topic))
+
+
+class PushConsumer(_Consumer[AsyncPushConsumer]):
+    """Consumes topics as one member of a group: `mqcore.aio.PushConsumer` without `await`.
+
+    The handler gets a message, or a list with `batch=`, in a thread of the consumer. Returning None
+    or True means done; `Retry(delay=...)`, False and exceptions mean once more; `Reject()` means
+    the dead-letter queue. Every message is consumed at least once.
+
+        with mqcore.PushConsumer("127.0.0.1:9876", group="g", handler=print, topics="orders") as c:
+            c.wait()
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: Callable[[Any], Any],
+        topics: Topics = (),
+        settings: PushConsumerSettings | None = None,
+        **options: Any,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group.
+            handler: What gets the messages.
+            topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
+            settings: How it consumes.
+            options: Those of `mqcore.aio.PushConsumer`, and settings that differ.
+
+        Raises:
+            UsageError: A setting cannot work, the handler cannot be called, or this thread runs an
+                event loop.
+            AddressError: A name server's address is none.
+        """
+        super().__init__(
+            lambda: AsyncPushConsumer(
+                namesrv, group=group, handler=handler, topics=topics, settings=settings, **options
+            )
+        )
+
+    @property
+    def settings(self) -> PushConsumerSettings:
+        """How it consumes."""
+        return self._core.settings
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the consumer is closed; tells whether it is.
+
+        Args:
+            timeout_s: For how long at the most; None for ever.
+
+        Raises:
+            NotStartedError: It was not started.
+        """
+        return self._thread.run(lambda: _closed(self._core, timeout_s))
+
+    def commit(self) -> None:
+        """Saves offsets now; it is done every `persist_interval_s` by itself.
+
+        Raises:
+            NotStartedError: The consumer was not started.
+        """
+        self._thread.run(self._core.commit)
+
+    def pause(self) -> None:
+        """Pulls nothing until `resume`; what was pulled is consumed."""
+        self._thread.run(lambda: _called(self._core.pause))
+
+    def resume(self) -> None:
+        """Pulls again."""
+        self._thread.run(lambda: _called(self._core.resume))
+
+
+class PullConsumer(_Consumer[AsyncPullConsumer]):
+    """Polls messages: `mqcore.aio.PullConsumer` without `await`.
+
+        with mqcore.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
+            for batch in consumer:
+                ...
+
+    What a poll gave counts as consumed when the next one is asked for; with `auto_commit=False`
+    only when it is committed.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        topics: Topics = (),
+        settings: PullConsumerSettings | None = None,
+        **options: Any,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group.
+            topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
+            settings: How it consumes.
+            options: Those of `mqcore.aio.PullConsumer`, and settings that differ.
+
+        Raises:
+            UsageError: A setting cannot work, or this thread runs an event loop.
+            AddressError: A name server's address is none.
+        """
+        super().__init__(
+            lambda: AsyncPullConsumer(
+                namesrv, group=group, topics=topics, settings=settings, **options
+            )
+        )
+
+    @property
+    def settings(self) -> PullConsumerSettings:
+        """How it consumes."""
+        return self._core.settings
+
+    def poll(
+        self, timeout_s: float | None = 5.0, *, max_count: int | None = None
+    ) -> list[ReceivedMessage]:
+        """Returns the next messages, all of one queue, in its order; an empty list after the time.
+
+        Args:
+            timeout_s: How long to wait for the first one; None for ever.
+            max_count: How many at the most; `poll_count` when not given.
+
+        Raises:
+            ClosedError: The consumer was closed.
+            UsageError: Another poll waits already.
+        """
+        return self._thread.run(lambda: self._core.poll(timeout_s, max_count=max_count))
+
+    def __iter__(self) -> Iterator[list[ReceivedMessage]]:
+        """Yields batches until the consumer is closed."""
+        while not self._core.is_closed:
+            batch = self.poll(None)
+            if batch:
+                yield batch
+
+    def assign(self, queues: Iterable[QueueRef]) -> None:
+        """Consumes these queues and no others, whoever else does; replaces what was assigned.
+
+        Raises:
+            UsageError: Topics were subscribed.
+        """
+        self._thread.run(lambda: self._core.assign(queues))
+
+    def topic_queues(self, topic: str) -> list[QueueRef]:
+        """Returns all queues of a topic that are read.
+
+        Raises:
+            NoRouteError: No broker has the topic.
+        """
+        return self._thread.run(lambda: self._core.topic_queues(topic))
+
+    def seek(self, queue: QueueRef, offset: int) -> None:
+        """Goes on at an offset; what was pulled of the queue is forgotten.
+
+        Args:
+            queue: The queue; one that is not ours yet begins there when it is.
+            offset: The queue offset of the next message.
+        """
+        self._thread.run(lambda: _called(lambda: self._core.seek(queue, offset)))
+
+    def seek_time(self, queue: QueueRef, moment: float | datetime) -> int:
+        """Goes on at the first message stored at a time or later; returns its queue offset.
+
+        Args:
+            queue: The queue.
+            moment: Seconds since 1970, or a `datetime`.
+
+        Raises:
+            RemotingError: The broker did not answer; nothing changed.
+        """
+        return self._thread.run(lambda: self._core.seek_time(queue, moment))
+
+    def seek_begin(self, queue: QueueRef) -> int:
+        """Goes on at the oldest message; returns its queue offset."""
+        return self._thread.run(lambda: self._core.seek_begin(queue))
+
+    def seek_end(self, queue: QueueRef) -> int:
+        """Goes on behind the newest message; returns the queue offset of the next one."""
+        return self._thread.run(lambda: self._core.seek_end(queue))
+
+    def position(self, queue: QueueRef) -> int | None:
+        """Returns the queue offset that is polled next; None for a queue that is not ours."""
+        return self._thread.run(lambda: _called(lambda: self._core.position(queue)))
+
+    def bounds(self, queue: QueueRef) -> tuple[int, int]:
+        """Returns the queue offsets of the oldest message and behind the newest one.
+
+        Raises:
+            RemotingError: The broker did not answer.
+        """
+        return self._thread.run(lambda: self._core.bounds(queue))
+
+    def committed(self, queue: QueueRef) -> int | None:
+        """Returns the offset that the group saved; None where it never did."""
+        return self._thread.run(lambda: self._core.committed(queue))
+
+    def commit(self, offsets: Mapping[QueueRef, int] | None = None) -> None:
+        """Saves how far it has come; returns when the brokers know it.
+
+        Args:
+            offsets: Offsets to save; everything that was polled when not given.
+
+        Raises:
+            UsageError: A queue is not ours.
+            RemotingError: A broker did not acknowledge it; commit again.
+        """
+        self._thread.run(lambda: self._core.commit(offsets))
+
+    def pause(self, queues: Iterable[QueueRef] | None = None) -> None:
+        """Gives nothing of some queues, or of all that are ours, until `resume`."""
+        self._thread.run(lambda: _called(lambda: self._core.pause(queues)))
+
+    def resume(self, queues: Iterable[QueueRef] | None = None) -> None:
+        """Gives messages again of some queues, or of all."""
+        self._thread.run(lambda: _called(lambda: self._core.resume(queues)))
+
+
+async def _called(call: Callable[[], _T]) -> _T:
+    """Calls on the loop's thread."""
+    return call()
+
+
+async def _closed(core: AsyncPushConsumer, timeout_s: float | None) -> bool:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await core.until_closed()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,293 @@
+"""The synchronous producer: the names, arguments and retries of `mqcore.aio.Producer`.
+
+Any thread may use it. Plain sends go by blocking sockets in the caller's thread; whatever waits for
+more than one answer runs on the loop's thread.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from mqcore.client.batches import batch_fault, check_batchable, split
+from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
+from mqcore.client.blocking.sender import BlockingSender
+from mqcore.client.gathering import Ticket
+from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.outgoing import check_sendable
+from mqcore.client.producer import Producer as AsyncProducer
+from mqcore.client.producer import QueueSelector
+from mqcore.client.requests import Reply
+from mqcore.client.results import QueueRef, SendResult
+from mqcore.client.sender import check_queue
+from mqcore.client.settings import ProducerSettings
+from mqcore.errors import MessageError, MQError, UsageError
+
+__all__ = ["BlockingTicket", "Producer"]
+
+
+class BlockingTicket:
+    """What becomes of the batch of a message; any thread may ask."""
+
+    __slots__ = ("_error", "_producer", "_ticket", "message")
+
+    def __init__(self, producer: "Producer", message: Message) -> None:
+        """Begins before the message is in a batch."""
+        self.message = message
+        self._producer = producer
+        self._ticket: Ticket | None = None
+        self._error: MQError | None = None
+
+    def done(self) -> bool:
+        """Whether the batch was acknowledged or given up."""
+        return self._error is not None or (self._ticket is not None and self._ticket.done())
+
+    def result(self) -> SendResult:
+        """Returns the result of the batch; waits for it, no longer than its tries may take.
+
+        Raises:
+            SendError: It was not acknowledged.
+        """
+        if self._ticket is None or not self._ticket.done():
+            self._producer.thread.run(self._wait)
+        if self._error is not None:
+            raise self._error
+        if self._ticket is None:
+            raise UsageError("the message of this ticket was never given to a batch")
+        return self._ticket.result()
+
+    def begin(self, ticket: Ticket | None, error: MQError | None = None) -> None:
+        """Learns which batch it is, or why it is in none."""
+        self._ticket, self._error = ticket, error
+
+    async def _wait(self) -> None:
+        self._producer.hand_over()
+        if self._ticket is not None:
+            await self._ticket
+
+
+class Producer:
+    """Sends messages as one group, from any thread.
+
+    Attributes:
+        thread: The loop that it shares with all synchronous clients of the process.
+        core: The asyncio producer under it.
+    """
+
+    _core_type: type[AsyncProducer] = AsyncProducer
+
+    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            options: Those of `mqcore.aio.Producer`: group, credentials, namespace, tls, faults,
+                hooks, is_traced, and settings by the names of `ProducerSettings`.
+
+        Raises:
+            UsageError: An option cannot work, or this thread runs an event loop.
+            AddressError: A name server's address is none.
+        """
+        self.thread: LoopThread = loop_thread()
+        self.core = self._core_type(namesrv, **options)
+        self._sender = BlockingSender(self.thread, self.core.sender)
+        self._soon: deque[BlockingTicket] = deque()
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        """Starts it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    @property
+    def group(self) -> str:
+        """Its group, as the user calls it."""
+        return self.core.group
+
+    @property
+    def settings(self) -> ProducerSettings:
+        """How it sends."""
+        return self.core.settings
+
+    def start(self) -> None:
+        """Begins; connects nowhere yet. Starting again does nothing.
+
+        Raises:
+            UsageError: It was closed, or its group is taken or illegal.
+        """
+        self.thread.run(self.core.start)
+        self.thread.close_at_exit(self, self._close_core)
+
+    def close(self) -> None:
+        """Sends what is gathered, tells the brokers, and closes. Closing again does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.thread.forget(self)
+        try:
+            self.thread.run(self._close_core)
+        finally:
+            self._sender.close()
+
+    async def _close_core(self) -> None:
+        self.hand_over()
+        await self.core.close()
+
+    # Sending.
+
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout_s: float | None = None,
+        queue: QueueRef | None = None,
+        selector: QueueSelector | None = None,
+        argument: Any = None,
+    ) -> SendResult:
+        """Sends a message; returns when a broker has acknowledged it.
+
+        Args and errors are those of `mqcore.aio.Producer.send`.
+        """
+        core = self.core
+        self._check()
+        check_sendable(message, core.settings)
+        if core.settings.is_batching:
+            return self.thread.run(
+                lambda: core.send(
+                    message,
+                    timeout_s=timeout_s,
+                    queue=queue,
+                    selector=selector,
+                    argument=argument,
+                )
+            )
+        target = self._sender.target(message.topic)
+        if message.is_timed:
+            self.thread.run(lambda: core.need_timers(target))
+        fixed = core.fixed_queue(target, message, queue, selector, argument)
+        outgoing = core.prepared(target, message)
+        return self._sender.deliver(target, outgoing, message, timeout_s=timeout_s, fixed=fixed)
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: QueueRef | None = None,
+        selector: QueueSelector | None = None,
+        argument: Any = None,
+    ) -> None:
+        """Sends a message and wants no answer: it may be lost.
+
+        Args and errors are those of `mqcore.aio.Producer.send_oneway`.
+        """
+        core = self.core
+        self._check()
+        check_sendable(message, core.settings)
+        target = self._sender.target(message.topic)
+        fixed = core.fixed_queue(target, message, queue, selector, argument)
+        self._sender.oneway(target, core.prepared(target, message), message, fixed=fixed)
+
+    def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_s: float | None = None,
+        queue: QueueRef | None = None,
+    ) -> list[SendResult]:
+        """Sends messages of one topic together.
+
+        Args, result and errors are those of `mqcore.aio.Producer.send_batch`.
+        """
+        core = self.core
+        self._check()
+        listed = list(messages)
+        for message in listed:
+            check_sendable(message, core.settings)
+        check_batchable(listed)
+        target = self._sender.target(listed[0].topic)
+        fixed = None if queue is None else check_queue(queue, target)
+        return [
+            self._sender.deliver(
+                target,
+                core.prepared_batch(target, part),
+                part[0],
+                timeout_s=timeout_s,
+                fixed=fixed,
+            )
+            for part in split(listed, core.settings.body_bytes_max)
+        ]
+
+    def send_soon(self, message: Message) -> BlockingTicket:
+        """Gives a message to the next batch of its queue; returns a ticket.
+
+        Waits only where more than half of `buffered_bytes_max` is not acknowledged yet.
+
+        Raises:
+            MessageError: It cannot be sent as it is, or not in a batch.
+        """
+        core = self.core
+        self._check()
+        check_sendable(message, core.settings)
+        fault = batch_fault(message)
+        if fault is not None:
+            raise MessageError(f"topic {message.topic}: {fault}")
+        if core.buffered_bytes > core.settings.buffered_bytes_max // 2:
+            self.flush()
+        ticket = BlockingTicket(self, message)
+        self._soon.append(ticket)
+        if len(self._soon) == 1:
+            self.thread.soon(self.hand_over)
+        return ticket
+
+    def _check(self) -> None:
+        # First what can be said of this thread: a loop that runs here is not the core's.
+        self.thread.check_usable()
+        self.core.check_usable()
+
+    def hand_over(self) -> None:
+        """Gives what threads left to the gatherer. Belongs to the loop's thread."""
+        while self._soon:
+            ticket = self._soon.popleft()
+            try:
+                ticket.begin(self.core.send_soon(ticket.message))
+            except MQError as error:
+                ticket.begin(None, error)
+
+    def flush(self) -> None:
+        """Returns when everything given to `send_soon` so far is acknowledged or given up."""
+        self.thread.run(self._flush)
+
+    async def _flush(self) -> None:
+        self.hand_over()
+        await self.core.flush()
+
+    def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+        """Sends a message and returns what a consumer replies to it.
+
+        Args and errors are those of `mqcore.aio.Producer.request`.
+        """
+        return self.thread.run(lambda: self.core.request(message, timeout_s=timeout_s))
+
+    def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
+        """Replies to a request that was received.
+
+        Errors are those of `mqcore.aio.Producer.reply`.
+        """
+        return self.thread.run(lambda: self.core.reply(request, body))
+
+    def queues(self, topic: str) -> list[QueueRef]:
+        """Returns the queues of a topic that may be written.
+
+        Raises:
+            NoRouteError: No broker has it.
+        """
+        return self.thread.run(lambda: self.core.queues(topic))

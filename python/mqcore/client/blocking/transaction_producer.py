@@ -1,0 +1,101 @@
+"""The synchronous producer of transactions: the names of `mqcore.aio.TransactionProducer`."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias, cast
+
+from mqcore.client.blocking.producer import Producer
+from mqcore.client.message import Message
+from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.transaction_producer import Transaction as AsyncTransaction
+from mqcore.client.transaction_producer import TransactionProducer as AsyncTransactionProducer
+from mqcore.client.transactions import (
+    CheckCallback,
+    Decision,
+    TransactionResult,
+    TransactionState,
+    state_of,
+)
+
+__all__ = ["Transaction", "TransactionProducer"]
+
+_log = logging.getLogger(__name__)
+
+BlockingWork: TypeAlias = Callable[[Message, Any], Decision]
+
+
+class Transaction:
+    """Half messages that are ended together."""
+
+    def __init__(self, producer: "TransactionProducer", core: AsyncTransaction) -> None:
+        """Takes the asyncio transaction under it."""
+        self._producer = producer
+        self._core = core
+
+    @property
+    def state(self) -> TransactionState:
+        """What the brokers were told; UNKNOWN before the end."""
+        return self._core.state
+
+    def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
+        """Sends a half message: consumers see it once the transaction is committed.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            SendError: It was not acknowledged; a broker without transactions refuses it.
+        """
+        return self._producer.thread.run(lambda: self._core.send(message, timeout_s=timeout_s))
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages can be tied to work of its own, from any thread."""
+
+    _core_type = AsyncTransactionProducer
+
+    @property
+    def _transactional(self) -> AsyncTransactionProducer:
+        return cast(AsyncTransactionProducer, self.core)
+
+    def on_check(self, check: CheckCallback) -> CheckCallback:
+        """Sets who tells what became of a transaction; may be used as a decorator."""
+        return self._transactional.on_check(check)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Commits what is sent within when the block ends; rolls back when it raises.
+
+        A block that `KeyboardInterrupt` or `SystemExit` ends is left open: the broker asks the
+        check callback.
+        """
+        core = AsyncTransaction(self._transactional)
+        try:
+            yield Transaction(self, core)
+        except Exception:
+            self.thread.run(lambda: core.end(TransactionState.ROLLBACK))
+            raise
+        self.thread.run(lambda: core.end(TransactionState.COMMIT))
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        work: BlockingWork,
+        argument: Any = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> TransactionResult:
+        """Sends a half message, does the local work in this thread, and ends the transaction.
+
+        Args and errors are those of `mqcore.aio.TransactionProducer.send_in_transaction`.
+        """
+        core = self._transactional
+        sent = self.thread.run(lambda: core.send_half(message, timeout_s=timeout_s))
+        state = TransactionState.ROLLBACK
+        if sent.status is SendStatus.SEND_OK:
+            try:
+                state = state_of(work(message, argument))
+            except Exception:
+                _log.exception("the local work of transaction %s failed", sent.message_id)
+                state = TransactionState.UNKNOWN
+        self.thread.run(lambda: core.end(message, sent, state))
+        return TransactionResult(sent, state)

@@ -1,0 +1,144 @@
+"""Where a consumer keeps how far it has come: at the broker, or in a file of its own.
+
+`RemoteBrokerOffsetStore` and `LocalFileOffsetStore` of the official client. The tables are
+`mqcore.client.offset_table`'s; what is here reads and writes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from mqcore.client.consumer_calls import ConsumerCalls
+from mqcore.errors import BadJsonError, RemotingError, StateFileError, StoreError
+from mqcore.model.queues import MessageQueue
+from mqcore.model.reading import as_dict, as_int
+from mqcore.model.relaxed_json import parse, parse_object, with_queue_keys
+from mqcore.native import write_state
+
+__all__ = ["LocalOffsets", "OffsetStore", "RemoteOffsets", "local_offsets_path"]
+
+_log = logging.getLogger(__name__)
+
+_FILE_NAME = "offsets.json"
+
+
+class OffsetStore(Protocol):
+    """Keeps offsets."""
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        """Returns the offset of a queue; None where none was ever saved.
+
+        Raises:
+            MQError: It is not known whether there is one.
+        """
+        ...
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Saves offsets; returns those that are surely saved. Failures are logged."""
+        ...
+
+
+class RemoteOffsets:
+    """Offsets at the brokers: those of a group that shares its queues."""
+
+    def __init__(self, calls: ConsumerCalls) -> None:
+        """Takes who asks the brokers."""
+        self._calls = calls
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        """Returns the group's offset; None where the broker has none."""
+        return await self._calls.query_offset(queue)
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Tells the brokers, all queues at once; returns what they acknowledged."""
+        answers = await asyncio.gather(
+            *(self._save(queue, offset) for queue, offset in offsets.items())
+        )
+        return {
+            queue: offset
+            for (queue, offset), is_saved in zip(offsets.items(), answers, strict=True)
+            if is_saved
+        }
+
+    async def _save(self, queue: MessageQueue, offset: int) -> bool:
+        try:
+            await self._calls.update_offset(queue, offset)
+        except RemotingError as error:
+            _log.warning("offset %d of %s was not saved: %s", offset, queue, error.message)
+            return False
+        return True
+
+
+def local_offsets_path(directory: Path, client_name: str, group: str) -> Path:
+    """Returns the file of a group: `DIRECTORY/CLIENT/GROUP/offsets.json`."""
+    return directory / client_name / group / _FILE_NAME
+
+
+class LocalOffsets:
+    """Offsets in a file: those of a consumer that receives everything (broadcast).
+
+    The file has the official shape; the generation before stays beside it as `.bak`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Takes the file; it is read when the first offset is asked for."""
+        self._path = path
+        self._offsets: dict[MessageQueue, int] | None = None
+
+    async def load(self, queue: MessageQueue) -> int | None:
+        """Returns the offset in the file.
+
+        Raises:
+            StateFileError: Neither the file nor the generation before can be read.
+        """
+        return self._loaded().get(queue)
+
+    async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """Writes the file; what others of its queues had stays."""
+        known = self._loaded()
+        known.update(offsets)
+        text = with_queue_keys({"offsetTable": {queue: known[queue] for queue in sorted(known)}})
+        try:
+            await asyncio.to_thread(self._write, text)
+        except (OSError, StoreError) as error:
+            _log.warning("offsets were not written to %s: %s", self._path, error)
+            return {}
+        return dict(offsets)
+
+    def _write(self, text: bytes) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_state(self._path, text)
+
+    def _loaded(self) -> dict[MessageQueue, int]:
+        if self._offsets is None:
+            self._offsets = _read(self._path)
+        return self._offsets
+
+
+def _read(path: Path) -> dict[MessageQueue, int]:
+    why = ""
+    for place in (path, path.with_name(path.name + ".bak")):
+        try:
+            return _table_of(parse_object(place.read_bytes()))
+        except FileNotFoundError:
+            continue
+        except (OSError, BadJsonError) as error:
+            why = f"{place}: {error}"
+            _log.warning("offsets cannot be read: %s", why)
+    if why:
+        raise StateFileError(
+            f"{why}; and no good generation before it: remove the file to begin anew",
+            path=str(path),
+            why=why,
+        )
+    return {}
+
+
+def _table_of(found: Mapping[str, Any]) -> dict[MessageQueue, int]:
+    pairs = (
+        (MessageQueue.of_json(parse(key)), as_int(offset, -1))
+        for key, offset in as_dict(found.get("offsetTable")).items()
+    )
+    return {queue: offset for queue, offset in pairs if queue is not None and offset >= 0}

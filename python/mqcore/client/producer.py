@@ -1,0 +1,472 @@
+"""The asyncio producer: sends messages one by one, in batches, or gathered behind the scenes.
+
+After the official `DefaultMQProducer`. What is sent is `outgoing`'s, how it gets there `sender`'s.
+Everything belongs to the event loop of its client.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
+from mqcore.client.detecting import detect
+from mqcore.client.faults import FaultStrategy
+from mqcore.client.gathering import Gatherer, Ticket
+from mqcore.client.here import current_loop
+from mqcore.client.hooks import SendHook
+from mqcore.client.identity import unique_ids
+from mqcore.client.instance import Instance, TlsOption
+from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
+from mqcore.client.producer_part import ProducerPart
+from mqcore.client.properties import CORRELATION_ID
+from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
+from mqcore.client.results import QueueRef, SendResult
+from mqcore.client.sender import Sender, check_queue
+from mqcore.client.settings import ProducerSettings
+from mqcore.client.signing import Credentials
+from mqcore.client.topics import Target, queue_of_key
+from mqcore.client.trace import TraceHook, Tracer
+from mqcore.clock import wall_ms
+from mqcore.errors import (
+    ClosedError,
+    NotStartedError,
+    ReplyTimeoutError,
+    UsageError,
+)
+
+__all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
+
+DEFAULT_GROUP = "MQCORE_PRODUCER"
+# Chooses a queue: the queues that may be written, the message, and what the caller gave along.
+QueueSelector: TypeAlias = Callable[[Sequence[QueueRef], Message, Any], QueueRef]
+
+
+class Producer:
+    """Sends messages as one group.
+
+    Attributes:
+        group: Its group, as the user calls it.
+        settings: How it sends.
+        sender: What sends.
+        tracer: Gathers the message trace, or None.
+        instance: The client that it belongs to.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str = DEFAULT_GROUP,
+        instance: Instance | None = None,
+        settings: ProducerSettings | None = None,
+        credentials: Credentials | None = None,
+        namespace: str | None = None,
+        tls: TlsOption = None,
+        faults: FaultStrategy | None = None,
+        hooks: Sequence[SendHook] = (),
+        is_traced: bool = False,
+        **changes: Any,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group.
+            instance: The client that it belongs to; one of its own when not given.
+            settings: How it sends.
+            credentials: Who we are to brokers that ask.
+            namespace: Put before topics and groups.
+            tls: Speak TLS.
+            faults: Leaves slow and failing brokers alone for a while; off when not given.
+            hooks: Hear of every try.
+            is_traced: Whether sends are noted in the message trace.
+            changes: Settings that differ, by the names of `ProducerSettings`.
+
+        Raises:
+            UsageError: A setting cannot work.
+            AddressError: A name server's address is none.
+        """
+        self._owns_instance = instance is None
+        self.instance = instance or Instance(
+            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        )
+        try:
+            self.settings = replace(settings or ProducerSettings(), **changes)
+        except TypeError as error:
+            raise UsageError(f"a producer has no such setting: {error}") from error
+        self.group = group
+        full_group = self.instance.full_name(group)
+        self.tracer = Tracer(self.instance, group) if is_traced else None
+        if self.tracer is not None:
+            hooks = (*hooks, TraceHook(self.tracer))
+        self.sender = Sender(self.instance, full_group, self.settings, faults=faults, hooks=hooks)
+        self._part = self._make_part()
+        self._ids = unique_ids()
+        self._gatherer = Gatherer(self.settings, self._send_together)
+        self._waiting = Waiting()
+        self._detecting: asyncio.Future[None] | None = None
+        self._is_started = False
+        self._is_closed = False
+        self._is_running = False
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        """Starts it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Begins; connects nowhere yet. Starting again does nothing.
+
+        Raises:
+            ClosedError: It was closed.
+            GroupError: The group's name is illegal, or its client has such a producer already.
+        """
+        if self._is_closed:
+            raise ClosedError(f"producer {self.group} is closed: make another one")
+        if self._is_started:
+            return
+        await self.instance.start()
+        self.instance.register(self._part)
+        self.instance.pushed.take_replies(self._waiting.take)
+        if self.tracer is not None:
+            self.tracer.start()
+        faults = self.sender.faults
+        if faults is not None and faults.has_detector:
+            self._detecting = asyncio.ensure_future(detect(self.instance, self.sender, faults))
+        self._is_started = self._is_running = True
+
+    async def close(self) -> None:
+        """Sends what is gathered, tells the brokers, and closes. Closing again does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._is_running = False
+        if self._is_started:
+            await self._gatherer.close()
+            if self.tracer is not None:
+                await self.tracer.close()
+            if self._detecting is not None:
+                self._detecting.cancel()
+                await asyncio.gather(self._detecting, return_exceptions=True)
+            self.instance.pushed.leave_replies(self._waiting.take)
+            await self.instance.unregister(self._part)
+        self.sender.close()
+        if self._owns_instance:
+            await self.instance.close()
+
+    # Sending.
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        timeout_s: float | None = None,
+        queue: QueueRef | None = None,
+        selector: QueueSelector | None = None,
+        argument: Any = None,
+    ) -> SendResult:
+        """Sends a message; returns when a broker has acknowledged it.
+
+        Where it goes: to `queue`; to the queue that `selector` chooses; to that of the message's
+        sharding key; else to the next one in a round. Only the last is tried at other brokers.
+
+        Args:
+            message: The message.
+            timeout_s: The deadline over all tries, in seconds.
+            queue: The queue that it must go to.
+            selector: Chooses the queue.
+            argument: Given to the selector.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            NoRouteError: No broker has the topic.
+            UnsupportedError: It is timed, and a broker of the topic cannot do that.
+            SendError: It was not acknowledged; it may be stored all the same where the error says.
+        """
+        self.check_usable()
+        check_sendable(message, self.settings)
+        is_free = queue is None and selector is None and timeout_s is None
+        if self.settings.is_batching and is_free and batch_fault(message) is None:
+            ticket = self._gatherer.add(message)
+            return await ticket.of(ticket.count - 1)
+        target = await self.sender.target(message.topic)
+        if message.is_timed:
+            await self.need_timers(target)
+        fixed = self.fixed_queue(target, message, queue, selector, argument)
+        outgoing = self.prepared(target, message)
+        return await self.sender.deliver(
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed
+        )
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: QueueRef | None = None,
+        selector: QueueSelector | None = None,
+        argument: Any = None,
+    ) -> None:
+        """Sends a message and wants no answer: it may be lost.
+
+        Args:
+            message: The message.
+            queue: The queue that it must go to.
+            selector: Chooses the queue.
+            argument: Given to the selector.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            RemotingError: There was no connection, or no room on it.
+        """
+        self.check_usable()
+        check_sendable(message, self.settings)
+        target = await self.sender.target(message.topic)
+        fixed = self.fixed_queue(target, message, queue, selector, argument)
+        await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
+
+    async def send_batch(
+        self,
+        messages: Iterable[Message],
+        *,
+        timeout_s: float | None = None,
+        queue: QueueRef | None = None,
+    ) -> list[SendResult]:
+        """Sends messages of one topic together: each request is stored in a row, or not at all.
+
+        What is more than `body_bytes_max` goes in several requests, in order, to one queue if
+        `queue` says so, else to one queue each.
+
+        Args:
+            messages: The messages.
+            timeout_s: The deadline of each request over all its tries, in seconds.
+            queue: The queue that they must go to.
+
+        Returns:
+            A result per request.
+
+        Raises:
+            MessageError: They cannot be sent together.
+            NoRouteError: No broker has the topic.
+            SendError: A request was not acknowledged; those before it were.
+        """
+        self.check_usable()
+        listed = list(messages)
+        for message in listed:
+            check_sendable(message, self.settings)
+        check_batchable(listed)
+        target = await self.sender.target(listed[0].topic)
+        fixed = None if queue is None else check_queue(queue, target)
+        return [
+            await self.sender.deliver(
+                target,
+                self.prepared_batch(target, part),
+                part[0],
+                timeout_s=timeout_s,
+                fixed=fixed,
+            )
+            for part in split(listed, self.settings.body_bytes_max)
+        ]
+
+    def send_soon(self, message: Message) -> Ticket:
+        """Gives a message to the next batch of its queue; returns the ticket of that batch.
+
+        Raises:
+            MessageError: It cannot be sent as it is, or not in a batch.
+            TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
+        """
+        self.check_usable()
+        check_sendable(message, self.settings)
+        return self._gatherer.add(message)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes given to `send_soon` that are not acknowledged yet."""
+        return self._gatherer.buffered_bytes
+
+    async def flush(self) -> None:
+        """Returns when everything given to `send_soon` so far is acknowledged or given up."""
+        self.check_usable()
+        await self._gatherer.flush()
+
+    async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+        """Sends a message and returns what a consumer replies to it.
+
+        Args:
+            message: The request.
+            timeout_s: The deadline of both, in seconds.
+
+        Raises:
+            SendError: It was not acknowledged.
+            ReplyTimeoutError: Nobody replied in time.
+        """
+        self.check_usable()
+        check_sendable(message, self.settings)
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_s
+        target = await self.sender.target(message.topic)
+        # A reply comes back on a connection that its broker knows by our heartbeat.
+        await self.instance.until_known({queue.broker_name for queue in target.queues})
+        more = request_properties(self.instance.client_id, timeout_s)
+        outgoing = self.prepared(target, message, more)
+        reply = self._waiting.begin(more[CORRELATION_ID])
+        try:
+            left_s = max(0.0, deadline_s - loop.time())
+            await self.sender.deliver(
+                target,
+                outgoing,
+                message,
+                timeout_s=left_s,
+                fixed=self.fixed_queue(target, message, None, None, None),
+            )
+            async with asyncio.timeout_at(deadline_s):
+                return await reply
+        except TimeoutError as error:
+            raise ReplyTimeoutError(
+                f"topic {message.topic}: nobody replied to message {outgoing.message_id} within "
+                f"{timeout_s:g} s: is a consumer of the topic there that replies?",
+                topic=message.topic,
+                message_id=outgoing.message_id,
+            ) from error
+        finally:
+            self._waiting.end(more[CORRELATION_ID])
+
+    async def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
+        """Replies to a request that was received.
+
+        Raises:
+            MessageError: It is no request.
+            SendError: The broker could not give it to who asked: it may be gone.
+        """
+        self.check_usable()
+        message = reply_of(request, body)
+        target = await self.sender.target(message.topic)
+        # Only the broker that the request went through knows who asked.
+        name = request.queue.broker_name
+        queues = [queue for queue in target.queues if queue.broker_name == name]
+        fixed = queues[0] if queues else QueueRef(target.topic, name, 0)
+        outgoing = self.prepared(target, message, reply_properties(request))
+        return await self.sender.deliver(target, outgoing, message, fixed=fixed)
+
+    async def need_timers(self, target: Target) -> None:
+        """Checks that the brokers of a topic deliver timed messages in time.
+
+        Raises:
+            UnsupportedError: One does not.
+        """
+        names = {queue.broker_name for queue in target.queues}
+        await self.instance.need_timers(target.topic, names)
+
+    async def queues(self, topic: str) -> list[QueueRef]:
+        """Returns the queues of a topic that may be written.
+
+        Raises:
+            NoRouteError: No broker has it.
+        """
+        self.check_usable()
+        return list((await self.sender.target(topic)).queues)
+
+    def check_usable(self) -> None:
+        """Checks that it can send now.
+
+        Raises:
+            UsageError: It is not started, or closed, or of another process.
+        """
+        instance = self.instance
+        running = current_loop()
+        is_here = running is instance.loop or running is None
+        if is_here and self._is_running and instance.is_open:
+            return
+        if self._is_closed:
+            raise ClosedError(f"producer {self.group} is closed: make another one")
+        if not self._is_started:
+            raise NotStartedError(
+                f"producer {self.group} is not started: call start(), or use it with `async with`"
+            )
+        self.instance.check_usable()
+
+    def _make_part(self) -> ProducerPart:
+        return ProducerPart(self.sender)
+
+    def prepared_batch(self, target: Target, messages: Sequence[Message]) -> Outgoing:
+        """Returns what is sent of checked messages, each with a new unique id."""
+        return batch_of(
+            messages,
+            topic=target.topic,
+            ids=self._ids,
+            born_ms=wall_ms(),
+            settings=self.settings,
+            instance_id=self.instance.namespace,
+        )
+
+    def prepared(
+        self,
+        target: Target,
+        message: Message,
+        more: Mapping[str, str] | None = None,
+        sys_flag: int = 0,
+    ) -> Outgoing:
+        """Returns what is sent of a checked message, with a new unique id.
+
+        Args:
+            target: Its topic.
+            message: The message.
+            more: Properties that the client sets itself.
+            sys_flag: Transaction bits.
+        """
+        now_ms = wall_ms()
+        return outgoing_of(
+            message,
+            topic=target.topic,
+            message_id=self._ids.next(now_ms),
+            born_ms=now_ms,
+            settings=self.settings,
+            instance_id=self.instance.namespace,
+            more=more,
+            sys_flag=sys_flag,
+        )
+
+    def fixed_queue(
+        self,
+        target: Target,
+        message: Message,
+        queue: QueueRef | None,
+        selector: QueueSelector | None,
+        argument: Any,
+    ) -> QueueRef | None:
+        """Returns the one queue that a message must go to, None for any.
+
+        Raises:
+            UsageError: The queue is none of the topic's.
+        """
+        if queue is not None:
+            return check_queue(queue, target)
+        if selector is not None:
+            return check_queue(selector(target.queues, message, argument), target)
+        if message.sharding_key is not None and target.queues:
+            return queue_of_key(target.queues, message.sharding_key)
+        return None
+
+    async def _send_together(self, messages: Sequence[Message], key: str | None) -> SendResult:
+        """Sends what the gatherer gathered: one message as it is, several as a batch."""
+        first = messages[0]
+        target = await self.sender.target(first.topic)
+        is_alone = len(messages) == 1
+        outgoing = (
+            self.prepared(target, first) if is_alone else self.prepared_batch(target, messages)
+        )
+        fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
+        return await self.sender.deliver(target, outgoing, first, fixed=fixed)

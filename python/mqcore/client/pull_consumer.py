@@ -1,0 +1,379 @@
+"""The asyncio pull consumer as users see it: batches when they ask, positions as they like.
+
+After `DefaultLitePullConsumer`. What runs is `pull_engine`'s.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Final, Self
+
+from mqcore.client.consumer_settings import PullConsumerSettings
+from mqcore.client.instance import Instance, TlsOption
+from mqcore.client.member import Divided
+from mqcore.client.message import ReceivedMessage
+from mqcore.client.pull_engine import PullEngine
+from mqcore.client.results import QueueRef
+from mqcore.client.signing import Credentials
+from mqcore.client.subscribing import Expression, Subscriptions, Topics
+from mqcore.clock import monotonic_ms
+from mqcore.errors import ClosedError, NotStartedError, RemotingError, UsageError
+from mqcore.model.subscriptions import ALL
+
+__all__ = ["PullConsumer"]
+
+_MS_PER_S: Final = 1000
+
+
+class PullConsumer:
+    """Polls messages, as a member of a group (`subscribe`) or of chosen queues (`assign`).
+
+        async with aio.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
+            async for batch in consumer:
+                ...
+
+    What a poll gave counts as consumed when the next one is asked for, and is saved every
+    `persist_interval_s`; with `auto_commit=False` only `commit` does either. Who stops after a
+    batch that is done says so by `commit`: closing does not, and the batch comes again. Every
+    message comes at least once.
+
+    Attributes:
+        group: Its group, as the user calls it.
+        settings: How it consumes.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        topics: Topics = (),
+        instance: Instance | None = None,
+        settings: PullConsumerSettings | None = None,
+        credentials: Credentials | None = None,
+        namespace: str | None = None,
+        tls: TlsOption = None,
+        on_divided: Divided | None = None,
+        now_ms: Callable[[], int] = monotonic_ms,
+        **changes: Any,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group.
+            topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
+            instance: The client that it belongs to; one of its own when not given.
+            settings: How it consumes.
+            credentials: Who we are to brokers that ask.
+            namespace: Put before topics and groups.
+            tls: Speak TLS.
+            on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
+                queues, all queues.
+            now_ms: A monotonic time; the machine's when not given.
+            changes: Settings that differ, by the names of `PullConsumerSettings`.
+
+        Raises:
+            UsageError: A setting cannot work.
+            AddressError: A name server's address is none.
+        """
+        try:
+            self.settings = replace(settings or PullConsumerSettings(), **changes)
+        except TypeError as error:
+            raise UsageError(f"a pull consumer has no such setting: {error}") from error
+        self._owns_instance = instance is None
+        self._instance = instance or Instance(
+            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        )
+        self.group = group
+        subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)
+        subscriptions.add_all(topics)
+        self._engine = PullEngine(
+            self._instance,
+            self._instance.full_name(group),
+            self.settings,
+            subscriptions,
+            on_divided,
+            now_ms,
+        )
+        self._is_started = False
+        self._is_polling = False
+        self._closing: asyncio.Task[None] | None = None
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        """Starts it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Joins the group. Starting again does nothing.
+
+        Raises:
+            ClosedError: It was closed.
+            GroupError: The group's name is illegal, or its client has such a consumer already.
+            ResponseError: A broker cannot filter by an expression.
+        """
+        self._check_open()
+        if self._is_started:
+            return
+        await self._instance.start()
+        self._is_started = True
+        try:
+            await self._engine.join()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Saves offsets and leaves the group; polls that wait end.
+
+        What the last poll gave is not committed by closing: it comes again, unless it was
+        committed. Who closes again waits for the same end.
+        """
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._instance.client_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._closing is not None
+
+    async def _close(self) -> None:
+        try:
+            if self._is_started:
+                await self._engine.stop()
+        finally:
+            if self._owns_instance:
+                await self._instance.close()
+
+    # Polling.
+
+    async def poll(
+        self, timeout_s: float | None = 5.0, *, max_count: int | None = None
+    ) -> list[ReceivedMessage]:
+        """Returns the next messages, all of one queue, in its order; an empty list after the time.
+
+        Args:
+            timeout_s: How long to wait for the first one; None for ever.
+            max_count: How many at the most; `poll_count` when not given.
+
+        Raises:
+            ClosedError: The consumer was closed.
+            UsageError: Another poll waits already.
+        """
+        self._check_usable()
+        count_max = self.settings.poll_count if max_count is None else max_count
+        if count_max < 1:
+            raise UsageError(f"max_count: {max_count!r} is below 1")
+        if self._is_polling:
+            raise UsageError("another poll of this consumer waits already: poll in one task")
+        self._is_polling = True
+        try:
+            return await self._engine.poll(timeout_s, count_max)
+        finally:
+            self._is_polling = False
+
+    async def __aiter__(self) -> AsyncIterator[list[ReceivedMessage]]:
+        """Yields batches until the consumer is closed."""
+        while self._closing is None:
+            batch = await self.poll(None)
+            if batch:
+                yield batch
+
+    # What is consumed.
+
+    async def subscribe(self, topic: str, expression: Expression = ALL) -> None:
+        """Consumes a topic, too, or with another expression, as a member of the group.
+
+        Args:
+            topic: The topic.
+            expression: Tags (`a || b`), or `Sql(...)`.
+
+        Raises:
+            UsageError: The topic's name is illegal, the expression is none, or queues were
+                assigned.
+            ResponseError: A broker cannot filter by the expression.
+        """
+        self._check_usable()
+        if self._engine.assigned is not None:
+            raise UsageError("queues were assigned: a consumer either subscribes or is assigned")
+        data = self._engine.subscriptions.add(topic, expression)
+        await self._engine.subscriptions_changed(data.topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Consumes a topic no more; its offsets are saved."""
+        self._check_usable()
+        self._engine.subscriptions.remove(topic)
+        await self._engine.subscriptions_changed(topic)
+
+    async def assign(self, queues: Iterable[QueueRef]) -> None:
+        """Consumes these queues and no others, whoever else does; replaces what was assigned.
+
+        Raises:
+            UsageError: Topics were subscribed.
+        """
+        self._check_usable()
+        if self._engine.subscriptions.topics:
+            raise UsageError("topics were subscribed: a consumer either subscribes or is assigned")
+        await self._engine.assign([self._full(queue) for queue in queues])
+
+    async def topic_queues(self, topic: str) -> list[QueueRef]:
+        """Returns all queues of a topic that are read.
+
+        Raises:
+            NoRouteError: No broker has the topic.
+        """
+        self._check_usable()
+        route = await self._instance.route(self._instance.full_name(topic))
+        return [self._short(queue) for queue in route.read_queues]
+
+    @property
+    def queues(self) -> tuple[QueueRef, ...]:
+        """The queues that are ours now."""
+        return tuple(self._short(queue) for queue in sorted(self._engine.assignment.held))
+
+    # Positions.
+
+    def seek(self, queue: QueueRef, offset: int) -> None:
+        """Goes on at an offset; what was pulled of the queue is forgotten.
+
+        Args:
+            queue: The queue; one that is not ours yet begins there when it is.
+            offset: The queue offset of the next message. One that is not there becomes the
+                nearest that is.
+        """
+        self._check_usable()
+        if offset < 0:
+            raise UsageError(f"offset: {offset} is below 0")
+        self._engine.seek(self._full(queue), offset)
+
+    async def seek_time(self, queue: QueueRef, moment: float | datetime) -> int:
+        """Goes on at the first message stored at a time or later; returns its queue offset.
+
+        Args:
+            queue: The queue.
+            moment: Seconds since 1970, or a `datetime`.
+
+        Raises:
+            RemotingError: The broker did not answer; nothing changed.
+        """
+        self._check_usable()
+        seconds = moment.timestamp() if isinstance(moment, datetime) else moment
+        full = self._full(queue)
+        offset = await self._engine.calls.search_offset(full, round(seconds * _MS_PER_S))
+        self._engine.seek(full, max(0, offset))
+        return offset
+
+    async def seek_begin(self, queue: QueueRef) -> int:
+        """Goes on at the oldest message; returns its queue offset."""
+        self._check_usable()
+        full = self._full(queue)
+        offset = max(0, await self._engine.calls.min_offset(full))
+        self._engine.seek(full, offset)
+        return offset
+
+    async def seek_end(self, queue: QueueRef) -> int:
+        """Goes on behind the newest message; returns the queue offset of the next one."""
+        self._check_usable()
+        full = self._full(queue)
+        offset = await self._engine.calls.max_offset(full)
+        self._engine.seek(full, offset)
+        return offset
+
+    def position(self, queue: QueueRef) -> int | None:
+        """Returns the queue offset that is polled next; None for a queue that is not ours."""
+        self._check_usable()
+        return self._engine.position(self._full(queue))
+
+    async def bounds(self, queue: QueueRef) -> tuple[int, int]:
+        """Returns the queue offsets of the oldest message and behind the newest one.
+
+        Raises:
+            RemotingError: The broker did not answer.
+        """
+        self._check_usable()
+        full = self._full(queue)
+        low, high = await asyncio.gather(
+            self._engine.calls.min_offset(full), self._engine.calls.max_offset(full)
+        )
+        return max(0, low), high
+
+    async def committed(self, queue: QueueRef) -> int | None:
+        """Returns the offset that the group saved; None where it never did."""
+        self._check_usable()
+        return await self._engine.calls.query_offset(self._full(queue))
+
+    async def commit(self, offsets: Mapping[QueueRef, int] | None = None) -> None:
+        """Saves how far it has come; returns when the brokers know it.
+
+        Args:
+            offsets: Offsets to save; everything that was polled when not given.
+
+        Raises:
+            UsageError: A queue is not ours.
+            RemotingError: A broker did not acknowledge it; commit again.
+        """
+        self._check_usable()
+        wanted = (
+            None
+            if offsets is None
+            else {self._full(queue): offset for queue, offset in offsets.items()}
+        )
+        failed = await self._engine.commit(wanted)
+        if failed:
+            raise RemotingError(f"offsets of {len(failed)} queues were not saved: {failed[0]} ...")
+
+    def pause(self, queues: Iterable[QueueRef] | None = None) -> None:
+        """Gives nothing of some queues, or of all that are ours, until `resume`."""
+        self._check_usable()
+        self._engine.pause(self._chosen(queues))
+
+    def resume(self, queues: Iterable[QueueRef] | None = None) -> None:
+        """Gives messages again of some queues, or of all."""
+        self._check_usable()
+        self._engine.resume(list(self._engine.paused) if queues is None else self._chosen(queues))
+
+    # Parts of all of them.
+
+    def _chosen(self, queues: Iterable[QueueRef] | None) -> list[QueueRef]:
+        if queues is None:
+            return list(self._engine.assignment.held)
+        return [self._full(queue) for queue in queues]
+
+    def _full(self, queue: QueueRef) -> QueueRef:
+        if not isinstance(queue, QueueRef):
+            raise UsageError(f"a QueueRef is expected, not {type(queue).__name__}")
+        return replace(queue, topic=self._instance.full_name(queue.topic))
+
+    def _short(self, queue: QueueRef) -> QueueRef:
+        return replace(queue, topic=self._instance.short_name(queue.topic))
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise ClosedError(f"consumer {self.group} is closed: make another one")
+
+    def _check_usable(self) -> None:
+        self._check_open()
+        if not self._is_started:
+            raise NotStartedError(
+                f"consumer {self.group} is not started: call start(), or use it with `async with`"
+            )

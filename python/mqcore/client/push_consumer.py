@@ -1,0 +1,244 @@
+"""The asyncio push consumer as users see it: topics to a handler, as one member of a group.
+
+After `DefaultMQPushConsumer`. What runs is `push_engine`'s.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from mqcore.client.consumer_settings import PushConsumerSettings
+from mqcore.client.instance import Instance, TlsOption
+from mqcore.client.member import Divided
+from mqcore.client.push_engine import PushEngine
+from mqcore.client.results import QueueRef
+from mqcore.client.signing import Credentials
+from mqcore.client.subscribing import Expression, Subscriptions, Topics
+from mqcore.clock import monotonic_ms
+from mqcore.errors import ClosedError, NotStartedError, UsageError
+from mqcore.model.subscriptions import ALL
+from mqcore.model.topics import RETRY_PREFIX
+
+__all__ = ["PushConsumer"]
+
+
+class PushConsumer:
+    """Consumes topics as one member of a group.
+
+    The handler gets a message, or a list with `batch=`. A coroutine function runs on the event
+    loop, any other callable in threads. Returning None or True means done; `Retry(delay=...)`,
+    False and exceptions mean once more; `Reject()` means the dead-letter queue. Every message is
+    consumed at least once: a crash, a rebalance or a lost answer may bring one twice.
+
+    Attributes:
+        group: Its group, as the user calls it.
+        settings: How it consumes.
+    """
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: Callable[[Any], Any],
+        topics: Topics = (),
+        instance: Instance | None = None,
+        settings: PushConsumerSettings | None = None,
+        credentials: Credentials | None = None,
+        namespace: str | None = None,
+        tls: TlsOption = None,
+        on_divided: Divided | None = None,
+        now_ms: Callable[[], int] = monotonic_ms,
+        **changes: Any,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group.
+            handler: What gets the messages.
+            topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
+            instance: The client that it belongs to; one of its own when not given.
+            settings: How it consumes.
+            credentials: Who we are to brokers that ask.
+            namespace: Put before topics and groups.
+            tls: Speak TLS.
+            on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
+                queues, all queues.
+            now_ms: A monotonic time; the machine's when not given.
+            changes: Settings that differ, by the names of `PushConsumerSettings`.
+
+        Raises:
+            UsageError: A setting cannot work, or the handler cannot be called.
+            AddressError: A name server's address is none.
+        """
+        if not callable(handler):
+            raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
+        try:
+            self.settings = replace(settings or PushConsumerSettings(), **changes)
+        except TypeError as error:
+            raise UsageError(f"a push consumer has no such setting: {error}") from error
+        self._owns_instance = instance is None
+        self._instance = instance or Instance(
+            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        )
+        self.group = group
+        full_group = self._instance.full_name(group)
+        subscriptions = Subscriptions(
+            self._instance.full_name,
+            retry_topic=None if self.settings.broadcast else RETRY_PREFIX + full_group,
+        )
+        subscriptions.add_all(topics)
+        self._engine = PushEngine(
+            self._instance, full_group, handler, self.settings, subscriptions, on_divided, now_ms
+        )
+        self._is_started = False
+        self._closing: asyncio.Task[None] | None = None
+        self._closed: asyncio.Event | None = None
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        """Starts it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Joins the group and begins to consume. Starting again does nothing.
+
+        A topic that is not there yet is waited for; the log says so.
+
+        Raises:
+            ClosedError: It was closed.
+            GroupError: The group's name is illegal, or its client has such a consumer already.
+            ResponseError: A broker cannot filter by an expression.
+        """
+        self._check_open()
+        if self._is_started:
+            return
+        await self._instance.start()
+        self._closed = asyncio.Event()
+        self._is_started = True
+        try:
+            await self._engine.start()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stops pulling, lets handlers finish that run, saves offsets, and leaves the group.
+
+        Handlers get `drain_s`; a message whose handler takes longer comes again, to another
+        member. Who closes again waits for the same end.
+        """
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._instance.client_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._closing is not None
+
+    async def _close(self) -> None:
+        try:
+            if self._is_started:
+                await self._engine.stop()
+        finally:
+            if self._owns_instance:
+                await self._instance.close()
+            if self._closed is not None:
+                self._closed.set()
+
+    async def until_closed(self) -> None:
+        """Returns when the consumer was closed: for programs that do nothing else.
+
+        Raises:
+            NotStartedError: It was not started.
+        """
+        self._check_started()
+        assert self._closed is not None
+        await self._closed.wait()
+
+    # What is consumed.
+
+    async def subscribe(self, topic: str, expression: Expression = ALL) -> None:
+        """Consumes a topic, too, or with another expression.
+
+        Args:
+            topic: The topic.
+            expression: Tags (`a || b`), or `Sql(...)`.
+
+        Raises:
+            UsageError: The topic's name is illegal, or the expression is none.
+            ResponseError: A broker cannot filter by the expression.
+            ClosedError: The consumer was closed.
+        """
+        self._check_open()
+        data = self._engine.subscriptions.add(topic, expression)
+        if self._is_started:
+            await self._engine.subscriptions_changed(data.topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Consumes a topic no more; its offsets are saved.
+
+        Raises:
+            ClosedError: The consumer was closed.
+        """
+        self._check_open()
+        self._engine.subscriptions.remove(topic)
+        if self._is_started:
+            await self._engine.subscriptions_changed(topic)
+
+    def pause(self) -> None:
+        """Pulls nothing until `resume`; what was pulled is consumed."""
+        self._engine.is_paused = True
+
+    def resume(self) -> None:
+        """Pulls again."""
+        self._engine.is_paused = False
+        self._engine.wake_pulls()
+
+    @property
+    def queues(self) -> tuple[QueueRef, ...]:
+        """The queues that are ours now, without those of the group's own retry topic."""
+        return tuple(
+            replace(queue, topic=self._instance.short_name(queue.topic))
+            for queue in sorted(self._engine.assignment.held)
+            if not queue.topic.startswith(RETRY_PREFIX)
+        )
+
+    async def commit(self) -> None:
+        """Saves offsets now; it is done every `persist_interval_s` by itself.
+
+        Raises:
+            NotStartedError: The consumer was not started.
+        """
+        self._check_started()
+        await self._engine.persist()
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise ClosedError(f"consumer {self.group} is closed: make another one")
+
+    def _check_started(self) -> None:
+        if not self._is_started:
+            raise NotStartedError(
+                f"consumer {self.group} is not started: call start(), or use it with `async with`"
+            )

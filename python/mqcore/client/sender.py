@@ -1,0 +1,297 @@
+"""Sends what is ready to be sent: finds routes and connections, waits for answers, tries again.
+
+What a try means is `delivery`'s. Belongs to the event loop of its instance; the blocking twin is
+`mqcore.client.blocking.sender`.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from mqcore.client.deadlines import Deadlines
+from mqcore.client.delivery import Delivery
+from mqcore.client.faults import FaultStrategy
+from mqcore.client.hooks import SendContext, SendHook, tell_after, tell_before
+from mqcore.client.instance import Instance
+from mqcore.client.message import Message
+from mqcore.client.outgoing import (
+    SEND,
+    SEND_BATCH,
+    SEND_FIELDS,
+    SEND_REPLY,
+    Outgoing,
+    send_fields,
+    send_values,
+)
+from mqcore.client.results import QueueRef, SendResult
+from mqcore.client.settings import ProducerSettings
+from mqcore.client.topics import Target, Targets
+from mqcore.clock import monotonic_ms, wall_ms
+from mqcore.errors import (
+    CallTimeoutError,
+    ConnectError,
+    ConnectionLostError,
+    MQError,
+    RemotingError,
+    UsageError,
+)
+from mqcore.native import Command, FrameForm
+from mqcore.remoting.dispatch import code_name
+from mqcore.remoting.link import Link
+
+__all__ = ["ONEWAY_FLAG", "Sender", "check_queue"]
+
+ONEWAY_FLAG = 2
+_MS_PER_S = 1000
+
+
+def check_queue(queue: object, target: Target) -> QueueRef:
+    """Returns a queue that a user or a selector names, when the topic has it.
+
+    Raises:
+        UsageError: It is no queue of the topic.
+    """
+    if not isinstance(queue, QueueRef):
+        raise UsageError(f"queue: a mqcore.QueueRef is expected, not {type(queue).__name__}")
+    if queue.topic != target.topic:
+        queue = QueueRef(target.topic, queue.broker_name, queue.queue_id)
+    if queue not in target.queues:
+        raise UsageError(
+            f"queue {queue.queue_id} of broker {queue.broker_name}: topic {target.topic} has no "
+            f"such queue to write; it has {len(target.queues)}"
+        )
+    return queue
+
+
+class Sender:
+    """Sends as one group.
+
+    Attributes:
+        instance: The client.
+        group: The group, the namespace included.
+        settings: Retries and deadlines.
+        targets: The topics that were sent to.
+        faults: Who is left alone, or None where that is off.
+        hooks: Who hears of tries.
+    """
+
+    def __init__(
+        self,
+        instance: Instance,
+        group: str,
+        settings: ProducerSettings,
+        *,
+        faults: FaultStrategy | None = None,
+        hooks: Sequence[SendHook] = (),
+    ) -> None:
+        """Takes what it sends with."""
+        self.instance = instance
+        self.group = group
+        self.settings = settings
+        self.faults = faults
+        self.hooks: tuple[SendHook, ...] = tuple(hooks)
+        self.targets = Targets()
+        self._deadlines = Deadlines()
+        hub = instance.remote.hub
+        self._forms = {
+            code: FrameForm(code, SEND_FIELDS, hub.language, hub.version)
+            for code in (SEND, SEND_BATCH, SEND_REPLY)
+        }
+
+    def close(self) -> None:
+        """Minds no deadline any more."""
+        self._deadlines.close()
+
+    async def target(self, name: str) -> Target:
+        """Returns a topic to be sent to, by the name that users call it.
+
+        Raises:
+            NoRouteError: No broker has it.
+            NameServerError: No name server answered.
+        """
+        found = self.targets.known(name)
+        if found is not None and found.queues:
+            return found
+        topic = self.instance.full_name(name)
+        return self.targets.put(name, await self.instance.route(topic, has_template=True))
+
+    async def deliver(
+        self,
+        target: Target,
+        outgoing: Outgoing,
+        message: Message,
+        *,
+        timeout_s: float | None = None,
+        fixed: QueueRef | None = None,
+    ) -> SendResult:
+        """Sends until it is acknowledged or given up.
+
+        Cancelling forgets the answer; the message may be stored all the same.
+
+        Args:
+            target: The topic.
+            outgoing: What is sent.
+            message: What the user gave; of a batch the first message.
+            timeout_s: The deadline over all tries; the settings' one when not given.
+            fixed: The one queue that it must go to.
+
+        Raises:
+            SendError: It was not acknowledged.
+        """
+        delivery = Delivery(
+            outgoing,
+            self.settings,
+            target.choice,
+            began_ms=monotonic_ms(),
+            timeout_s=timeout_s,
+            fixed=fixed,
+            faults=self.faults,
+        )
+        while True:
+            queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
+            try:
+                address = self.instance.address_of(queue.broker_name)
+                if address is None:
+                    address = await self.master_of(queue)
+                if self.hooks:
+                    result = await self._watched(delivery, outgoing, message, address, left_ms)
+                else:
+                    answer = await self.exchange(address, outgoing, queue, left_ms)
+                    result = delivery.answered(answer, address, monotonic_ms())
+            except RemotingError as error:
+                delivery.failed(error, monotonic_ms())
+                result = None
+            if result is not None:
+                return result
+            self.refresh_soon(target.topic)
+
+    async def oneway(
+        self, target: Target, outgoing: Outgoing, message: Message, *, fixed: QueueRef | None
+    ) -> None:
+        """Sends without wanting an answer.
+
+        Raises:
+            RemotingError: There was no connection, or no room on it.
+        """
+        queue = fixed
+        if queue is None:
+            queue = target.choice.next(target.queues, faults=self.faults, now_ms=monotonic_ms())
+        address = self.instance.address_of(queue.broker_name) or await self.master_of(queue)
+        context = None
+        if self.hooks:
+            context = self._context(outgoing, message, queue, address, "ONEWAY")
+            tell_before(self.hooks, context)
+        fields = send_fields(outgoing, queue, self.group, self.instance.default_queues)
+        await self.instance.oneway(address, outgoing.code, fields, outgoing.body)
+        if context is not None:
+            tell_after(self.hooks, context)
+
+    async def exchange(
+        self, address: str, outgoing: Outgoing, queue: QueueRef, timeout_ms: float
+    ) -> Command:
+        """Makes one try; returns the broker's answer, whatever its code.
+
+        Raises:
+            RemotingError: There was none; its classes say why.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / _MS_PER_S
+        link = self.instance.remote.open_link(address)
+        if link is None:
+            link = await self.instance.remote.link(address, timeout_s=timeout_ms / _MS_PER_S)
+        if link.is_write_paused:
+            await self._until_writable(link, deadline_s - loop.time())
+        opaque, frame = self.encode(outgoing, queue)
+        future = link.ask(opaque, frame)
+
+        def late() -> CallTimeoutError:
+            return CallTimeoutError(
+                f"{address}: no answer to {code_name(outgoing.code)} within {timeout_ms:g} ms",
+                address=address,
+                code=outgoing.code,
+                timeout_s=timeout_ms / _MS_PER_S,
+            )
+
+        self._deadlines.add(future, deadline_s, late)
+        try:
+            return await future
+        finally:
+            self._deadlines.discard(future)
+            link.forget(opaque)
+
+    def encode(self, outgoing: Outgoing, queue: QueueRef, *, flag: int = 0) -> tuple[int, bytes]:
+        """Returns the number and the frame of a send to a queue."""
+        instance = self.instance
+        opaque = instance.remote.hub.next_opaque()
+        if instance.credentials is None:
+            values = send_values(outgoing, queue, self.group, instance.default_queues)
+            return opaque, self._forms[outgoing.code].encode(opaque, values, outgoing.body, flag)
+        fields = send_fields(outgoing, queue, self.group, instance.default_queues)
+        command = Command(
+            outgoing.code,
+            ext=dict(instance.signed(fields, outgoing.body)),
+            body=outgoing.body,
+            opaque=opaque,
+            flag=flag,
+            language=instance.remote.hub.language,
+            version=instance.remote.hub.version,
+        )
+        return opaque, command.encode()
+
+    async def _watched(
+        self,
+        delivery: Delivery,
+        outgoing: Outgoing,
+        message: Message,
+        address: str,
+        left_ms: float,
+    ) -> SendResult | None:
+        """Makes one try that hooks hear of."""
+        assert delivery.queue is not None
+        context = self._context(outgoing, message, delivery.queue, address, "SYNC")
+        tell_before(self.hooks, context)
+        try:
+            answer = await self.exchange(address, outgoing, delivery.queue, left_ms)
+            context.result = delivery.answered(answer, address, monotonic_ms())
+        except MQError as error:
+            context.error = error
+            raise
+        finally:
+            tell_after(self.hooks, context)
+        return context.result
+
+    def _context(
+        self, outgoing: Outgoing, message: Message, queue: QueueRef, address: str, mode: str
+    ) -> SendContext:
+        return SendContext(self.group, message, outgoing, queue, address, wall_ms(), mode)
+
+    async def master_of(self, queue: QueueRef) -> str:
+        """Returns the address of a queue's master, after asking again.
+
+        Raises:
+            ConnectError: Its broker has no master now.
+        """
+        await self.instance.refresh_route(queue.topic)
+        address = self.instance.address_of(queue.broker_name)
+        if address is None:
+            raise ConnectError(
+                f"broker {queue.broker_name} has no master in the route of {queue.topic}",
+                address=queue.broker_name,
+            )
+        return address
+
+    def refresh_soon(self, topic: str) -> None:
+        """Asks for the route beside the next try: the failed broker may be gone from it."""
+
+        async def refresh() -> None:
+            await self.instance.refresh_route(topic)
+
+        self.instance.soon(f"route of {topic}", refresh)
+
+    async def _until_writable(self, link: Link, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(max(0.0, timeout_s)):
+                await link.until_writable()
+        except TimeoutError as error:
+            raise ConnectionLostError(
+                f"{link.peer}: no room to send within {timeout_s:g} s", address=link.peer
+            ) from error

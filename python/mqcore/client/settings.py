@@ -1,0 +1,79 @@
+"""The settings of a producer, with the official defaults, and the reasons of those that differ."""
+
+from dataclasses import dataclass
+
+from mqcore.errors import UsageError
+from mqcore.native import Compression
+
+__all__ = ["BODY_BYTES_MAX", "ProducerSettings"]
+
+# `maxMessageSize` of client and broker.
+BODY_BYTES_MAX = 4 << 20
+_LOWEST = {
+    "timeout_s": 0,
+    "try_timeout_s": 0,
+    "retries": 0,
+    "body_bytes_max": 1,
+    "compress_above_bytes": 0,
+    "linger_s": 0,
+    "batch_bytes": 1,
+    "batches_in_flight": 1,
+    "buffered_bytes_max": 1,
+}
+_MAY_BE_NONE = ("try_timeout_s", "compress_above_bytes")
+_ABOVE_ZERO = ("timeout_s", "try_timeout_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """How a producer sends.
+
+    Attributes:
+        timeout_s: The deadline of a send over all its tries (`sendMsgTimeout`).
+        try_timeout_s: The deadline of one try (`sendMsgMaxTimeoutPerRequest`); None lets one try
+            take all that is left.
+        retries: Further tries after the first (`retryTimesWhenSendFailed`).
+        retries_other_status: Whether a status other than SEND_OK is tried again elsewhere
+            (`retryAnotherBrokerWhenNotStoreOK`).
+        body_bytes_max: The longest body, before compression (`maxMessageSize`).
+        compress_above_bytes: Bodies of at least so many bytes are compressed
+            (`compressMsgBodyOverHowmuch`); None never compresses.
+        compression: How. Only zlib is read by every client; LZ4 and ZSTD by Java from 4.9.4 on.
+        compression_level: 0 to 9 for zlib, 1 to 22 for zstd.
+        linger_s: For how long a message of `send_soon` waits for others though its batch could
+            leave. Without it a batch leaves at once while few are unanswered, and grows otherwise.
+        batch_bytes: Bytes at which a batch is sent without waiting longer.
+        batches_in_flight: Batches of one queue that may wait for their answer; the next one waits
+            and grows meanwhile.
+        buffered_bytes_max: Bytes that `send_soon` may hold; beyond them it refuses.
+        is_batching: Whether `send` goes by batches too.
+    """
+
+    timeout_s: float = 3.0
+    try_timeout_s: float | None = None
+    retries: int = 2
+    retries_other_status: bool = False
+    body_bytes_max: int = BODY_BYTES_MAX
+    compress_above_bytes: int | None = 4096
+    compression: Compression = Compression.ZLIB
+    compression_level: int = 5
+    linger_s: float = 0.0
+    batch_bytes: int = 64 << 10
+    batches_in_flight: int = 4
+    buffered_bytes_max: int = 64 << 20
+    is_batching: bool = False
+
+    def __post_init__(self) -> None:
+        """Checks what would fail late.
+
+        Raises:
+            UsageError: A value cannot work.
+        """
+        for name, lowest in _LOWEST.items():
+            value = getattr(self, name)
+            if value is None and name in _MAY_BE_NONE:
+                continue
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise UsageError(f"{name}: a number is expected, not {value!r}")
+            if value < lowest or (lowest == 0 and name in _ABOVE_ZERO and value == 0):
+                raise UsageError(f"{name}: {value!r} is too little")

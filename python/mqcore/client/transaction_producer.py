@@ -1,0 +1,245 @@
+"""The asyncio producer of transactions. What each step means is `transactions`'; here they meet.
+
+async with aio.TransactionProducer(group="orders", check=was_it_done) as producer:
+async with producer.transaction() as transaction:
+await transaction.send(Message("orders", b"one"))
+...                                    # the local work; an exception rolls back
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.outgoing import TRANSACTION_PREPARED, check_sendable
+from mqcore.client.producer import Producer
+from mqcore.client.producer_part import ProducerPart
+from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.trace import end_transaction_line
+from mqcore.client.transactions import (
+    CheckCallback,
+    LocalWork,
+    TransactionResult,
+    TransactionState,
+    check_transactional,
+    checked_fields,
+    decide,
+    end_fields,
+    half_properties,
+)
+from mqcore.clock import wall_ms
+from mqcore.errors import ConnectError, RemotingError
+from mqcore.native import decode_records
+from mqcore.remoting.codes import RequestCode
+from mqcore.remoting.dispatch import Answer, Request
+
+__all__ = ["Transaction", "TransactionProducer"]
+
+_log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """Half messages that are ended together.
+
+    Attributes:
+        state: What they will be ended with.
+    """
+
+    def __init__(self, producer: "TransactionProducer") -> None:
+        """Begins without messages."""
+        self._producer = producer
+        self._halves: list[tuple[Message, SendResult]] = []
+        self.state = TransactionState.UNKNOWN
+
+    async def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
+        """Sends a half message: consumers see it once the transaction is committed.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            SendError: It was not acknowledged; a broker without transactions refuses it.
+        """
+        sent = await self._producer.send_half(message, timeout_s=timeout_s)
+        self._halves.append((message, sent))
+        return sent
+
+    async def end(self, state: TransactionState) -> None:
+        """Tells the brokers; who does not hear asks back later."""
+        self.state = state
+        for message, sent in self._halves:
+            # What was stored late or without its replica is rolled back, as the official client
+            # does: the next check may find it gone.
+            told = state if sent.status is SendStatus.SEND_OK else TransactionState.ROLLBACK
+            await self._producer.end(message, sent, told)
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages can be tied to work of its own."""
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        check: CheckCallback | None = None,
+        **options: Any,
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers.
+            check: Tells what became of a transaction when a broker asks; a plain function runs in
+                a thread. See also `on_check`.
+            options: Those of `Producer`.
+        """
+        self._check_callback = check
+        super().__init__(namesrv, **options)
+
+    def on_check(self, check: CheckCallback) -> CheckCallback:
+        """Sets who tells what became of a transaction; may be used as a decorator."""
+        self._check_callback = check
+        return check
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Commits what is sent within when the block ends; rolls back when it raises.
+
+        A block that is cancelled leaves the end open: the broker asks the check callback.
+        """
+        transaction = Transaction(self)
+        try:
+            yield transaction
+        except Exception:
+            await transaction.end(TransactionState.ROLLBACK)
+            raise
+        await transaction.end(TransactionState.COMMIT)
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        work: LocalWork,
+        argument: Any = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> TransactionResult:
+        """Sends a half message, does the local work, and ends the transaction by what it says.
+
+        Args:
+            message: The message.
+            work: The local work: called with message and argument; a plain function runs in a
+                thread. True commits, False rolls back, None lets the broker ask later; so does an
+                exception, which is logged.
+            argument: Given to the work.
+            timeout_s: The deadline of the send, in seconds.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            SendError: It was not acknowledged: the work was not done.
+        """
+        sent = await self.send_half(message, timeout_s=timeout_s)
+        state = TransactionState.ROLLBACK
+        if sent.status is SendStatus.SEND_OK:
+            try:
+                state = await decide(work, message, argument)
+            except Exception:
+                _log.exception("the local work of transaction %s failed", sent.message_id)
+                state = TransactionState.UNKNOWN
+        await self.end(message, sent, state)
+        return TransactionResult(sent, state)
+
+    async def send_half(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
+        """Sends a half message, which `end` must follow.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            SendError: It was not acknowledged.
+        """
+        self.check_usable()
+        check_sendable(message, self.settings)
+        check_transactional(message)
+        target = await self.sender.target(message.topic)
+        # A broker that asks back does so on a connection that it knows by our heartbeat.
+        await self.instance.until_known({queue.broker_name for queue in target.queues})
+        outgoing = self.prepared(
+            target, message, half_properties(self.sender.group), TRANSACTION_PREPARED
+        )
+        fixed = self.fixed_queue(target, message, None, None, None)
+        return await self.sender.deliver(
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed
+        )
+
+    async def end(self, message: Message, sent: SendResult, state: TransactionState) -> None:
+        """Tells the broker of a half message what became of it; a failure is logged only.
+
+        Args:
+            message: The message.
+            sent: What `send_half` gave.
+            state: What became of the work.
+        """
+        topic = self.instance.full_name(message.topic)
+        fields = end_fields(sent, topic=topic, group=self.sender.group, state=state)
+        try:
+            address = self.instance.address_of(sent.queue.broker_name)
+            if address is None:
+                name = sent.queue.broker_name
+                raise ConnectError(f"broker {name} has no master now", address=name)
+            await self.instance.oneway(address, RequestCode.END_TRANSACTION, fields)
+        except RemotingError as error:
+            # The broker asks back: nothing is lost but time.
+            _log.warning("the end of transaction %s: %s", sent.message_id, error.message)
+            return
+        self._trace_end(message.topic, sent, message, address, state)
+
+    def _trace_end(
+        self,
+        topic: str,
+        sent: SendResult,
+        message: Message,
+        address: str,
+        state: TransactionState,
+    ) -> None:
+        if self.tracer is None or not sent.is_trace_on:
+            return
+        line = end_transaction_line(
+            now_ms=wall_ms(),
+            region_id=sent.region_id,
+            group=self.group,
+            topic=topic,
+            message_id=sent.message_id,
+            tags=message.tags,
+            keys=" ".join(message.keys) or None,
+            address=address,
+            transaction_id=sent.transaction_id,
+            state=state.value,
+            is_from_check=False,
+        )
+        self.tracer.append(line, (sent.message_id, *message.keys))
+
+    def _make_part(self) -> ProducerPart:
+        handlers = {int(RequestCode.CHECK_TRANSACTION_STATE): self._checked}
+        return ProducerPart(self.sender, handlers)
+
+    async def _checked(self, request: Request) -> Answer:
+        """Serves a broker that asks what became of a transaction."""
+        record = decode_records(request.body)[0]
+        message = ReceivedMessage(
+            record,
+            request.ext.get("bname", ""),
+            topic=self.instance.short_name(record.topic),
+        )
+        if self._check_callback is None:
+            _log.warning(
+                "%s asks what became of %s, and producer %s has no check callback: set `check`",
+                request.link.peer,
+                message.message_id,
+                self.group,
+            )
+            return None
+        try:
+            state = await decide(self._check_callback, message)
+        except Exception:
+            _log.exception("the check callback failed for %s", message.message_id)
+            state = TransactionState.UNKNOWN
+        fields = checked_fields(request, message, group=self.sender.group, state=state)
+        signed = self.instance.signed(fields, b"")
+        await request.link.oneway(RequestCode.END_TRANSACTION, signed)
+        return None

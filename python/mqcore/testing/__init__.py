@@ -1,0 +1,30 @@
+"""A broker inside your tests: started in milliseconds, on free ports, gone at the end.
+
+    from mqcore.testing import Broker
+
+    with Broker() as broker:
+        ...                     # clients of any language connect to broker.namesrv
+
+`pytest` finds the fixtures `mqcore_broker`, `mqcore_producer` and `mqcore_consumer` by itself.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mqcore.testing.broker import AsyncBroker, Broker
+    from mqcore.testing.inbox import Inbox
+
+__all__ = ["AsyncBroker", "Broker", "Inbox"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a class when it is asked for: every run of pytest imports this package."""
+    if name == "Inbox":
+        from mqcore.testing.inbox import Inbox
+
+        return Inbox
+    if name in __all__:
+        from mqcore.testing import broker
+
+        return getattr(broker, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

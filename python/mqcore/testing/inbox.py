@@ -1,0 +1,149 @@
+"""What a consumer group received, for a test to take and look at.
+
+    with Inbox(broker.namesrv, "orders") as inbox:
+        ...
+        first, second = inbox.take(2)
+
+A push consumer on a loop of its own collects; `take` waits with a deadline.
+"""
+
+import threading
+import time
+from collections import deque
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+
+from mqcore.client.message import ReceivedMessage
+from mqcore.client.push_consumer import PushConsumer
+from mqcore.client.starting_offset import ConsumeFrom
+from mqcore.errors import MQError
+from mqcore.testing.loop_thread import LoopThread
+
+__all__ = ["TAKE_TIMEOUT_S", "Inbox"]
+
+# Nothing that a test waits for takes longer; a failure is told then.
+TAKE_TIMEOUT_S = 10.0
+
+_numbers = count(1)
+
+
+class Inbox:
+    """The messages that a group receives.
+
+    Attributes:
+        group: The group.
+        topic: What it consumes.
+    """
+
+    def __init__(
+        self,
+        namesrv: str,
+        topic: str,
+        *,
+        group: str | None = None,
+        expression: Any = "*",
+        **settings: Any,
+    ) -> None:
+        """Prepares; `start`, or the context manager, begins to receive.
+
+        Args:
+            namesrv: The name servers, such as `broker.namesrv`.
+            topic: What to consume, from its first message on; it must be there.
+            group: The group; one of its own when not given.
+            expression: Which messages: tags, or `Sql(...)`.
+            settings: Those of `PushConsumer` that differ.
+        """
+        self.topic = topic
+        self.group = group or f"inbox-{next(_numbers)}"
+        self._came: deque[ReceivedMessage] = deque()
+        self._all: list[ReceivedMessage] = []
+        self._news = threading.Condition()
+        self._thread = LoopThread(f"mqcore-inbox-{self.group}.")
+        self._settings: dict[str, Any] = {
+            "consume_from": ConsumeFrom.FIRST_OFFSET,
+            "hand_over_s": 0.0,
+        } | settings
+        self._namesrv = namesrv
+        self._expression = expression
+        self._consumer: PushConsumer | None = None
+
+    def __enter__(self) -> Self:
+        """Begins to receive."""
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leaves the group."""
+        self.close()
+
+    def start(self) -> Self:
+        """Joins the group and begins to receive; returns itself.
+
+        Raises:
+            MQError: The group cannot be joined.
+        """
+        try:
+            self._thread.run(self._start())
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def _start(self) -> None:
+        self._consumer = PushConsumer(
+            self._namesrv,
+            group=self.group,
+            topics={self.topic: self._expression},
+            handler=self._receive,
+            **self._settings,
+        )
+        await self._consumer.start()
+
+    async def _receive(self, message: ReceivedMessage) -> None:
+        with self._news:
+            self._came.append(message)
+            self._all.append(message)
+            self._news.notify_all()
+
+    @property
+    def messages(self) -> list[ReceivedMessage]:
+        """Everything that was received, taken or not, in the order in which it came."""
+        with self._news:
+            return list(self._all)
+
+    def take(self, count: int = 1, *, timeout_s: float = TAKE_TIMEOUT_S) -> list[ReceivedMessage]:
+        """Returns the next messages, in the order in which they came; waits for them.
+
+        A test on an event loop calls it with `asyncio.to_thread`.
+
+        Args:
+            count: How many.
+            timeout_s: How long to wait for all of them.
+
+        Raises:
+            MQError: Fewer came; they are still to be taken.
+        """
+        last_s = time.monotonic() + timeout_s
+        with self._news:
+            while len(self._came) < count:
+                if not self._news.wait(max(0.0, last_s - time.monotonic())):
+                    raise MQError(
+                        f"topic {self.topic}, group {self.group}: {len(self._came)} of {count} "
+                        f"messages came within {timeout_s:g} s"
+                    )
+            return [self._came.popleft() for _ in range(count)]
+
+    def close(self) -> None:
+        """Leaves the group; closing again does nothing."""
+        if self._thread.is_closed:
+            return
+        try:
+            if self._consumer is not None:
+                self._thread.run(self._consumer.close())
+        finally:
+            self._thread.close()

@@ -1,0 +1,234 @@
+"""Commands that ask a cluster, over a broker in this process: tables, JSON, exit codes."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mqcore import aio
+from mqcore.cli.main import commands
+from mqcore.client.message import Message
+from mqcore.client.results import SendResult
+from mqcore.model.groups import GroupConfig
+from mqcore.testing import Broker
+
+COUNT = 5
+
+
+@pytest.fixture(scope="module")
+def sent() -> list[SendResult]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def broker(sent: list[SendResult]) -> Iterator[Broker]:
+    with Broker() as running:
+        running.create_topic("orders", queues=2)
+        sent += asyncio.run(filled(running))
+        yield running
+
+
+async def filled(broker: Broker) -> list[SendResult]:
+    """Sends a few messages, and makes a group that has read nothing."""
+    from mqcore.admin import Admin
+
+    async with Admin(broker.namesrv) as admin:
+        await admin.groups.put(GroupConfig("readers"))
+    async with aio.Producer(broker.namesrv, group="p") as producer:
+        return [
+            await producer.send(
+                Message("orders", f"order {n} ü", tags="new", keys=[f"k{n}", "all"])
+            )
+            for n in range(COUNT)
+        ]
+
+
+def run(broker: Broker, *arguments: str, stdin: str = "") -> Result:
+    environment = {"MQCORE_NAMESRV": broker.namesrv}
+    return CliRunner().invoke(commands, arguments, env=environment, input=stdin)
+
+
+def told(broker: Broker, *arguments: str) -> Any:
+    result = run(broker, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_topics_are_listed(broker: Broker) -> None:
+    rows = told(broker, "topic", "list")
+    assert [row["topic"] for row in rows if row["topic"] == "orders"] == ["orders"]
+    assert "TBW102" not in {row["topic"] for row in rows}
+    assert "TBW102" in {row["topic"] for row in told(broker, "topic", "list", "--all")}
+    (row,) = (row for row in told(broker, "topic", "list", "-l") if row["topic"] == "orders")
+    assert row["messages"] == COUNT
+    assert "orders" in run(broker, "topic", "list", "-l").stdout
+
+
+def test_a_topic_lives(broker: Broker) -> None:
+    made = told(broker, "topic", "create", "short", "-q", "3", "--ordered", "--perm", "r")
+    assert made == {"topic": "short", "brokers": [broker.address]}
+    seen = told(broker, "topic", "describe", "short")
+    assert (seen["read_queues"], seen["perm"], len(seen["queues"])) == (3, "R--", 3)
+    assert "no group has read it" in run(broker, "topic", "describe", "short").stdout
+    assert told(broker, "topic", "delete", "short", "--yes")["topic"] == "short"
+    assert "short" not in {row["topic"] for row in told(broker, "topic", "list")}
+
+
+def test_what_cannot_be_taken_back_is_asked(broker: Broker) -> None:
+    result = run(broker, "topic", "delete", "orders")
+    assert result.exit_code == 2
+    assert "--yes" in result.output
+    assert len(broker.messages("orders")) == COUNT
+
+
+def test_a_group_is_described_and_moved(broker: Broker) -> None:
+    assert "readers" in {row["group"] for row in told(broker, "group", "list")}
+    assert "it has committed no offset yet" in run(broker, "group", "describe", "readers").stdout
+    ends = {
+        str(row["queue"]): row["max_offset"]
+        for row in told(broker, "topic", "describe", "orders")["queues"]
+    }
+    planned = told(broker, "group", "reset", "readers", "orders", "--to-latest", "--dry-run")
+    assert {str(row["queue"]): row["to"] for row in planned["queues"]} == ends
+    assert told(broker, "group", "describe", "readers")["queues"] == []
+    told(broker, "group", "reset", "readers", "orders", "--to-latest", "-y")
+    assert told(broker, "group", "describe", "readers")["lag"] == 0
+    told(broker, "group", "reset", "readers", "orders", "--to-time", "1h", "-y")
+    assert told(broker, "group", "describe", "readers")["lag"] == COUNT
+    one = ["--queue", "broker-test:1", "--to-offset", "1"]
+    told(broker, "group", "reset", "readers", "orders", *one, "-y")
+    assert broker.offsets("readers", "orders") == {0: 0, 1: 1}
+    lags = told(broker, "topic", "describe", "orders")["groups"]
+    assert lags == {"readers": COUNT - 1}
+    assert "readers" in run(broker, "group", "describe", "readers").stdout
+
+
+def test_an_offset_that_is_not_there_is_refused(broker: Broker) -> None:
+    place = ["--queue", "broker-test:0", "--to-offset", "999"]
+    result = run(broker, "group", "reset", "readers", "orders", *place, "-y")
+    assert "not in consume queue range" in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["group", "reset", "g", "orders", "-y"],
+        ["group", "reset", "g", "orders", "--to-latest", "--to-earliest", "-y"],
+        ["group", "reset", "g", "orders", "--to-offset", "1", "-y"],
+        ["group", "reset", "g", "orders", "--to-offset", "1", "--queue", "nonsense", "-y"],
+        ["group", "reset", "g", "orders", "--to-time", "soon", "-y"],
+        ["msg", "get"],
+        ["msg", "get", "X", "--offset", "1"],
+        ["msg", "get", "--queue", "b:0", "--offset", "1"],
+        ["topic", "list", "--access-key", "a"],
+    ],
+)
+def test_wrong_usage_is_told(broker: Broker, arguments: list[str]) -> None:
+    result = run(broker, *arguments)
+    assert result.exit_code == 2
+    assert "Error:" in result.output
+
+
+def test_a_message_is_found_by_each_of_its_names(broker: Broker, sent: list[SendResult]) -> None:
+    first = sent[0]
+    place = ["-t", "orders", "--queue", f"broker-test:{first.queue.queue_id}"]
+    for arguments in (
+        [first.offset_message_id],
+        [first.message_id, "-t", "orders"],
+        [*place, "--offset", str(first.queue_offset)],
+    ):
+        seen = told(broker, "msg", "get", *arguments)
+        assert (seen["message_id"], seen["body"]) == (first.message_id, "order 0 ü")
+        assert seen["keys"] == ["k0", "all"]
+    assert "order 0 ü" in run(broker, "msg", "get", first.offset_message_id).stdout
+
+
+def test_messages_are_found_by_key(broker: Broker) -> None:
+    result = run(broker, "msg", "query", "orders", "all", "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sorted(row["body"] for row in rows) == [f"order {n} ü" for n in range(COUNT)]
+    assert len(told(broker, "msg", "query", "orders", "k3")["keys"]) == 2
+    assert "k1 all" in run(broker, "msg", "query", "orders", "all").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "orders", "none"],
+        ["query", "orders", "all", "--until", "1h"],
+        ["get", "-t", "orders", "FFFF"],
+        ["get", "-t", "orders", "--queue", "broker-test:0", "--offset", "99"],
+    ],
+)
+def test_nothing_found_is_exit_code_1(broker: Broker, arguments: list[str]) -> None:
+    result = run(broker, "msg", *arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_a_producers_id_wants_its_topic(broker: Broker, sent: list[SendResult]) -> None:
+    result = run(broker, "msg", "get", sent[0].message_id)
+    assert result.exit_code == 2
+    assert "--topic" in result.output
+
+
+def test_a_body_that_is_no_text_is_base64(broker: Broker) -> None:
+    async def send() -> SendResult:
+        async with aio.Producer(broker.namesrv, group="p") as producer:
+            return await producer.send(Message("raw", b"\xff\x00"))
+
+    offset_id = asyncio.run(send()).offset_message_id
+    assert told(broker, "msg", "get", offset_id)["body_base64"] == "/wA="
+    assert "2 bytes that are no text" in run(broker, "msg", "get", offset_id).stdout
+
+
+def test_top_shows_topics_and_groups(broker: Broker) -> None:
+    seen = told(broker, "top", "--count", "1", "-i", "0.1")
+    (topic,) = (row for row in seen["topics"] if row["topic"] == "orders")
+    assert (topic["messages"], topic["queues"]) == (COUNT, 2)
+    assert "readers" in {row["group"] for row in seen["groups"]}
+    assert "orders" in run(broker, "top", "--count", "1", "-i", "0.1").stdout
+
+
+def mqcore(broker: Broker, *arguments: str) -> subprocess.Popen[str]:
+    """Runs the command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "mqcore.cli.main", *arguments],
+        env=os.environ | {"MQCORE_NAMESRV": broker.namesrv},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_ctrl_c_ends_top_cleanly(broker: Broker) -> None:
+    with mqcore(broker, "top", "-i", "0.1", "--json") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert process.stderr.read() == ""
+
+
+def test_a_failure_is_one_line(broker: Broker) -> None:
+    with mqcore(broker, "topic", "describe", "nowhere") as process:
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "mqcore topic create nowhere" in err
+
+
+def test_no_name_server_is_one_line(broker: Broker) -> None:
+    with mqcore(broker, "topic", "list", "-n", "127.0.0.1:1") as process:
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert err.count("\n") == 1
+    assert "no name server answered" in err

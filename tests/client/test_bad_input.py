@@ -1,0 +1,198 @@
+"""What is no name server, a route that is none, an answer that is none: told in words, no hang."""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import mqcore
+from client.serving import STORED, scripted
+from loops import run_on
+from mqcore import Message, aio
+from mqcore.errors import (
+    AddressError,
+    MQError,
+    NameServerError,
+    NoRouteError,
+    SendError,
+    UsageError,
+)
+from mqcore.remoting import Request
+
+
+@contextmanager
+def saying(talk: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Runs a listener that talks to whoever comes."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except OSError:
+                return
+            with peer:
+                try:
+                    talk(peer)
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def _http(peer: socket.socket) -> None:
+    peer.recv(100)
+    peer.sendall(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+    peer.recv(100)
+
+
+def _tls_alert(peer: socket.socket) -> None:
+    peer.recv(100)
+    # A fatal alert: unexpected message.
+    peer.sendall(b"\x15\x03\x03\x00\x02\x02\x0a")
+    peer.recv(100)
+
+
+@pytest.mark.parametrize("talk", [_http, _tls_alert])
+def test_what_is_no_name_server_is_called_by_its_name(
+    talk: Callable[[socket.socket], None],
+) -> None:
+    with saying(talk) as address, mqcore.Producer(address, group="g") as producer:
+        with pytest.raises(NameServerError, match="another protocol") as caught:
+            producer.send(Message("t", b"x"))
+        assert address in str(caught.value)
+
+
+def test_a_name_server_that_hangs_up_is_told() -> None:
+    with (
+        saying(lambda _: None) as address,
+        mqcore.Producer(address, group="g") as producer,
+        pytest.raises(NameServerError, match="no name server answered"),
+    ):
+        producer.send(Message("t", b"x"))
+
+
+def test_the_next_name_server_is_asked_when_one_is_dead() -> None:
+    with (
+        scripted() as server,
+        mqcore.Producer(f"127.0.0.1:9;{server.address}", group="g") as producer,
+    ):
+        for _ in range(3):
+            assert producer.send(Message("t", b"x")).is_ok
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        {},
+        {"brokerDatas": "text", "queueDatas": 7},
+        {"brokerDatas": [None, {"brokerName": 7}], "queueDatas": [{"perm": "x"}]},
+        {
+            "brokerDatas": [{"brokerName": "b", "brokerAddrs": {"x": "h:1"}}],
+            "queueDatas": [{"brokerName": "b", "writeQueueNums": 1, "readQueueNums": 1, "perm": 6}],
+        },
+    ],
+)
+def test_a_route_of_nonsense_has_no_queue_to_write(route: Any) -> None:
+    with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
+        server.route = lambda _: route
+        with pytest.raises(SendError, match="no queue may be written"):
+            producer.send(Message("t", b"x"))
+
+
+@pytest.mark.parametrize(
+    "ext", [{}, {"queueId": "x"}, {"queueId": "0", "queueOffset": "far"}, {"queueOffset": ""}]
+)
+def test_an_answer_of_nonsense_is_an_error_of_the_broker(ext: dict[str, str]) -> None:
+    async def work() -> None:
+        with scripted() as server:
+            server.send = lambda request: request.answer(ext=ext)
+            async with aio.Producer(server.address, group="g") as producer:
+                if not ext:
+                    # Whoever answers so tells no place, and that is all.
+                    assert (await producer.send(Message("t", b"x"))).queue_offset == -1
+                    return
+                with pytest.raises(SendError, match="cannot be read"):
+                    await producer.send(Message("t", b"x"))
+
+    run_on("asyncio", work())
+
+
+def test_a_route_without_template_and_brokers_says_that_nobody_is_there() -> None:
+    with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
+        server.route = lambda _: None
+        with pytest.raises(NoRouteError, match=f"b0 \\({server.address}\\)"):
+            producer.send(Message("t", b"x"))
+
+
+@pytest.mark.parametrize(
+    ("namesrv", "options", "kind"),
+    [
+        ("nonsense", {}, AddressError),
+        ("", {}, AddressError),
+        (7, {}, AddressError),
+        ("127.0.0.1:9", {"namespace": "a%b"}, UsageError),
+        ("127.0.0.1:9", {"retries": -1}, UsageError),
+        ("127.0.0.1:9", {"nonsense": 1}, UsageError),
+        ("127.0.0.1:9", {"retries": "many"}, UsageError),
+        ("127.0.0.1:9", {"timeout_s": None}, UsageError),
+    ],
+)
+def test_options_that_cannot_work_are_refused_at_once(
+    namesrv: Any, options: dict[str, Any], kind: type[MQError]
+) -> None:
+    with pytest.raises(kind):
+        mqcore.Producer(namesrv, **({"group": "g"} | options))
+
+
+def test_another_event_loop_than_its_own_is_told() -> None:
+    with scripted() as server:
+        producer = aio.Producer(server.address, group="g")
+        own = asyncio.new_event_loop()
+        own.run_until_complete(producer.start())
+        own.run_until_complete(producer.send(Message("t", b"x")))
+
+        async def elsewhere() -> None:
+            with pytest.raises(UsageError, match="another event loop"):
+                await producer.send(Message("t", b"x"))
+
+        run_on("asyncio", elsewhere())
+        own.run_until_complete(producer.close())
+        own.close()
+
+
+def test_a_plain_broker_behind_a_client_that_wants_tls_is_an_error() -> None:
+    context = ssl.create_default_context()
+    with (
+        scripted() as server,
+        mqcore.Producer(server.address, group="g", tls=context) as producer,
+        pytest.raises(NameServerError, match=server.address),
+    ):
+        producer.send(Message("t", b"x"))
+
+
+def test_a_broker_that_hangs_up_on_every_send_ends_the_tries() -> None:
+    with scripted() as server:
+
+        def send(request: Request) -> None:
+            request.link.abort()
+
+        server.send = send
+        with mqcore.Producer(server.address, group="g") as producer:
+            with pytest.raises(SendError, match="3 tries") as caught:
+                producer.send(Message("t", b"x"))
+            assert caught.value.may_be_stored
+            server.send = lambda request: request.answer(ext=STORED)
+            assert producer.send(Message("t", b"x")).is_ok

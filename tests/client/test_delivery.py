@@ -1,0 +1,161 @@
+"""The tries of a send: which failure is tried again, where, and what the last word is."""
+
+from typing import Any
+
+import pytest
+
+from mqcore import FaultStrategy, SendStatus
+from mqcore.client.delivery import RETRIED_CODES, Delivery
+from mqcore.client.faults import QueueChoice
+from mqcore.client.outgoing import Outgoing
+from mqcore.client.results import QueueRef
+from mqcore.client.settings import ProducerSettings
+from mqcore.errors import (
+    CallTimeoutError,
+    ConnectError,
+    ConnectionLostError,
+    ResponseError,
+    SendError,
+    SendTimeoutError,
+    UsageError,
+)
+from mqcore.native import Command
+
+QUEUES = tuple(QueueRef("t", name, at) for name in ("a", "b") for at in range(2))
+FIELDS = {"msgId": "OFF", "queueId": "1", "queueOffset": "9", "TRACE_ON": "true"}
+
+
+def _delivery(
+    *, fixed: QueueRef | None = None, faults: FaultStrategy | None = None, **changes: Any
+) -> Delivery:
+    outgoing = Outgoing("t", b"x", "", "ID", 0)
+    settings = ProducerSettings(**changes)
+    return Delivery(outgoing, settings, QueueChoice(), began_ms=0, fixed=fixed, faults=faults)
+
+
+def _answer(code: int, **more: str) -> Command:
+    return Command(code, ext=FIELDS | more, remark="why", flag=1)
+
+
+def test_an_answer_becomes_a_result() -> None:
+    delivery = _delivery()
+    queue, left_ms = delivery.next_try(QUEUES, 0)
+    assert left_ms == 3000
+    result = delivery.answered(_answer(0, transactionId="T"), "h:1", 5)
+    assert result is not None
+    assert (result.status, result.message_id, result.queue_offset) == (SendStatus.SEND_OK, "ID", 9)
+    assert result.queue == QueueRef("t", queue.broker_name, 1)
+    assert (result.offset_message_id, result.transaction_id) == ("OFF", "T")
+    assert result.attempts == 1
+    assert result.is_ok
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (10, SendStatus.FLUSH_DISK_TIMEOUT),
+        (11, SendStatus.SLAVE_NOT_AVAILABLE),
+        (12, SendStatus.FLUSH_SLAVE_TIMEOUT),
+    ],
+)
+def test_what_is_stored_but_not_kept_as_promised_is_a_status(code: int, status: SendStatus) -> None:
+    delivery = _delivery()
+    delivery.next_try(QUEUES, 0)
+    result = delivery.answered(_answer(code), "h:1", 5)
+    assert result is not None
+    assert result.status is status
+    assert not result.is_ok
+    # With the official switch it goes to another broker.
+    careful = _delivery(retries_other_status=True)
+    first, _ = careful.next_try(QUEUES, 0)
+    assert careful.answered(_answer(code), "h:1", 5) is None
+    second, _ = careful.next_try(QUEUES, 5)
+    assert second.broker_name != first.broker_name
+
+
+@pytest.mark.parametrize("code", sorted(RETRIED_CODES))
+def test_another_broker_is_tried_where_it_may_do_better(code: int) -> None:
+    delivery = _delivery()
+    names = []
+    for _ in range(2):
+        queue, _ = delivery.next_try(QUEUES, 1)
+        names.append(queue.broker_name)
+        assert delivery.answered(_answer(code), "h:1", 1) is None
+    assert len(set(names)) == 2
+    delivery.next_try(QUEUES, 1)
+    with pytest.raises(SendError, match="3 tries") as caught:
+        delivery.answered(_answer(code), "h:1", 2)
+    assert [name for name, _ in caught.value.attempts][:2] == names
+    assert all(isinstance(error, ResponseError) for _, error in caught.value.attempts)
+    assert not caught.value.may_be_stored
+    assert not isinstance(caught.value, SendTimeoutError)
+
+
+@pytest.mark.parametrize("code", [13, 26, 29, 3, 501])
+def test_a_refusal_that_every_broker_would_give_is_final(code: int) -> None:
+    delivery = _delivery()
+    delivery.next_try(QUEUES, 0)
+    with pytest.raises(SendError, match=f"h:1 answered {code}: why"):
+        delivery.answered(_answer(code), "h:1", 1)
+
+
+def test_one_deadline_over_all_tries() -> None:
+    delivery = _delivery(retries=10)
+    delivery.next_try(QUEUES, 0)
+    delivery.failed(ConnectError("h:1: refused", address="h:1"), 1000)
+    _, left_ms = delivery.next_try(QUEUES, 1000)
+    assert left_ms == 2000
+    late = CallTimeoutError("h:1: no answer", address="h:1", code=310, timeout_s=2.0)
+    with pytest.raises(SendTimeoutError, match="may be stored") as caught:
+        delivery.failed(late, 3000)
+    assert caught.value.may_be_stored
+    assert caught.value.__cause__ is late
+    assert "h:1: refused" in str(caught.value)
+
+
+def test_a_try_may_have_a_deadline_of_its_own() -> None:
+    delivery = _delivery(try_timeout_s=0.5)
+    assert delivery.next_try(QUEUES, 0)[1] == 500
+    delivery.failed(CallTimeoutError("late", address="h", code=310, timeout_s=0.5), 500)
+    assert delivery.next_try(QUEUES, 2800)[1] == 200
+    with pytest.raises(SendTimeoutError):
+        _delivery().next_try(QUEUES, 3000)
+
+
+def test_a_fixed_queue_is_tried_once() -> None:
+    delivery = _delivery(fixed=QUEUES[3])
+    assert delivery.next_try(QUEUES, 0)[0] == QUEUES[3]
+    with pytest.raises(SendError, match="1 tries"):
+        delivery.failed(ConnectionLostError("h:1: ended", address="h:1"), 1)
+
+
+def test_a_route_without_a_queue_to_write_says_so() -> None:
+    with pytest.raises(SendError, match="no queue may be written"):
+        _delivery().next_try((), 0)
+
+
+def test_failures_and_answers_are_counted_for_the_brokers() -> None:
+    faults = FaultStrategy()
+    delivery = _delivery(faults=faults)
+    queue, _ = delivery.next_try(QUEUES, 0)
+    delivery.failed(ConnectError("h:1: refused", address="h:1"), 1)
+    assert not faults.is_available(queue.broker_name, 2)
+    # Without a detector nobody could ever say that it is back.
+    assert faults.is_reachable(queue.broker_name)
+    other, _ = delivery.next_try(QUEUES, 2)
+    assert delivery.answered(_answer(0), "h:2", 602) is not None
+    assert not faults.is_available(other.broker_name, 603)
+    detecting = FaultStrategy(has_detector=True)
+    delivery = _delivery(faults=detecting)
+    queue, _ = delivery.next_try(QUEUES, 0)
+    delivery.failed(ConnectError("h:1: refused", address="h:1"), 1)
+    assert not detecting.is_reachable(queue.broker_name)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"timeout_s": 0}, {"retries": -1}, {"batch_bytes": 0}, {"linger_s": -1.0}],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(changes))):
+        ProducerSettings(**changes)

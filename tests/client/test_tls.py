@@ -1,0 +1,48 @@
+"""Both faces speak TLS to name servers and brokers; a certificate of a stranger is refused."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import trustme
+
+import mqcore
+from client.serving import scripted
+from mqcore import Message, TlsFiles, aio
+from mqcore.errors import NameServerError
+from mqcore.remoting import ServerTls, TlsMode, server_context
+
+
+def _papers(directory: Path, name: str) -> tuple[ServerTls, TlsFiles]:
+    authority = trustme.CA()
+    papers, trusted = directory / f"{name}.pem", directory / f"{name}-ca.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(papers))
+    authority.cert_pem.write_to_path(str(trusted))
+    context = server_context(TlsFiles(certificate=papers))
+    return ServerTls(TlsMode.ENFORCING, context), TlsFiles(trusted=trusted)
+
+
+def test_both_faces_speak_tls(tmp_path: Path) -> None:
+    tls, files = _papers(tmp_path, "ours")
+    with scripted(tls=tls) as server:
+        with mqcore.Producer(server.address, group="g", tls=files) as producer:
+            assert producer.send(Message("t", b"x" * 4000)).is_ok
+            # The connection is kept, and used again.
+            assert producer.send(Message("t", b"x")).is_ok
+
+        async def work() -> None:
+            async with aio.Producer(server.address, group="g", tls=files) as other:
+                assert (await other.send(Message("t", b"x"))).is_ok
+
+        asyncio.run(work())
+
+
+def test_a_stranger_is_refused(tmp_path: Path) -> None:
+    tls, _ = _papers(tmp_path, "ours")
+    _, others = _papers(tmp_path, "theirs")
+    with (
+        scripted(tls=tls) as server,
+        mqcore.Producer(server.address, group="g", tls=others) as producer,
+        pytest.raises(NameServerError, match="certificate"),
+    ):
+        producer.send(Message("t", b"x"))

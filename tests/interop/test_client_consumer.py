@@ -1,0 +1,220 @@
+"""Our consumers against the official brokers, beside the official consumers of the same release."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import mqcore
+from interop.cases import Case, bodies
+from interop.driver import Driver
+from interop.patience import PATIENCE_S, eventually
+from interop.servers import Servers, official_software, serving
+from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql
+from mqcore.client.allocation import Averagely, AveragelyByCircle, ConsistentHash, Strategy
+
+pytestmark = pytest.mark.java
+
+FIRST = ConsumeFrom.FIRST_OFFSET
+_CONFIG = {
+    # A retry comes after a second, not after ten.
+    "messageDelayLevel": " ".join(["1s"] * 18),
+    "enablePropertyFilter": "true",
+}
+QUEUES = 8
+
+
+class Bag:
+    """What a handler got; safe between threads."""
+
+    def __init__(self) -> None:
+        self.messages: list[ReceivedMessage] = []
+        self._changed = threading.Condition()
+
+    def add(self, message: ReceivedMessage) -> None:
+        with self._changed:
+            self.messages.append(message)
+            self._changed.notify_all()
+
+    def holds(self, count: int) -> list[ReceivedMessage]:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self.messages) >= count, PATIENCE_S)
+        assert len(self.messages) >= count, [message.body for message in self.messages]
+        return self.messages
+
+
+@pytest.fixture(scope="session")
+def consumers_judge(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Returns the official servers of each release in turn."""
+    software = official_software(driver.version)
+    with serving(software, tmp_path_factory.mktemp("judge"), _CONFIG) as servers:
+        yield servers
+
+
+@pytest.fixture
+def case(
+    driver: Driver, consumers_judge: Servers, request: pytest.FixtureRequest
+) -> Iterator[Case]:
+    name = f"cons_{request.node.name}_{driver.version}"
+    name = "".join(letter if letter.isalnum() else "_" for letter in name)
+    case = Case(driver, consumers_judge, name.replace("test_", "")[:60])
+    yield case
+    case.close()
+
+
+def push(case: Case, handler: Any, **changes: Any) -> mqcore.PushConsumer:
+    options: dict[str, Any] = {"group": case.group, "topics": case.topic, "consume_from": FIRST}
+    return mqcore.PushConsumer(case.namesrv, handler=handler, **options | changes)
+
+
+def send(case: Case, count: int, **options: Any) -> None:
+    with mqcore.Producer(case.namesrv, group="PG_py") as producer:
+        for at in range(count):
+            producer.send(Message(case.topic, f"m-{at}", **options))
+
+
+@pytest.mark.parametrize("strategy", [Averagely(), AveragelyByCircle(), ConsistentHash()])
+def test_java_and_python_share_queues_without_overlap(case: Case, strategy: Strategy) -> None:
+    case.create(QUEUES)
+    bag = Bag()
+    java = case.push(strategy=strategy.name)
+
+    def shares() -> tuple[set[int], set[int]]:
+        ours = {queue.queue_id for queue in consumer.queues}
+        theirs = case.driver.call("allocated", java, topic=case.topic, count=0)
+        return ours, {item["queue_id"] for item in theirs}
+
+    def is_shared(found: tuple[set[int], set[int]]) -> bool:
+        ours, theirs = found
+        return bool(ours) and bool(theirs) and ours | theirs == set(range(QUEUES))
+
+    with push(case, bag.add, strategy=strategy) as consumer:
+        ours, theirs = eventually(
+            shares, lambda found: is_shared(found) and not found[0] & found[1]
+        )
+        assert ours | theirs == set(range(QUEUES))
+        assert not ours & theirs
+        send(case, 40)
+        got = eventually(
+            lambda: case.driver.call("got", java, count=0),
+            lambda items: len(items) + len(bag.messages) >= 40,
+        )
+        together = bodies(got)
+        together.update(message.body.decode() for message in bag.messages)
+        assert together == {f"m-{at}": 1 for at in range(40)}
+    # Who is left takes all.
+    assert case.allocated(java, QUEUES) == set(range(QUEUES))
+
+
+def test_what_java_sends_python_reads(case: Case) -> None:
+    case.create(1)
+    bag = Bag()
+    producer = case.producer(compress_over=100)
+    case.send(producer, body="größe 漢字 😀", tags="täg", keys="schlüssel")
+    case.send(producer, body="big", size=5000)
+    case.send(producer, body="batch", count=5, how="batch")
+    with push(case, bag.add):
+        one, big, *batch = bag.holds(7)
+    assert one.body_text() == "größe 漢字 😀-0"
+    assert (one.tags, one.keys) == ("täg", ("schlüssel-0",))
+    assert one.properties["number"] == "0"
+    assert (len(big.body), big.body[:5]) == (5000, b"big-0")
+    assert big.record.stored_body_len_bytes < 200
+    assert [message.body for message in batch] == [b"batch-%d" % at for at in range(5)]
+
+
+def test_failures_come_again_and_rejects_are_dead(case: Case) -> None:
+    case.create(2)
+    bag = Bag()
+
+    def handler(message: ReceivedMessage) -> Any:
+        bag.add(message)
+        if message.body == b"m-0":
+            return Reject()
+        return None if message.attempt > 2 else Retry(delay=1)
+
+    with push(case, handler):
+        send(case, 2)
+        messages = bag.holds(4)
+    assert sorted((m.body, m.attempt) for m in messages) == [
+        (b"m-0", 1),
+        (b"m-1", 1),
+        (b"m-1", 2),
+        (b"m-1", 3),
+    ]
+    assert {message.topic for message in messages} == {case.topic}
+    dead = case.pulled(1, topic=f"%DLQ%{case.group}")
+    assert bodies(dead) == {"m-0": 1}
+
+
+def test_an_orderly_group_of_java_and_python_keeps_the_order(case: Case) -> None:
+    case.create(4)
+    bag = Bag()
+    java = case.push(order=True)
+    with push(case, bag.add, orderly=True) as consumer:
+        eventually(lambda: len(consumer.queues), lambda count: count == 2)
+        send(case, 40)
+        got = eventually(
+            lambda: case.driver.call("got", java, count=0),
+            lambda items: len(items) + len(bag.messages) >= 40,
+        )
+    seen: dict[int, list[int]] = {}
+    for message in bag.messages:
+        seen.setdefault(message.queue.queue_id, []).append(message.queue_offset)
+    for item in got:
+        seen.setdefault(item["queue_id"], []).append(item["queue_offset"])
+    for offsets in seen.values():
+        assert offsets == list(range(len(offsets)))
+
+
+def test_the_broker_filters_by_sql(case: Case) -> None:
+    case.create(1)
+    bag = Bag()
+    with mqcore.Producer(case.namesrv, group="PG_py") as producer:
+        for at in range(10):
+            producer.send(Message(case.topic, f"m-{at}", properties={"n": str(at)}))
+    with push(case, bag.add, topics={case.topic: Sql("n BETWEEN 3 AND 5")}):
+        bag.holds(3)
+    assert [message.body for message in bag.messages] == [b"m-3", b"m-4", b"m-5"]
+
+
+def test_mqadmin_sees_our_consumer_and_resets_it(case: Case) -> None:
+    case.create(1)
+    bag = Bag()
+    send(case, 3)
+    with push(case, bag.add, persist_interval_s=0.2) as consumer:
+        bag.holds(3)
+        consumer.commit()
+        asked = "-n", case.namesrv, "-g", case.group
+        assert "PYTHON" in case.driver.mqadmin("consumerConnection", *asked)
+        printed = case.driver.mqadmin("consumerStatus", *asked, "-i", consumer.client_id)
+        assert "CONSUME_PASSIVELY" in printed
+        assert case.topic in printed
+        progress = "consumerProgress", "-n", case.namesrv, "-g", case.group
+        assert "Diff Total: 0" in eventually(
+            lambda: case.driver.mqadmin(*progress), lambda text: "Diff Total: 0" in text
+        )
+        line = "resetOffsetByTime", "-n", case.namesrv, "-g", case.group, "-t", case.topic
+        case.driver.mqadmin(*line, "-s", "0", "-f", "true")
+        # A pull that is held hears of a reset at the broker when it is asked anew.
+        send(case, 1)
+        messages = bag.holds(7)
+    assert sorted(message.body for message in messages[:7]).count(b"m-1") == 2
+
+
+def test_a_pull_consumer_reads_and_commits(case: Case) -> None:
+    case.create(2)
+    send(case, 10)
+    with mqcore.PullConsumer(
+        case.namesrv, group=case.group, topics=case.topic, consume_from=FIRST
+    ) as consumer:
+        seen: list[bytes] = []
+        for batch in consumer:
+            seen += [message.body for message in batch]
+            if len(seen) == 10:
+                break
+        consumer.commit()
+        for queue in consumer.queues:
+            assert consumer.committed(queue) == consumer.bounds(queue)[1]
+    assert sorted(seen) == [b"m-%d" % at for at in range(10)]

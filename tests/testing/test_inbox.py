@@ -1,0 +1,49 @@
+"""What a group received, as a test takes it."""
+
+import pytest
+
+from mqcore import Message, Producer
+from mqcore.errors import MQError
+from mqcore.testing import Broker, Inbox
+
+
+@pytest.fixture
+def broker(mqcore_session_broker: Broker) -> Broker:
+    return mqcore_session_broker
+
+
+def test_messages_are_taken_in_their_order(broker: Broker) -> None:
+    broker.create_topic("inbox-order", queues=1)
+    with (
+        Producer(broker.namesrv) as producer,
+        Inbox(broker.namesrv, "inbox-order", orderly=True) as inbox,
+    ):
+        for number in range(5):
+            producer.send(Message("inbox-order", b"%d" % number))
+        assert [message.body for message in inbox.take(2)] == [b"0", b"1"]
+        assert [message.body for message in inbox.take(3)] == [b"2", b"3", b"4"]
+        assert len(inbox.messages) == 5
+
+
+def test_what_was_sent_before_is_received_too(broker: Broker) -> None:
+    broker.create_topic("inbox-before")
+    with Producer(broker.namesrv) as producer:
+        producer.send(Message("inbox-before", b"early", tags="a"))
+        producer.send(Message("inbox-before", b"other", tags="b"))
+    with Inbox(broker.namesrv, "inbox-before", expression="a") as inbox:
+        (message,) = inbox.take()
+        assert (message.body, message.tags) == (b"early", "a")
+
+
+def test_what_does_not_come_is_told(broker: Broker) -> None:
+    broker.create_topic("inbox-none")
+    came = pytest.raises(MQError, match=r"0 of 1 messages came within 0\.05 s")
+    with Inbox(broker.namesrv, "inbox-none") as inbox, came:
+        inbox.take(timeout_s=0.05)
+
+
+def test_a_group_that_cannot_be_joined_is_told(broker: Broker) -> None:
+    inbox = Inbox(broker.namesrv, "t", group="no good name!")
+    with pytest.raises(MQError):
+        inbox.start()
+    inbox.close()

@@ -1,0 +1,75 @@
+"""The fixtures as a user's tests see them, in a run of pytest of their own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = """
+from mqcore import Message
+
+
+def test_one(mqcore_broker, mqcore_producer, mqcore_consumer):
+    inbox = mqcore_consumer("orders")
+    mqcore_producer.send(Message("orders", b"one"))
+    assert inbox.take()[0].body == b"one"
+    mqcore_broker.restart()
+    mqcore_producer.send(Message("orders", b"two"))
+    assert inbox.take()[0].body == b"two"
+
+
+def test_retry(mqcore_broker, mqcore_producer, mqcore_consumer):
+    mqcore_broker.create_topic("t")
+    mqcore_producer.send(Message("t", b"later", delay_level=5))
+    inbox = mqcore_consumer("t")
+    mqcore_broker.advance(60)
+    assert inbox.take()[0].body == b"later"
+
+
+def test_each_test_has_its_own(mqcore_broker):
+    assert mqcore_broker.messages("orders") == []
+
+
+def test_shared(mqcore_session_broker, mqcore_session_producer):
+    mqcore_session_producer.send(Message("shared", b"x"))
+
+
+def test_shared_again(mqcore_session_broker):
+    assert len(mqcore_session_broker.messages("shared")) == 1
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs pytest with the plugin, whether or not this mqcore is installed with its entry point."""
+    plugin = ["-p", "no:mqcore", "-p", "mqcore.testing.plugin", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, *arguments, str(folder)],
+        env=os.environ | {"PYTEST_ADDOPTS": ""},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_fixtures_serve(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(TESTS)
+    ended = run(tmp_path)
+    assert "5 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_a_run_that_does_not_use_them_imports_no_broker(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(
+        "import sys\n"
+        "def test_nothing():\n"
+        "    assert not [n for n in sys.modules if n.startswith('mqcore.broker')]\n"
+        "    assert 'mqcore.native' not in sys.modules\n"
+    )
+    ended = run(tmp_path)
+    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_it_is_found_by_its_entry_point() -> None:
+    text = Path("pyproject.toml").read_text()
+    assert '[project.entry-points.pytest11]\nmqcore = "mqcore.testing.plugin"' in text
