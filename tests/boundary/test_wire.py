@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from typing import Any
 
 import pytest
 
@@ -9,10 +10,12 @@ import mqcore.errors
 from mqcore.native import (
     Command,
     Compression,
+    FrameForm,
     FrameReader,
     Serialization,
     compress,
     decompress,
+    encode_parts,
     parse_relaxed_json,
 )
 
@@ -148,3 +151,29 @@ def test_json_of_fastjson_is_read() -> None:
     with pytest.raises(mqcore.errors.JsonTextError) as caught:
         parse_relaxed_json(b'{"a":1,\n2:}')
     assert (caught.value.line, caught.value.column) == (2, 3)
+
+
+def test_a_form_writes_what_a_command_writes() -> None:
+    form = FrameForm(310, ("a", "b", "c"), 3, 409)
+    frame = form.encode(7, ("ü\x01", -5, None), b"body", 2)
+    (command,) = FrameReader().feed(frame)
+    assert (command.code, command.opaque, command.flag) == (310, 7, 2)
+    assert (command.language, command.version) == (3, 409)
+    assert command.ext == {"a": "ü\x01", "b": "-5"}
+    assert command.body == b"body"
+    same = Command(310, ext={"a": "ü\x01", "b": "-5"}, body=b"body", opaque=7, flag=2)
+    same.language, same.version = 3, 409
+    assert same.encode() == frame
+
+
+@pytest.mark.parametrize("values", [("a",), ("a", 1, 2, 3), ("a", b"b", 1), ("a", 1.5, 1)])
+def test_a_form_takes_its_own_fields_only(values: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"fields|a str, an int or None"):
+        FrameForm(310, ("a", "b", "c"), 3, 409).encode(1, values, b"")
+
+
+def test_parts_name_what_is_no_message() -> None:
+    body, ids = encode_parts([], "LEAD", 0, "")
+    assert (body, ids) == (b"", "")
+    with pytest.raises(AttributeError):
+        encode_parts([7], "LEAD", 0, "")

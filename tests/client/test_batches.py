@@ -118,15 +118,17 @@ def test_messages_of_one_turn_leave_together() -> None:
     async def work() -> None:
         broker = _Broker()
         gatherer = Gatherer(ProducerSettings(), broker.send)
-        tickets = [gatherer.add(_message(at)) for at in range(5)]
-        assert [index for _, index in tickets] == list(range(5))
-        results = [await ticket.of(index) for ticket, index in tickets]
+        tickets = []
+        for at in range(5):
+            tickets.append(gatherer.add(_message(at)))
+            assert tickets[-1].count == at + 1
+        results = [await ticket.of(index) for index, ticket in enumerate(tickets)]
         assert broker.batches == [[b"%d" % at for at in range(5)]]
         assert [result.message_id for result in results] == [f"id{at}" for at in range(5)]
         assert [result.queue_offset for result in results] == list(range(5))
         assert results[3].offset_message_id == "off3"
         assert gatherer.buffered_bytes == 0
-        assert tickets[0][0].result().message_id == "id0,id1,id2,id3,id4"
+        assert tickets[0].result().message_id == "id0,id1,id2,id3,id4"
 
     run_on("asyncio", work())
 
@@ -136,11 +138,11 @@ def test_what_comes_while_answers_are_awaited_grows_into_one_batch() -> None:
         broker = _Broker()
         broker.gate.clear()
         gatherer = Gatherer(ProducerSettings(batches_in_flight=1), broker.send)
-        first, _ = gatherer.add(_message(0))
+        first = gatherer.add(_message(0))
         await until(lambda: len(broker.batches) == 1)
         others = []
         for at in range(1, 9):
-            others.append(gatherer.add(_message(at))[0])
+            others.append(gatherer.add(_message(at)))
             await asyncio.sleep(0)
         assert len(broker.batches) == 1
         broker.gate.set()
@@ -170,7 +172,7 @@ def test_a_key_has_one_batch_in_flight_and_is_forgotten_afterwards() -> None:
         broker = _Broker()
         broker.gate.clear()
         gatherer = Gatherer(ProducerSettings(batch_bytes=1), broker.send)
-        tickets = [gatherer.add(_message(at, "k"))[0] for at in range(3)]
+        tickets = [gatherer.add(_message(at, "k")) for at in range(3)]
         await until(lambda: bool(broker.batches))
         await asyncio.sleep(0)
         assert broker.most == 1
@@ -188,7 +190,7 @@ def test_a_linger_holds_a_batch_until_it_is_flushed() -> None:
     async def work() -> None:
         broker = _Broker()
         gatherer = Gatherer(ProducerSettings(linger_s=3600.0), broker.send)
-        ticket, _ = gatherer.add(_message(0))
+        ticket = gatherer.add(_message(0))
         for _ in range(5):
             await asyncio.sleep(0)
         assert broker.batches == []
@@ -207,7 +209,7 @@ def test_a_failure_reaches_everyone_who_waits_and_cancelling_reaches_nobody_else
         broker.gate.clear()
         broker.error = SendError("no", topic="t", attempts=(), may_be_stored=False)
         gatherer = Gatherer(ProducerSettings(), broker.send)
-        ticket, _ = gatherer.add(_message(0))
+        ticket = gatherer.add(_message(0))
         waiters = [asyncio.ensure_future(ticket.of(0)) for _ in range(3)]
         await asyncio.sleep(0)
         waiters[0].cancel()
@@ -243,6 +245,10 @@ def test_what_may_be_held_is_bounded() -> None:
         gatherer.add(_message(1))
         with pytest.raises(TooBusyError, match="flush"):
             gatherer.add(_message(2))
+        assert gatherer.buffered_bytes == 2 * size
+        for bad in (Message("t", b"x", delay_level=1), Message("%RETRY%g", b"x")):
+            with pytest.raises(MessageError):
+                gatherer.add(bad)
         await gatherer.flush()
         gatherer.add(_message(2))
         await gatherer.close()

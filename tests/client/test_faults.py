@@ -2,9 +2,14 @@
 
 import pytest
 
-from mqcore import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
+from client.serving import scripted
+from loops import run_on
+from mqcore import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable, Message, aio
+from mqcore.client.detecting import detect_once
 from mqcore.client.faults import Outcome, QueueChoice
 from mqcore.client.results import QueueRef
+from mqcore.clock import monotonic_ms
+from mqcore.remoting import RequestCode
 
 QUEUES = tuple(QueueRef("t", name, at) for name in ("a", "b") for at in range(2))
 
@@ -75,6 +80,23 @@ def test_the_detector_lets_a_broker_back() -> None:
     assert faults.is_reachable("a")
     faults.forget("a")
     assert faults.due_for_detection(9000) == []
+
+
+def test_a_broker_that_answers_the_detector_is_used_again() -> None:
+    async def work() -> None:
+        with scripted(brokers=2) as server:
+            faults = FaultStrategy(has_detector=True)
+            async with aio.Producer(server.address, group="pg", faults=faults) as producer:
+                await producer.send(Message("t", b"x"))
+                faults.note("b1", 3, Outcome(is_failed=True, is_reachable=False), monotonic_ms())
+                faults.note("gone", 3, Outcome(is_failed=True, is_reachable=False), monotonic_ms())
+                await detect_once(producer.instance, producer.sender, faults)
+                assert faults.is_reachable("b1")
+                # Nobody knows an address of it: it is forgotten.
+                assert faults.is_reachable("gone")
+                assert RequestCode.GET_MAX_OFFSET in server.codes()
+
+    run_on("asyncio", work())
 
 
 def test_queues_go_round_and_a_retry_goes_elsewhere() -> None:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
-from mqcore import Appended, Message, Store
+from mqcore import Appended, Store
+from mqcore import StoredMessage as Message
 
 Line = dict[str, Any]
 Queue = tuple[str, int]

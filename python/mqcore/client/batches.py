@@ -16,10 +16,10 @@ from mqcore.errors import MessageError, MessageTooLargeError, RecordError
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.native import encode_parts
 
-__all__ = ["batch_fault", "batch_of", "check_batchable", "part_bytes", "split"]
+__all__ = ["PART_BYTES", "batch_fault", "batch_of", "check_batchable", "part_bytes", "split"]
 
 # What a part costs beside its body and the user's properties: lengths, and the unique id.
-_PART_BYTES: Final = 22 + 42
+PART_BYTES: Final = 22 + 42
 
 
 def batch_fault(message: Message) -> str | None:
@@ -57,7 +57,7 @@ def check_batchable(messages: Sequence[Message]) -> None:
 def part_bytes(message: Message) -> int:
     """Returns an upper bound of what a message takes in a batch, in bytes."""
     # A character is four bytes at the most.
-    return _PART_BYTES + len(message.body) + 4 * len(message.properties_text)
+    return PART_BYTES + len(message.body) + 4 * len(message.properties_text)
 
 
 def split(messages: Sequence[Message], limit_bytes: int) -> Iterator[Sequence[Message]]:

@@ -6,29 +6,37 @@ After the official `ServiceDetector`: a cheap question with a short deadline.
 import asyncio
 from typing import Final
 
+from mqcore.client.faults import FaultStrategy
 from mqcore.client.instance import Instance
 from mqcore.client.sender import Sender
 from mqcore.clock import monotonic_ms
 from mqcore.errors import RemotingError
+from mqcore.model.topics import AUTO_CREATE_TOPIC
 from mqcore.remoting.codes import RequestCode
 
-__all__ = ["detect"]
+__all__ = ["detect", "detect_once"]
 
 _ROUND_INTERVAL_S: Final = 3.0
 # `detectTimeout`.
 _ANSWER_TIMEOUT_S: Final = 0.2
 
 
-async def detect(instance: Instance, sender: Sender) -> None:
-    """Tests the brokers that the sender's fault strategy says are due, again and again."""
-    while sender.faults is not None:
+async def detect(instance: Instance, sender: Sender, faults: FaultStrategy) -> None:
+    """Tests the brokers that are due, again and again, as long as it is not cancelled."""
+    while True:
         await asyncio.sleep(_ROUND_INTERVAL_S)
-        for name in sender.faults.due_for_detection(monotonic_ms()):
-            address = instance.address_of(name)
-            if address is None:
-                sender.faults.forget(name)
-            elif await _answers(instance, address, next(iter(sender.targets.topics), "TBW102")):
-                sender.faults.detected(name)
+        await detect_once(instance, sender, faults)
+
+
+async def detect_once(instance: Instance, sender: Sender, faults: FaultStrategy) -> None:
+    """Tests the brokers that are due now."""
+    topic = next(iter(sender.targets.topics), AUTO_CREATE_TOPIC)
+    for name in faults.due_for_detection(monotonic_ms()):
+        address = instance.address_of(name)
+        if address is None:
+            faults.forget(name)
+        elif await _answers(instance, address, topic):
+            faults.detected(name)
 
 
 async def _answers(instance: Instance, address: str, topic: str) -> bool:

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
-from mqcore.client.batches import part_bytes
+from mqcore.client.batches import PART_BYTES, batch_fault
 from mqcore.client.message import Message
 from mqcore.client.results import SendResult
 from mqcore.client.settings import ProducerSettings
-from mqcore.errors import ClosedError, MQError, SendError, TooBusyError, UsageError
+from mqcore.errors import ClosedError, MessageError, MQError, SendError, TooBusyError, UsageError
 
 __all__ = ["Gatherer", "Ticket"]
 
@@ -33,10 +33,15 @@ class Ticket:
     awaits it cancels nothing else. A failure that nobody asks about is logged.
     """
 
-    __slots__ = ("_error", "_ids", "_is_seen", "_offset_ids", "_result", "_waiters")
+    __slots__ = ("_error", "_ids", "_is_seen", "_messages", "_offset_ids", "_result", "_waiters")
 
-    def __init__(self) -> None:
-        """Begins unanswered."""
+    def __init__(self, messages: Sequence[Message]) -> None:
+        """Begins unanswered.
+
+        Args:
+            messages: What the batch holds, growing.
+        """
+        self._messages = messages
         self._result: SendResult | None = None
         self._error: MQError | None = None
         self._is_seen = False
@@ -44,6 +49,11 @@ class Ticket:
         # The ids of each message, in order, once somebody asks.
         self._ids: Sequence[str] = ()
         self._offset_ids: Sequence[str] = ()
+
+    @property
+    def count(self) -> int:
+        """How many messages the batch holds by now; 0 once it is done."""
+        return len(self._messages)
 
     def done(self) -> bool:
         """Whether the batch was acknowledged or given up."""
@@ -96,6 +106,7 @@ class Ticket:
     def resolve(self, result: SendResult | None, error: MQError | None = None) -> None:
         """Answers it; tells everybody who waits."""
         self._result, self._error = result, error
+        self._messages = ()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -115,7 +126,7 @@ class _Batch:
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.size_bytes = 0
-        self.ticket = Ticket()
+        self.ticket = Ticket(self.messages)
 
 
 class _Lane:
@@ -140,8 +151,11 @@ class Gatherer:
         """Takes what sends a batch."""
         self._settings = settings
         self._send = send_together
-        self._lanes: dict[tuple[str, str | None], _Lane] = {}
+        # By topic; by topic and sharding key where there is one.
+        self._lanes: dict[str | tuple[str, str], _Lane] = {}
         self._buffered_bytes = 0
+        self._buffered_bytes_max = settings.buffered_bytes_max
+        self._batch_bytes = settings.batch_bytes
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -150,34 +164,41 @@ class Gatherer:
         """Bytes of messages that are not acknowledged yet."""
         return self._buffered_bytes
 
-    def add(self, message: Message) -> tuple[Ticket, int]:
-        """Takes a checked message; returns its batch's ticket and its place in the batch.
+    def add(self, message: Message) -> Ticket:
+        """Takes a checked message; returns its batch's ticket, whose last message it is for now.
 
         Raises:
+            MessageError: It cannot be part of a batch.
             TooBusyError: Too many bytes wait already: await tickets now and then.
             ClosedError: It is closed.
         """
         key = message.sharding_key
-        lane = self._lanes.get((message.topic, key))
-        if lane is None:
-            lane = self._new_lane(message.topic, key)
-        size = part_bytes(message)
-        if self._buffered_bytes + size > self._settings.buffered_bytes_max:
-            raise TooBusyError(
-                f"{self._buffered_bytes} bytes of messages are not acknowledged yet, of "
-                f"{self._settings.buffered_bytes_max} that may be: await tickets, or flush()",
-                limit=self._settings.buffered_bytes_max,
-            )
+        lane = self._lanes.get(message.topic if key is None else (message.topic, key))
+        if lane is None or message.is_delayed:
+            lane = self._lane_of(message)
+        # As `part_bytes` says; a call of it costs as much as all of this.
+        size = PART_BYTES + len(message.body) + 4 * len(message.properties_text)
         batch = lane.open
         if batch is None:
             batch = lane.open = self._new_batch(lane)
-        elif batch.size_bytes + size > self._settings.batch_bytes:
+        elif batch.size_bytes + size > self._batch_bytes:
             batch = self._next_batch(lane)
-        messages = batch.messages
-        messages.append(message)
+        batch.messages.append(message)
         batch.size_bytes += size
         self._buffered_bytes += size
-        return batch.ticket, len(messages) - 1
+        if self._buffered_bytes > self._buffered_bytes_max:
+            self._refuse_last(batch, size)
+        return batch.ticket
+
+    def _refuse_last(self, batch: _Batch, size: int) -> None:
+        batch.messages.pop()
+        batch.size_bytes -= size
+        self._buffered_bytes -= size
+        raise TooBusyError(
+            f"{self._buffered_bytes} bytes of messages are not acknowledged yet, of "
+            f"{self._buffered_bytes_max} that may be: await tickets, or flush()",
+            limit=self._buffered_bytes_max,
+        )
 
     async def flush(self) -> None:
         """Returns when everything taken so far is acknowledged or given up."""
@@ -192,12 +213,17 @@ class Gatherer:
         self._is_closed = True
         await self.flush()
 
-    def _new_lane(self, topic: str, key: str | None) -> _Lane:
+    def _lane_of(self, message: Message) -> _Lane:
+        """Returns the lane of a message that is the first of its kind, or refuses it."""
         if self._is_closed:
             raise ClosedError("the producer is closed: it takes no more messages")
+        fault = batch_fault(message)
+        if fault is not None:
+            raise MessageError(f"topic {message.topic}: {fault}")
+        topic, key = message.topic, message.sharding_key
         # Batches of one key keep their order: a batch that is tried again must not be passed.
         limit = 1 if key is not None else self._settings.batches_in_flight
-        lane = self._lanes[topic, key] = _Lane(key, limit)
+        lane = self._lanes[topic if key is None else (topic, key)] = _Lane(key, limit)
         return lane
 
     def _new_batch(self, lane: _Lane) -> _Batch:

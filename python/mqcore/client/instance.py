@@ -16,15 +16,12 @@ import asyncio
 import logging
 import os
 import ssl
-
-# What `asyncio.get_running_loop` is made of: that one raises where there is no loop, and costs ten
-# times as much then. Event loops are written against this name.
-from asyncio import _get_running_loop as current_loop
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from mqcore.client.duties import Duties
+from mqcore.client.here import close_in_forks, current_loop
 from mqcore.client.identity import client_id, local_address
 from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.namespaces import check_namespace, with_namespace, without_namespace
@@ -58,7 +55,6 @@ __all__ = [
     "PYTHON",
     "Instance",
     "TlsOption",
-    "current_loop",
     "tls_context",
 ]
 
@@ -107,6 +103,8 @@ class Instance:
         default_queues: Queues of a topic that the broker makes at the first send.
         broker_versions: The version that each broker's last heartbeat answer told, by address.
         pushed: The requests that brokers send, and who serves them.
+        is_open: Whether it is started, not closed, and of this process.
+        loop: The event loop that it was started on, None before.
     """
 
     def __init__(
@@ -174,7 +172,8 @@ class Instance:
         self._heartbeat_interval_s = heartbeat_interval_s
         self._route_interval_s = route_interval_s
         self._process_id = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.is_open = False
+        self.loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
         self._told: set[str] = set()
 
@@ -205,16 +204,11 @@ class Instance:
         if self._process_id:
             return
         self._process_id = os.getpid()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        self.is_open = True
+        close_in_forks(self)
         self._duties.every(self._heartbeat_interval_s, "heartbeat", self.heartbeat)
         self._duties.every(self._route_interval_s, "routes", self.refresh_routes)
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it is started, not closed, and of this process and event loop."""
-        running = current_loop()
-        is_here = running is None or running is self._loop
-        return is_here and self._process_id == os.getpid() and not self._is_closed
 
     def check_usable(self) -> None:
         """Checks that it can be used now, here.
@@ -235,7 +229,7 @@ class Instance:
                 "is its fork: make clients after forking",
                 opener=self._process_id,
             )
-        if current_loop() not in (None, self._loop):
+        if current_loop() not in (None, self.loop):
             raise UsageError(
                 "this client was started on another event loop: make one per loop, and close it "
                 "there"
@@ -249,6 +243,7 @@ class Instance:
         if self._is_closed:
             return
         self._is_closed = True
+        self.is_open = False
         await self._duties.close()
         parts = self.pushed.parts
         await asyncio.gather(*(self._leave(part) for part in parts), return_exceptions=True)

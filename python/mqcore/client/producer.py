@@ -14,6 +14,7 @@ from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
 from mqcore.client.detecting import detect
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.gathering import Gatherer, Ticket
+from mqcore.client.here import current_loop
 from mqcore.client.hooks import SendHook
 from mqcore.client.identity import unique_ids
 from mqcore.client.instance import Instance, TlsOption
@@ -31,7 +32,6 @@ from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import wall_ms
 from mqcore.errors import (
     ClosedError,
-    MessageError,
     NotStartedError,
     ReplyTimeoutError,
     UsageError,
@@ -107,8 +107,10 @@ class Producer:
         self._ids = unique_ids()
         self._gatherer = Gatherer(self.settings, self._send_together)
         self._waiting = Waiting()
+        self._detecting: asyncio.Future[None] | None = None
         self._is_started = False
         self._is_closed = False
+        self._is_running = False
 
     # Life.
 
@@ -142,19 +144,24 @@ class Producer:
         self.instance.pushed.take_replies(self._waiting.take)
         if self.tracer is not None:
             self.tracer.start()
-        if self.sender.faults is not None and self.sender.faults.has_detector:
-            self.instance.spawn("detector", detect(self.instance, self.sender))
-        self._is_started = True
+        faults = self.sender.faults
+        if faults is not None and faults.has_detector:
+            self._detecting = asyncio.ensure_future(detect(self.instance, self.sender, faults))
+        self._is_started = self._is_running = True
 
     async def close(self) -> None:
         """Sends what is gathered, tells the brokers, and closes. Closing again does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
+        self._is_running = False
         if self._is_started:
             await self._gatherer.close()
             if self.tracer is not None:
                 await self.tracer.close()
+            if self._detecting is not None:
+                self._detecting.cancel()
+                await asyncio.gather(self._detecting, return_exceptions=True)
             self.instance.pushed.leave_replies(self._waiting.take)
             await self.instance.unregister(self._part)
         self.sender.close()
@@ -194,8 +201,8 @@ class Producer:
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.is_batching and is_free and batch_fault(message) is None:
-            ticket, index = self._gatherer.add(message)
-            return await ticket.of(index)
+            ticket = self._gatherer.add(message)
+            return await ticket.of(ticket.count - 1)
         target = await self.sender.target(message.topic)
         if message.is_timed:
             await self.need_timers(target)
@@ -283,10 +290,7 @@ class Producer:
         """
         self.check_usable()
         check_sendable(message, self.settings)
-        fault = batch_fault(message)
-        if fault is not None:
-            raise MessageError(f"topic {message.topic}: {fault}")
-        return self._gatherer.add(message)[0]
+        return self._gatherer.add(message)
 
     @property
     def buffered_bytes(self) -> int:
@@ -381,7 +385,10 @@ class Producer:
         Raises:
             UsageError: It is not started, or closed, or of another process.
         """
-        if self._is_started and not self._is_closed and self.instance.is_usable:
+        instance = self.instance
+        running = current_loop()
+        is_here = running is instance.loop or running is None
+        if is_here and self._is_running and instance.is_open:
             return
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")

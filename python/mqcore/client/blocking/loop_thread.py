@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import Any, Final, TypeVar
 
-from mqcore.client.instance import current_loop
+from mqcore.client.here import current_loop
 from mqcore.errors import ClosedError, ProcessForkedError, RunningLoopError
 
 __all__ = ["EXIT_S", "LoopThread", "check_blocking_allowed", "loop_thread"]
