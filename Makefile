@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 CACHE  := .cache
 
 # What the longer commands run, in one place.
-DEMO  = cargo build --locked --quiet --release -p mqcore-load && $(BIN)/python scripts/demo.py
+DEMO  = $(BIN)/python scripts/demo.py
 DEMO_STORE = $(BIN)/python scripts/demo_store.py
 BENCH = cargo bench --locked -p mqcore-benches && $(BIN)/python benches/python_rows.py && \
         $(BIN)/python benches/report.py

@@ -1,0 +1,38 @@
+"""Sends each line of a file until it is acknowledged: publish_flights.py NAMESRV LINES ACKS."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from mqcore import Message, MQError, aio
+
+IN_FLIGHT = 256
+RETRY_S = 0.1
+
+
+async def send_all(producer: aio.Producer, lines: TextIO, acks: TextIO) -> None:
+    """Several of these share the lines: each has one message under way."""
+    for line in lines:
+        flight = json.loads(line)
+        keys = [f"{flight['carrier']}{flight['flight']}", *filter(None, [flight["tailnum"]])]
+        message = Message("flights", line.rstrip(), tags=flight["carrier"], keys=keys)
+        while True:
+            try:
+                await producer.send(message)
+                break
+            except MQError:  # The broker is away: once more, until it is back.
+                await asyncio.sleep(RETRY_S)
+        acks.write(f"{flight['number']}\n")
+
+
+async def main(namesrv: str, lines: str, acks: str) -> None:
+    """Publishes the file."""
+    with Path(lines).open(encoding="utf-8") as source, Path(acks).open("w", buffering=1) as told:
+        async with aio.Producer(namesrv, group="flights-publisher") as producer:
+            senders = (send_all(producer, source, told) for _ in range(IN_FLIGHT))
+            await asyncio.gather(*senders)
+
+
+asyncio.run(main(*sys.argv[1:]))
