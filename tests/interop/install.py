@@ -69,9 +69,8 @@ def _run(what: str, command: list[str], folder: Path | None = None) -> None:
         raise OfficialError(f"{what} failed: {(done.stdout + done.stderr)[-2000:]}")
 
 
-def fetched(version: str, home: Path) -> Path:
-    """Returns the folder of the release's jars; Maven fills it once per state of pom.xml."""
-    pom = HERE / "pom.xml"
+def fetched(version: str, home: Path, pom: Path = HERE / "pom.xml") -> Path:
+    """Returns the folder of a release's jars; Maven fills it once per state of its pom."""
     jars = home / "lib"
     stamp = home / "lib.sha256"
     wanted = hashlib.sha256(pom.read_bytes()).hexdigest()
@@ -80,7 +79,8 @@ def fetched(version: str, home: Path) -> Path:
     shutil.rmtree(jars, ignore_errors=True)
     command = ["mvn", "-q", "-B", "-f", str(pom), f"-Drocketmq.version={version}"]
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={jars}"]
-    _run(f"fetching RocketMQ {version} by Maven", [*command, *goal])
+    home.mkdir(parents=True, exist_ok=True)
+    _run(f"fetching the jars of {version} by Maven", [*command, *goal])
     stamp.write_text(wanted, encoding="utf-8")
     return jars
 

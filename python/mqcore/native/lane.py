@@ -302,10 +302,8 @@ class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
         is_tls = plain.get_extra_info("sslcontext") is not None
         if not is_tls:
             # Pause and resume are exact then: full at the first byte queued, resumed when all are
-            # out. Again once everybody has heard of the connection: another base may have set its
-            # own. Under TLS, where nothing goes past the transport, 0 would mean always full.
+            # out. Under TLS, where nothing goes past the transport, 0 would mean always full.
             plain.set_write_buffer_limits(high=0)
-            asyncio.get_running_loop().call_soon(plain.set_write_buffer_limits, 0)
         peer, born_host = _peer_of(plain.get_extra_info("peername"))
         self.attach(
             plain.write,

@@ -35,41 +35,44 @@ pub(crate) struct Command {
 impl Command {
     /// A command out of a frame.
     pub(crate) fn of(py: Python<'_>, from: &CommandRef<'_>) -> PyResult<Self> {
-        let ext = PyDict::new(py);
-        for (name, value) in from.fields.iter() {
-            ext.set_item(name, value)?;
-        }
-        Ok(Self {
+        let head = Head {
             code: from.code,
+            language: from.language,
+            version: from.version,
             opaque: from.opaque,
             flag: from.flag,
-            language: from.language.0,
-            version: from.version,
-            remark: from.remark.as_deref().map(str::to_owned),
-            ext: ext.unbind(),
-            body: PyBytes::new(py, from.body).unbind(),
+            remark: from.remark.as_deref(),
             serialization: from.serialization,
-        })
+        };
+        Self::made(py, &head, from.fields.iter(), from.body)
     }
-}
 
-impl Command {
     /// A command that is owned already.
     pub(crate) fn owned(py: Python<'_>, from: &mqcore_wire::Command) -> PyResult<Self> {
+        let ext = from.ext.iter().map(|(name, value)| (&**name, &**value));
+        Self::made(py, &from.head(), ext, &from.body)
+    }
+
+    fn made<'a>(
+        py: Python<'_>,
+        head: &Head<'_>,
+        fields: impl Iterator<Item = (&'a str, &'a str)>,
+        body: &[u8],
+    ) -> PyResult<Self> {
         let ext = PyDict::new(py);
-        for (name, value) in &from.ext {
+        for (name, value) in fields {
             ext.set_item(name, value)?;
         }
         Ok(Self {
-            code: from.code,
-            opaque: from.opaque,
-            flag: from.flag,
-            language: from.language.0,
-            version: from.version,
-            remark: from.remark.clone(),
+            code: head.code,
+            opaque: head.opaque,
+            flag: head.flag,
+            language: head.language.0,
+            version: head.version,
+            remark: head.remark.map(str::to_owned),
             ext: ext.unbind(),
-            body: PyBytes::new(py, &from.body).unbind(),
-            serialization: from.serialization,
+            body: PyBytes::new(py, body).unbind(),
+            serialization: head.serialization,
         })
     }
 

@@ -25,10 +25,12 @@ pub const PINNED_BYTES_MAX: usize = 256 << 20;
 /// Bytes of half frames of all connections together. Sixteen of the largest frames, or half a
 /// megabyte each for 512 slow senders.
 pub const HALF_FRAMES_BYTES_MAX: usize = 256 << 20;
-/// Records of an answer are copied up to this many bytes; above it they go out as slices of the
-/// log. A slice costs an entry of the gathered write and a reference to its file; copying 16 KiB
-/// costs about a microsecond.
-pub const COPY_BYTES_MAX: usize = 16 * 1024;
+/// Records of an answer are copied up to this many bytes, the most that a pull takes from memory
+/// unless told otherwise; above it they go out as slices of the log. Measured on TCP
+/// (`benches/benches/answer.rs`): a gathered write of one slice per record costs the sender as much as
+/// the copy up to 4 KB and a quarter to a half more above; `sendfile` costs more at every size, many
+/// times as much where the records of other queues lie between. Slices save memory, not time.
+pub const COPY_BYTES_MAX: usize = 256 * 1024;
 
 /// One connection.
 #[derive(Debug)]

@@ -31,10 +31,7 @@ impl Wave {
     pub fn is_full(&self, parked: usize, fresh: usize, waited: Duration) -> bool {
         let linger = (self.took / SHARE_OF_SYNC).min(LINGER_MAX);
         // A wave of one has nobody to wait for; one that stopped growing will not grow.
-        parked <= 1 && self.in_flight <= 1
-            || parked >= self.in_flight
-            || waited >= linger
-            || (fresh == 0 && !waited.is_zero())
+        parked >= self.in_flight || waited >= linger || (fresh == 0 && !waited.is_zero())
     }
 }
 

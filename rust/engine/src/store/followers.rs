@@ -66,11 +66,14 @@ impl DelayLevels {
     /// When a record of the schedule topic is due; `None` when it has no level.
     pub(super) fn due_ms(&self, level: &[u8], store_timestamp_ms: i64) -> Option<i64> {
         let level: usize = std::str::from_utf8(level).ok()?.trim().parse().ok()?;
-        if level == 0 {
-            return None;
-        }
-        let delay = self.0.get(level.min(self.0.len()).saturating_sub(1));
-        Some(store_timestamp_ms + delay.copied().unwrap_or(UNKNOWN_LEVEL_MS))
+        Some(store_timestamp_ms + self.delay_ms(level)?)
+    }
+
+    /// How long a level waits; one above the last waits as long as that, and level 0 is none.
+    pub(super) fn delay_ms(&self, level: usize) -> Option<i64> {
+        let place = level.min(self.0.len()).saturating_sub(1);
+        let delay = self.0.get(place).copied().unwrap_or(UNKNOWN_LEVEL_MS);
+        (level > 0).then_some(delay)
     }
 }
 

@@ -70,7 +70,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// How long a delay level waits, ms; `None` for a level that is none.
     #[must_use]
     pub fn delay_ms(&self, level: usize) -> Option<i64> {
-        self.levels.due_ms(level.to_string().as_bytes(), 0)
+        self.levels.delay_ms(level)
     }
 
     /// Whether up to `count` records from a queue offset on can be read from memory alone: their

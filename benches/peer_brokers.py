@@ -1,0 +1,216 @@
+"""The brokers that `peers.py` loads: ours and the official one, and what is asked of them.
+
+Knows no figure that is to be reached.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from interop.install import CACHE, compiled, fetched  # noqa: E402 - found by the line above
+
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+LOAD = TARGET / "release" / "mqcore-load"
+MQCORE = Path(sys.executable).parent / "mqcore"
+IS_QUICK = os.environ.get("MQCORE_BENCH") == "quick"
+
+VERSION = "5.3.3"
+SECONDS = 3 if IS_QUICK else 15
+WARM_SECONDS = 2 if IS_QUICK else 5
+# A JVM is slow until it has compiled what is hot: both get this long before the first row.
+FIRST_SECONDS = 15 if IS_QUICK else 30
+# The official start script takes 8 GB; with one it is at its best on a small machine.
+HEAP = "1g"
+OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang")
+SEGMENT_BYTES = 1 << 30
+START_SECONDS = 90.0
+LOAD_SECONDS = 600.0
+
+Report = dict[str, Any]
+
+
+@dataclass
+class Peer:
+    """A broker that serves.
+
+    Attributes:
+        name: Whose it is.
+        address: Where it listens.
+        pid: Its process.
+        ready_seconds: From its start to its ready line.
+        namesrv: Address of the name server that knows it.
+        topics: Topics that were made already.
+    """
+
+    name: str
+    address: str
+    pid: int
+    ready_seconds: float
+    namesrv: str = ""
+    topics: set[str] = field(default_factory=set)
+
+    def load(self, job: str, topic: str, *arguments: object) -> Report:
+        """Runs `mqcore-load` against it, and makes the topic the first time."""
+        made = () if topic in self.topics or job == "consume" else ("--create",)
+        self.topics.add(topic)
+        command = [LOAD, job, "--broker", self.address, "--pid", self.pid, "--topic", topic]
+        words = [str(word) for word in (*command, *made, *arguments)]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout}")
+        report: Report = json.loads(done.stdout)
+        return report
+
+    def produce(self, topic: str, *arguments: object) -> Report:
+        """Sends for the usual time."""
+        timing = ("--seconds", SECONDS, "--warm-seconds", WARM_SECONDS)
+        return self.load("produce", topic, *timing, *arguments)
+
+    def java_clients(self, topic: str, threads: int) -> Report:
+        """Sends by the official Java client: so many threads, each with one message under way."""
+        if topic not in self.topics:
+            self.load("produce", topic, "--count", 1)
+        home = CACHE / VERSION
+        jars = fetched(VERSION, home)
+        main = ("-cp", f"{compiled(home, jars)}:{jars}/*", "mqcore.interop.Load")
+        timing = (threads, WARM_SECONDS, SECONDS, 1024)
+        words = ["java", "-Xms512m", "-Xmx512m", *main, self.namesrv, topic, *map(str, timing)]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()[-2000:]}")
+        report: Report = json.loads(done.stdout.splitlines()[-1])
+        return report
+
+    def resident_mb(self) -> float:
+        """Returns its resident memory that is its own (without mapped files), in MB."""
+        lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines()
+        sizes = dict(line.split(":", 1) for line in lines)
+        return int(sizes["RssAnon"].split()[0]) / 1024
+
+    def processor_seconds(self) -> float:
+        """Returns the processor time it has used."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="utf-8")
+        ticks = stat.rsplit(")", 1)[1].split()[11:13]
+        return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+
+
+def until_said(process: subprocess.Popen[str], words: str, name: str) -> str:
+    """Reads what a starting broker says until it says `words`; reads on in the background."""
+    stream = process.stdout
+    if stream is None:
+        raise RuntimeError(f"{name} has no output")
+    said = []
+    timer = threading.Timer(START_SECONDS, process.kill)
+    timer.start()
+    for line in stream:
+        said.append(line)
+        if words in line:
+            timer.cancel()
+            threading.Thread(target=stream.read, daemon=True).start()
+            return line
+    timer.cancel()
+    raise RuntimeError(f"{name} did not start: {''.join(said)[-2000:]}")
+
+
+@contextmanager
+def running(
+    name: str, command: list[str], ready: str, port: int | None, **more: Any
+) -> Iterator[Peer]:
+    """Runs a broker until it is no longer needed."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more
+    )
+    try:
+        line = until_said(process, ready, name)
+        seconds = time.monotonic() - started
+        address = (
+            f"127.0.0.1:{port}" if port else line.split(" ready on ")[1].split(",")[0].split()[0]
+        )
+        yield Peer(name, address, process.pid, seconds)
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def official(home: Path, flush: str, port: int) -> Iterator[Peer]:
+    """Runs the official broker; a name server of ours tells its clients where it is."""
+    home.mkdir()
+    names = [str(MQCORE), "namesrv", "--port", "0", "--set", f"kvConfigPath={home / 'kv.json'}"]
+    with running("namesrv", names, "mqcore namesrv ready on", None, cwd=home) as namesrv:
+        yield from _official(home, flush, port, namesrv.address)
+
+
+def _official(home: Path, flush: str, port: int, namesrv: str) -> Iterator[Peer]:
+    conf = home / "broker.conf"
+    settings = {
+        "brokerIP1": "127.0.0.1",
+        "listenPort": port,
+        "namesrvAddr": namesrv,
+        "storePathRootDir": home / "store",
+        "storePathCommitLog": home / "store" / "commitlog",
+        "flushDiskType": flush,
+        "mappedFileSizeCommitLog": SEGMENT_BYTES,
+    }
+    conf.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
+    memory = [f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC", f"-Duser.home={home}"]
+    jars = fetched(VERSION, CACHE / VERSION)
+    main = "org.apache.rocketmq.broker.BrokerStartup"
+    command = ["java", *opened, *memory, "-cp", f"{jars}/*", main, "-c", str(conf)]
+    environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
+    with running("official", command, "boot success", port, env=environment, cwd=home) as peer:
+        peer.namesrv = namesrv
+        yield peer
+
+
+@contextmanager
+def ours(home: Path, flush: str) -> Iterator[Peer]:
+    """Runs our broker, with a name server in the same process."""
+    home.mkdir()
+    command = [str(MQCORE), "standalone", "--data", str(home / "store"), "--port", "0"]
+    namesrv = free_port()
+    command += ["--namesrv-port", str(namesrv), "--set", f"flushDiskType={flush}"]
+    command += ["--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}"]
+    with running("ours", command, "mqcore standalone ready on", None, cwd=home) as peer:
+        peer.namesrv = f"127.0.0.1:{namesrv}"
+        yield peer
+
+
+def free_port() -> int:
+    """Returns a port that is free now, with two free ones below: the fast port and its like."""
+    import socket
+
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return port

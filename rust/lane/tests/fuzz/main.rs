@@ -1,0 +1,128 @@
+//! Bad bytes into a lane over a store: requests are executed, refused or end their connection; what
+//! was stored is whole, the other connections do not notice, and nothing stays behind.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+#[allow(dead_code, reason = "the other tests of the lane need all of it")]
+#[path = "../lane/desk.rs"]
+mod desk;
+#[path = "../../../engine/tests/fuzz/mutate.rs"]
+mod mutate;
+#[path = "../../../engine/tests/fuzz/run.rs"]
+mod run;
+
+use desk::{Desk, host, pull_with, request, send_with};
+use mqcore_engine::commit_log::{Scan, Stop, scan};
+use mqcore_engine::config::FlushDiskType;
+use mqcore_record::CrcCheck;
+use mqcore_wire::command::encode;
+use mqcore_wire::{Head, Serialization};
+use run::{Target, target};
+
+const TARGETS: [Target; 1] = [Target {
+    is_slow: true,
+    ..target("lane", conversations, lane)
+}];
+
+/// The hot requests, each as JSON and binary, in two orders.
+fn conversations() -> Vec<Vec<u8>> {
+    let queue = [("topic", "t"), ("queueId", "0")];
+    let offset = [
+        ("consumerGroup", "g"),
+        ("topic", "t"),
+        ("queueId", "0"),
+        ("commitOffset", "1"),
+    ];
+    let at = [("topic", "t"), ("queueId", "0"), ("timestamp", "1")];
+    let json = [
+        send_with(1, &[], b"body"),
+        send_with(2, &[("i", "TAGS\u{1}A\u{2}KEYS\u{1}k\u{2}")], &[7; 900]),
+        pull_with(3, &[]),
+        pull_with(4, &[("sysFlag", "7"), ("suspendTimeoutMillis", "1000")]),
+        request(15, 5, &offset, b""),
+        request(14, 6, &offset[..3], b""),
+        request(29, 7, &at, b""),
+        request(30, 8, &queue, b""),
+        request(31, 9, &queue, b""),
+        request(361, 10, &offset, b""),
+        send_with(11, &[("m", "true")], &batch()),
+    ];
+    let mut all = vec![
+        json.concat(),
+        json.iter().rev().flatten().copied().collect(),
+    ];
+    all.extend(json);
+    all.push(binary(
+        310,
+        &[("b", "t"), ("e", "3"), ("d", "4"), ("g", "1")],
+    ));
+    all.push(binary(30, &queue));
+    all
+}
+
+/// Two messages as the body of a batch.
+fn batch() -> Vec<u8> {
+    let mut body = Vec::new();
+    for text in [&b"one"[..], b"two"] {
+        let total = 4 + 4 + 4 + 4 + 4 + text.len() + 2;
+        body.extend((total as i32).to_be_bytes());
+        body.extend([0; 12]);
+        body.extend((text.len() as i32).to_be_bytes());
+        body.extend(text);
+        body.extend([0; 2]);
+    }
+    body
+}
+
+fn binary(code: i32, fields: &[(&str, &str)]) -> Vec<u8> {
+    let head = Head {
+        code,
+        opaque: 99,
+        serialization: Serialization::Binary,
+        ..Head::default()
+    };
+    encode(&head, fields.iter().copied(), b"body").unwrap()
+}
+
+fn lane(bytes: &[u8], number: u64) {
+    let mut desk = Desk::new(FlushDiskType::Async);
+    let other = desk.lane.open(host(10), "1.2.3.4:10");
+    let piece = (number % 700 + 1) as usize;
+    for part in bytes.chunks(piece) {
+        if desk.lane.feed(desk.client, part, desk.now_ms).is_err() {
+            break;
+        }
+    }
+    assert!(desk.number("half_frames_bytes") <= bytes.len() as u64);
+    while desk.store.dispatch_step().unwrap() {}
+    desk.pass(2_000);
+    desk.lane.close(desk.client);
+    desk.client = other;
+    let answer = desk.ask(&request(30, 1, &[("topic", "t"), ("queueId", "1")], b""));
+    assert_eq!(answer.code, 0);
+    for left in ["half_frames_bytes", "queued_bytes", "pinned_bytes"] {
+        assert_eq!(desk.number(left), 0, "{left}");
+    }
+    let files = desk.store.files();
+    let walk = Scan {
+        from: files.chain.start(),
+        limit: files.readable(),
+        crc: CrcCheck::Verify,
+        is_recovery: true,
+        has_property_crc: false,
+        forgets: false,
+    };
+    let end = scan(&files.chain, walk, |_, _| Ok(true)).unwrap();
+    assert_eq!(end.stop, Stop::End);
+}
+
+#[test]
+fn a_sample_of_bad_bytes() {
+    run::sample(&TARGETS);
+}
+
+#[test]
+#[ignore = "minutes: make fuzz runs it"]
+fn bad_bytes_for_minutes() {
+    run::for_long(&TARGETS);
+}
