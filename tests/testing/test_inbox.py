@@ -1,9 +1,12 @@
 """What a group received, as a test takes it."""
 
+import time
+
 import pytest
 
-from mqcore import Message, Producer
+from mqcore import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage
 from mqcore.errors import MQError
+from mqcore.model.topics import SCHEDULE_TOPIC
 from mqcore.testing import Broker, Inbox
 
 
@@ -47,3 +50,35 @@ def test_a_group_that_cannot_be_joined_is_told(broker: Broker) -> None:
     with pytest.raises(MQError):
         inbox.start()
     inbox.close()
+
+
+def test_a_retry_comes_when_time_has_passed(mqcore_broker: Broker) -> None:
+    attempts: list[int] = []
+
+    def handle(message: ReceivedMessage) -> None:
+        attempts.append(message.attempt)
+        if message.attempt == 1:
+            raise ValueError("the first time it fails")
+
+    broker = mqcore_broker
+    broker.create_topic("again")
+    with (
+        Producer(broker.namesrv) as producer,
+        PushConsumer(
+            broker.namesrv,
+            group="g",
+            topics="again",
+            handler=handle,
+            consume_from=ConsumeFrom.FIRST_OFFSET,
+        ),
+        Inbox(broker.namesrv, "%RETRY%g", group="watcher") as retried,
+    ):
+        producer.send(Message("again", b"one"))
+        last_s = time.monotonic() + 30
+        while not broker.messages(SCHEDULE_TOPIC):
+            assert time.monotonic() < last_s, "it was not given back"
+        broker.advance(10)
+        # The first retry is ten seconds later: it is there at once.
+        retried.take()
+        while attempts != [1, 2]:
+            assert time.monotonic() < last_s, attempts

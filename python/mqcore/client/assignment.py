@@ -113,7 +113,12 @@ class Assignment:
                 again_s = _AGAIN_FIRST_S
             except TimeoutError:
                 again_s = min(again_s * _AGAIN_FACTOR, self._division.interval_s)
-            is_balanced = await self.round()
+            try:
+                is_balanced = await self.round()
+            except Exception:
+                # Whatever it was: without rounds nothing would ever come to us, or leave us.
+                is_balanced = False
+                _log.exception("queues were not divided")
 
     async def round(self) -> bool:
         """Divides the queues of all topics; tells whether everything is as it should be."""

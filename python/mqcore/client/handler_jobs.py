@@ -127,6 +127,7 @@ class TaskPool:
         self._ready: deque[Job] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._workers: dict[asyncio.Task[None], Job | None] = {}
+        self._is_rousing = False
         self._is_draining = False
         self._drained: asyncio.Future[None] | None = None
 
@@ -140,17 +141,23 @@ class TaskPool:
         if self._is_draining:
             _leave_out(jobs)
             return
-        before = len(self._ready)
         self._ready.extend(jobs)
-        for _ in range(len(self._ready) - before):
-            if self._idle:
-                waiter = self._idle.popleft()
-                if not waiter.done():
-                    waiter.set_result(None)
-            elif len(self._workers) < self.size:
-                self._hire()
-            else:
-                break
+        self._rouse()
+
+    def _rouse(self) -> None:
+        """Gets one more worker to look, unless one is about to.
+
+        Who begins a job rouses the next one: handlers that wait are soon all at work, and those
+        that do not are called in a row by one worker, without a turn of the loop for each.
+        """
+        if self._is_rousing or not self._ready:
+            return
+        if self._idle:
+            self._is_rousing = True
+            self._idle.popleft().set_result(None)
+        elif len(self._workers) < self.size:
+            self._is_rousing = True
+            self._hire()
 
     def _hire(self) -> None:
         task = asyncio.get_running_loop().create_task(self._work(), name=self._name)
@@ -161,8 +168,8 @@ class TaskPool:
         self._workers.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             _log.error("a worker of %s ended", self._name, exc_info=task.exception())
-        if self._ready and not self._is_draining and len(self._workers) < self.size:
-            self._hire()
+        if not self._is_draining:
+            self._rouse()
         self._tell_drained()
 
     async def _work(self) -> None:
@@ -171,13 +178,16 @@ class TaskPool:
         assert me is not None
         ready, now_ms = self._ready, self._now_ms
         turn = 0
+        self._is_rousing = False
         while not self._is_draining:
             if not ready:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
                 await waiter
+                self._is_rousing = False
                 continue
             job = ready.popleft()
+            self._rouse()
             job.began_ms = now_ms()
             if not job.begins(job, job.began_ms):
                 continue
@@ -217,9 +227,8 @@ class TaskPool:
         """Begins no more jobs and waits for those that run."""
         self._is_draining = True
         _leave_out(_taken(self._ready))
-        for waiter in self._idle:
-            if not waiter.done():
-                waiter.set_result(None)
+        while self._idle:
+            self._idle.popleft().set_result(None)
         if self.running:
             self._drained = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._drained], timeout=timeout_s)

@@ -215,6 +215,8 @@ class Embedded:
         # What is stored from now on must be told from what was stored before.
         while wall_ms() <= jumped_ms:  # noqa: ASYNC110 - the clock does not tell
             await asyncio.sleep(0.0005)
+        # What was acknowledged is in its level's queue a moment later.
+        await asyncio.to_thread(_until_dispatched, broker)
         await broker.rounds.deliver_all()
 
     def has_topic(self, topic: str) -> bool:
@@ -226,8 +228,8 @@ class Embedded:
         return await asyncio.to_thread(self._read, self._running(), topic)
 
     def _read(self, broker: Broker, topic: str) -> list[Message]:
+        _until_dispatched(broker)
         store = broker.state.store
-        store.wait_dispatched(store.stats().appended, timeout_ms=_DISPATCHED_TIMEOUT_MS)
         found: list[Message] = []
         for queue in (each for each in store.queues() if each.topic == topic):
             at = max(0, queue.min_offset)
@@ -242,3 +244,9 @@ class Embedded:
     async def offsets(self, group: str, topic: str) -> dict[int, int]:
         """Returns how far a group has read a topic, as the broker has it: by queue."""
         return dict(self._running().state.lane.offsets_of(group, topic))
+
+
+def _until_dispatched(broker: Broker) -> None:
+    """Waits until everything that is stored can be read by queue. Runs in a thread."""
+    store = broker.state.store
+    store.wait_dispatched(store.stats().appended, timeout_ms=_DISPATCHED_TIMEOUT_MS)
