@@ -25,7 +25,6 @@ from mqcore.remoting import RequestCode, ResponseCode
 
 LOCK_LIFE_S = 60.0
 LATENCY_S = 0.002
-# How long a closed connection takes to be noticed by nobody: it is at once.
 LEVELS_S = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 

@@ -1,6 +1,5 @@
 """The settings of consumers, with the official defaults, and the reasons of those that differ."""
 
-import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -9,13 +8,14 @@ from typing import Final
 from mqcore.client.allocation import Averagely, Strategy
 from mqcore.client.process_queue import FlowBounds
 from mqcore.client.starting_offset import ConsumeFrom
+from mqcore.clock import wall_ms
 from mqcore.errors import UsageError
 
 __all__ = ["PullConsumerSettings", "PushConsumerSettings"]
 
 _MIB: Final = 1 << 20
 _MS_PER_S: Final = 1000
-_HALF_HOUR_S: Final = 1800
+_HALF_HOUR_MS: Final = 1_800_000
 # The official bounds of messages per call and per pull.
 _BATCH_MAX: Final = 1024
 _PULL_MAX: Final = 1024
@@ -68,7 +68,7 @@ class _Shared:
         if isinstance(moment, datetime):
             moment = moment.timestamp()
         if moment is None:
-            moment = time.time() - _HALF_HOUR_S
+            return wall_ms() - _HALF_HOUR_MS
         return round(moment * _MS_PER_S)
 
     def _check(self, *positive: str) -> None:

@@ -46,6 +46,9 @@ QueueKind: TypeAlias = (
 _MS_PER_S: Final = 1000
 # A queue whose flow is blocked looks again after so long at the latest; settling wakes it sooner.
 _BLOCKED_LOOK_S: Final = 1.0
+# A broker that says at once that there is nothing, instead of holding the pull, is asked again
+# after so long: it must not make us spin.
+_UNHELD_MS: Final = 20
 # The first pull after a heartbeat that a broker missed.
 _HEARD_PAUSE_MS: Final = 20
 
@@ -206,9 +209,11 @@ class HeldQueue:
         if step.after is After.PULL_ON:
             state.broker_id = step.broker_id
             state.max_offset = step.max_offset
+            is_moving = step.next_offset > state.next_offset
             state.put((), max(step.next_offset, state.next_offset))
             self._is_logged = False
-            return 0
+            is_held = self._now_ms() - state.last_pull_ms >= _UNHELD_MS
+            return 0 if is_held or is_moving else _UNHELD_MS
         if step.after is After.BEGIN_ANEW:
             _log.warning("%s: %s", state.queue, step.why)
             await self._holder.moved(self, step.next_offset)
