@@ -27,12 +27,12 @@ async def send_all(producer: aio.Producer, lines: TextIO, acks: TextIO) -> None:
         acks.write(f"{flight['number']}\n")
 
 
-async def main(namesrv: str, lines: str, acks: str) -> None:
-    """Publishes the file."""
-    with Path(lines).open(encoding="utf-8") as source, Path(acks).open("w", buffering=1) as told:
-        async with aio.Producer(namesrv, group="flights-publisher") as producer:
-            senders = (send_all(producer, source, told) for _ in range(IN_FLIGHT))
-            await asyncio.gather(*senders)
+async def publish(namesrv: str, lines: TextIO, acks: TextIO) -> None:
+    """Sends all lines, so many at a time."""
+    async with aio.Producer(namesrv, group="flights-publisher") as producer:
+        await asyncio.gather(*(send_all(producer, lines, acks) for _ in range(IN_FLIGHT)))
 
 
-asyncio.run(main(*sys.argv[1:]))
+_, address, source, told = sys.argv
+with Path(source).open(encoding="utf-8") as lines, Path(told).open("w", buffering=1) as acks:
+    asyncio.run(publish(address, lines, acks))
