@@ -1,4 +1,4 @@
-"""Sends each line of a file until it is acknowledged: publish_flights.py NAMESRV LINES ACKS."""
+"""Sends every line of a file: python examples/publish_flights.py NAMESRV LINES ACKNOWLEDGED."""
 
 import asyncio
 import json

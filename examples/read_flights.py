@@ -1,4 +1,4 @@
-"""Notes the number of each flight it is given, until SIGTERM: read_flights.py NAMESRV SEEN."""
+"""Notes each flight that comes, until SIGTERM: python examples/read_flights.py NAMESRV SEEN."""
 
 import json
 import signal

@@ -72,7 +72,7 @@ def imported(name: str) -> ModuleType:
 
 
 def test_a_script_to_copy_is_short() -> None:
-    for name in ("producer.py", "consumer.py"):
+    for name in ("producer.py", "consumer.py", "publish_flights.py", "read_flights.py"):
         assert len((EXAMPLES / name).read_text().splitlines()) < COPYABLE_LINES_MAX
 
 
@@ -93,6 +93,22 @@ def test_the_producer_and_the_consumer_meet(broker: Broker) -> None:
         out, err = consumer.communicate(timeout=60)
     assert sorted(seen) == sorted(f"order {number} attempt 1" for number in range(10))
     assert (consumer.returncode, out, err) == (0, "bye\n", "")
+
+
+def test_flights_are_published_and_read(broker: Broker, tmp_path: Path) -> None:
+    source, acks, seen = (tmp_path / name for name in ("flights", "acks", "seen"))
+    plane = {"carrier": "UA", "flight": "1545", "tailnum": ""}
+    source.write_text("".join(json.dumps({"number": n, **plane}) + "\n" for n in range(500)))
+    broker.fail_sends(3)
+    with running("publish_flights.py", broker.namesrv, str(source), str(acks)) as publisher:
+        assert publisher.wait(60) == 0
+    assert sorted(map(int, acks.read_text().split())) == list(range(500))
+    with running("read_flights.py", broker.namesrv, str(seen)) as reader:
+        last_s = time.monotonic() + 60
+        while not seen.is_file() or len(set(seen.read_text().split())) < 500:
+            assert time.monotonic() < last_s, "not every flight was read"
+        reader.send_signal(signal.SIGTERM)
+        assert reader.wait(60) == 0
 
 
 def test_a_worker_does_its_tasks(broker: Broker) -> None:
