@@ -217,8 +217,10 @@ def test_what_is_in_flight_when_the_interpreter_ends_arrives(
         textwrap.dedent(
             f"""
             import mqcore
-            producer = mqcore.Producer("{cluster.namesrv}", group="leaving", linger_s=3600.0)
+            client = mqcore.Client("{cluster.namesrv}")
+            producer = client.producer(group="leaving", linger_s=3600.0)
             producer.start()
+            client.start()
             for at in range(10):
                 producer.send_soon(mqcore.Message("leaving", b"%d" % at, sharding_key="k"))
             """

@@ -100,7 +100,7 @@ def test_batches_and_gathered_sends_arrive_in_order(case: Case) -> None:
 
 def test_an_orderly_consumer_sees_the_order_of_each_key(case: Case) -> None:
     case.create(4)
-    consumer = case.push(order=True)
+    consumer = case.push(order=1)
     with mqcore.Producer(case.namesrv, group="PG_py") as producer:
         for at in range(40):
             producer.send(Message(case.topic, f"m-{at}", sharding_key=f"key-{at % 5}"))

@@ -140,7 +140,12 @@ class Producer:
         if self._is_started:
             return
         await self.instance.start()
-        self.instance.register(self._part)
+        try:
+            self.instance.register(self._part)
+        except UsageError:
+            if self._owns_instance:
+                await self.instance.close()
+            raise
         self.instance.pushed.take_replies(self._waiting.take)
         if self.tracer is not None:
             self.tracer.start()

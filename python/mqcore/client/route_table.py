@@ -62,10 +62,6 @@ class RouteTable:
         """Returns the route that was last heard of."""
         return self._routes.get(topic)
 
-    def is_template(self, topic: str) -> bool:
-        """Whether a topic's known route is only what its route will be once a broker makes it."""
-        return topic in self._templates
-
     def brokers(self) -> Iterable[BrokerAddresses]:
         """Returns the brokers of all known routes."""
         return list(self._brokers.values())

@@ -267,7 +267,9 @@ class Tracer:
     async def _send(self, body: str, keys: Iterable[str]) -> None:
         # Keys beyond what a record can carry would cost the lines too.
         message = Message(self._topic, body, keys=tuple(islice(keys, 400)))
-        target = await self._sender.target(self._topic)
+        # It is no part of the instance, which tells nobody else of routes that changed.
+        route = await self.instance.route(self._topic, has_template=True)
+        target = self._sender.targets.put(self._topic, route)
         now_ms = wall_ms()
         outgoing = outgoing_of(
             message,

@@ -59,7 +59,7 @@ class Client:
             ClosedError: It was closed.
         """
         self.thread.run(self.instance.start)
-        self.thread.close_at_exit(self, self.instance.close)
+        self.thread.close_at_exit(self, self.instance.close, is_last=True)
 
     def close(self) -> None:
         """Closes what it made, the last first, then itself."""

@@ -7,6 +7,7 @@ end is refused in words: it could only wait for ever.
 import asyncio
 import atexit
 import contextlib
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -18,6 +19,8 @@ from mqcore.client.here import current_loop
 from mqcore.errors import ClosedError, ProcessForkedError, RunningLoopError
 
 __all__ = ["EXIT_S", "LoopThread", "check_blocking_allowed", "loop_thread"]
+
+_log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -52,7 +55,7 @@ class LoopThread:
         """Starts the thread."""
         self.loop = asyncio.new_event_loop()
         self.process_id = os.getpid()
-        self._closers: dict[object, Callable[[], Awaitable[None]]] = {}
+        self._closers: dict[object, tuple[bool, Callable[[], Awaitable[None]]]] = {}
         self._thread = threading.Thread(target=self._run, name="mq-client-loop", daemon=True)
         self._thread.start()
         atexit.register(self.end)
@@ -111,9 +114,17 @@ class LoopThread:
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(call, *arguments)
 
-    def close_at_exit(self, owner: object, close: Callable[[], Awaitable[None]]) -> None:
-        """Closes an owner when the interpreter ends, unless `forget` came first."""
-        self._closers[owner] = close
+    def close_at_exit(
+        self, owner: object, close: Callable[[], Awaitable[None]], *, is_last: bool = False
+    ) -> None:
+        """Closes an owner when the interpreter ends, unless `forget` came first.
+
+        Args:
+            owner: Who.
+            close: How.
+            is_last: Whether others need it while they close.
+        """
+        self._closers[owner] = (is_last, close)
 
     def forget(self, owner: object) -> None:
         """Leaves an owner alone at the end: it was closed."""
@@ -124,15 +135,24 @@ class LoopThread:
         if self.process_id != os.getpid() or not self._thread.is_alive():
             return
         closing = asyncio.run_coroutine_threadsafe(self._close_all(), self.loop)
-        with contextlib.suppress(Exception):
+        try:
             closing.result(EXIT_S)
+        except WaitTimeoutError:
+            _log.error(
+                "the interpreter ends, and after %g s messages in flight are not acknowledged",
+                EXIT_S,
+            )
         self.soon(self.loop.stop)
         self._thread.join(_LOOK_S)
 
     async def _close_all(self) -> None:
-        closers = [close() for close in self._closers.values()]
+        closers = list(self._closers.values())
         self._closers.clear()
-        await asyncio.gather(*closers, return_exceptions=True)
+        for phase in (False, True):
+            closing = [close() for is_last, close in closers if is_last is phase]
+            for outcome in await asyncio.gather(*closing, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    _log.error("a client was not closed cleanly", exc_info=outcome)
 
 
 _lock = threading.Lock()
