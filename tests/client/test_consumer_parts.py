@@ -149,7 +149,7 @@ def test_each_answer_has_its_step(
     step = step_after(Command(code, ext=ext), 5)
     assert (step.after, step.pause_ms) == (after, pause_ms)
     if after is not After.PAUSE:
-        assert (step.next_offset, step.broker_id, step.max_offset) == (9, 1, 11)
+        assert (step.next_offset, step.broker_id) == (9, 1)
     assert step.wants_heartbeat == (code == 24)
 
 

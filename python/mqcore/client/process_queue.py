@@ -91,7 +91,6 @@ class QueueState:
         last_lock_ms: When the lock was last renewed.
         unlock_tries: How often it could not be given up, because a handler ran.
         broker_id: Which broker of the name the next pull asks; the broker suggests it.
-        max_offset: Queue offset behind the broker's newest message, as last heard; -1 for unknown.
         done: Messages consumed since `take_tally`.
         failed: Messages that failed since then.
         calls: Calls of the handler since then.
@@ -109,7 +108,6 @@ class QueueState:
     last_lock_ms: int = 0
     unlock_tries: int = 0
     broker_id: int = 0
-    max_offset: int = -1
     done: int = 0
     failed: int = 0
     calls: int = 0

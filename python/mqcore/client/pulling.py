@@ -61,7 +61,6 @@ class PullStep:
         after: What.
         next_offset: Where the queue goes on, where the answer says so; else -1.
         broker_id: Which broker of the name to ask next.
-        max_offset: Queue offset behind the newest message, where the answer says so; else -1.
         pause_ms: How long to wait before the next pull.
         wants_heartbeat: The broker does not know our subscription (any more).
         wants_route: The queue is no longer where the route says.
@@ -71,7 +70,6 @@ class PullStep:
     after: After
     next_offset: int = -1
     broker_id: int = 0
-    max_offset: int = -1
     pause_ms: int = 0
     wants_heartbeat: bool = False
     wants_route: bool = False
@@ -153,7 +151,6 @@ def step_after(answer: Command, asked_offset: int) -> PullStep:
             After.DELIVER if code == ResponseCode.SUCCESS else After.PULL_ON,
             next_offset=next_offset,
             broker_id=_number(ext, "suggestWhichBrokerId", 0),
-            max_offset=_number(ext, "maxOffset", -1),
         )
     why = f"code {code}: {answer.remark or ''}"
     if code == ResponseCode.FLOW_CONTROL:
@@ -185,7 +182,6 @@ def _moved(answer: Command, asked_offset: int) -> PullStep:
         After.BEGIN_ANEW,
         next_offset=next_offset,
         broker_id=_number(answer.ext, "suggestWhichBrokerId", 0),
-        max_offset=_number(answer.ext, "maxOffset", -1),
         why=f"no offset {asked_offset} ({answer.remark or ''}), going on at {next_offset}",
     )
 

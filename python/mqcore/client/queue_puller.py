@@ -208,7 +208,6 @@ class HeldQueue:
         state = self.state
         if step.after is After.PULL_ON:
             state.broker_id = step.broker_id
-            state.max_offset = step.max_offset
             is_moving = step.next_offset > state.next_offset
             state.put((), max(step.next_offset, state.next_offset))
             self._is_logged = False
@@ -272,7 +271,6 @@ class HeldQueue:
             shown_topic=self._holder.shown_topic,
         )
         state.broker_id = step.broker_id
-        state.max_offset = step.max_offset
         self._is_logged = False
         state.put(parcels, max(step.next_offset, asked))
         if parcels:
