@@ -157,7 +157,7 @@ class RouteTable:
     def _put(self, topic: str, route: TopicRoute) -> None:
         if self._routes.get(topic) == route:
             return
-        _log.info("the route of %s: %s", topic, route)
+        _log.debug("the route of %s: %s", topic, route)
         self._routes[topic] = route
         self._brokers = {
             broker.name: broker for known in self._routes.values() for broker in known.brokers

@@ -17,6 +17,7 @@ from mqcore.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from mqcore.client.push_consumer import PushConsumer as AsyncPushConsumer
 from mqcore.client.results import QueueRef
 from mqcore.client.subscribing import Expression, Topics
+from mqcore.errors import MQError
 from mqcore.model.subscriptions import ALL
 
 __all__ = ["PullConsumer", "PushConsumer"]
@@ -74,8 +75,13 @@ class _Consumer(Generic[_CoreT]):
             GroupError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
-        self._thread.run(self._core.start)
+        # First: who is interrupted while it starts must not stay in the group.
         self._thread.close_at_exit(self, self._core.close)
+        try:
+            self._thread.run(self._core.start)
+        except MQError:
+            self._thread.forget(self)
+            raise
 
     def close(self) -> None:
         """Saves offsets and leaves the group. Closing again does nothing."""
