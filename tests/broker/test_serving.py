@@ -211,6 +211,21 @@ def test_a_message_sent_back_comes_again_by_the_retry_topic(tmp_path: Path) -> N
     run_on("uvloop", run())
 
 
+def test_a_topic_that_somebody_else_is_making_is_waited_for(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            await client.create("T")
+            sent = await client.send("T", b"again")
+            offset = int(sent.ext["msgId"][16:], 16)
+            # As a first heartbeat leaves it until its file is written: in the table alone.
+            client.broker.state.topics.create_for_group("%RETRY%g", 1, now_ms=0)
+            back = {"offset": offset, "group": "g", "delayLevel": 1, "originTopic": "T"}
+            answer = await client.call(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+            assert answer.code == 0, answer.remark
+
+    run_on("uvloop", run())
+
+
 def test_a_half_message_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:

@@ -65,13 +65,19 @@ class Decisions:
             if not handed.command.is_oneway:
                 link.respond(answer)
             return
+        command = handed.command
         match handed.need:
             case "group":
                 self._need_group(handed.name)
-            case "topic":
-                if self._need_topic(link, handed):
+                # It needs the group's retry topic next, and is not asked a second time.
+                retry = f"{RETRY_PREFIX}{handed.name}"
+                is_back = command.code == RequestCode.CONSUMER_SEND_MSG_BACK
+                if is_back and self._need_topic(link, retry, command):
                     return
-        link.execute(handed.command)
+            case "topic":
+                if self._need_topic(link, handed.name, command):
+                    return
+        link.execute(command)
 
     def _need_group(self, name: str) -> None:
         known = self._state.groups.find(name) is not None
@@ -81,22 +87,24 @@ class Decisions:
             self._keeper.groups_known([name])
             self._spawn(self._write_group(name))
 
-    def _need_topic(self, link: Executor, handed: Handed) -> bool:
+    def _need_topic(self, link: Executor, name: str, command: Command) -> bool:
         """Tells whether the request waits: its topic is being made."""
-        name = handed.name
         waiting = self._making.get(name)
         is_new = waiting is None
         if waiting is None:
-            if len(self._making) >= _MAKING_MAX or self._state.topics.find(name) is not None:
+            if len(self._making) >= _MAKING_MAX:
                 return False
             waiting = []
-        size = len(handed.command.body)
+        size = len(command.body)
         if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
             return False
-        if is_new and not self._create(name, handed.command):
+        # A topic that is there and that the lane does not know yet is being written by somebody
+        # else, a heartbeat for one: the request waits for it all the same.
+        is_there = self._state.topics.find(name) is not None
+        if is_new and not is_there and not self._create(name, command):
             return False
         self._waiting_bytes += size
-        waiting.append((link, handed.command))
+        waiting.append((link, command))
         if is_new:
             self._making[name] = waiting
             self._spawn(self._write_topic(name))
