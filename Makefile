@@ -81,6 +81,7 @@ bench: setup ## Measure, next to the limits of this machine; writes benches/resu
 
 bench-peers: setup ## Beside the official broker, from Maven jars, under the same load (MQCORE_BENCH=quick: short)
 	@cargo build --locked --release --quiet -p mqcore-load
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/peers.txt
 	@$(BIN)/python benches/peers.py
 
 lint: $(TOOLS_STAMP) ## Formatting, lints, types, import floors, the house's own rules, licences

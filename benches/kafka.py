@@ -46,14 +46,18 @@ class Kafka:
         """Runs one of Kafka's tools and returns what it printed."""
         return run_tool(self.jars, main, *arguments)
 
-    def produce(self, partitions: int) -> float:
-        """Sends to a fresh topic and returns the records per second of the second of two runs."""
-        topic = f"p{partitions}"
+    def create(self, topic: str, partitions: int) -> None:
+        """Makes a topic."""
         self.run(
             "org.apache.kafka.tools.TopicCommand",
             "--bootstrap-server", self.address,
             "--create", "--topic", topic, "--partitions", str(partitions),
         )  # fmt: skip
+
+    def produce(self, partitions: int) -> float:
+        """Sends to a fresh topic and returns the records per second of the second of two runs."""
+        topic = f"p{partitions}"
+        self.create(topic, partitions)
         rates = []
         for _ in range(2):
             said = self.run(

@@ -13,10 +13,10 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from client_rows import client_rows, kafka_client_rows
 from kafka import running_kafka
 from peer_brokers import (
     FIRST_SECONDS,
@@ -26,11 +26,11 @@ from peer_brokers import (
     TARGET,
     VERSION,
     Peer,
-    Report,
     free_port,
     official,
     ours,
 )
+from peer_rows import Report, Row, latency, rate
 from rich.console import Console
 from rich.table import Table
 
@@ -50,53 +50,12 @@ HEADLINE_P99_MS = 10
 # Messages per order that are tried, upwards while they are held, or downwards until one is.
 MESSAGES_PER_ORDER = (1.25, 1.5, 2.0, 3.0)
 MESSAGES_PER_ORDER_LESS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.25)
+# `MQCORE_BENCH_ONLY=clients`: only the rows of clients, and Kafka's.
+ONLY = os.environ.get("MQCORE_BENCH_ONLY")
 SUSTAINED_SECONDS = 10 if IS_QUICK else 60
 # A record of 1 KB as it lies in the log: head, body, topic.
 RECORD_BYTES = 91 + 1_024 + len("sustained")
 JAVA_THREADS = 64
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the table: what both reached, and whether their ratio is what it should be.
-
-    Attributes:
-        name: What was measured.
-        ours: Our figure.
-        other: The figure beside it: the official broker's, or our own under an easier load.
-        goal: In words.
-        bound: The ratio that is to be reached, or with `is_upper` not to be passed.
-        is_upper: Whether less is better.
-    """
-
-    name: str
-    ours: float
-    other: float | None
-    goal: str
-    bound: float
-    is_upper: bool = False
-
-    @property
-    def ratio(self) -> float:
-        """Ours beside the other; a figure that stands alone is its own ratio."""
-        if self.other is None:
-            return self.ours
-        return self.ours / self.other if self.other else float("inf")
-
-    @property
-    def is_missed(self) -> bool:
-        """Whether the goal is missed."""
-        return self.ratio > self.bound if self.is_upper else self.ratio < self.bound
-
-
-def rate(report: Report) -> float:
-    """Messages per second of a report."""
-    return float(report["messages_per_second"])
-
-
-def latency(report: Report, quantile: str) -> float:
-    """A latency of a report, in microseconds."""
-    return float(report["latency_us"][quantile])
 
 
 def warm(*peers: Peer) -> None:
@@ -190,8 +149,9 @@ def bare_pwrite_mb(scratch: Path) -> float:
 
 
 def kafka_rows(scratch: Path) -> Iterator[Row]:
-    """What many partitions cost Kafka, beside itself with few."""
-    with running_kafka(scratch / "kafka") as kafka:
+    """What many partitions cost Kafka, beside itself with few; its clients beside ours."""
+    with ours(scratch / "beside", "ASYNC_FLUSH") as one, running_kafka(scratch / "kafka") as kafka:
+        yield from kafka_client_rows(one, kafka)
         few = kafka.produce(4)
         yield Row("Kafka, 4 partitions: records/s", few, None, "shown", 0)
         for partitions in (256, 1_000):
@@ -264,6 +224,11 @@ def used_share(report: Report) -> float:
 
 def rows(scratch: Path) -> Iterator[Row]:
     """Every row, as it is measured."""
+    if ONLY == "clients":
+        with ours(scratch / "clients", "ASYNC_FLUSH") as one:
+            yield from client_rows(one)
+        yield from kafka_rows(scratch)
+        return
     yield from idle_rows(scratch / "idle")
     for flush in ("ASYNC_FLUSH", "SYNC_FLUSH"):
         with ExitStack() as both:
@@ -277,6 +242,8 @@ def rows(scratch: Path) -> Iterator[Row]:
     with ours(scratch / "many", "ASYNC_FLUSH") as one:
         yield from many_rows(one)
         yield from headline_rows(one)
+    with ours(scratch / "clients", "ASYNC_FLUSH") as one:
+        yield from client_rows(one)
     with ours(scratch / "sustained", "ASYNC_FLUSH") as one:
         yield sustained_row(one, scratch)
     yield from kafka_rows(scratch)

@@ -41,18 +41,33 @@ class OffsetStore(Protocol):
 
 
 class RemoteOffsets:
-    """Offsets at the brokers: those of a group that shares its queues."""
+    """Offsets at the brokers: those of a group that shares its queues.
+
+    The first offset of a topic goes to its broker alone: official brokers make the table of a
+    group's topic without a lock (`ConsumerOffsetManager.commitOffset`), and of two that come at
+    once one may be lost, though both are acknowledged.
+    """
 
     def __init__(self, calls: ConsumerCalls) -> None:
         """Takes who asks the brokers."""
         self._calls = calls
+        self._begun: set[tuple[str, str]] = set()
 
     async def load(self, queue: MessageQueue) -> int | None:
         """Returns the group's offset; None where the broker has none."""
         return await self._calls.query_offset(queue)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Tells the brokers, all queues at once; returns what they acknowledged."""
+        """Tells the brokers, queues together where they can be; returns what they acknowledged."""
+        first = {(queue.topic, queue.broker_name): queue for queue in offsets}
+        alone = {queue for table, queue in first.items() if table not in self._begun}
+        saved: dict[MessageQueue, int] = {}
+        for queues in (alone, offsets.keys() - alone):
+            saved |= await self._save_all({queue: offsets[queue] for queue in queues})
+            self._begun |= {(queue.topic, queue.broker_name) for queue in saved}
+        return saved
+
+    async def _save_all(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         answers = await asyncio.gather(
             *(self._save(queue, offset) for queue, offset in offsets.items())
         )

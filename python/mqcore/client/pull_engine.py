@@ -190,9 +190,9 @@ class PullEngine(Member):
 
     async def first_offset(self, queue: MessageQueue) -> int:
         """Returns where a queue begins: where somebody put it, or as for others."""
-        sought = self._seeks.pop(queue, None)
         offset = await super().first_offset(queue)
-        return offset if sought is None else sought
+        # Taken last: somebody may have put it elsewhere meanwhile.
+        return self._seeks.pop(queue, offset)
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
         """Goes on at another offset of a queue; one that is not held begins there when it is."""
