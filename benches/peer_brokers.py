@@ -213,15 +213,16 @@ def ours(home: Path, flush: str) -> Iterator[Peer]:
 
 
 def free_port() -> int:
-    """Returns a port that is free now, with two free ones below: the fast port and its like."""
+    """Returns a port that is free now, with those that the official broker takes beside it."""
     import socket
 
     while True:
-        with socket.socket() as first, socket.socket() as second:
+        with socket.socket() as first, socket.socket() as fast, socket.socket() as replication:
             first.bind(("127.0.0.1", 0))
             port: int = first.getsockname()[1]
             try:
-                second.bind(("127.0.0.1", port - 2))
+                fast.bind(("127.0.0.1", port - 2))
+                replication.bind(("0.0.0.0", port + 1))
             except OSError:
                 continue
             return port
