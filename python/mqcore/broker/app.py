@@ -227,12 +227,7 @@ class Broker:
         registrar, self._registrar = self._registrar, None
         if registrar is not None:
             await registrar.stop()
-        observatory, self._observatory = self._observatory, None
-        if observatory is not None:
-            await observatory.stop()
-        rounds, self._rounds = self._rounds, None
-        if rounds is not None:
-            await rounds.stop()
+        await self._stop_timetables()
         server, self._server = self._server, None
         if server is not None:
             await self._answer_parked()
@@ -257,12 +252,7 @@ class Broker:
         registrar, self._registrar = self._registrar, None
         if registrar is not None:
             await registrar.abandon()
-        observatory, self._observatory = self._observatory, None
-        if observatory is not None:
-            await observatory.stop()
-        rounds, self._rounds = self._rounds, None
-        if rounds is not None:
-            await rounds.stop()
+        await self._stop_timetables()
         self._keeper = None
         if self._state is not None and not self._state.store.is_closed:
             self._state.lane.stop()
@@ -284,6 +274,15 @@ class Broker:
         """Ends every connection at once; clients may come again."""
         if self._server is not None:
             self._server.hub.cut()
+
+    async def _stop_timetables(self) -> None:
+        """Ends what is done again and again."""
+        observatory, self._observatory = self._observatory, None
+        if observatory is not None:
+            await observatory.stop()
+        rounds, self._rounds = self._rounds, None
+        if rounds is not None:
+            await rounds.stop()
 
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""

@@ -14,7 +14,7 @@ from mqcore.client.giving_back import GivingBack
 from mqcore.client.handler_jobs import HandlerPool, Job
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.outcomes import LEFT_OUT, Outcome
-from mqcore.client.process_queue import ConcurrentQueue, FlowBounds, Parcel
+from mqcore.client.process_queue import ConcurrentQueue, Parcel
 from mqcore.client.queue_puller import HeldQueue
 
 __all__ = ["ConcurrentConsuming"]
@@ -37,7 +37,6 @@ class ConcurrentConsuming:
         pool: HandlerPool,
         giving_back: GivingBack,
         duties: Duties,
-        bounds: FlowBounds,
         now_ms: Callable[[], int],
         *,
         is_single: bool,
@@ -49,7 +48,6 @@ class ConcurrentConsuming:
             pool: Runs the handler.
             giving_back: Gives messages back.
             duties: Runs what takes time.
-            bounds: How much of a queue may wait.
             now_ms: The time.
             is_single: Whether the handler gets a message, not a list.
             is_broadcast: Whether failed messages are dropped: a broadcast has no retry.
@@ -57,7 +55,6 @@ class ConcurrentConsuming:
         self._pool = pool
         self._giving_back = giving_back
         self._duties = duties
-        self._bounds = bounds
         self._now_ms = now_ms
         self._is_single = is_single
         self._is_broadcast = is_broadcast
@@ -120,8 +117,7 @@ class ConcurrentConsuming:
         state = held.state
         assert isinstance(state, ConcurrentQueue)
         state.settle(parcel, now_ms)
-        if held.waits_for_room and state.flow_block(self._bounds) is None:
-            held.wake()
+        held.made_room()
 
     async def _give_back(self, held: HeldQueue, parcel: _Parcel, level: int) -> None:
         """Gives every message of a parcel back; those that nobody took are consumed here again."""

@@ -15,7 +15,7 @@ from mqcore.client.handler_jobs import HandlerPool, Job
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.order_locks import OrderLocks
 from mqcore.client.outcomes import DEAD_LETTER, LEFT_OUT, Outcome
-from mqcore.client.process_queue import FlowBounds, OrderlyQueue, Parcel
+from mqcore.client.process_queue import OrderlyQueue, Parcel
 from mqcore.client.queue_puller import HeldQueue
 
 __all__ = ["OrderlyConsuming"]
@@ -39,7 +39,6 @@ class OrderlyConsuming:
         pool: HandlerPool,
         giving_back: GivingBack,
         duties: Duties,
-        bounds: FlowBounds,
         now_ms: Callable[[], int],
         *,
         locks: OrderLocks | None,
@@ -53,7 +52,6 @@ class OrderlyConsuming:
             pool: Runs the handler.
             giving_back: Puts messages into the dead-letter queue.
             duties: Runs the walks.
-            bounds: How much of a queue may wait.
             now_ms: The time.
             locks: The order locks; None where queues are not shared.
             is_single: Whether the handler gets a message, not a list.
@@ -63,7 +61,6 @@ class OrderlyConsuming:
         self._pool = pool
         self._giving_back = giving_back
         self._duties = duties
-        self._bounds = bounds
         self._now_ms = now_ms
         self._locks = locks
         self._is_single = is_single
@@ -91,8 +88,7 @@ class OrderlyConsuming:
                 pause_s = await self._consume(held, parcel)
                 if pause_s is None:
                     return
-                if held.waits_for_room and state.flow_block(self._bounds) is None:
-                    held.wake()
+                held.made_room()
                 if pause_s:
                     await asyncio.sleep(pause_s)
         finally:

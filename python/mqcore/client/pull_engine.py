@@ -125,8 +125,7 @@ class PullEngine(Member):
                 found.extend(parcel.messages)
             if state.has_waiting:
                 self._ready.append(held)
-            if held.waits_for_room and state.flow_block(self.bounds) is None:
-                held.wake()
+            held.made_room()
             if found:
                 state.tally(len(found), 0, is_done=True)
                 return found

@@ -161,10 +161,10 @@ class HeldQueue:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether the flow is blocked now."""
-        return self._room is not None
+    def made_room(self) -> None:
+        """Pulls again, where it waits for room and there is some now."""
+        if self._room is not None and self.state.flow_block(self._holder.bounds) is None:
+            self.wake()
 
     async def _pull_on(self) -> None:
         while not self.is_leaving:

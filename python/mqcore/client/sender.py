@@ -137,15 +137,7 @@ class Sender:
         Raises:
             SendError: It was not acknowledged.
         """
-        delivery = Delivery(
-            outgoing,
-            self.settings,
-            target.choice,
-            began_ms=monotonic_ms(),
-            timeout_s=timeout_s,
-            fixed=fixed,
-            faults=self.faults,
-        )
+        delivery = self.delivery(target, outgoing, timeout_s, fixed)
         while True:
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
@@ -178,12 +170,30 @@ class Sender:
         address = self.instance.address_of(queue.broker_name) or await self.master_of(queue)
         context = None
         if self.hooks:
-            context = self._context(outgoing, message, queue, address, "ONEWAY")
+            context = self.context(outgoing, message, queue, address, "ONEWAY")
             tell_before(self.hooks, context)
         fields = send_fields(outgoing, queue, self.group, self.instance.default_queues)
         await self.instance.oneway(address, outgoing.code, fields, outgoing.body)
         if context is not None:
             tell_after(self.hooks, context)
+
+    def delivery(
+        self,
+        target: Target,
+        outgoing: Outgoing,
+        timeout_s: float | None,
+        fixed: QueueRef | None,
+    ) -> Delivery:
+        """Returns the tries of a send that begins now; for the arguments see `deliver`."""
+        return Delivery(
+            outgoing,
+            self.settings,
+            target.choice,
+            began_ms=monotonic_ms(),
+            timeout_s=timeout_s,
+            fixed=fixed,
+            faults=self.faults,
+        )
 
     async def exchange(
         self, address: str, outgoing: Outgoing, queue: QueueRef, timeout_ms: float
@@ -247,7 +257,7 @@ class Sender:
     ) -> SendResult | None:
         """Makes one try that hooks hear of."""
         assert delivery.queue is not None
-        context = self._context(outgoing, message, delivery.queue, address, "SYNC")
+        context = self.context(outgoing, message, delivery.queue, address, "SYNC")
         tell_before(self.hooks, context)
         try:
             answer = await self.exchange(address, outgoing, delivery.queue, left_ms)
@@ -259,9 +269,10 @@ class Sender:
             tell_after(self.hooks, context)
         return context.result
 
-    def _context(
+    def context(
         self, outgoing: Outgoing, message: Message, queue: QueueRef, address: str, mode: str
     ) -> SendContext:
+        """Returns what hooks are told of one try."""
         return SendContext(self.group, message, outgoing, queue, address, wall_ms(), mode)
 
     async def master_of(self, queue: QueueRef) -> str:

@@ -6,13 +6,13 @@ Routes come from the loop's thread, which keeps them fresh; everything else stay
 from mqcore.client.blocking.loop_thread import LoopThread
 from mqcore.client.blocking.sockets import SocketPool
 from mqcore.client.delivery import Delivery
-from mqcore.client.hooks import SendContext, tell_after, tell_before
+from mqcore.client.hooks import tell_after, tell_before
 from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import ONEWAY_FLAG, Sender
 from mqcore.client.topics import Target
-from mqcore.clock import monotonic_ms, wall_ms
+from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError, RemotingError
 
 __all__ = ["BlockingSender"]
@@ -68,15 +68,7 @@ class BlockingSender:
             SendError: It was not acknowledged.
         """
         sender = self._sender
-        delivery = Delivery(
-            outgoing,
-            sender.settings,
-            target.choice,
-            began_ms=monotonic_ms(),
-            timeout_s=timeout_s,
-            fixed=fixed,
-            faults=sender.faults,
-        )
+        delivery = sender.delivery(target, outgoing, timeout_s, fixed)
         while True:
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             result: SendResult | None = None
@@ -111,9 +103,7 @@ class BlockingSender:
             address = self._thread.run(lambda: sender.master_of(queue))
         context = None
         if sender.hooks:
-            context = SendContext(
-                sender.group, message, outgoing, queue, address, wall_ms(), "ONEWAY"
-            )
+            context = sender.context(outgoing, message, queue, address, "ONEWAY")
             tell_before(sender.hooks, context)
         _, frame = sender.encode(outgoing, queue, flag=ONEWAY_FLAG)
         self._pool.send(address, frame, sender.settings.timeout_s)
@@ -143,9 +133,7 @@ class BlockingSender:
         """Makes one try that hooks hear of."""
         sender = self._sender
         assert delivery.queue is not None
-        context = SendContext(
-            sender.group, message, outgoing, delivery.queue, address, wall_ms(), "SYNC"
-        )
+        context = sender.context(outgoing, message, delivery.queue, address, "SYNC")
         tell_before(sender.hooks, context)
         try:
             context.result = self._try(delivery, outgoing, delivery.queue, address, left_ms)
