@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PullConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
 from mqcore.client.member import Divided
@@ -19,7 +19,7 @@ from mqcore.client.results import QueueRef
 from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
 from mqcore.clock import monotonic_ms
-from mqcore.errors import ClosedError, NotStartedError, RemotingError, UsageError
+from mqcore.errors import RemotingError, UsageError
 from mqcore.model.subscriptions import ALL
 
 __all__ = ["PullConsumer"]
@@ -27,7 +27,7 @@ __all__ = ["PullConsumer"]
 _MS_PER_S: Final = 1000
 
 
-class PullConsumer:
+class PullConsumer(Consumer[PullEngine]):
     """Polls messages, as a member of a group (`subscribe`) or of chosen queues (`assign`).
 
         async with aio.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
@@ -83,11 +83,9 @@ class PullConsumer:
             self.settings = replace(settings or PullConsumerSettings(), **changes)
         except TypeError as error:
             raise UsageError(f"a pull consumer has no such setting: {error}") from error
-        self._owns_instance = instance is None
-        self._instance = instance or Instance(
-            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        super().__init__(
+            namesrv, group, instance, credentials=credentials, namespace=namespace, tls=tls
         )
-        self.group = group
         subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)
         subscriptions.add_all(topics)
         self._engine = PullEngine(
@@ -98,44 +96,9 @@ class PullConsumer:
             on_divided,
             now_ms,
         )
-        self._is_started = False
         self._is_polling = False
-        self._closing: asyncio.Task[None] | None = None
 
     # Life.
-
-    async def __aenter__(self) -> Self:
-        """Starts it."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes it."""
-        await self.close()
-
-    async def start(self) -> None:
-        """Joins the group. Starting again does nothing.
-
-        Raises:
-            ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a consumer already.
-            ResponseError: A broker cannot filter by an expression.
-        """
-        self._check_open()
-        if self._is_started:
-            return
-        await self._instance.start()
-        self._is_started = True
-        try:
-            await self._engine.join()
-        except BaseException:
-            await self.close()
-            raise
 
     async def close(self) -> None:
         """Saves offsets and leaves the group; polls that wait end.
@@ -143,27 +106,10 @@ class PullConsumer:
         What the last poll gave is not committed by closing: it comes again, unless it was
         committed. Who closes again waits for the same end.
         """
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
+        await super().close()
 
-    @property
-    def client_id(self) -> str:
-        """Who brokers and tools know this member as."""
-        return self._instance.client_id
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed, or is being closed."""
-        return self._closing is not None
-
-    async def _close(self) -> None:
-        try:
-            if self._is_started:
-                await self._engine.stop()
-        finally:
-            if self._owns_instance:
-                await self._instance.close()
+    async def _begin(self) -> None:
+        await self._engine.join()
 
     # Polling.
 
@@ -364,16 +310,6 @@ class PullConsumer:
             raise UsageError(f"a QueueRef is expected, not {type(queue).__name__}")
         return replace(queue, topic=self._instance.full_name(queue.topic))
 
-    def _short(self, queue: QueueRef) -> QueueRef:
-        return replace(queue, topic=self._instance.short_name(queue.topic))
-
-    def _check_open(self) -> None:
-        if self._closing is not None:
-            raise ClosedError(f"consumer {self.group} is closed: make another one")
-
     def _check_usable(self) -> None:
         self._check_open()
-        if not self._is_started:
-            raise NotStartedError(
-                f"consumer {self.group} is not started: call start(), or use it with `async with`"
-            )
+        self._check_started()

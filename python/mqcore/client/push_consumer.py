@@ -6,9 +6,9 @@ After `DefaultMQPushConsumer`. What runs is `push_engine`'s.
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
 from mqcore.client.member import Divided
@@ -17,14 +17,14 @@ from mqcore.client.results import QueueRef
 from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
 from mqcore.clock import monotonic_ms
-from mqcore.errors import ClosedError, NotStartedError, UsageError
+from mqcore.errors import UsageError
 from mqcore.model.subscriptions import ALL
 from mqcore.model.topics import RETRY_PREFIX
 
 __all__ = ["PushConsumer"]
 
 
-class PushConsumer:
+class PushConsumer(Consumer[PushEngine]):
     """Consumes topics as one member of a group.
 
     The handler gets a message, or a list with `batch=`. A coroutine function runs on the event
@@ -80,11 +80,9 @@ class PushConsumer:
             self.settings = replace(settings or PushConsumerSettings(), **changes)
         except TypeError as error:
             raise UsageError(f"a push consumer has no such setting: {error}") from error
-        self._owns_instance = instance is None
-        self._instance = instance or Instance(
-            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        super().__init__(
+            namesrv, group, instance, credentials=credentials, namespace=namespace, tls=tls
         )
-        self.group = group
         full_group = self._instance.full_name(group)
         subscriptions = Subscriptions(
             self._instance.full_name,
@@ -94,47 +92,9 @@ class PushConsumer:
         self._engine = PushEngine(
             self._instance, full_group, handler, self.settings, subscriptions, on_divided, now_ms
         )
-        self._is_started = False
-        self._closing: asyncio.Task[None] | None = None
         self._closed: asyncio.Event | None = None
 
     # Life.
-
-    async def __aenter__(self) -> Self:
-        """Starts it."""
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Closes it."""
-        await self.close()
-
-    async def start(self) -> None:
-        """Joins the group and begins to consume. Starting again does nothing.
-
-        A topic that is not there yet is waited for; the log says so.
-
-        Raises:
-            ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a consumer already.
-            ResponseError: A broker cannot filter by an expression.
-        """
-        self._check_open()
-        if self._is_started:
-            return
-        await self._instance.start()
-        self._closed = asyncio.Event()
-        self._is_started = True
-        try:
-            await self._engine.start()
-        except BaseException:
-            await self.close()
-            raise
 
     async def close(self) -> None:
         """Stops pulling, lets handlers finish that run, saves offsets, and leaves the group.
@@ -142,27 +102,17 @@ class PushConsumer:
         Handlers get `drain_s`; a message whose handler takes longer comes again, to another
         member. Who closes again waits for the same end.
         """
-        if self._closing is None:
-            self._closing = asyncio.get_running_loop().create_task(self._close())
-        await asyncio.shield(self._closing)
+        await super().close()
 
-    @property
-    def client_id(self) -> str:
-        """Who brokers and tools know this member as."""
-        return self._instance.client_id
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was closed, or is being closed."""
-        return self._closing is not None
+    async def _begin(self) -> None:
+        # A topic that is not there yet is waited for; the log says so.
+        self._closed = asyncio.Event()
+        await self._engine.start()
 
     async def _close(self) -> None:
         try:
-            if self._is_started:
-                await self._engine.stop()
+            await super()._close()
         finally:
-            if self._owns_instance:
-                await self._instance.close()
             if self._closed is not None:
                 self._closed.set()
 
@@ -219,7 +169,7 @@ class PushConsumer:
     def queues(self) -> tuple[QueueRef, ...]:
         """The queues that are ours now, without those of the group's own retry topic."""
         return tuple(
-            replace(queue, topic=self._instance.short_name(queue.topic))
+            self._short(queue)
             for queue in sorted(self._engine.assignment.held)
             if not queue.topic.startswith(RETRY_PREFIX)
         )
@@ -232,13 +182,3 @@ class PushConsumer:
         """
         self._check_started()
         await self._engine.persist()
-
-    def _check_open(self) -> None:
-        if self._closing is not None:
-            raise ClosedError(f"consumer {self.group} is closed: make another one")
-
-    def _check_started(self) -> None:
-        if not self._is_started:
-            raise NotStartedError(
-                f"consumer {self.group} is not started: call start(), or use it with `async with`"
-            )

@@ -1,0 +1,130 @@
+"""What both asyncio consumers share as users see them: their client, their start and their end.
+
+Knows no handler and no poll; what runs is the engine's of each.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from mqcore.client.instance import Instance, TlsOption
+from mqcore.client.pull_engine import PullEngine
+from mqcore.client.push_engine import PushEngine
+from mqcore.client.results import QueueRef
+from mqcore.client.signing import Credentials
+from mqcore.errors import ClosedError, NotStartedError
+
+__all__ = ["Consumer"]
+
+_EngineT = TypeVar("_EngineT", PushEngine, PullEngine)
+
+
+class Consumer(ABC, Generic[_EngineT]):
+    """A member of a group that is started and closed.
+
+    Attributes:
+        group: Its group, as the user calls it.
+    """
+
+    _engine: _EngineT
+
+    def __init__(
+        self,
+        namesrv: str | Sequence[str],
+        group: str,
+        instance: Instance | None,
+        *,
+        credentials: Credentials | None,
+        namespace: str | None,
+        tls: TlsOption,
+    ) -> None:
+        """Takes the client that it belongs to, or makes one of its own.
+
+        Raises:
+            AddressError: A name server's address is none.
+        """
+        self._owns_instance = instance is None
+        self._instance = instance or Instance(
+            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        )
+        self.group = group
+        self._is_started = False
+        self._closing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Starts it."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Closes it."""
+        await self.close()
+
+    async def start(self) -> None:
+        """Joins the group and begins to consume. Starting again does nothing.
+
+        Raises:
+            ClosedError: It was closed.
+            GroupError: The group's name is illegal, or its client has such a consumer already.
+            ResponseError: A broker cannot filter by an expression.
+        """
+        self._check_open()
+        if self._is_started:
+            return
+        await self._instance.start()
+        self._is_started = True
+        try:
+            await self._begin()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Saves offsets and leaves the group. Who closes again waits for the same end."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    @property
+    def client_id(self) -> str:
+        """Who brokers and tools know this member as."""
+        return self._instance.client_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, or is being closed."""
+        return self._closing is not None
+
+    @abstractmethod
+    async def _begin(self) -> None:
+        """Starts the engine."""
+
+    async def _close(self) -> None:
+        try:
+            if self._is_started:
+                await self._engine.stop()
+        finally:
+            if self._owns_instance:
+                await self._instance.close()
+
+    def _short(self, queue: QueueRef) -> QueueRef:
+        """Returns a queue as the user calls its topic."""
+        return replace(queue, topic=self._instance.short_name(queue.topic))
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise ClosedError(f"consumer {self.group} is closed: make another one")
+
+    def _check_started(self) -> None:
+        if not self._is_started:
+            raise NotStartedError(
+                f"consumer {self.group} is not started: call start(), or use it with `async with`"
+            )
