@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peer_brokers import CACHE, HEAP, IS_QUICK, fetched, free_port, until_said
+from peer_brokers import CACHE, HEAP, IS_QUICK, end, fetched, free_port, until_said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,12 +121,7 @@ def running_kafka(home: Path) -> Iterator[Kafka]:
         until_said(process, "Kafka Server started", "Kafka")
         yield Kafka(jars, f"127.0.0.1:{port}")
     finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 def main() -> None:

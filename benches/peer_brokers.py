@@ -42,6 +42,7 @@ HEAP = "1g"
 OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang")
 SEGMENT_BYTES = 1 << 30
 START_SECONDS = 90.0
+STOP_SECONDS = 60.0
 LOAD_SECONDS = 600.0
 
 
@@ -142,6 +143,16 @@ def until_said(process: subprocess.Popen[str], words: str, name: str) -> str:
     raise RuntimeError(f"{name} did not start: {''.join(said)[-2000:]}")
 
 
+def end(process: subprocess.Popen[str]) -> None:
+    """Ends a broker cleanly, or kills it when that takes too long."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 @contextmanager
 def running(
     name: str, command: list[str], ready: str, port: int | None, **more: Any
@@ -159,12 +170,7 @@ def running(
         )
         yield Peer(name, address, process.pid, seconds)
     finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process)
 
 
 @contextmanager
