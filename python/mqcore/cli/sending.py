@@ -140,7 +140,8 @@ class Sending:
     def summary(self) -> str:
         """How many were sent, and how fast."""
         passed_s = max(1, monotonic_ms() - self._began_ms) / _MS_PER_S
-        return f"{self.sent:,} messages sent, {self.sent / passed_s:,.0f}/s"
+        noun = "message" if self.sent == 1 else "messages"
+        return f"{self.sent:,} {noun} sent, {self.sent / passed_s:,.0f}/s"
 
     def _show(self, text: str) -> None:
         from mqcore.cli.tables import console
