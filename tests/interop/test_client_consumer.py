@@ -21,6 +21,7 @@ _CONFIG = {
     # A retry comes after a second, not after ten.
     "messageDelayLevel": " ".join(["1s"] * 18),
     "enablePropertyFilter": "true",
+    "traceTopicEnable": "true",
 }
 QUEUES = 8
 
@@ -220,3 +221,52 @@ def test_a_pull_consumer_reads_and_commits(case: Case) -> None:
         for queue in consumer.queues:
             assert consumer.committed(queue) == consumer.bounds(queue)[1]
     assert sorted(seen) == [b"m-%d" % at for at in range(10)]
+
+
+def is_traced(case: Case) -> None:
+    """Sends and consumes traced messages, and has the official tool show both halves."""
+    case.create(1)
+    bag = Bag()
+
+    def handler(message: ReceivedMessage) -> Any:
+        bag.add(message)
+        return message.body != b"m-1" or message.attempt > 1
+
+    with mqcore.Producer(case.namesrv, group="PG_traced", is_traced=True) as producer:
+        sent = [producer.send(Message(case.topic, f"m-{at}", keys=["k"])) for at in range(2)]
+    with push(case, handler, is_traced=True):
+        bag.holds(3)
+    with push(case, bag.add, is_traced=True, orderly=True, group=f"{case.group}_2"):
+        bag.holds(5)
+    with mqcore.PullConsumer(
+        case.namesrv,
+        group=f"{case.group}_3",
+        topics=case.topic,
+        consume_from=FIRST,
+        is_traced=True,
+    ) as consumer:
+        assert consumer.poll(PATIENCE_S)
+    line = "queryMsgTraceById", "-n", case.namesrv, "-i"
+    expected = [["Pub", "PG_traced", "success"]] + [
+        ["Sub", group, "success"] for group in (case.group, f"{case.group}_2", f"{case.group}_3")
+    ]
+
+    def shown(at: int) -> list[list[str]]:
+        printed = case.driver.mqadmin(*line, sent[at].message_id).splitlines()
+        rows = (row.split() for row in printed if row.startswith(("Pub ", "Sub ")))
+        return sorted([row[0], row[1], row[-1]] for row in rows)
+
+    assert eventually(lambda: shown(0), lambda rows: len(rows) >= 4) == expected
+    # What failed is shown beside what came of it later.
+    failed = [["Sub", case.group, "failed"]]
+    assert eventually(lambda: shown(1), lambda rows: len(rows) >= 5) == sorted(expected + failed)
+
+
+def test_the_trace_of_both_halves_is_found_by_the_official_tool(case: Case) -> None:
+    is_traced(case)
+
+
+def test_the_trace_is_found_at_our_broker_too(driver_53: Driver, servers: Servers) -> None:
+    case = Case(driver_53, servers, "cons_traced_by_ours")
+    is_traced(case)
+    case.close()
