@@ -1,27 +1,41 @@
 """Our consumers against the official brokers, beside the official consumers of the same release."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from itertools import chain
 from typing import Any
 
 import pytest
 
 import mqcore
 from interop.cases import Case, bodies, by_queue
-from interop.driver import Driver
+from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
-from interop.servers import Servers, official_software, serving
+from interop.servers import CLUSTER, Servers, official_software, serving
 from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql
-from mqcore.client.allocation import Averagely, AveragelyByCircle, ConsistentHash, Strategy
+from mqcore.client.allocation import (
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    MachineRoomNearby,
+    Strategy,
+)
+from mqcore.model.queues import MessageQueue
 
 pytestmark = pytest.mark.java
 
 FIRST = ConsumeFrom.FIRST_OFFSET
+ROOM = "east"
 _CONFIG = {
     # A retry comes after a second, not after ten.
     "messageDelayLevel": " ".join(["1s"] * 18),
     "enablePropertyFilter": "true",
     "traceTopicEnable": "true",
+    # Machine rooms stand in brokers' names.
+    "brokerName": f"{ROOM}@broker-a",
 }
 QUEUES = 8
 
@@ -75,37 +89,112 @@ def send(case: Case, count: int, **options: Any) -> None:
             producer.send(Message(case.topic, f"m-{at}", **options))
 
 
-@pytest.mark.parametrize("strategy", [Averagely(), AveragelyByCircle(), ConsistentHash()])
-def test_java_and_python_share_queues_without_overlap(case: Case, strategy: Strategy) -> None:
+def _room_of_queue(queue: MessageQueue) -> str:
+    return str(queue.queue_id % 3)
+
+
+def _room_of_client(client_id: str) -> str:
+    # As java/mqcore/interop/Strategies.java has it: the third room has no client.
+    return "0" if client_id.endswith("0") else "1"
+
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "AVG": Averagely,
+    "AVG_BY_CIRCLE": AveragelyByCircle,
+    "CONSISTENT_HASH": ConsistentHash,
+    "MACHINE_ROOM": lambda: ByMachineRoom([ROOM]),
+    "MACHINE_ROOM_NEARBY-AVG": lambda: MachineRoomNearby(
+        Averagely(), _room_of_queue, _room_of_client
+    ),
+}
+matrix = pytest.mark.matrix
+
+
+class Group:
+    """Two official consumers and two of ours in one group, all with one strategy."""
+
+    def __init__(self, case: Case, bag: Bag, opened: ExitStack, strategy: str) -> None:
+        """Starts them; `opened` closes ours."""
+        self._case = case
+        listed = [range(at, QUEUES, 4) for at in range(4)]
+        self.java = [
+            case.push(
+                strategy=strategy,
+                room=ROOM,
+                broker=_CONFIG["brokerName"],
+                listed=",".join(map(str, listed[at])),
+            )
+            for at in range(2)
+        ]
+        self.python = [
+            opened.enter_context(
+                opened.enter_context(
+                    mqcore.Client(case.namesrv, instance_name=f"{case.topic}-{at}")
+                ).push_consumer(
+                    group=case.group,
+                    topics=case.topic,
+                    handler=bag.add,
+                    consume_from=FIRST,
+                    strategy=self._made(strategy, listed[2 + at]),
+                )
+            )
+            for at in range(2)
+        ]
+
+    def _made(self, strategy: str, listed: Iterable[int]) -> Strategy:
+        if strategy != "CONFIG":
+            return STRATEGIES[strategy]()
+        broker = _CONFIG["brokerName"]
+        return ByConfig(MessageQueue(self._case.topic, broker, queue_id) for queue_id in listed)
+
+    def of_java(self) -> list[list[int]]:
+        """Returns the queues of each official consumer."""
+        asked = {"topic": self._case.topic, "timeout": 0}
+        held = [self._case.driver.call("allocated", name, **asked) for name in self.java]
+        return [[item["queue_id"] for item in items] for items in held]
+
+    def shares(self) -> list[list[int]]:
+        """Returns the queues of each member."""
+        held = [[queue.queue_id for queue in consumer.queues] for consumer in self.python]
+        return [*self.of_java(), *held]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("AVG"),
+        pytest.param("MACHINE_ROOM_NEARBY-AVG"),
+        pytest.param("AVG_BY_CIRCLE", marks=matrix),
+        pytest.param("CONSISTENT_HASH", marks=matrix),
+        pytest.param("MACHINE_ROOM", marks=matrix),
+        pytest.param("CONFIG", marks=matrix),
+    ],
+)
+def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str) -> None:
     case.create(QUEUES)
+    every = list(range(QUEUES))
     bag = Bag()
-    java = case.push(strategy=strategy.name)
-
-    def shares() -> tuple[set[int], set[int]]:
-        ours = {queue.queue_id for queue in consumer.queues}
-        theirs = case.driver.call("allocated", java, topic=case.topic, count=0)
-        return ours, {item["queue_id"] for item in theirs}
-
-    def is_shared(found: tuple[set[int], set[int]]) -> bool:
-        ours, theirs = found
-        return bool(ours) and bool(theirs) and ours | theirs == set(range(QUEUES))
-
-    with push(case, bag.add, strategy=strategy) as consumer:
-        ours, theirs = eventually(
-            shares, lambda found: is_shared(found) and not found[0] & found[1]
+    with ExitStack() as opened:
+        group = Group(case, bag, opened, strategy)
+        shares = eventually(
+            group.shares, lambda found: all(found) and sorted(chain(*found)) == every
         )
-        assert ours | theirs == set(range(QUEUES))
-        assert not ours & theirs
+        assert sorted(chain(*shares)) == every
         send(case, 40)
-        got = eventually(
-            lambda: case.driver.call("got", java, count=0),
-            lambda items: len(items) + len(bag.messages) >= 40,
-        )
-        together = bodies(got)
+
+        def got() -> list[Item]:
+            return [item for name in group.java for item in case.driver.call("got", name, count=0)]
+
+        java = eventually(got, lambda items: len(items) + len(bag.messages) >= 40)
+        together = bodies(java)
         together.update(message.body.decode() for message in bag.messages)
         assert together == {f"m-{at}": 1 for at in range(40)}
-    # Who is left takes all.
-    assert case.allocated(java, QUEUES) == set(range(QUEUES))
+        for at, held in enumerate(shares[2:]):
+            assert {queue.queue_id for queue in group.python[at].queues} == set(held)
+    if strategy != "CONFIG":
+        # Who is left takes all.
+        left = eventually(group.of_java, lambda found: sorted(chain(*found)) == every)
+        assert sorted(chain(*left)) == every
 
 
 def test_what_java_sends_python_reads(case: Case) -> None:
@@ -123,6 +212,42 @@ def test_what_java_sends_python_reads(case: Case) -> None:
     assert (len(big.body), big.body[:5]) == (5000, b"big-0")
     assert big.record.stored_body_len_bytes < 200
     assert [message.body for message in batch] == [b"batch-%d" % at for at in range(5)]
+
+
+def test_batches_that_are_one_record_come_as_messages(case: Case) -> None:
+    # 4.9 keeps every message of a batch as a record.
+    batching = () if case.driver.version.startswith("4") else ("-a", "+queue.type=BatchCQ")
+    line = "updateTopic", "-n", case.namesrv, "-c", CLUSTER, "-t", case.topic, "-r", "1", "-w", "1"
+    case.driver.mqadmin(*line, *batching)
+    case.until_routed()
+    producer = case.producer()
+    for body in ("first", "second"):
+        case.send(producer, body=body, count=5, how="batch", tags="A,B", keys="k")
+    bag = Bag()
+    with push(case, bag.add):
+        messages = bag.holds(10)
+    assert [message.body_text() for message in messages] == [
+        f"{body}-{at}" for body in ("first", "second") for at in range(5)
+    ]
+    assert [message.queue_offset for message in messages] == list(range(10))
+    assert [(m.tags, m.keys) for m in messages] == [
+        ("AB"[at % 2], (f"k-{at}",)) for at in range(5)
+    ] * 2
+    # Of one record, where the topic keeps batches so.
+    places = {message.physical_offset for message in messages}
+    assert len(places) == (2 if batching else 10)
+    tagged = Bag()
+    with push(case, tagged.add, topics={case.topic: "B"}, group=f"{case.group}_B"):
+        assert {message.body for message in tagged.holds(4)} == {
+            b"%s-%d" % (body, at) for body in (b"first", b"second") for at in (1, 3)
+        }
+    with mqcore.PullConsumer(case.namesrv, group=f"{case.group}_at") as consumer:
+        (queue,) = consumer.topic_queues(case.topic)
+        consumer.seek(queue, 3)
+        consumer.assign([queue])
+        # From the middle of a batch on, though the broker gives all of it.
+        (first, *_) = consumer.poll(PATIENCE_S)
+        assert (first.queue_offset, first.body) == (3, b"first-3")
 
 
 def test_failures_come_again_and_rejects_are_dead(case: Case) -> None:

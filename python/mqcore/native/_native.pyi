@@ -39,8 +39,11 @@ __all__ = [
 def door_counts() -> tuple[int, int]:
     """Returns how many calls kept the GIL and how many gave it back, since the import."""
 
-def decode_records(data: bytes) -> RecordBatch:
-    """Returns the records in the body of an answer; `NoRecordError` where they are not whole."""
+def decode_records(data: bytes, *, unwraps: bool = False) -> RecordBatch:
+    """Returns the records in the body of an answer; `NoRecordError` where they are not whole.
+
+    With `unwraps`, batches that are one record (topics of the type BatchCQ of 5.x) come as messages.
+    """
 
 def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
     """Returns a batch's body and its ids. See `mqcore.client.batches`."""
@@ -163,7 +166,8 @@ class GetResult:
 class RecordBatch(Sequence[Message]):
     """Records that lie side by side in the log: a sequence of messages, and columns of all.
 
-    `blanks` are the ends of files among them: physical offset and length in bytes.
+    `blanks` are the ends of files among them: physical offset and length in bytes. `wrapped` tells
+    how many batches could not be taken apart (`decode_records`).
     """
 
     def __len__(self) -> int: ...
@@ -182,6 +186,8 @@ class RecordBatch(Sequence[Message]):
     def stored_body_lens_bytes(self) -> memoryview[int]: ...
     @property
     def stored_bodies(self) -> list[bytes]: ...
+    @property
+    def wrapped(self) -> int: ...
     @property
     def blanks(self) -> list[tuple[int, int]]: ...
 
