@@ -42,7 +42,7 @@ def door_counts() -> tuple[int, int]:
 def decode_records(data: bytes, *, unwraps: bool = False) -> RecordBatch:
     """Returns the records in the body of an answer; `NoRecordError` where they are not whole.
 
-    With `unwraps`, batches that are one record (topics of the type BatchCQ of 5.x) come as messages.
+    With `unwraps`, batches that are one record (topics of type BatchCQ of 5.x) come as messages.
     """
 
 def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
