@@ -81,9 +81,8 @@ class Ticket:
             yield from waiter
         return self.result()
 
-    async def of(self, index: int) -> SendResult:
-        """Returns the result of one message of the batch, by its place in it."""
-        whole = await self
+    def part(self, whole: SendResult, index: int) -> SendResult:
+        """Returns the result of one message, by its place in the batch, out of the batch's."""
         if not self._ids:
             self._ids = whole.message_id.split(",")
             self._offset_ids = whole.offset_message_id.split(",")
