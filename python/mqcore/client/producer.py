@@ -208,7 +208,8 @@ class Producer:
         if self.settings.is_batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
             index = ticket.count - 1
-            return ticket.part(await ticket, index)
+            await ticket
+            return ticket.part(index)
         target = await self.sender.target(message.topic)
         if message.is_timed:
             await self.need_timers(target)
