@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from golden_stores import Record, golden_file
-from mqcore import Store
+from golden_stores import GOLDEN_CONFIG, V53_CLEAN, Record, golden_file
+from mqcore import Inspection, Store
 from mqcore.errors import NoRecordError
 from mqcore.native import decode_records
 from small_store import SMALL, body_of, filled
@@ -70,6 +70,22 @@ def test_a_batch_that_is_one_record_comes_as_messages_to_who_asks() -> None:
         assert message.message_id == known["msg_id"]
     assert batch[0].uniq_key != batch[1].uniq_key
     assert all(message.body in whole.body for message in batch)
+
+
+def test_batches_of_the_official_broker_fill_their_queues(tmp_path: Path) -> None:
+    topic = "GoldenBcq"
+    walked = Inspection(V53_CLEAN.unpack(tmp_path), config=GOLDEN_CONFIG).scan(topics=[topic])
+    records = [message for batch in walked for message in batch]
+    batch = decode_records(b"".join(message.record for message in records), unwraps=True)
+    assert sum("INNER_NUM" in message.properties for message in records) == 12
+    offsets: dict[int, list[int]] = {}
+    for message in batch:
+        offsets.setdefault(message.queue_id, []).append(message.queue_offset)
+    queues = V53_CLEAN.answers("official")["queues"]
+    assert {number: list(range(len(found))) for number, found in offsets.items()} == offsets
+    assert {number: len(found) for number, found in offsets.items()} == {
+        queue["queue_id"]: queue["max_offset"] for queue in queues if queue["topic"] == topic
+    }
 
 
 def test_a_batch_that_is_cut_short_stays_one_record() -> None:

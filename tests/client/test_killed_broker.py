@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import mqcore
+from interop.patience import eventually
 from interop.servers import OURS, Servers, serving
 from mqcore import ConsumeFrom, Message, ReceivedMessage, aio
-from mqcore.errors import MQError, SendError
+from mqcore.errors import MQError, NoRouteError, SendError
 
 # Turns a hang into a failure; no test waits for it.
 _DEADLINE_S = 90.0
@@ -147,6 +148,19 @@ def killed(servers: Servers, tally: Tally, times: int) -> None:
     tally.wait_for_more(tally.acknowledged, 200)
 
 
+def until_routed(namesrv: str) -> None:
+    """Waits until the broker, which serves already, has told the name server of itself."""
+    with mqcore.Producer(namesrv, group="pg") as producer:
+
+        def is_routed() -> bool:
+            try:
+                return bool(producer.queues("t"))
+            except NoRouteError:
+                return False
+
+        assert eventually(is_routed, bool)
+
+
 @pytest.mark.parametrize(
     ("senders", "orderly", "times"),
     [(blocking_senders, False, 1), (asyncio_senders, True, 2), (batching_senders, False, 1)],
@@ -157,6 +171,7 @@ def test_a_broker_that_is_killed_loses_nothing_that_it_acknowledged(
     tally = Tally()
     with serving(OURS, tmp_path) as servers:
         namesrv = servers.namesrv.address
+        until_routed(namesrv)
         with (
             mqcore.PushConsumer(
                 namesrv,

@@ -6,6 +6,7 @@ Knows no handler and no poll; what runs is the engine's of each.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
@@ -133,14 +134,14 @@ class Consumer(ABC, Generic[_EngineT]):
         """Starts the engine."""
 
     async def _close(self) -> None:
-        try:
-            if self._is_started:
-                await self._engine.stop()
-                if self.tracer is not None:
-                    await self.tracer.close()
-        finally:
+        # The last first: handlers end, what the trace heard of them is sent, connections close.
+        async with AsyncExitStack() as closing:
             if self._owns_instance:
-                await self._instance.close()
+                closing.push_async_callback(self._instance.close)
+            if self.tracer is not None:
+                closing.push_async_callback(self.tracer.close)
+            if self._is_started:
+                closing.push_async_callback(self._engine.stop)
 
     def _short(self, queue: QueueRef) -> QueueRef:
         """Returns a queue as the user calls its topic."""

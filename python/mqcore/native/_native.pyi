@@ -40,10 +40,7 @@ def door_counts() -> tuple[int, int]:
     """Returns how many calls kept the GIL and how many gave it back, since the import."""
 
 def decode_records(data: bytes, *, unwraps: bool = False) -> RecordBatch:
-    """Returns the records in the body of an answer; `NoRecordError` where they are not whole.
-
-    With `unwraps`, batches that are one record (topics of type BatchCQ of 5.x) come as messages.
-    """
+    """Returns the records of an answer; `unwraps` takes batches apart that are one record."""
 
 def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
     """Returns a batch's body and its ids. See `mqcore.client.batches`."""
@@ -166,8 +163,7 @@ class GetResult:
 class RecordBatch(Sequence[Message]):
     """Records that lie side by side in the log: a sequence of messages, and columns of all.
 
-    `blanks` are the ends of files among them: physical offset and length in bytes. `wrapped` tells
-    how many batches could not be taken apart (`decode_records`).
+    `blanks`: ends of files (physical offset, length in bytes); `wrapped`: batches left as they are.
     """
 
     def __len__(self) -> int: ...
