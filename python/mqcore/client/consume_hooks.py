@@ -77,7 +77,7 @@ class ConsumeHook:
 class Hooks:
     """The hooks of one consumer, in the order they are told."""
 
-    def __init__(self, group: str, hooks: Sequence[ConsumeHook], timeout_ms: int) -> None:
+    def __init__(self, group: str, hooks: Sequence[ConsumeHook], timeout_ms: float) -> None:
         """Takes them.
 
         Args:
@@ -161,7 +161,7 @@ class Hooks:
                 _log.exception("%s.after_consume failed", type(hook).__name__)
 
 
-def _result(outcome: Outcome, timeout_ms: int, took_ms: int) -> ConsumeResult:
+def _result(outcome: Outcome, timeout_ms: float, took_ms: int) -> ConsumeResult:
     """Returns how a call ended, in the order that `ConsumeRequest.run` looks."""
     is_overdue = 0 < timeout_ms <= took_ms
     # A coroutine that takes too long is cancelled: that is no failure of its own.

@@ -74,7 +74,7 @@ class Consumer(ABC, Generic[_EngineT]):
         self.tracer = Tracer(self._instance, group, role="CONSUME") if is_traced else None
         if self.tracer is not None:
             hooks = (*hooks, ConsumeTraceHook(self.tracer))
-        self._hooks = Hooks(self._instance.full_name(group), hooks, round(timeout_s * _MS_PER_S))
+        self._hooks = Hooks(self._instance.full_name(group), hooks, timeout_s * _MS_PER_S)
         self._is_started = False
         self._closing: asyncio.Task[None] | None = None
 

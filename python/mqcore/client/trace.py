@@ -134,7 +134,11 @@ class Tracer:
                 pass
             self._is_full.clear()
             self._is_told = False
-            await self._flush()
+            try:
+                await self._flush()
+            except Exception:
+                # Whatever it was, a trace that nobody sends is worse.
+                _log.exception("lines of the message trace were lost")
 
     async def _flush(self) -> None:
         while self._lines:
