@@ -24,6 +24,7 @@ from mqcore.client.allocation import (
     Strategy,
     allocated,
 )
+from mqcore.client.trace import TRACE_TOPIC
 from mqcore.model.queues import MessageQueue
 
 pytestmark = pytest.mark.java
@@ -368,6 +369,27 @@ def test_a_pull_consumer_reads_and_commits(case: Case) -> None:
     assert sorted(seen) == [b"m-%d" % at for at in range(10)]
 
 
+# What differs from call to call, by the kind of a line: times, ids of calls, and the group.
+_CHANGING = {"SubBefore": (1, 3, 4), "SubAfter": (1, 3, 7, 8)}
+
+
+def trace_lines(case: Case, group: str, count: int) -> list[list[str]]:
+    """Returns so many lines that the trace holds of a group, as the fields that do not change."""
+    group_at = {"SubBefore": 3, "SubAfter": 8}
+    found: list[list[str]] = []
+    with mqcore.PullConsumer(
+        case.namesrv, group=f"{group}_reads", topics=TRACE_TOPIC, consume_from=FIRST
+    ) as consumer:
+        while len(found) < count and (batch := consumer.poll(PATIENCE_S)):
+            for line in chain(*(message.body_text().split("\x02") for message in batch)):
+                fields = line.split("\x01")
+                kind = fields[0]
+                if kind in group_at and fields[group_at[kind]] == group:
+                    kept = (at for at in range(len(fields)) if at not in _CHANGING[kind])
+                    found.append([fields[at] for at in kept])
+    return sorted(found)
+
+
 def is_traced(case: Case) -> None:
     """Sends and consumes traced messages, and has the official tool show both halves."""
     case.create(1)
@@ -409,6 +431,13 @@ def is_traced(case: Case) -> None:
 
 def test_the_trace_of_both_halves_is_found_by_the_official_tool(case: Case) -> None:
     is_traced(case)
+    # The official consumer writes the same lines.
+    java = case.push(traced=1, group=f"{case.group}_4")
+    case.driver.got(java, 2)
+    case.close(java)
+    ours = trace_lines(case, f"{case.group}_2", 4)
+    assert len(ours) == 4
+    assert trace_lines(case, f"{case.group}_4", 4) == ours
 
 
 def test_the_trace_is_found_at_our_broker_too(driver_53: Driver, servers: Servers) -> None:

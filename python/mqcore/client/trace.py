@@ -47,8 +47,6 @@ _INTERVAL_S: Final = 5.0
 _TIMEOUT_S: Final = 5.0
 # How long closing sends what waits (official: WAIT_FOR_SHUTDOWN).
 _CLOSE_S: Final = 5.0
-# What brokers of 4.9 leave out of a record (theirs by default).
-_REGION: Final = "DefaultRegion"
 _numbers = count(1)
 # Where the two halves of a consumer's trace meet.
 _NOTE: Final = "mqcore.trace"
@@ -234,7 +232,8 @@ class ConsumeTraceHook(ConsumeHook):
         for message in traced:
             line = sub_before_line(
                 now_ms=context.began_ms,
-                region_id=message.properties.get(MSG_REGION, _REGION),
+                # Brokers of 4.9 leave it out; the line says null then, as the official one does.
+                region_id=message.properties.get(MSG_REGION),
                 group=group,
                 request_id=request_id,
                 message_id=message.message_id,

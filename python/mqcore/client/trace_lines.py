@@ -72,7 +72,7 @@ def pub_line(
 def sub_before_line(
     *,
     now_ms: int,
-    region_id: str,
+    region_id: str | None,
     group: str,
     request_id: str,
     message_id: str,

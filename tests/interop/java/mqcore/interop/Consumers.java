@@ -44,7 +44,8 @@ final class Consumers {
 
     List<?> push(Call call) throws Exception {
         Running run = new Running();
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(call.text("group"));
+        DefaultMQPushConsumer consumer =
+            new DefaultMQPushConsumer(call.text("group"), call.flag("traced"), null);
         consumer.setNamesrvAddr(call.text("namesrv"));
         consumer.setInstanceName(call.name);
         consumer.setPollNameServerInterval(Drive.POLL_MS);
