@@ -1,6 +1,7 @@
-"""A Spark session in which our formats work: the right Python, a Java, both formats registered.
+"""A Spark session in which our formats work: the right Python, and a Java.
 
-Knows how Spark is started, and nothing of topics or stores.
+Spark finds the formats by itself where this package is installed. Knows how Spark is started, and
+nothing of topics or stores.
 """
 
 import os
@@ -13,7 +14,6 @@ from pyspark.sql import SparkSession
 
 from mqcore.spark.bundled_java import bundled_java_home
 from mqcore.spark.errors import SparkSetupError
-from mqcore.spark.register import register
 from mqcore.spark.setup import find_java
 
 __all__ = ["BUNDLED_JAVA", "session"]
@@ -34,7 +34,7 @@ def session(
     java: str | Path | None = None,
     config: Mapping[str, object] | None = None,
 ) -> SparkSession:
-    """Returns the running session, or starts one, with our formats registered.
+    """Returns the running session, or starts one in which our formats work.
 
     Spark's workers and planner run this very interpreter unless PYSPARK_PYTHON names another one:
     by itself Spark takes `python3` of the PATH, which knows nothing of an environment that is not
@@ -64,9 +64,7 @@ def session(
         settings = {**_LOCAL_CONFIG, **settings}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    register(spark)
-    return spark
+    return builder.getOrCreate()
 
 
 def _text(value: object) -> str:

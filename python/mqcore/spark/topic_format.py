@@ -3,15 +3,8 @@
 Spark loads this in its planner and in every task: it must import fast.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from pyspark.sql.datasource import DataSource
-
-if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
-    from pyspark.sql.types import StructType
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.types import StructType
 
 __all__ = ["TopicFormat"]
 
