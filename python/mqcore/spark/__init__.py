@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mqcore.spark.register import register
+    from mqcore.spark.repeats import drop_repeats
     from mqcore.spark.session import session
 
-__all__ = ["register", "session"]
+__all__ = ["drop_repeats", "register", "session"]
 
 # Where each name stands.
 _HOMES = {
+    "drop_repeats": "mqcore.spark.repeats",
     "register": "mqcore.spark.register",
     "session": "mqcore.spark.session",
 }

@@ -6,6 +6,7 @@ Runs in Spark's planner on the driver's machine.
 import uuid
 from collections.abc import Mapping
 
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
@@ -14,7 +15,7 @@ from mqcore.spark.errors import SinkError, SparkError
 from mqcore.spark.topic_sink.columns import check_columns
 from mqcore.spark.topic_sink.options import SinkOptions, read_options
 from mqcore.spark.topic_sink.sending import TopicClient
-from mqcore.spark.topic_sink.writers import BatchWriter, Plan, stream_writer_class
+from mqcore.spark.topic_sink.writers import BatchWriter, Plan, StreamRowWriter
 
 __all__ = ["batch_writer", "stream_writer"]
 
@@ -69,7 +70,13 @@ def stream_writer(
         )
     places = check_columns(schema, has_topic=options.topic is not None)
     _check_reachable(options)
-    return stream_writer_class()(Plan(options, places, schema))
+    plan = Plan(options, places, schema)
+    if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+        # PySpark 4.0 gives streams row by row.
+        return StreamRowWriter(plan)
+    from mqcore.spark.topic_sink.stream_arrow import StreamArrowWriter
+
+    return StreamArrowWriter(plan)
 
 
 def _check_reachable(options: SinkOptions) -> None:

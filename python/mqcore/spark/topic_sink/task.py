@@ -9,9 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+import pyarrow as pa
+
 from mqcore.client.identity import unique_ids
 from mqcore.client.outgoing import SEND, SEND_BATCH, Outgoing
 from mqcore.client.properties import RESERVED
+from mqcore.client.results import QueueRef
+from mqcore.client.topics import Target
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
 from mqcore.model.topics import topic_fault
@@ -22,12 +26,6 @@ from mqcore.spark.topic_sink.columns import TOPIC, buffers_of
 from mqcore.spark.topic_sink.marks import LAST_RESERVE_BYTES, ROW_OF, ROWS, TASK, TaskMark
 from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.sending import Request, TopicClient, Window
-
-
-    from mqcore.client.results import QueueRef
-    from mqcore.client.topics import Target
-
-import pyarrow as pa
 
 __all__ = ["TaskReport", "WriteTask", "new_attempt"]
 

@@ -1,16 +1,16 @@
-"""The classes that Spark calls to write: one for batches, two for streams. They only pass on.
+"""The classes that Spark calls to write DataFrames and streams of rows. They only pass on.
 
 They travel to every task pickled, and hold nothing but what was planned.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import Row, datasource
+from pyspark.sql import Row
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamWriter,
@@ -25,7 +25,7 @@ from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.sending import topic_client
 from mqcore.spark.topic_sink.task import TaskReport, WriteTask, new_attempt
 
-__all__ = ["BatchWriter", "Plan", "StreamArrowWriter", "StreamRowWriter", "stream_writer_class"]
+__all__ = ["BatchWriter", "Plan", "StreamEnd", "StreamRowWriter", "mark_of_stream", "written"]
 
 _log = logging.getLogger(__name__)
 
@@ -73,12 +73,27 @@ def _property(context: TaskContext, name: str) -> str:
     return value
 
 
-def _written(plan: Plan, mark: TaskMark, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
+def written(plan: Plan, mark: TaskMark, batches: Iterator[pa.RecordBatch]) -> SinkCommit:
+    """Writes the rows of a task; returns when all are acknowledged.
+
+    Args:
+        plan: What was planned.
+        mark: Which part of which result the task makes.
+        batches: The rows.
+
+    Raises:
+        SinkError: They are not all acknowledged.
+    """
     task = WriteTask(plan.options, mark, topic_client(plan.options.client))
     return SinkCommit(task.write(batches, plan.places))
 
 
-def _mark_of_stream() -> TaskMark:
+def mark_of_stream() -> TaskMark:
+    """Returns which part of which batch the running task makes.
+
+    Raises:
+        SinkError: It belongs to no streaming query.
+    """
     context = _context()
     return TaskMark(
         query_mark(_property(context, _QUERY_ID)),
@@ -123,7 +138,7 @@ class BatchWriter(DataSourceArrowWriter):
         context = _context()
         attempt = new_attempt(context.attemptNumber())
         mark = TaskMark(self._plan.run, 0, context.partitionId(), attempt)
-        return _written(self._plan, mark, iterator)
+        return written(self._plan, mark, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Says what was written."""
@@ -134,10 +149,11 @@ class BatchWriter(DataSourceArrowWriter):
         _aborted(f"write {self._plan.run}", messages)
 
 
-class _StreamEnd:
+class StreamEnd:
     """What streaming writers have in common on the driver."""
 
     def __init__(self, plan: Plan) -> None:
+        """Takes what was planned."""
         self._plan = plan
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -149,26 +165,10 @@ class _StreamEnd:
         _aborted(f"batch {batchId}", messages)
 
 
-class StreamRowWriter(_StreamEnd, DataSourceStreamWriter):
+class StreamRowWriter(StreamEnd, DataSourceStreamWriter):
     """Writes the batches of a streaming query where Spark gives rows only: 4.0."""
 
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         """Writes the rows of a task; returns when all are acknowledged."""
         batches = row_batches(iterator, self._plan.schema)
-        return _written(self._plan, _mark_of_stream(), batches)
-
-
-def stream_writer_class() -> Callable[[Plan], DataSourceStreamWriter]:
-    """Returns the class that writes streams: by Arrow batches where Spark can, from 4.1 on."""
-    has_arrow = hasattr(datasource, "DataSourceStreamArrowWriter")
-    return cast(Any, StreamArrowWriter if has_arrow else StreamRowWriter)
-
-
-class StreamArrowWriter(
-    _StreamEnd, getattr(datasource, "DataSourceStreamArrowWriter", DataSourceStreamWriter)
-):
-    """Writes the batches of a streaming query."""
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Writes the rows of a task; returns when all are acknowledged."""
-        return _written(self._plan, _mark_of_stream(), iterator)
+        return written(self._plan, mark_of_stream(), batches)
