@@ -14,9 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from mqcore.spark.errors import SparkError
-
-__all__ = ["LAST_RESERVE_BYTES", "ROWS", "ROW_OF", "TASK", "TaskMark", "query_mark", "run_mark"]
+__all__ = ["LAST_RESERVE_BYTES", "ROWS", "ROW_OF", "TASK", "TaskMark", "query_mark", "run_fault"]
 
 TASK: Final = "SPARK_TASK"
 # Written in Rust, beside each row's unique id: `ROW_MARK` of rust/packing/src/text.rs.
@@ -73,17 +71,12 @@ def query_mark(query_id: str) -> str:
     return query_id.replace("-", "")[:_QUERY_DIGITS].lower()
 
 
-def run_mark(run_id: str) -> str:
-    """Returns what names a batch write.
+def run_fault(run_id: str) -> str | None:
+    """Returns why a text cannot name a batch write; None where it can.
 
     Args:
         run_id: The option `runId`.
-
-    Raises:
-        SparkError: It holds what a mark cannot carry.
     """
-    if not _RUN_ID.fullmatch(run_id):
-        raise SparkError(
-            f"option runId: {run_id!r} is no name: 1 to 64 letters, digits and . _ : - are expected"
-        )
-    return run_id
+    if _RUN_ID.fullmatch(run_id):
+        return None
+    return "1 to 64 letters, digits and . _ : - are expected"

@@ -1,29 +1,35 @@
-"""The options of `df.write.format("mqcore")`: one table of names, defaults and readers.
+"""The options of `df.write.format("mqcore")`: their table, and what they say together. Pure."""
 
-Names in any case, as Spark gives them. An unknown one is an error that names the nearest. Pure.
-"""
-
-import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from mqcore.client.settings import BODY_BYTES_MAX
-from mqcore.errors import MQError
 from mqcore.model.topics import topic_fault
 from mqcore.native import Compression
-from mqcore.spark.errors import SparkError
-from mqcore.spark.topic_sink.marks import run_mark
+from mqcore.spark.options import (
+    CONNECTION,
+    Option,
+    OptionError,
+    OptionTable,
+    choice,
+    contradiction,
+    duration_ms,
+    number,
+    positive,
+    size_bytes,
+    text,
+    truth,
+)
+from mqcore.spark.topic_sink.marks import run_fault
 
 __all__ = ["SINK_OPTIONS", "ClientOptions", "SinkOptions", "read_options"]
 
 # What Spark itself puts beside the user's options.
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
-_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20}
-_TIMES_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000}
-_TRUTHS: Final = {"true": True, "false": False}
-DELIVERY: Final = "at-least-once"
+# A request of some ms: longer ones gain nothing, and each waits for its whole answer.
+_BATCH_BYTES: Final = 1 << 20
+_DELIVERY: Final = "at-least-once"
 _LATER_DELIVERIES: Final = ("idempotent", "transactional")
 
 
@@ -38,7 +44,7 @@ class ClientOptions:
         secret_key: Its secret.
         security_token: The token of a temporary account.
         namespace: Put before topics and groups.
-        is_tls: Whether to speak TLS.
+        tls: Whether to speak TLS.
     """
 
     namesrv: str
@@ -47,7 +53,7 @@ class ClientOptions:
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
     namespace: str | None = None
-    is_tls: bool = False
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class SinkOptions:
         compression: How bodies are made small, or None.
         compress_above_bytes: Bodies below stay as they are.
         in_flight: Requests of a task that wait for their answer.
-        send_timeout_ms: How long a try may take.
+        request_timeout_ms: How long a try may take.
         retries: Further tries after the first.
         retry_backoff_ms: What is waited before the first of them; doubled each time.
     """
@@ -73,136 +79,65 @@ class SinkOptions:
     topic: str | None = None
     run_id: str | None = None
     is_marked: bool = True
-    batch_bytes: int = 1 << 20
+    batch_bytes: int = _BATCH_BYTES
     message_bytes_max: int = BODY_BYTES_MAX
     compression: Compression | None = None
     compress_above_bytes: int = 4096
     in_flight: int = 4
-    send_timeout_ms: int = 30_000
+    request_timeout_ms: int = 30_000
     retries: int = 5
     retry_backoff_ms: int = 200
 
 
-def _text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is empty")
-    return text.strip()
-
-
-def _topic(text: str) -> str:
-    fault = topic_fault(text)
+def _topic(option: str, value: str) -> str:
+    fault = topic_fault(value)
     if fault is not None:
-        raise ValueError(fault)
-    return text
-
-
-def _truth(text: str) -> bool:
-    try:
-        return _TRUTHS[text.strip().lower()]
-    except KeyError:
-        raise ValueError("true or false is expected") from None
-
-
-def _scaled(text: str, units: Mapping[str, int], example: str) -> int:
-    found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-    if found is None or found[2] not in units:
-        raise ValueError(f"a number such as {example} is expected")
-    return int(found[1]) * units[found[2]]
-
-
-def _bytes(text: str) -> int:
-    value = _scaled(text, _UNITS, "65536, 512k or 1m")
-    if value < 1:
-        raise ValueError("it must be above 0")
+        raise OptionError(f"the option {option} is {value!r}: {fault}", option=option)
     return value
 
 
-def _bytes_or_none(text: str) -> int:
-    return _scaled(text, _UNITS, "0, 4096 or 4k")
+def _run_id(option: str, value: str) -> str:
+    fault = run_fault(value)
+    if fault is not None:
+        raise OptionError(f"the option {option} is {value!r}: {fault}", option=option)
+    return value
 
 
-def _time_ms(text: str) -> int:
-    return _scaled(text, _TIMES_MS, "200, 200ms or 30s")
+def _compression(option: str, value: str) -> Compression | None:
+    name = choice("none", *(kind.name.lower() for kind in Compression))(option, value)
+    return None if name == "none" else Compression[name.upper()]
 
 
-def _above_zero(read: Callable[[str], int]) -> Callable[[str], int]:
-    def reader(text: str) -> int:
-        value = read(text)
-        if value < 1:
-            raise ValueError("it must be above 0")
-        return value
-
-    return reader
-
-
-def _count(text: str) -> int:
-    return _scaled(text, {"": 1}, "5")
-
-
-def _compression(text: str) -> Compression | None:
-    name = text.strip().upper()
-    if name == "NONE":
-        return None
-    try:
-        return Compression[name]
-    except KeyError:
-        raise ValueError("none, lz4, zstd or zlib is expected") from None
-
-
-def _delivery(text: str) -> str:
-    name = text.strip().lower()
+def _delivery(option: str, value: str) -> str:
+    name: str = choice(_DELIVERY, *_LATER_DELIVERIES)(option, value)
     if name in _LATER_DELIVERIES:
-        raise ValueError(
-            f"this version delivers {DELIVERY} only; rows carry marks, and "
-            "mqcore.spark.drop_repeats leaves one of each"
+        raise OptionError(
+            f"the option {option} is {name!r}, and this version delivers {_DELIVERY} only; rows "
+            "carry marks, and mqcore.spark.drop_repeats leaves one of each",
+            option=option,
         )
-    if name != DELIVERY:
-        raise ValueError(f"{DELIVERY} is expected")
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
-    """One option: the name that users write, what reads it, which attribute it becomes."""
-
-    name: str
-    read: Callable[[str], Any]
-    attribute: str
-    aliases: tuple[str, ...] = ()
-    is_client: bool = False
-
-
-# The names of Kafka's connector where it has one, and of the old rocketmq-spark as aliases.
-SINK_OPTIONS: Final = (
-    _Option(
-        "namesrv",
-        _text,
-        "namesrv",
-        ("nameServer", "nameserver.addr", "bootstrap.servers", "kafka.bootstrap.servers"),
-        is_client=True,
-    ),
-    _Option("topic", _topic, "topic"),
-    _Option("delivery", _delivery, ""),
-    _Option("runId", run_mark, "run_id"),
-    _Option("marks", _truth, "is_marked"),
-    _Option("batchBytes", _bytes, "batch_bytes"),
-    _Option("maxMessageBytes", _bytes, "message_bytes_max"),
-    _Option("compression", _compression, "compression"),
-    _Option("compressAboveBytes", _bytes_or_none, "compress_above_bytes"),
-    _Option("maxInFlight", _above_zero(_count), "in_flight"),
-    _Option("sendTimeoutMs", _above_zero(_time_ms), "send_timeout_ms"),
-    _Option("retries", _count, "retries"),
-    _Option("retryBackoffMs", _time_ms, "retry_backoff_ms"),
-    _Option("group", _text, "group", ("producerGroup",), is_client=True),
-    _Option("mqcore.accessKey", _text, "access_key", is_client=True),
-    _Option("mqcore.secretKey", _text, "secret_key", is_client=True),
-    _Option("mqcore.securityToken", _text, "security_token", is_client=True),
-    _Option("mqcore.namespace", _text, "namespace", is_client=True),
-    _Option("mqcore.tls", _truth, "is_tls", is_client=True),
+_CLIENT: Final = (
+    Option("group", "group", text, ("producerGroup",), "the producer's group"),
+    Option("namespace", "namespace", text, (), "put before topics and groups"),
 )
-_BY_FOLDED_NAME: Final = {
-    name.lower(): option for option in SINK_OPTIONS for name in (option.name, *option.aliases)
-}
+_WRITING: Final = (
+    Option("topic", "topic", _topic, (), "where all rows go; else the column topic says it"),
+    Option("delivery", "delivery", _delivery, (), f"{_DELIVERY}: the only one yet"),
+    Option("runId", "run_id", _run_id, (), "names a batch write, so that it can be repeated"),
+    Option("marks", "is_marked", truth, (), "whether rows carry what tells repeats; true"),
+    Option("batchBytes", "batch_bytes", size_bytes, (), "bytes at which a request leaves; 1m"),
+    Option("maxMessageBytes", "message_bytes_max", size_bytes, (), "the longest body; 4m"),
+    Option("compression", "compression", _compression, (), "none, lz4, zstd or zlib; none"),
+    Option("compressAboveBytes", "compress_above_bytes", number, (), "shorter bodies stay; 4096"),
+    Option("maxInFlight", "in_flight", positive, (), "unanswered requests of a task; 4"),
+    Option("retries", "retries", number, (), "further tries of a request; 5"),
+    Option("retryBackoffMs", "retry_backoff_ms", duration_ms, (), "before them, doubled; 200ms"),
+)
+SINK_OPTIONS: Final = OptionTable("writing to topics", CONNECTION, _CLIENT, _WRITING)
+_OF_CLIENT: Final = frozenset(ClientOptions.__slots__)
 
 
 def read_options(given: Mapping[str, str]) -> SinkOptions:
@@ -212,59 +147,29 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
         given: Names, in any case, and texts.
 
     Raises:
-        SparkError: One is unknown, given twice under two names, has a value that it cannot have,
-            or two contradict one another.
+        OptionError: One is unknown, has a value that it cannot have, or contradicts another.
     """
-    values: dict[str, Any] = {}
-    of_client: dict[str, Any] = {}
-    named: dict[_Option, str] = {}
-    for name, text in given.items():
-        if name.lower() in _OF_SPARK:
-            continue
-        option = _BY_FOLDED_NAME.get(name.lower())
-        if option is None:
-            raise _unknown(name)
-        if option in named:
-            raise SparkError(f"options {named[option]} and {name} say the same: give one of them")
-        named[option] = name
-        value = _read(option, name, text)
-        if option.attribute:
-            (of_client if option.is_client else values)[option.attribute] = value
-    if "namesrv" not in of_client:
-        raise SparkError("option namesrv is missing: the name servers, host:port;host:port")
-    if ("access_key" in of_client) != ("secret_key" in of_client):
-        raise SparkError("options mqcore.accessKey and mqcore.secretKey go together")
-    made = SinkOptions(ClientOptions(**of_client), **values)
-    if made.batch_bytes > made.message_bytes_max:
-        if "batch_bytes" in values:
-            raise SparkError(
-                f"option batchBytes: {made.batch_bytes} is more than maxMessageBytes, "
-                f"{made.message_bytes_max}: no broker would take such a request"
-            )
-        values["batch_bytes"] = made.message_bytes_max
-        made = SinkOptions(made.client, **values)
-    return made
-
-
-def _read(option: _Option, name: str, text: str) -> Any:
-    try:
-        return option.read(text)
-    except ValueError as error:
-        shown = "" if "secret" in name.lower() or "token" in name.lower() else f" {text!r}:"
-        raise SparkError(f"option {name}:{shown} {error}") from None
-    except MQError as error:
-        raise SparkError(error.message) from None
-
-
-def _unknown(name: str) -> SparkError:
-    if name.lower() == "path":
-        return SparkError(
+    if any(name.lower() == "path" for name in given):
+        raise contradiction(
+            "path",
             "save() and start() take no path here: rows go to option('topic', ...) or where the "
-            "column topic says"
+            "column topic says",
         )
-    near = difflib.get_close_matches(name.lower(), _BY_FOLDED_NAME, n=1)
-    if near:
-        hint = f"did you mean {_BY_FOLDED_NAME[near[0]].name}?"
-    else:
-        hint = "there are " + ", ".join(option.name for option in SINK_OPTIONS)
-    return SparkError(f"there is no option {name}; {hint}")
+    values = SINK_OPTIONS.parse(
+        {name: value for name, value in given.items() if name.lower() not in _OF_SPARK}
+    )
+    if "namesrv" not in values:
+        raise contradiction("namesrv", "the option namesrv is missing: host:port;host:port")
+    if ("access_key" in values) != ("secret_key" in values):
+        raise contradiction("secretKey", "the options accessKey and secretKey go together")
+    values.pop("delivery", None)
+    longest = values.get("message_bytes_max", BODY_BYTES_MAX)
+    if values.get("batch_bytes", 0) > longest:
+        raise contradiction(
+            "batchBytes",
+            f"the option batchBytes is {values['batch_bytes']}, more than maxMessageBytes, "
+            f"{longest}: no broker would take such a request",
+        )
+    values.setdefault("batch_bytes", min(_BATCH_BYTES, longest))
+    client = {name: values.pop(name) for name in _OF_CLIENT & values.keys()}
+    return SinkOptions(ClientOptions(**client), **values)

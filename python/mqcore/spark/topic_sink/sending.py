@@ -72,7 +72,7 @@ class TopicClient:
             group=options.group,
             credentials=credentials,
             namespace=options.namespace,
-            tls=options.is_tls or None,
+            tls=options.tls or None,
         )
         self._thread.run(self.producer.start)
         self._thread.close_at_exit(self, self.producer.close)
@@ -131,7 +131,7 @@ class TopicClient:
         for number in itertools.count():
             queue = _next_queue(request, failed)
             try:
-                return await self._try(request, queue, options.send_timeout_ms)
+                return await self._try(request, queue, options.request_timeout_ms)
             except RemotingError as error:
                 failed.append((queue.broker_name, error))
                 is_final = isinstance(error, ResponseError) and error.code not in RETRIED_CODES
