@@ -83,7 +83,7 @@ def test_a_task_that_fails_is_repeated_and_its_repeats_are_dropped(
     name = fail_once(tmp_path)
     # Rows come to the sink in such batches: a first attempt has sent some when it fails.
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 100)
-    rows = spark.range(0, 4_000, 1, 2).selectExpr(f"{name}(id) AS body")
+    rows = spark.range(0, 4_000, 1, 2).selectExpr(f"lpad({name}(id), 1000, '0') AS body")
     rows.write.format("mqcore").options(
         namesrv=broker.namesrv, topic="failing", batchBytes="2k"
     ).mode("append").save()

@@ -1,7 +1,7 @@
 """One task of a write: rows come as Arrow batches, leave as requests, and all are acknowledged.
 
 The last request of each topic leaves when all others are acknowledged, and says how many rows there
-were: an attempt that ended too early never looks whole.
+were: what an attempt says of its rows, it has.
 """
 
 import os
