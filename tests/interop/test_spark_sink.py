@@ -1,4 +1,4 @@
-"""What tasks of Spark's sink wrote is read by official consumers, from our broker and from theirs."""
+"""What Spark's sink wrote is read by official consumers, from our broker and from theirs."""
 
 from collections import Counter
 from collections.abc import Iterator

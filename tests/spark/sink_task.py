@@ -1,6 +1,6 @@
 """Drives one task of the sink without Spark: plays the calls that its engine makes of a writer."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -31,7 +31,7 @@ class Served(Protocol):
         ...
 
 
-def batch_of(columns: dict[str, Sequence[Any]]) -> pa.RecordBatch:
+def batch_of(columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
     """Returns a batch with the types that Spark would send."""
     arrays = {
         name: pa.array(

@@ -63,10 +63,7 @@ pub(crate) fn of_bytes(py: Python<'_>, error: &WireError) -> PyErr {
 
 /// The exception for a row that cannot be sent.
 pub(crate) fn of_row(py: Python<'_>, error: &RowError) -> PyErr {
-    let facts = vec![
-        ("row", number(error.row)),
-        ("why", text(&error.fault)),
-    ];
+    let facts = vec![("row", number(error.row)), ("why", text(&error.fault))];
     made(py, OF_WIRE, "RowError", &error.to_string(), facts)
 }
 

@@ -157,7 +157,9 @@ impl Columns {
             keys: texts("keys")?,
             group: texts("messageGroup")?,
             broker: texts("brokerName")?,
-            properties: properties.map(|parts| Maps::of(&parts, count)).transpose()?,
+            properties: properties
+                .map(|parts| Maps::of(&parts, count))
+                .transpose()?,
             delay_level: numbers("delayLevel")?,
             deliver_at_us: numbers("deliverTimestamp")?,
             queue_id: numbers("queueId")?,
@@ -265,7 +267,9 @@ impl PackedRows {
 }
 
 fn given(all: Vec<Packed>) -> Vec<PackedRows> {
-    all.into_iter().map(|packed| PackedRows { packed }).collect()
+    all.into_iter()
+        .map(|packed| PackedRows { packed })
+        .collect()
 }
 
 /// The open requests of a task.

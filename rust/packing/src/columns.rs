@@ -21,7 +21,9 @@ struct Valid<'a>(Option<&'a [u8]>);
 impl<'a> Valid<'a> {
     fn new(name: &str, bits: Option<&'a [u8]>, end: usize) -> Result<Self, ColumnFault> {
         match bits {
-            Some(bits) if bits.len() < end.div_ceil(8) => Err(fault(name, "validity bits are missing")),
+            Some(bits) if bits.len() < end.div_ceil(8) => {
+                Err(fault(name, "validity bits are missing"))
+            }
             _ => Ok(Self(bits)),
         }
     }
@@ -29,7 +31,8 @@ impl<'a> Valid<'a> {
     #[inline]
     fn at(self, index: usize) -> bool {
         let Some(bits) = self.0 else { return true };
-        bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
+        bits.get(index / 8)
+            .is_some_and(|byte| byte >> (index % 8) & 1 == 1)
     }
 }
 
@@ -54,7 +57,9 @@ impl<'a> Offsets<'a> {
         }
         let mut before = 0;
         for row in 0..=len {
-            let next = made.offset(row).ok_or_else(|| fault(name, "offsets are missing"))?;
+            let next = made
+                .offset(row)
+                .ok_or_else(|| fault(name, "offsets are missing"))?;
             if next < before {
                 return Err(fault(name, "offsets do not rise"));
             }
@@ -179,7 +184,9 @@ impl<'a> Numbers<'a> {
         }
         let bytes = self.data.get(index * self.width_bytes..)?;
         if self.width_bytes == 4 {
-            bytes.first_chunk().map(|bytes| i32::from_le_bytes(*bytes).into())
+            bytes
+                .first_chunk()
+                .map(|bytes| i32::from_le_bytes(*bytes).into())
         } else {
             bytes.first_chunk().map(|bytes| i64::from_le_bytes(*bytes))
         }
@@ -236,7 +243,9 @@ mod tests {
     use super::*;
 
     fn offsets(list: &[i32]) -> Vec<u8> {
-        list.iter().flat_map(|offset| offset.to_le_bytes()).collect()
+        list.iter()
+            .flat_map(|offset| offset.to_le_bytes())
+            .collect()
     }
 
     #[test]
@@ -254,15 +263,27 @@ mod tests {
     fn buffers_that_do_not_fit_are_refused() {
         let why = |valid, ends: &[i32], data: &[u8], at, len| {
             let ends = offsets(ends);
-            Strings::new("c", valid, &ends, data, at, len).unwrap_err().why
+            Strings::new("c", valid, &ends, data, at, len)
+                .unwrap_err()
+                .why
         };
         assert_eq!(why(None, &[0, 1], b"a", 1, 1), "offsets are missing");
         assert_eq!(why(None, &[0, -1], b"a", 0, 1), "offsets are missing");
         assert_eq!(why(None, &[0, 2, 1], b"ab", 0, 2), "offsets do not rise");
-        assert_eq!(why(None, &[0, 2], b"a", 0, 1), "offsets end behind the data");
-        assert_eq!(why(Some(&[]), &[0, 0], b"", 0, 1), "validity bits are missing");
+        assert_eq!(
+            why(None, &[0, 2], b"a", 0, 1),
+            "offsets end behind the data"
+        );
+        assert_eq!(
+            why(Some(&[]), &[0, 0], b"", 0, 1),
+            "validity bits are missing"
+        );
         assert!(Strings::new("c", None, &[], b"", 0, 0).unwrap().is_empty());
-        let why = |data: &[u8], width, len| Numbers::new("n", None, data, width, 0, len).unwrap_err().why;
+        let why = |data: &[u8], width, len| {
+            Numbers::new("n", None, data, width, 0, len)
+                .unwrap_err()
+                .why
+        };
         assert_eq!(why(&[0; 7], 8, 1), "numbers are missing");
         assert_eq!(why(&[0; 8], 2, 1), "numbers of 4 or 8 bytes are expected");
     }

@@ -182,11 +182,16 @@ impl Packer {
         let mut number = ids.first;
         for row in 0..rows.count {
             self.take(rows, row, ids.lead, number, &mut full)
-                .map_err(|fault| RowError { row: self.rows, fault })?;
+                .map_err(|fault| RowError {
+                    row: self.rows,
+                    fault,
+                })?;
             self.rows += 1;
             number = number.wrapping_add(1);
             while self.open_bytes > self.settings.open_bytes_max {
-                let Some(early) = self.cut_longest() else { break };
+                let Some(early) = self.cut_longest() else {
+                    break;
+                };
                 full.push(early);
             }
         }
@@ -359,8 +364,12 @@ impl Packer {
             for (name, value) in maps.of(row) {
                 // What was read without columns for them goes where it came from.
                 let taken = match name {
-                    name if name == TAGS.as_bytes() => rows.tags.is_none().then_some(&mut labels.tags),
-                    name if name == KEYS.as_bytes() => rows.keys.is_none().then_some(&mut labels.keys),
+                    name if name == TAGS.as_bytes() => {
+                        rows.tags.is_none().then_some(&mut labels.tags)
+                    }
+                    name if name == KEYS.as_bytes() => {
+                        rows.keys.is_none().then_some(&mut labels.keys)
+                    }
                     name if name == SHARDING_KEY.as_bytes() => {
                         rows.group.is_none().then_some(&mut labels.group)
                     }
@@ -425,8 +434,8 @@ impl Packer {
         if body.len() < self.settings.compress_above_bytes {
             return Ok(None);
         }
-        let small = compress(kind, body, self.settings.compression_level)
-            .map_err(RowFault::Compression)?;
+        let small =
+            compress(kind, body, self.settings.compression_level).map_err(RowFault::Compression)?;
         Ok((small.len() < body.len()).then(|| (small, sys_flag::COMPRESSED | type_bits(kind))))
     }
 }

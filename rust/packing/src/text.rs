@@ -66,11 +66,7 @@ impl TextWriter {
     ///
     /// # Errors
     /// [`RowFault::BadProperty`].
-    pub fn own(
-        &mut self,
-        name: &'_ [u8],
-        value: &'_ [u8],
-    ) -> Result<(), RowFault> {
+    pub fn own(&mut self, name: &'_ [u8], value: &'_ [u8]) -> Result<(), RowFault> {
         if value.is_empty() || self.system_names.contains(name) {
             return Ok(());
         }
@@ -124,9 +120,16 @@ impl TextWriter {
         self.text.extend_from_slice(UNIQ_KEY.as_bytes());
         self.text.push(NAME_VALUE_SEPARATOR);
         self.text.extend_from_slice(lead.as_bytes());
-        self.text.extend(number.to_be_bytes().iter().flat_map(|byte| {
-            [byte >> 4, byte & 15].map(|digit| if digit < 10 { b'0' + digit } else { b'A' + digit - 10 })
-        }));
+        self.text
+            .extend(number.to_be_bytes().iter().flat_map(|byte| {
+                [byte >> 4, byte & 15].map(|digit| {
+                    if digit < 10 {
+                        b'0' + digit
+                    } else {
+                        b'A' + digit - 10
+                    }
+                })
+            }));
         self.text.push(PROPERTY_SEPARATOR);
         if let Some(row) = mark {
             self.number(ROW_MARK, row);
@@ -198,7 +201,9 @@ mod tests {
 
     fn read(text: &[u8]) -> Vec<(String, String)> {
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        pairs(text).map(|(name, value)| (shown(name), shown(value))).collect()
+        pairs(text)
+            .map(|(name, value)| (shown(name), shown(value)))
+            .collect()
     }
 
     #[test]
@@ -224,7 +229,10 @@ mod tests {
             ("UNIQ_KEY", "LEAD00AF"),
             ("SPARK_ROW", "1234"),
         ];
-        assert_eq!(read(writer.text()), want.map(|(n, v)| (n.to_owned(), v.to_owned())));
+        assert_eq!(
+            read(writer.text()),
+            want.map(|(n, v)| (n.to_owned(), v.to_owned()))
+        );
     }
 
     #[test]
@@ -233,10 +241,23 @@ mod tests {
         assert_eq!(bad(b" ", b"v"), "property \" \": its name is blank");
         assert!(bad(b"a\x01", b"v").contains("its name holds a separator"));
         assert!(bad(b"a", b"\x02").contains("its value holds a separator"));
-        let labels = |delay_level, deliver_at_ms| Labels { delay_level, deliver_at_ms, ..Labels::default() };
-        assert_eq!(writer().labels(&labels(-1, None)), Err(RowFault::BadDelay { level: -1 }));
-        assert_eq!(writer().labels(&labels(1, Some(5))), Err(RowFault::TwoDelays));
-        let tags = Labels { tags: Some(b"a\x02b"), ..Labels::default() };
+        let labels = |delay_level, deliver_at_ms| Labels {
+            delay_level,
+            deliver_at_ms,
+            ..Labels::default()
+        };
+        assert_eq!(
+            writer().labels(&labels(-1, None)),
+            Err(RowFault::BadDelay { level: -1 })
+        );
+        assert_eq!(
+            writer().labels(&labels(1, Some(5))),
+            Err(RowFault::TwoDelays)
+        );
+        let tags = Labels {
+            tags: Some(b"a\x02b"),
+            ..Labels::default()
+        };
         assert!(writer().labels(&tags).is_err());
     }
 
@@ -252,7 +273,10 @@ mod tests {
         let room = 32_767 - before - own;
         assert!(writer.clone().end("", 0, None, room).is_ok());
         let max = 32_767;
-        assert_eq!(writer.end("", 0, None, room + 1), Err(RowFault::PropertiesTooLong { len: max + 1, max }));
+        assert_eq!(
+            writer.end("", 0, None, room + 1),
+            Err(RowFault::PropertiesTooLong { len: max + 1, max })
+        );
     }
 
     proptest! {
