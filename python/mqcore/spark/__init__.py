@@ -1,0 +1,1 @@
+"""Topics and whole stores as Spark DataFrames. Imports pyspark and pyarrow only when used."""
