@@ -1,5 +1,5 @@
-//! The receive buffer that all connections of a loop share, and writing to a borrowed socket: the
-//! two places where Python and the lane meet in memory and in a descriptor.
+//! Where Python and Rust meet in memory and in a descriptor: the receive buffer that all connections
+//! of a loop share, writing to a borrowed socket, columns handed out, and bytes lent for a call.
 #![expect(
     unsafe_code,
     reason = "the buffer protocol and a borrowed descriptor have no safe interface"
@@ -10,6 +10,8 @@ use std::ffi::c_int;
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
+use mqcore_columns::Buffer;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -67,6 +69,65 @@ impl ReceiveBuffer {
             Err(PyErr::fetch(slf.py()))
         }
     }
+}
+
+/// One buffer of a column. Invariant:
+/// C1: it is never changed after it was made, so that its memory stays where it is while it lives.
+#[pyclass(frozen, module = "mqcore.native._native")]
+pub(crate) struct ColumnBytes {
+    buffer: Buffer,
+}
+
+impl ColumnBytes {
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        Self { buffer }
+    }
+
+    fn place(&self) -> (*const u8, usize) {
+        match &self.buffer {
+            Buffer::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
+            Buffer::Ints(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+            Buffer::Longs(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+        }
+    }
+}
+
+#[pymethods]
+impl ColumnBytes {
+    // SAFETY: called by the interpreter alone, with a view to fill or null.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill"));
+        }
+        let (start, len) = slf.get().place();
+        let (start, len) = (start.cast_mut().cast(), len.cast_signed());
+        // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
+        // asks to write is refused.
+        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 1, flags) };
+        if filled == 0 {
+            Ok(())
+        } else {
+            Err(PyErr::fetch(slf.py()))
+        }
+    }
+}
+
+/// The bytes of a buffer for the length of a call, copied nowhere. Who lends them promises that
+/// nobody writes to them meanwhile: see `mqcore.native.columns`.
+pub(crate) fn lent(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+    if !buffer.is_c_contiguous() {
+        return Err(PyBufferError::new_err("the bytes do not lie side by side"));
+    }
+    if buffer.len_bytes() == 0 {
+        return Ok(&[]);
+    }
+    // SAFETY: the view holds its object, so the memory stays; it is contiguous and that long; the
+    // lender's promise covers the rest.
+    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
 }
 
 /// What a socket took.

@@ -1,0 +1,240 @@
+"""Where the files of a store are: a local directory, or anything fsspec can open.
+
+A place lists files and gives their bytes, in pieces or in part; it travels from the driver to the
+tasks. Local files are mapped and not copied. Knows no record.
+"""
+
+import mmap
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from mqcore.errors import MQError
+
+# Large enough that what a call costs is lost in it, small enough to stay in a processor's cache.
+PIECE_BYTES: Final = 1024 * 1024
+# One request to an object store; smaller ones cost more in waiting than in bytes.
+REMOTE_PIECE_BYTES: Final = 8 * 1024 * 1024
+_LOCAL_SCHEME: Final = "file://"
+
+
+class PlaceError(MQError):
+    """A path is not there, cannot be read, or needs a package that is not installed.
+
+    Attributes:
+        path: The path.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file.
+
+    Attributes:
+        path: Its path, as the place knows it.
+        len_bytes: Its length.
+    """
+
+    path: str
+    len_bytes: int
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+
+class Place(ABC):
+    """Files below one root. Paths are those that a place itself gave, or joined to its root."""
+
+    root: str
+
+    def below(self, *parts: str) -> str:
+        """Returns a path below the root."""
+        return "/".join((self.root.rstrip("/"), *parts))
+
+    @abstractmethod
+    def files(self, path: str) -> list[FileEntry]:
+        """Returns the files of a directory by name; none where there is no directory."""
+
+    @abstractmethod
+    def directories(self, path: str) -> list[str]:
+        """Returns the names of a directory's directories; none where there is no directory."""
+
+    @abstractmethod
+    def size(self, path: str) -> int | None:
+        """Returns the length of a file, None where there is none."""
+
+    @abstractmethod
+    def read(self, path: str, start: int = 0, len_bytes: int | None = None) -> bytes:
+        """Returns bytes of a file, fewer where it ends.
+
+        Raises:
+            FileNotFoundError: It is not there.
+        """
+
+    @abstractmethod
+    def pieces(self, path: str, start: int, end: int) -> Iterator[bytes | memoryview]:
+        """Yields the bytes of a file from `start` to `end` in pieces.
+
+        A piece is good until the next is asked for.
+
+        Raises:
+            FileNotFoundError: It is not there.
+        """
+
+    @abstractmethod
+    def matches(self, pattern: str) -> list[str]:
+        """Returns the paths that a pattern with `*`, `?` and `[]` means."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlace(Place):
+    """A directory of this machine, or one that every machine sees under the same path."""
+
+    root: str
+
+    def files(self, path: str) -> list[FileEntry]:
+        """Returns the files of a directory by name; none where there is no directory."""
+        directory = Path(path)
+        if not directory.is_dir():
+            return []
+        found = sorted(entry for entry in directory.iterdir() if entry.is_file())
+        return [FileEntry(str(entry), entry.stat().st_size) for entry in found]
+
+    def directories(self, path: str) -> list[str]:
+        """Returns the names of a directory's directories; none where there is no directory."""
+        directory = Path(path)
+        if not directory.is_dir():
+            return []
+        return sorted(entry.name for entry in directory.iterdir() if entry.is_dir())
+
+    def size(self, path: str) -> int | None:
+        """Returns the length of a file, None where there is none."""
+        file = Path(path)
+        return file.stat().st_size if file.is_file() else None
+
+    def read(self, path: str, start: int = 0, len_bytes: int | None = None) -> bytes:
+        """Returns bytes of a file, fewer where it ends."""
+        with Path(path).open("rb") as file:
+            file.seek(start)
+            return file.read(-1 if len_bytes is None else len_bytes)
+
+    def pieces(self, path: str, start: int, end: int) -> Iterator[bytes | memoryview]:
+        """Yields the bytes of a file from `start` to `end` in pieces of its map."""
+        with _mapped(path, start, end) as view:
+            for at in range(0, len(view), PIECE_BYTES):
+                with view[at : at + PIECE_BYTES] as piece:
+                    yield piece
+
+    def matches(self, pattern: str) -> list[str]:
+        """Returns the paths that a pattern means."""
+        anchor = Path(pattern).anchor or "."
+        relative = pattern.removeprefix(anchor) if anchor != "." else pattern
+        return sorted(str(path) for path in Path(anchor).glob(relative))
+
+
+@contextmanager
+def _mapped(path: str, start: int, end: int) -> Iterator[memoryview]:
+    """Maps a part of a file."""
+    with Path(path).open("rb") as file:
+        end = min(end, Path(path).stat().st_size)
+        lead = start % mmap.ALLOCATIONGRANULARITY
+        if end <= start:
+            yield memoryview(b"")
+            return
+        with mmap.mmap(
+            file.fileno(), end - start + lead, access=mmap.ACCESS_READ, offset=start - lead
+        ) as mapped:
+            mapped.madvise(mmap.MADV_SEQUENTIAL)
+            with memoryview(mapped) as whole, whole[lead:] as view:
+                yield view
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlace(Place):
+    """A directory of any file system that fsspec knows.
+
+    Attributes:
+        url: The root with its scheme.
+        options: What the file system is opened with.
+    """
+
+    url: str
+    options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def root(self) -> str:  # type: ignore[override]
+        """The root without its scheme."""
+        return str(self._opened()[1])
+
+    def _opened(self) -> tuple[Any, str]:
+        try:
+            # Only needed for such paths, and not for `import mqcore.spark`.
+            from fsspec.core import url_to_fs  # noqa: PLC0415
+        except ImportError as error:
+            raise PlaceError(
+                f"{self.url} needs fsspec: pip install fsspec, and the package of its scheme",
+                path=self.url,
+            ) from error
+        try:
+            system, path = url_to_fs(self.url, **self.options)
+        except (ImportError, ValueError) as error:
+            raise PlaceError(f"{self.url} cannot be opened: {error}", path=self.url) from error
+        return system, path
+
+    def _listed(self, path: str) -> list[dict[str, Any]]:
+        system, _root = self._opened()
+        try:
+            rows: list[dict[str, Any]] = system.ls(path, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [row for row in rows if row["name"].rstrip("/") != path.rstrip("/")]
+
+    def files(self, path: str) -> list[FileEntry]:
+        """Returns the files of a directory by name; none where there is no directory."""
+        rows = [row for row in self._listed(path) if row["type"] == "file"]
+        return sorted(
+            (FileEntry(row["name"], int(row["size"])) for row in rows), key=lambda file: file.path
+        )
+
+    def directories(self, path: str) -> list[str]:
+        """Returns the names of a directory's directories; none where there is no directory."""
+        rows = [row for row in self._listed(path) if row["type"] == "directory"]
+        return sorted(row["name"].rstrip("/").rpartition("/")[2] for row in rows)
+
+    def size(self, path: str) -> int | None:
+        """Returns the length of a file, None where there is none."""
+        system, _root = self._opened()
+        return int(system.size(path)) if system.isfile(path) else None
+
+    def read(self, path: str, start: int = 0, len_bytes: int | None = None) -> bytes:
+        """Returns bytes of a file, fewer where it ends."""
+        system, _root = self._opened()
+        end = None if len_bytes is None else start + len_bytes
+        return bytes(system.cat_file(path, start=start, end=end))
+
+    def pieces(self, path: str, start: int, end: int) -> Iterator[bytes | memoryview]:
+        """Yields the bytes of a file from `start` to `end`, one request each."""
+        for at in range(start, end, REMOTE_PIECE_BYTES):
+            piece = self.read(path, at, min(REMOTE_PIECE_BYTES, end - at))
+            if not piece:
+                return
+            yield piece
+
+    def matches(self, pattern: str) -> list[str]:
+        """Returns the paths that a pattern means."""
+        system, _root = self._opened()
+        return sorted(system.glob(pattern))
+
+
+def place_of(path: str, options: dict[str, Any]) -> Place:
+    """Returns the place of a path: with a scheme other than `file` it is fsspec's."""
+    if "://" in path and not path.startswith(_LOCAL_SCHEME):
+        return RemotePlace(path, options)
+    return LocalPlace(path.removeprefix(_LOCAL_SCHEME))
