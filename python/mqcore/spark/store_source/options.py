@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from mqcore.errors import MQError
 from mqcore.native.columns import BATCH_BYTES, BATCH_ROWS, BadRecords
+from mqcore.spark.errors import SparkError
 
 VIEWS: Final = (
     "messages",
@@ -34,7 +34,7 @@ _UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 
 
-class StoreOptionError(MQError):
+class StoreOptionError(SparkError):
     """An option is unknown, has a value that cannot be, or contradicts another.
 
     Attributes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mqcore.errors import MQError
+from mqcore.spark.errors import SparkError
 
 # Large enough that what a call costs is lost in it, small enough to stay in a processor's cache.
 PIECE_BYTES: Final = 1024 * 1024
@@ -21,7 +21,7 @@ REMOTE_PIECE_BYTES: Final = 8 * 1024 * 1024
 _LOCAL_SCHEME: Final = "file://"
 
 
-class PlaceError(MQError):
+class PlaceError(SparkError):
     """A path is not there, cannot be read, or needs a package that is not installed.
 
     Attributes:
@@ -176,7 +176,7 @@ class RemotePlace(Place):
     def _opened(self) -> tuple[Any, str]:
         try:
             # Only needed for such paths, and not for `import mqcore.spark`.
-            from fsspec.core import url_to_fs  # noqa: PLC0415
+            from fsspec.core import url_to_fs
         except ImportError as error:
             raise PlaceError(
                 f"{self.url} needs fsspec: pip install fsspec, and the package of its scheme",

@@ -71,9 +71,7 @@ def segments_of(place: Place) -> list[Segment]:
     if size is not None:
         entry = FileEntry(root, size)
         if not _SEGMENT_NAME.fullmatch(entry.name):
-            raise PlaceError(
-                f"{root} is no file of a log: those are named by 20 digits", path=root
-            )
+            raise PlaceError(f"{root} is no file of a log: those are named by 20 digits", path=root)
         return [Segment(root, int(entry.name), size)]
     directories = place.directories(root)
     inside = place.below(LOG_DIRECTORY) if LOG_DIRECTORY in directories else root
