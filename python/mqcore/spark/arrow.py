@@ -25,7 +25,7 @@ def to_arrow(batch: ColumnBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _array(kind: pa.DataType, rows: int, nulls: int, parts: list[Any]) -> pa.Array:
-    buffers = [None if part is None else pa.py_buffer(part) for part in parts]
+    buffers: list[Any] = [None if part is None else pa.py_buffer(part) for part in parts]
     if not pa.types.is_map(kind):
         return pa.Array.from_buffers(kind, rows, buffers, nulls)
     # The offsets of the names are one more than names, four bytes each.

@@ -29,4 +29,4 @@ pub use column::Column;
 pub use filter::Filter;
 pub use scan::{BadRecords, Limits, RecordColumns, ScanError, Tally};
 pub use units::queue_units;
-pub use walk::{Damage, Span, Walk};
+pub use walk::{Damage, Span, Step, Walk};

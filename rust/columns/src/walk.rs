@@ -3,7 +3,9 @@
 //! The log has no marks between records, but each record holds its own place: from any byte the next
 //! record is found by its magic, whole fields, and a stored place equal to the place it stands at.
 //! So a file is read by several readers, each taking the records that begin in its range, and behind
-//! damage the walk goes on. Knows no column; keeps at most one record that is not whole yet.
+//! damage the walk goes on. Damage belongs to who read the record before it: a walk ends only where
+//! the next record is seen to stand, or a file begins. Knows no column; keeps at most one record
+//! that is not whole yet.
 #![deny(clippy::indexing_slicing)]
 
 use mqcore_record::layout::{
@@ -30,7 +32,7 @@ const SEARCH_BYTES: usize = 64;
 pub struct Span {
     /// Where it begins.
     pub start: u64,
-    /// Records that begin here or behind are another's.
+    /// Records that begin here or behind are another's; the walk looks at the first of them.
     pub end: u64,
     /// Where the file ends, or what is to be read of it: no record reaches beyond.
     pub limit: u64,
@@ -204,35 +206,34 @@ impl Walk {
             let rest = bytes.get(at..).unwrap_or_default();
             match &mut self.state {
                 State::Done => at = bytes.len(),
-                State::Reading if place >= self.span.end => {
-                    self.state = State::Done;
-                    continue;
+                State::Reading => {
+                    let is_others = place >= self.span.end;
+                    match self.there(rest, place, is_others, is_end) {
+                        There::Record(record) if !is_others => {
+                            at += record.total_len_bytes;
+                            self.good_end = start + at as u64;
+                            on(Step::Record(record))?;
+                            continue;
+                        }
+                        There::Record(_) | There::Blank => {
+                            self.state = State::Done;
+                            continue;
+                        }
+                        There::Needs(needs) => self.needs = needs,
+                        There::BadBody(len, why) => {
+                            at += len;
+                            let end = start + at as u64;
+                            let at = place;
+                            on(Step::Damage(Damage { at, end, why }))?;
+                            continue;
+                        }
+                        There::Bad(why) => {
+                            self.state = State::Seeking(Some((place, why)));
+                            at += 1;
+                            continue;
+                        }
+                    }
                 }
-                State::Reading => match self.there(rest, place, is_end) {
-                    There::Record(record) => {
-                        at += record.total_len_bytes;
-                        self.good_end = start + at as u64;
-                        on(Step::Record(record))?;
-                        continue;
-                    }
-                    There::Blank => {
-                        self.state = State::Done;
-                        continue;
-                    }
-                    There::Needs(needs) => self.needs = needs,
-                    There::BadBody(len, why) => {
-                        at += len;
-                        let end = start + at as u64;
-                        let at = place;
-                        on(Step::Damage(Damage { at, end, why }))?;
-                        continue;
-                    }
-                    There::Bad(why) => {
-                        self.state = State::Seeking(Some((place, why)));
-                        at += 1;
-                        continue;
-                    }
-                },
                 State::Seeking(from) => {
                     if from.is_none() && place >= self.span.end {
                         self.state = State::Done;
@@ -260,7 +261,9 @@ impl Walk {
         }
     }
 
-    fn there<'a>(&self, rest: &'a [u8], place: u64, is_end: bool) -> There<'a> {
+    /// What stands at a place. Of another's record only that it stands there is asked.
+    fn there<'a>(&self, rest: &'a [u8], place: u64, is_others: bool, is_end: bool) -> There<'a> {
+        let crc = if is_others { CrcCheck::Skip } else { self.crc };
         let left = self.span.limit.saturating_sub(place);
         let Some((len, magic)) = start_of(rest) else {
             if !is_end {
@@ -279,7 +282,7 @@ impl Walk {
                 There::Bad(format!("a blank that claims {len} bytes"))
             };
         }
-        match check(rest, self.crc) {
+        match check(rest, crc) {
             Ok(Found::Record(record)) if record.physical_offset.cast_unsigned() != place => {
                 There::Bad(format!(
                     "the record says it stands at {}",

@@ -54,7 +54,7 @@ def push(filters: Iterable[Filter], before: Pushed) -> tuple[Pushed, list[Filter
 
 
 def _taken(each: Filter, pushed: Pushed) -> Pushed | None:
-    attribute = getattr(each, "attribute", ())
+    attribute: tuple[str, ...] = getattr(each, "attribute", ())
     name = attribute[0].lower() if len(attribute) == 1 else ""
     if isinstance(each, IsNotNull):
         return pushed if name in _NEVER_NULL else None
@@ -76,7 +76,8 @@ def _narrowed_set(each: Filter, attribute: str, value: Any, pushed: Pushed) -> P
     # Nothing equals null.
     wanted = frozenset(value for value in values if value is not None)
     had = getattr(pushed, attribute)
-    return replace(pushed, **{attribute: wanted if had is None else wanted & had})
+    change: dict[str, Any] = {attribute: wanted if had is None else wanted & had}
+    return replace(pushed, **change)
 
 
 def _narrowed_range(
@@ -89,7 +90,8 @@ def _narrowed_range(
         attribute = attributes[0] if is_start else attributes[1]
         had = getattr(pushed, attribute)
         pick = max if is_start else min
-        pushed = replace(pushed, **{attribute: bound if had is None else pick(had, bound)})
+        change: dict[str, Any] = {attribute: bound if had is None else pick(had, bound)}
+        pushed = replace(pushed, **change)
     return pushed
 
 

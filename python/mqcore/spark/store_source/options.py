@@ -3,16 +3,27 @@
 Names count in any case. Knows no file and no record.
 """
 
-import difflib
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from mqcore.native.columns import BATCH_BYTES, BATCH_ROWS, BadRecords
-from mqcore.spark.errors import SparkError
+from mqcore.spark.options import (
+    Option,
+    OptionError,
+    OptionTable,
+    choice,
+    contradiction,
+    name_list,
+    number,
+    positive,
+    size_bytes,
+    text,
+    time_ms,
+    truth,
+    wrong,
+)
 
 VIEWS: Final = (
     "messages",
@@ -30,18 +41,6 @@ FINDINGS: Final = "findings"
 SPLIT_BYTES: Final = 128 * 1024 * 1024
 # What begins so goes to fsspec without the prefix: `fsspec.key`, `fsspec.secret`, `fsspec.anon`.
 STORAGE_PREFIX: Final = "fsspec."
-_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
-
-
-class StoreOptionError(SparkError):
-    """An option is unknown, has a value that cannot be, or contradicts another.
-
-    Attributes:
-        option: Its name.
-    """
-
-    option: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,163 +94,91 @@ class StoreOptions:
     storage: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
-def _fault(option: str, value: str, wanted: str) -> StoreOptionError:
-    return StoreOptionError(f"the option {option} is {wanted}, and not {value!r}", option=option)
-
-
-def _truth(option: str, value: str) -> bool:
-    folded = value.strip().lower()
-    if folded not in ("true", "false"):
-        raise _fault(option, value, "true or false")
-    return folded == "true"
-
-
-def _number(option: str, value: str) -> int:
-    if not value.strip().isdecimal():
-        raise _fault(option, value, "a number that is not negative")
-    return int(value)
-
-
-def _positive(option: str, value: str) -> int:
-    number = _number(option, value)
-    if number == 0:
-        raise _fault(option, value, "a number above 0")
-    return number
-
-
-def _bytes(option: str, value: str) -> int:
-    found = _SIZE.fullmatch(value.strip())
-    if found is None or int(found[1]) == 0:
-        raise _fault(option, value, "a number of bytes, as 1048576, 512k or 128m")
-    return int(found[1]) * _UNITS[found[2].lower()]
-
-
-def _time_ms(option: str, value: str) -> int:
-    text = value.strip()
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        wanted = "milliseconds since 1970, or a time as 2026-01-31T12:00:00+01:00"
-        raise _fault(option, value, wanted) from None
-    # A time without a zone is UTC, whatever zone the machines of a cluster are in.
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
 def _names(option: str, value: str) -> tuple[str, ...] | None:
-    if value.strip() in ("", "*"):
-        return None
-    names = tuple(name.strip() for name in re.split(r"\|\||,", value))
-    if not all(names):
-        raise _fault(option, value, "names separated by commas")
-    return names
-
-
-def _choice(*choices: str) -> Callable[[str, str], str]:
-    def parse(option: str, value: str) -> str:
-        folded = value.strip().lower()
-        if folded in choices:
-            return folded
-        near = difflib.get_close_matches(folded, choices, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise _fault(option, value, f"one of {', '.join(choices)}{hint}")
-
-    return parse
+    """Names with commas between, or as a subscription writes tags: `a || b`; `*` is all."""
+    return None if value.strip() == "*" else name_list(option, value.replace("||", ","))
 
 
 def _paths(option: str, value: str) -> tuple[str, ...]:
+    """A path, or a JSON list of paths, as Spark gives the arguments of `load([...])`."""
     if not value.startswith("["):
-        return (value,)
+        return (text(option, value),)
     try:
         paths = json.loads(value)
     except ValueError:
-        raise _fault(option, value, "a path, or a JSON list of paths") from None
+        paths = None
     if not (isinstance(paths, list) and paths and all(isinstance(path, str) for path in paths)):
-        raise _fault(option, value, "a path, or a JSON list of paths")
+        raise wrong(option, value, "a path, or a JSON list of paths")
     return tuple(paths)
 
 
-def _text(_option: str, value: str) -> str:
-    return value
-
-
-# Name as users write it, attribute, parser. `verify` is taken apart below.
-_TABLE: Final[tuple[tuple[str, str, Callable[[str, str], Any]], ...]] = (
-    ("path", "paths", _paths),
-    ("paths", "paths", _paths),
-    ("view", "view", _choice(*VIEWS)),
-    ("verify", "verify", _choice("none", "crc", "full")),
-    ("topics", "topics", _names),
-    ("topic", "topics", _names),
-    ("tags", "tags", _names),
-    ("startTimestamp", "start_ms", _time_ms),
-    ("endTimestamp", "end_ms", _time_ms),
-    ("startPhysical", "start_physical", _number),
-    ("endPhysical", "end_physical", _number),
-    ("splitBytes", "split_bytes", _bytes),
-    ("includeUncommitted", "has_uncommitted", _truth),
-    ("includeSystemTopics", "has_uncommitted", _truth),
-    ("flushedOnly", "is_flushed_only", _truth),
-    ("badRecords", "bad_records", _choice("fail", "skip", "emit")),
-    ("failOnDataLoss", "fails_on_data_loss", _truth),
-    ("includeProperties", "has_properties", _truth),
-    ("includeBody", "has_body", _truth),
-    ("brokerName", "broker_name", _text),
-    ("pushdown", "pushdown", _truth),
-    ("batchRows", "batch_rows", _positive),
-    ("batchBytes", "batch_bytes", _bytes),
+OPTIONS: Final = (
+    Option("path", "paths", _paths, ("paths",), "store, its commitlog, a file of it, or a pattern"),
+    Option("view", "view", choice(*VIEWS), (), "what the rows are"),
+    Option(
+        "verify", "verify", choice("none", "crc", "full"), (), "what is checked; full: findings"
+    ),
+    Option("topics", "topics", _names, ("topic", "subscribe"), "only these topics"),
+    Option("tags", "tags", _names, ("filter", "subExpression"), "only these tags"),
+    Option("startTimestamp", "start_ms", time_ms, ("startingTimestamp",), "stored then or later"),
+    Option("endTimestamp", "end_ms", time_ms, ("endingTimestamp",), "stored before"),
+    Option("startPhysical", "start_physical", number, (), "this place of the log or behind"),
+    Option("endPhysical", "end_physical", number, (), "before this place of the log"),
+    Option("splitBytes", "split_bytes", size_bytes, (), "bytes of the log that one task reads"),
+    Option(
+        "includeUncommitted",
+        "has_uncommitted",
+        truth,
+        ("includeSystemTopics",),
+        "with half messages and all system topics",
+    ),
+    Option("flushedOnly", "is_flushed_only", truth, (), "of an open store only what is flushed"),
+    Option("badRecords", "bad_records", choice("fail", "skip", "emit"), (), "what damage becomes"),
+    Option("failOnDataLoss", "fails_on_data_loss", truth, (), "a file that vanished is an error"),
+    Option("includeProperties", "has_properties", truth, (), "with the map of properties"),
+    Option("includeBody", "has_body", truth, (), "with the body"),
+    Option("brokerName", "broker_name", text, (), "what the column brokerName says"),
+    Option("pushdown", "pushdown", truth, (), "take filters of the query"),
+    Option("batchRows", "batch_rows", positive, (), "rows of a batch on its way to Spark"),
+    Option("batchBytes", "batch_bytes", size_bytes, (), "bytes of one"),
 )
-_BY_FOLDED_NAME: Final = {name.lower(): (name, *rest) for name, *rest in _TABLE}
+_TABLE: Final = OptionTable('format("mqcore-store")', OPTIONS)
 
 
 def parse(given: Mapping[str, str]) -> StoreOptions:
     """Returns the options as Spark gives them, checked.
 
     Raises:
-        StoreOptionError: One is unknown (the nearest is named), has an impossible value, is missing
-            or contradicts another.
+        OptionError: One is unknown (the nearest is named), has an impossible value, is missing or
+            contradicts another.
     """
-    values: dict[str, Any] = {}
-    storage: dict[str, Any] = {}
-    for given_name, text in given.items():
-        folded = given_name.lower()
-        if folded.startswith(STORAGE_PREFIX):
-            storage[folded.removeprefix(STORAGE_PREFIX)] = _storage_value(text)
-            continue
-        if folded not in _BY_FOLDED_NAME:
-            near = difflib.get_close_matches(folded, _BY_FOLDED_NAME, n=1)
-            names = ", ".join(sorted(row[0] for row in _TABLE))
-            hint = f"did you mean {_BY_FOLDED_NAME[near[0]][0]}?" if near else f"there are {names}"
-            raise StoreOptionError(f"there is no option {given_name}; {hint}", option=given_name)
-        name, attribute, parser = _BY_FOLDED_NAME[folded]
-        value = parser(name, text)
-        if values.get(attribute, value) != value:
-            raise StoreOptionError(
-                f"the option {name} contradicts another name of the same option", option=name
-            )
-        values[attribute] = value
+    storage = {
+        name.lower().removeprefix(STORAGE_PREFIX): _storage_value(value)
+        for name, value in given.items()
+        if name.lower().startswith(STORAGE_PREFIX)
+    }
+    ours = {
+        name: value for name, value in given.items() if not name.lower().startswith(STORAGE_PREFIX)
+    }
+    values = _TABLE.parse(ours)
     if "paths" not in values:
-        raise StoreOptionError(
-            'no path: use .load("/a/store") or .option("path", ...)', option="path"
-        )
+        raise OptionError('no path: use .load("/a/store") or .option("path", ...)', option="path")
     verify = values.pop("verify", "none")
     if verify == "full":
-        if values.setdefault("view", FINDINGS) not in (FINDINGS, "messages"):
-            raise StoreOptionError("verify=full is for messages, not for a view", option="verify")
+        if values.setdefault("view", "messages") != "messages":
+            raise contradiction("verify", "verify=full gives findings; leave the view out")
         values["view"] = FINDINGS
     options = StoreOptions(**values, verify_crc=verify == "crc", storage=storage)
     _check_bounds(options)
     return options
 
 
-def _storage_value(text: str) -> Any:
+def _storage_value(value: str) -> Any:
     """JSON where it is some (true, numbers, objects), and the text itself otherwise."""
     try:
-        return json.loads(text)
+        return json.loads(value)
     except ValueError:
-        return text
+        return value
 
 
 def _check_bounds(options: StoreOptions) -> None:
@@ -260,10 +187,10 @@ def _check_bounds(options: StoreOptions) -> None:
         ("startPhysical", "endPhysical", options.start_physical, options.end_physical),
     ):
         if low is not None and high is not None and low > high:
-            raise StoreOptionError(f"{first} {low} lies behind {last} {high}", option=first)
+            raise contradiction(first, f"{first} {low} lies behind {last} {high}")
     if options.pushdown and options.bad_records == "emit":
-        raise StoreOptionError(
+        raise contradiction(
+            "pushdown",
             "pushdown drops rows before Spark sees them, and badRecords=emit wants every damaged "
             "place as a row: use one of them",
-            option="pushdown",
         )

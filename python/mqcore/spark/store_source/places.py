@@ -4,6 +4,7 @@ A place lists files and gives their bytes, in pieces or in part; it travels from
 tasks. Local files are mapped and not copied. Knows no record.
 """
 
+import importlib
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from mqcore.spark.errors import SparkError
 PIECE_BYTES: Final = 1024 * 1024
 # One request to an object store; smaller ones cost more in waiting than in bytes.
 REMOTE_PIECE_BYTES: Final = 8 * 1024 * 1024
+# What is asked for first behind the likely end: a record of a usual size, not a large piece for it.
+REMOTE_OVERRUN_BYTES: Final = 64 * 1024
 _LOCAL_SCHEME: Final = "file://"
 
 
@@ -79,8 +82,16 @@ class Place(ABC):
         """
 
     @abstractmethod
-    def pieces(self, path: str, start: int, end: int) -> Iterator[bytes | memoryview]:
+    def pieces(
+        self, path: str, start: int, end: int, likely_end: int | None = None
+    ) -> Iterator[bytes | memoryview]:
         """Yields the bytes of a file from `start` to `end` in pieces.
+
+        Args:
+            path: The file.
+            start: First byte.
+            end: Byte behind the last.
+            likely_end: Where whoever reads will probably have enough.
 
         A piece is good until the next is asked for.
 
@@ -125,8 +136,11 @@ class LocalPlace(Place):
             file.seek(start)
             return file.read(-1 if len_bytes is None else len_bytes)
 
-    def pieces(self, path: str, start: int, end: int) -> Iterator[bytes | memoryview]:
+    def pieces(
+        self, path: str, start: int, end: int, likely_end: int | None = None
+    ) -> Iterator[bytes | memoryview]:
         """Yields the bytes of a file from `start` to `end` in pieces of its map."""
+        del likely_end  # What nobody touches of a map costs nothing.
         with _mapped(path, start, end) as view:
             for at in range(0, len(view), PIECE_BYTES):
                 with view[at : at + PIECE_BYTES] as piece:
@@ -175,8 +189,8 @@ class RemotePlace(Place):
 
     def _opened(self) -> tuple[Any, str]:
         try:
-            # Only needed for such paths, and not for `import mqcore.spark`.
-            from fsspec.core import url_to_fs
+            # Only needed for such paths, and no dependency of ours.
+            url_to_fs = importlib.import_module("fsspec.core").url_to_fs
         except ImportError as error:
             raise PlaceError(
                 f"{self.url} needs fsspec: pip install fsspec, and the package of its scheme",
@@ -219,13 +233,21 @@ class RemotePlace(Place):
         end = None if len_bytes is None else start + len_bytes
         return bytes(system.cat_file(path, start=start, end=end))
 
-    def pieces(self, path: str, start: int, end: int) -> Iterator[bytes | memoryview]:
+    def pieces(
+        self, path: str, start: int, end: int, likely_end: int | None = None
+    ) -> Iterator[bytes | memoryview]:
         """Yields the bytes of a file from `start` to `end`, one request each."""
-        for at in range(start, end, REMOTE_PIECE_BYTES):
-            piece = self.read(path, at, min(REMOTE_PIECE_BYTES, end - at))
+        enough = end if likely_end is None else likely_end
+        at, overrun = start, REMOTE_OVERRUN_BYTES
+        while at < end:
+            wanted = min(REMOTE_PIECE_BYTES, enough - at)
+            if wanted <= 0:
+                wanted, overrun = overrun, min(2 * overrun, REMOTE_PIECE_BYTES)
+            piece = self.read(path, at, min(wanted, end - at))
             if not piece:
                 return
             yield piece
+            at += len(piece)
 
     def matches(self, pattern: str) -> list[str]:
         """Returns the paths that a pattern means."""

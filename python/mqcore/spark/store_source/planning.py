@@ -126,7 +126,7 @@ def ranges_of(place: Place, options: StoreOptions) -> list[LogRange]:
     """Returns the ranges of one place that are to be read, in the order of the log."""
     segments = cut_at_log_end(place, without_prepared(place, segments_of(place)))
     before_ms = flushed_before_ms(place) if options.is_flushed_only else None
-    ranges = []
+    ranges: list[LogRange] = []
     for segment in _in_time(place, segments, options):
         start = max(segment.base, options.start_physical or 0)
         end = segment.end

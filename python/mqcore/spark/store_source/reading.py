@@ -72,7 +72,8 @@ def batches(
         verify_crc=options.verify_crc,
         span=span,
     )
-    pieces = each.place.pieces(segment.path, each.start - segment.base, segment.len_bytes)
+    start, likely_end = each.start - segment.base, each.end - segment.base
+    pieces = each.place.pieces(segment.path, start, segment.len_bytes, likely_end)
     try:
         for piece in pieces:
             for batch in columns.feed(piece, columns.next_position):

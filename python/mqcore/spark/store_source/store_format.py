@@ -23,6 +23,7 @@ from mqcore.spark.store_source.planning import (
     ranges_of,
 )
 from mqcore.spark.store_source.pushed import Pushed
+from mqcore.spark.store_source.segments import segments_of
 from mqcore.spark.store_source.views import VIEW_TABLES
 
 if TYPE_CHECKING:
@@ -41,11 +42,12 @@ class StoreFormat(DataSource):
         """Returns the columns where no schema is given.
 
         Raises:
-            StoreOptionError: The options cannot be.
+            OptionError: The options cannot be.
             PlaceError: There is no store at the path.
         """
         options = parse(self.options)
-        places_of(options)
+        for place in places_of(options):
+            segments_of(place)
         if options.view in VIEW_TABLES:
             return ddl_of(VIEW_TABLES[options.view].columns)
         return read_ddl(
@@ -58,7 +60,7 @@ class StoreFormat(DataSource):
         """Returns the reader of a schema; it takes filters only where that was asked for.
 
         Raises:
-            StoreOptionError: The options cannot be.
+            OptionError: The options cannot be.
             SchemaError: The schema asks for what is not there.
         """
         options = parse(self.options)
@@ -98,7 +100,7 @@ class MessageReader(DataSourceReader):
         self._projection = projection
         self._pushed = Pushed()
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         """Returns what the tasks read.
 
         Raises:
@@ -116,7 +118,7 @@ class MessageReader(DataSourceReader):
         ranges = chain.from_iterable(ranges_of(place, options) for place in places_of(options))
         return list(partitions_of(ranges, options.split_bytes))
 
-    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yields the records of a task, as Arrow batches.
 
         Args:
@@ -152,11 +154,11 @@ class ViewReader(DataSourceReader):
         self._options = options
         self._projection = projection
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         """Returns the places: one task each."""
         return [PlacePartition(place) for place in places_of(self._options)]
 
-    def read(self, partition: InputPartition | None) -> Iterator[Any]:  # type: ignore[override]
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
         """Yields the rows of a place, as Arrow batches."""
         if not isinstance(partition, PlacePartition):
             return
