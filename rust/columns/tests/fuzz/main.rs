@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 #[path = "../log/mod.rs"]
+#[allow(dead_code, reason = "the property tests use all of it")]
 mod log;
 #[path = "../../../engine/tests/fuzz/mutate.rs"]
 mod mutate;
