@@ -35,7 +35,7 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.
 WHEELS       := target/wheels
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel demo demo-store test pytest interop bench bench-peers lint tidy deny fuzz crash fmt clean
+.PHONY: help setup wheel demo demo-store test pytest interop spark bench bench-peers lint tidy deny fuzz crash fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test
 	@$(BIN)/pytest --matrix tests/interop $(PYTEST)
+
+spark: setup ## Spark: all of it, with a cluster of real processes, longer than in make test
+	@$(BIN)/pytest --matrix tests/spark $(PYTEST)
 
 bench: setup ## Measure, next to the limits of this machine; writes benches/results.json
 	@$(BENCH)

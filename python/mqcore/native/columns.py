@@ -1,7 +1,7 @@
 """Records as columns: pieces of a log, or answers of a broker, into buffers as Arrow lays them out.
 
 `RecordColumns` is fed in order and gives batches; `mqcore.spark.arrow` makes Arrow of them without
-copying. Bytes that are fed are read where they lie and must not be written to during the call.
+copying. Read-only bytes are read where they lie; those of a buffer that can be written are copied.
 Knows no file and no Arrow.
 """
 

@@ -2,7 +2,7 @@
 
 from mqcore.errors import MQError
 
-__all__ = ["SparkError", "SparkSetupError"]
+__all__ = ["RowRefusedError", "SinkError", "SparkError", "SparkSetupError"]
 
 
 class SparkError(MQError):
@@ -11,3 +11,21 @@ class SparkError(MQError):
 
 class SparkSetupError(SparkError):
     """PySpark, PyArrow or Java is missing or too old; the text says how to get it."""
+
+
+class SinkError(SparkError):
+    """Rows were not written: a request was not acknowledged, or a topic is not there."""
+
+
+class RowRefusedError(SinkError):
+    """A row cannot be sent.
+
+    Attributes:
+        partition: Whose task it is in.
+        row: Its number in the task's input, from 0.
+        why: Why.
+    """
+
+    partition: int
+    row: int
+    why: str

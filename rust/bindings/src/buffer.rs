@@ -1,5 +1,6 @@
 //! Where Python and Rust meet in memory and in a descriptor: the receive buffer that all connections
-//! of a loop share, writing to a borrowed socket, columns handed out, and bytes lent for a call.
+//! of a loop share, columns handed out, bytes that another object keeps still, and writing to a
+//! borrowed socket.
 #![expect(
     unsafe_code,
     reason = "the buffer protocol and a borrowed descriptor have no safe interface"
@@ -11,7 +12,7 @@ use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
 use mqcore_columns::Buffer;
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -116,18 +117,46 @@ impl ColumnBytes {
     }
 }
 
-/// The bytes of a buffer for the length of a call, copied nowhere. Who lends them promises that
-/// nobody writes to them meanwhile: see `mqcore.native.columns`.
-pub(crate) fn lent(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
-    if !buffer.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the bytes do not lie side by side"));
+/// The bytes of an object. Those of a read-only buffer are copied nowhere. Invariant B3: who gives
+/// out a buffer as read-only keeps it where it is and as it is until it is given back: `bytes` and
+/// Arrow promise that.
+pub(crate) enum Still {
+    Lent(PyUntypedBuffer),
+    Copied(Vec<u8>),
+}
+
+impl Still {
+    /// The bytes of `object`, whatever they count as.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the bytes do not lie side by side"));
+        }
+        if buffer.readonly() {
+            return Ok(Self::Lent(buffer));
+        }
+        // Somebody may write into it: what is read is what stands there now.
+        Ok(Self::Copied(lent(&buffer).to_vec()))
     }
-    if buffer.len_bytes() == 0 {
-        return Ok(&[]);
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Lent(buffer) => lent(buffer),
+            Self::Copied(bytes) => bytes,
+        }
     }
-    // SAFETY: the view holds its object, so the memory stays; it is contiguous and that long; the
-    // lender's promise covers the rest.
-    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
+}
+
+/// The bytes of a contiguous buffer.
+fn lent(buffer: &PyUntypedBuffer) -> &[u8] {
+    let len = buffer.len_bytes();
+    if len == 0 {
+        // Such a buffer may point nowhere.
+        return &[];
+    }
+    // SAFETY: B3 for what is read-only; a writable one is read with the GIL held, at once. It is
+    // contiguous, and `len` is its whole length.
+    unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), len) }
 }
 
 /// What a socket took.

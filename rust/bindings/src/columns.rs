@@ -8,11 +8,10 @@ use mqcore_columns::{
 };
 use mqcore_engine::error::Error;
 use mqcore_record::CrcCheck;
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::buffer::{ColumnBytes, lent};
+use crate::buffer::{ColumnBytes, Still};
 use crate::door::{KEEP_BYTES_MAX, Pass, through};
 use crate::errors;
 
@@ -215,10 +214,11 @@ impl NativeRecordColumns {
     fn feed(
         &mut self,
         py: Python<'_>,
-        data: PyBuffer<u8>,
+        data: &Bound<'_, PyAny>,
         physical_offset: Option<u64>,
     ) -> PyResult<Vec<ColumnBatch>> {
-        let bytes = lent(&data)?;
+        let still = Still::of(data)?;
+        let bytes = still.as_bytes();
         let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX);
         let Some(place) = physical_offset else {
             return self.run(py, pass, |reading, out| reading.answer(bytes, out));
@@ -270,10 +270,11 @@ impl NativeRecordColumns {
 #[pyfunction]
 pub(crate) fn queue_units(
     py: Python<'_>,
-    data: PyBuffer<u8>,
+    data: &Bound<'_, PyAny>,
     first_queue_offset: i64,
 ) -> PyResult<ColumnBatch> {
-    let bytes = lent(&data)?;
+    let still = Still::of(data)?;
+    let bytes = still.as_bytes();
     let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX);
     let units = through(py, pass, || {
         mqcore_columns::queue_units(bytes, first_queue_offset)

@@ -15,6 +15,7 @@
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `form` | frames of one kind, many times |
 //! | `parts` | the body of a batch request |
+//! | `packing` | rows of columns packed into the bodies of requests |
 //! | `lane` | the class over the lane |
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | memory and descriptors that Python and Rust share |
@@ -41,6 +42,7 @@ mod json;
 mod lane;
 mod many;
 mod numbers;
+mod packing;
 mod parts;
 mod records;
 mod state;
@@ -79,6 +81,8 @@ mod _native {
     use crate::many::AppendedMany;
     #[pymodule_export]
     use crate::numbers::settings;
+    #[pymodule_export]
+    use crate::packing::{PackedRows, RowPacker};
     #[pymodule_export]
     use crate::parts::encode_parts;
     #[pymodule_export]

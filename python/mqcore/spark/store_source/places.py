@@ -145,13 +145,15 @@ class LocalPlace(Place):
         """
         del likely_end  # A piece is small enough.
         with Path(path).open("rb", buffering=0) as file, memoryview(bytearray(PIECE_BYTES)) as room:
+            # Read-only for whoever gets it: such bytes are not copied once more.
+            still = room.toreadonly()
             file.seek(start)
             at = start
             while at < end:
                 len_bytes = file.readinto(room[: min(PIECE_BYTES, end - at)])
                 if not len_bytes:
                     return
-                yield room[:len_bytes]
+                yield still[:len_bytes]
                 at += len_bytes
 
     def matches(self, pattern: str) -> list[str]:
