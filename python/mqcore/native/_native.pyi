@@ -10,7 +10,9 @@ from mqcore.native._columns import (
     ColumnBatch,
     ColumnBytes,
     NativeRecordColumns,
+    PackedRows,
     RecordBatch,
+    RowPacker,
     Scan,
     queue_units,
 )
@@ -58,67 +60,6 @@ def decode_records(data: bytes) -> RecordBatch:
 
 def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
     """Returns a batch's body and its ids. See `mqcore.client.batches`."""
-
-@final
-class PackedRows:
-    """What one request carries. See `mqcore.spark.topic_sink`."""
-
-    @property
-    def topic(self) -> int: ...
-    @property
-    def queue(self) -> int | None: ...
-    @property
-    def sys_flag(self) -> int: ...
-    @property
-    def is_batch(self) -> bool: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def properties(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def first_row(self) -> int: ...
-    @property
-    def last_row(self) -> int: ...
-    @property
-    def topic_rows(self) -> int | None: ...
-    def __len__(self) -> int: ...
-
-@final
-class RowPacker:
-    """The open requests of a task: rows of Arrow's columns in, bodies of requests out."""
-
-    def __new__(
-        cls,
-        *,
-        batch_bytes: int,
-        message_bytes_max: int,
-        open_bytes_max: int,
-        compression_kind: int | None,
-        compression_level: int,
-        compress_above_bytes: int,
-        shared_len_bytes: int,
-        is_marked: bool,
-        system_names: Sequence[str],
-    ) -> Self: ...
-    @property
-    def rows(self) -> int: ...
-    def topic(self, name: str, queues: Sequence[tuple[str, int]]) -> int:
-        """Takes a topic and its queues; returns its number."""
-
-    def pack(
-        self,
-        columns: dict[str, tuple[Any, ...]],
-        count: int,
-        id_lead: str,
-        id_first: int,
-        topic_number: int | None = None,
-    ) -> list[PackedRows]:
-        """Takes rows; returns the requests that are full. `RowError` names a row that cannot go."""
-
-    def finish(self) -> list[PackedRows]:
-        """Closes what is open; the last request of each topic comes behind all others."""
 
 def encode_properties(
     *,
