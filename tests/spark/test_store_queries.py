@@ -1,19 +1,22 @@
 """Whole queries over stores: rows, pushed filters, splits, views and errors as Spark gives them."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
+import mqcore.spark
 from golden_stores import V49_CLEAN, GoldenStore
 from mqcore import Store
 from mqcore.spark.store_source.reading import is_hidden
 from small_store import SMALL, filled
 
+PAGE = Path(__file__).parents[2] / "docs" / "spark-store.md"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -24,15 +27,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def reader(spark: SparkSession) -> DataFrameReader:
-    """Returns a reader of stores, found by Spark itself or registered."""
-    mqcore_spark_register(spark)
+    """Returns a reader of stores."""
+    mqcore.spark.register(spark)
     return spark.read.format("mqcore-store")
-
-
-def mqcore_spark_register(spark: SparkSession) -> None:
-    from mqcore.spark import register
-
-    register(spark)
 
 
 def test_counts_by_topic_are_those_of_the_manifest(reader: DataFrameReader, root: Path) -> None:
@@ -113,3 +110,22 @@ def test_damage_names_its_place_in_the_query_that_fails(
         reader.load(str(damaged)).count()
     emitted = reader.option("badRecords", "emit").load(str(damaged)).where("_corrupt IS NOT NULL")
     assert [row.physicalOffset for row in emitted.collect()] == [bad]
+
+
+def test_the_code_of_the_page_runs(
+    spark: SparkSession, reader: DataFrameReader, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del reader  # The format is registered.
+    found: dict[str, object] = {"spark": spark}
+    text = PAGE.read_text(encoding="utf-8").replace("/data/store", str(root))
+    text = text.replace("orders,payments", "GoldenKeys,GoldenTags")
+    text = text.replace("2026-11-01", "2020-11-01")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), found)
+    assert "Golden" in capsys.readouterr().out
+    frame = found["frame"]
+    assert isinstance(frame, DataFrame)
+    assert {row.topic for row in frame.collect()} <= {"GoldenKeys", "GoldenTags"}
+    assert frame.count() > 0
