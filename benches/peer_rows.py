@@ -43,6 +43,11 @@ class Row:
         """Whether the goal is missed."""
         return self.ratio > self.bound if self.is_upper else self.ratio < self.bound
 
+    def line(self) -> str:
+        """The row in one line: a run that breaks off has shown what it had measured."""
+        beside = "" if self.other is None else f" beside {self.other:,.2f}, {self.ratio:.2f}"
+        return f"{self.name}: {self.ours:,.2f}{beside}{' (missed)' if self.is_missed else ''}"
+
 
 def rate(report: Report) -> float:
     """Messages per second of a report."""

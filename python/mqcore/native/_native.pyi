@@ -1,16 +1,28 @@
 """The extension as type checkers see it: what the names do not say. A test compares the two."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from mqcore.native._columns import (
+    ColumnBatch,
+    ColumnBytes,
+    NativeRecordColumns,
+    PackedRows,
+    RecordBatch,
+    RowPacker,
+    Scan,
+    queue_units,
+)
 from mqcore.native.lane import BrokerPolicy, GroupPolicy, Need, Subscription, TopicPolicy
 
 __all__ = [
     "Appended",
     "AppendedMany",
+    "ColumnBatch",
+    "ColumnBytes",
     "Command",
     "FrameForm",
     "FrameReader",
@@ -19,6 +31,7 @@ __all__ = [
     "Message",
     "NativeInspection",
     "NativeLane",
+    "NativeRecordColumns",
     "NativeStore",
     "PackedRows",
     "ReceiveBuffer",
@@ -33,6 +46,7 @@ __all__ = [
     "encode_properties",
     "note_fork",
     "parse_relaxed_json",
+    "queue_units",
     "rebuild",
     "settings",
     "write_state",
@@ -46,67 +60,6 @@ def decode_records(data: bytes) -> RecordBatch:
 
 def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
     """Returns a batch's body and its ids. See `mqcore.client.batches`."""
-
-@final
-class PackedRows:
-    """What one request carries. See `mqcore.spark.topic_sink`."""
-
-    @property
-    def topic(self) -> int: ...
-    @property
-    def queue(self) -> int | None: ...
-    @property
-    def sys_flag(self) -> int: ...
-    @property
-    def is_batch(self) -> bool: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def properties(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def first_row(self) -> int: ...
-    @property
-    def last_row(self) -> int: ...
-    @property
-    def topic_rows(self) -> int | None: ...
-    def __len__(self) -> int: ...
-
-@final
-class RowPacker:
-    """The open requests of a task: rows of Arrow's columns in, bodies of requests out."""
-
-    def __new__(
-        cls,
-        *,
-        batch_bytes: int,
-        message_bytes_max: int,
-        open_bytes_max: int,
-        compression_kind: int | None,
-        compression_level: int,
-        compress_above_bytes: int,
-        shared_len_bytes: int,
-        is_marked: bool,
-        system_names: Sequence[str],
-    ) -> Self: ...
-    @property
-    def rows(self) -> int: ...
-    def topic(self, name: str, queues: Sequence[tuple[str, int]]) -> int:
-        """Takes a topic and its queues; returns its number."""
-
-    def pack(
-        self,
-        columns: dict[str, tuple[Any, ...]],
-        count: int,
-        id_lead: str,
-        id_first: int,
-        topic_number: int | None = None,
-    ) -> list[PackedRows]:
-        """Takes rows; returns the requests that are full. `RowError` names a row that cannot go."""
-
-    def finish(self) -> list[PackedRows]:
-        """Closes what is open; the last request of each topic comes behind all others."""
 
 def encode_properties(
     *,
@@ -221,43 +174,6 @@ class GetResult:
     def max_offset(self) -> int: ...
     @property
     def suggests_replica(self) -> bool: ...
-
-@final
-class RecordBatch(Sequence[Message]):
-    """Records that lie side by side in the log: a sequence of messages, and columns of all.
-
-    `blanks` are the ends of files among them: physical offset and length in bytes.
-    """
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, key: int, /) -> Message: ...  # type: ignore[override]
-    @property
-    def topics(self) -> list[str]: ...
-    @property
-    def queue_ids(self) -> memoryview[int]: ...
-    @property
-    def queue_offsets(self) -> memoryview[int]: ...
-    @property
-    def physical_offsets(self) -> memoryview[int]: ...
-    @property
-    def store_timestamps_ms(self) -> memoryview[int]: ...
-    @property
-    def stored_body_lens_bytes(self) -> memoryview[int]: ...
-    @property
-    def stored_bodies(self) -> list[bytes]: ...
-    @property
-    def blanks(self) -> list[tuple[int, int]]: ...
-
-@final
-class Scan(Iterator[RecordBatch]):
-    """Batches in log order; `end_why`: what ended them, unless that is the limit or zeros."""
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> RecordBatch: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def end_why(self) -> str | None: ...
 
 @disjoint_base
 class NativeStore:

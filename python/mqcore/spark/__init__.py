@@ -37,7 +37,10 @@ def __getattr__(name: str) -> Any:
     from mqcore.spark.setup import need_spark
 
     need_spark()
-    return getattr(importlib.import_module(home), name)
+    found = getattr(importlib.import_module(home), name)
+    # A module of the same name was bound here by its import; what it holds is meant.
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ Spark finds both by itself where this package is installed (the modules `pyspark
 
 from pyspark.sql import SparkSession
 
+from mqcore.spark.store_source.store_format import StoreFormat
 from mqcore.spark.topic_format import TopicFormat
 
 __all__ = ["register"]
@@ -17,4 +18,5 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: The session.
     """
-    spark.dataSource.register(TopicFormat)
+    for made in (TopicFormat, StoreFormat):
+        spark.dataSource.register(made)

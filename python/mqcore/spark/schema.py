@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from mqcore.errors import MQError
+from mqcore.spark.errors import SparkError
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
@@ -24,7 +24,7 @@ BODY_NAME: Final = "body"
 CORRUPT_NAME: Final = "_corrupt"
 
 
-class SchemaError(MQError):
+class SchemaError(SparkError):
     """A schema asks for a column that is not there, or for one of another type.
 
     Attributes:
@@ -84,7 +84,6 @@ def _columns() -> Iterable[ReadColumn]:
 
 
 READ_COLUMNS: Final = tuple(_columns())
-_BY_FOLDED_NAME: Final = {column.name.lower(): column for column in READ_COLUMNS}
 
 
 def read_ddl(
@@ -106,9 +105,12 @@ def read_ddl(
         )
         if not is_in
     }
-    return ", ".join(
-        f"{column.name} {column.ddl}" for column in READ_COLUMNS if column.name not in left_out
-    )
+    return ddl_of(column for column in READ_COLUMNS if column.name not in left_out)
+
+
+def ddl_of(columns: Iterable[ReadColumn]) -> str:
+    """Returns columns as Spark writes a schema in DDL."""
+    return ", ".join(f"{column.name} {column.ddl}" for column in columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,23 +139,30 @@ class Projection:
         return batch
 
 
-def project(schema: StructType, *, rows_may_be_damaged: bool = False) -> Projection:
+def project(
+    schema: StructType,
+    *,
+    columns: Iterable[ReadColumn] = READ_COLUMNS,
+    rows_may_be_damaged: bool = False,
+) -> Projection:
     """Returns what a schema asks for.
 
     Names are found in any case, as Spark finds them, and come back as they were asked for.
 
     Args:
-        schema: A subset of our columns in any order.
+        schema: A subset of the columns in any order.
+        columns: What there is.
         rows_may_be_damaged: Damaged records come as rows, so that only their place is surely there.
 
     Raises:
         SchemaError: A column is unknown (the nearest is named), asked for twice, has another type,
             or is to be never null and may be.
     """
+    by_folded_name = {column.name.lower(): column for column in columns}
     found: list[ReadColumn] = []
     fields: list[pa.Field] = []
     for field in schema.fields:
-        column = _column(field.name)
+        column = _column(field.name, by_folded_name)
         if column in found:
             raise SchemaError(f"the schema asks for {field.name} twice", column=field.name)
         _check_type(field, column)
@@ -171,14 +180,16 @@ def project(schema: StructType, *, rows_may_be_damaged: bool = False) -> Project
     return Projection(tuple(column.name for column in found), pa.schema(fields))
 
 
-def _column(name: str) -> ReadColumn:
-    column = _BY_FOLDED_NAME.get(name.lower())
+def _column(name: str, by_folded_name: dict[str, ReadColumn]) -> ReadColumn:
+    column = by_folded_name.get(name.lower())
     if column is not None:
         return column
-    near = difflib.get_close_matches(name.lower(), _BY_FOLDED_NAME, n=1)
-    hint = f"did you mean {_BY_FOLDED_NAME[near[0]].name}?" if near else "the columns are "
-    names = "" if near else ", ".join(column.name for column in READ_COLUMNS)
-    raise SchemaError(f"there is no column {name}; {hint}{names}", column=name)
+    near = difflib.get_close_matches(name.lower(), by_folded_name, n=1)
+    if near:
+        hint = f"did you mean {by_folded_name[near[0]].name}?"
+    else:
+        hint = f"there are {', '.join(column.name for column in by_folded_name.values())}"
+    raise SchemaError(f"there is no column {name}; {hint}", column=name)
 
 
 def _check_type(field: Any, column: ReadColumn) -> None:

@@ -1,5 +1,6 @@
-//! The receive buffer that all connections of a loop share, bytes that another object keeps still,
-//! and writing to a borrowed socket: where Python and Rust meet in memory and in a descriptor.
+//! Where Python and Rust meet in memory and in a descriptor: the receive buffer that all connections
+//! of a loop share, columns handed out, bytes that another object keeps still, and writing to a
+//! borrowed socket.
 #![expect(
     unsafe_code,
     reason = "the buffer protocol and a borrowed descriptor have no safe interface"
@@ -10,6 +11,7 @@ use std::ffi::c_int;
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
+use mqcore_columns::Buffer;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -62,6 +64,51 @@ impl ReceiveBuffer {
         let len = RECEIVE_BYTES.cast_signed();
         // SAFETY: B1: the memory lives as long as the object, which the view keeps alive.
         let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 0, flags) };
+        if filled == 0 {
+            Ok(())
+        } else {
+            Err(PyErr::fetch(slf.py()))
+        }
+    }
+}
+
+/// One buffer of a column. Invariant:
+/// C1: it is never changed after it was made, so that its memory stays where it is while it lives.
+#[pyclass(frozen, module = "mqcore.native._native")]
+pub(crate) struct ColumnBytes {
+    buffer: Buffer,
+}
+
+impl ColumnBytes {
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        Self { buffer }
+    }
+
+    fn place(&self) -> (*const u8, usize) {
+        match &self.buffer {
+            Buffer::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
+            Buffer::Ints(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+            Buffer::Longs(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+        }
+    }
+}
+
+#[pymethods]
+impl ColumnBytes {
+    // SAFETY: called by the interpreter alone, with a view to fill or null.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill"));
+        }
+        let (start, len) = slf.get().place();
+        let (start, len) = (start.cast_mut().cast(), len.cast_signed());
+        // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
+        // asks to write is refused.
+        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 1, flags) };
         if filled == 0 {
             Ok(())
         } else {
