@@ -18,6 +18,7 @@ from mqcore.client.instance import tls_context
 from mqcore.client.name_servers import addresses_of
 from mqcore.client.routes import TopicRoute
 from mqcore.client.signing import Credentials, signed
+from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError, NameServerError, NoRouteError, RemotingError, ResponseError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_int, as_list, as_text
@@ -34,6 +35,10 @@ _log = logging.getLogger(__name__)
 # As clients of Python say it, and as the version that our servers and clients are by default.
 _PYTHON: Final = 3
 _VERSION: Final = 409
+# A broker that moved is asked for anew as soon as it does not answer.
+_ROUTE_MS: Final = 10_000
+# Long answers come in few pieces.
+_RECEIVE_BYTES: Final = 1 << 20
 # Answers that another try may change.
 _PASSING: Final = frozenset(
     {ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE}
@@ -108,6 +113,8 @@ class Cluster:
         self._pool = SocketPool(tls=self._tls, connect_timeout_s=access.timeout_s)
         self._opaques = itertools.count(1)
         self._pause = threading.Event()
+        # What name servers said of topics, and when.
+        self._routes: dict[str, tuple[int, TopicRoute | None]] = {}
         self._credentials: Credentials | None = None
         if access.access_key is not None and access.secret_key is not None:
             self._credentials = Credentials(
@@ -130,12 +137,17 @@ class Cluster:
         return opaque, command.encode()
 
     def connect(self, address: str) -> BlockingLink:
-        """Returns a new connection to a broker.
+        """Returns a new connection to a broker, for long answers.
 
         Raises:
             ConnectError: It could not be made.
         """
-        return BlockingLink(address, tls=self._tls, timeout_s=self.access.timeout_s)
+        return BlockingLink(
+            address,
+            tls=self._tls,
+            timeout_s=self.access.timeout_s,
+            receive_bytes=_RECEIVE_BYTES,
+        )
 
     def pause(self) -> None:
         """Waits for the pause before a retry."""
@@ -199,9 +211,10 @@ class Cluster:
             {"topic": topic, "acceptStandardJsonOnly": "true"},
             fine=(ResponseCode.TOPIC_NOT_EXIST,),
         )
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        return TopicRoute.of_body(topic, answer.body)
+        is_there = answer.code != ResponseCode.TOPIC_NOT_EXIST
+        route = TopicRoute.of_body(topic, answer.body) if is_there else None
+        self._routes[topic] = (monotonic_ms(), route)
+        return route
 
     def topic_names(self) -> set[str]:
         """Returns the names of all topics."""
@@ -219,13 +232,21 @@ class Cluster:
             names.update(map(as_text, as_list(parse_object(told.body).get("topicList"))))
         return names
 
-    def address_of(self, queue: MessageQueue) -> str:
+    def address_of(self, queue: MessageQueue, *, is_new: bool = False) -> str:
         """Returns the address of a queue's broker: the master's, or of who stands in for it.
+
+        Args:
+            queue: The queue.
+            is_new: Ask name servers, whatever they said lately.
 
         Raises:
             NoRouteError: No name server knows it.
         """
-        route = self.route(queue.topic)
+        kept = self._routes.get(queue.topic)
+        if is_new or kept is None or monotonic_ms() - kept[0] > _ROUTE_MS:
+            route = self.route(queue.topic)
+        else:
+            route = kept[1]
         broker = route.broker(queue.broker_name) if route is not None else None
         address = broker.any_of(0) if broker is not None else None
         if address is None:

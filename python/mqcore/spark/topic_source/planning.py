@@ -6,6 +6,7 @@ Pure functions. After Kafka's `KafkaOffsetRangeCalculator`, with bytes beside ro
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from mqcore.model.queues import MessageQueue
@@ -94,7 +95,7 @@ def _parts(
 
 def _cut(each: QueueRange, parts: int) -> list[QueueRange]:
     edges = [each.start + each.rows * index // parts for index in range(parts + 1)]
-    return [replace(each, start=low, end=high) for low, high in zip(edges, edges[1:], strict=False)]
+    return [replace(each, start=low, end=high) for low, high in pairwise(edges)]
 
 
 def _packed(
