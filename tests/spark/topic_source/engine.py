@@ -21,6 +21,7 @@ class Engine:
     """One query on one checkpoint, through any number of restarts.
 
     Attributes:
+        is_legacy: Whether it is Spark before 4.2.
         offset_log: Ends of batches, as text.
         committed: Batches that are done.
         batches: Rows of each batch that was done.
@@ -28,7 +29,7 @@ class Engine:
 
     def __init__(self, make_reader: Callable[[], Any], *, is_legacy: bool = False) -> None:
         self._make = make_reader
-        self._is_legacy = is_legacy
+        self.is_legacy = is_legacy
         self.offset_log: list[str] = []
         self.committed = 0
         self.batches: list[list[dict[str, Any]]] = []
@@ -43,7 +44,7 @@ class Engine:
         """The driver starts on the same checkpoint."""
         self.reader = self._make()
         self._initial: str | None = None
-        if self._is_legacy and self.committed:
+        if self.is_legacy and self.committed:
             last = json.loads(self.offset_log[self.committed - 1])
             assert self.reader.partitions(last, last) == []
 
@@ -80,7 +81,7 @@ class Engine:
 
     def _plan(self, limit: ReadLimit | None) -> bool:
         last = self.offset_log[-1] if self.offset_log else None
-        if self._is_legacy:
+        if self.is_legacy:
             end = json.dumps(self.reader.latestOffset())
         else:
             start = json.loads(last if last is not None else self._begin())

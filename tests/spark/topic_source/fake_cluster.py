@@ -1,4 +1,4 @@
-"""A cluster in memory for planners: queues with bounds, groups with offsets. Answers as brokers do."""
+"""A cluster in memory for planners: queues with bounds, groups with offsets."""
 
 from collections.abc import Iterable
 from typing import Any

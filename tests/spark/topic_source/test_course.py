@@ -13,7 +13,6 @@ from mqcore.spark.topic_source.options import read_options
 from mqcore.spark.topic_source.places import key_of
 from mqcore.spark.topic_source.stream_course import StreamCourse
 from mqcore.spark.topic_source.stream_offsets import StreamOffset
-
 from spark.topic_source.fake_cluster import FakeCluster, as_any, q
 
 BASE = {"namesrv": "h:1", "subscribe": "t"}
@@ -24,7 +23,9 @@ def course(cluster: FakeCluster, now_ms: Any = lambda: 0, **options: str) -> Str
     return StreamCourse(read_options(given | options, is_stream=True), as_any(cluster), now_ms)
 
 
-def batch(run: StreamCourse, start: StreamOffset) -> tuple[dict[str, tuple[int, int]], StreamOffset]:
+def batch(
+    run: StreamCourse, start: StreamOffset
+) -> tuple[dict[str, tuple[int, int]], StreamOffset]:
     """Plans one batch; returns its ranges and its end, both through JSON."""
     end = StreamOffset.of_json(json.loads(json.dumps(run.latest(start, is_limited=True).to_json())))
     begun, ends = run.between(start, end)

@@ -133,7 +133,7 @@ def limited(
     """Returns ends that together are about `limit` away from the starts, each in proportion.
 
     A queue with anything to read always gets at least one message, so that small ones never
-    starve (Kafka's `rateLimit`).
+    starve (after Kafka's `rateLimit`).
 
     Args:
         start: Where each queue is.
@@ -149,12 +149,14 @@ def limited(
     total = sum(sizes.values())
     if total <= limit:
         return dict(end)
-    found: dict[MessageQueue, int] = {}
-    for queue, size in sizes.items():
-        if size <= 0:
-            found[queue] = end[queue]
-            continue
-        begin = start[queue]
-        share = (end[queue] - begin) * (limit / total)
-        found[queue] = min(end[queue], begin + max(1, math.floor(share)))
-    return found
+    found = {queue: end[queue] for queue, size in sizes.items() if size <= 0}
+    left = limit
+    for queue in sorted(sizes.keys() - found.keys(), key=lambda queue: (sizes[queue], queue)):
+        # What a small queue does not need, or took beyond its share, is the others'.
+        size = sizes[queue]
+        rows = end[queue] - start[queue]
+        taken = max(1, min(rows, round(rows * left / total)))
+        found[queue] = start[queue] + taken
+        left -= taken * size / rows
+        total -= size
+    return dict(sorted(found.items()))

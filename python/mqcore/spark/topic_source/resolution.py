@@ -89,9 +89,13 @@ class Topics:
             OptionError: A queue that was assigned is not there.
         """
         found = self.bounds()
+        gone = [each for each in self._options.assigned or () if each not in found]
+        if gone:
+            raise OptionError(
+                f"assign names queues that are not there: {_listed(gone)}", option="assign"
+            )
         there = {queue.topic for queue in found}
-        names = self.names() if self._options.pattern is None else []
-        missing = [name for name in names if name not in there]
+        missing = [name for name in self._options.topics or () if name not in there]
         if missing:
             namesrv = self._cluster.access.namesrv
             raise NoRouteError(
@@ -100,11 +104,6 @@ class Topics:
                 topic=missing[0],
                 name_servers=tuple(namesrv.split(";")),
                 brokers={},
-            )
-        gone = [each for each in self._options.assigned or () if each not in found]
-        if gone:
-            raise OptionError(
-                f"assign names queues that are not there: {_listed(gone)}", option="assign"
             )
         return found
 
