@@ -1,4 +1,4 @@
-"""Topics as DataFrames, in Spark itself: projection, filters, errors, streams that are broken off."""
+"""Topics as DataFrames, in Spark itself: projection, filters, errors, broken streams."""
 
 import json
 import threading
@@ -11,10 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import mqcore
 import mqcore.spark
+from mqcore.spark.lag_listener import LagListener
 from mqcore.testing import Broker
 
 COUNT = 400
@@ -148,7 +149,7 @@ def own_broker() -> Iterator[Broker]:
 def test_a_killed_broker_and_a_restarted_query_give_each_row_once(
     spark: SparkSession, own_broker: Broker, tmp_path: Path
 ) -> None:
-    limits = {"maxOffsetsPerTrigger": "90", "retries": "0"}
+    limits = {"maxOffsetsPerTrigger": "150", "retries": "0"}
     filled(own_broker, "flights", 0, 200)
     frame = streaming(spark, own_broker.namesrv, "flights", **limits)
     query = to_parquet(frame, tmp_path, available_now=False)
@@ -160,7 +161,7 @@ def test_a_killed_broker_and_a_restarted_query_give_each_row_once(
     filled(own_broker, "flights", 200, 200)
     again = to_parquet(frame, tmp_path, available_now=True)
     assert again.awaitTermination(QUERY_S)
-    assert len(again.recentProgress) >= 3
+    assert len(again.recentProgress) >= 2
     filled(own_broker, "flights", 400, 5)
     last = to_parquet(frame, tmp_path, available_now=True)
     assert last.awaitTermination(QUERY_S)
@@ -186,7 +187,7 @@ def test_a_task_that_fails_is_run_again_over_the_same_rows(
             raise RuntimeError("a task that fails once")
 
     frame = streaming(spark, broker.namesrv, topic, minPartitions="2")
-    frame = frame.mapInArrow(fails_once, frame.schema)  # type: ignore[arg-type]
+    frame = frame.mapInArrow(fails_once, frame.schema)
     query = to_parquet(frame, tmp_path, available_now=True)
     assert query.awaitTermination(QUERY_S)
     assert numbers(spark, tmp_path) == Counter(range(100))
@@ -199,7 +200,7 @@ def test_the_group_shows_even_the_last_batch(
     group = f"g{topic}"
     told = threading.Event()
 
-    class Heard(mqcore.spark.lag_listener.LagListener):  # type: ignore[name-defined, misc]
+    class Heard(LagListener):
         def tell(self, end_offset: str | None) -> None:
             super().tell(end_offset)
             if sum(broker.offsets(group, topic).values()) == 100:

@@ -10,6 +10,8 @@ from mqcore.native import Command, FrameReader
 from mqcore.remoting import ResponseCode
 from mqcore.spark.topic_source.cluster import Access
 
+_PREFIX_BYTES = 8
+
 
 class FakeBroker:
     """Answers pulls of a queue whose records are given, as an official broker does.
@@ -80,19 +82,23 @@ class FakeLink:
         self._broker = broker
         self._left = left
         self._reader = FrameReader()
-        self._answers: list[Command] = []
+        self._bytes = bytearray()
 
     def send(self, frame: bytes, _timeout_s: float) -> None:
-        self._answers += [self._broker.answer(pull) for pull in self._reader.feed(frame)]
+        for pull in self._reader.feed(frame):
+            self._bytes += self._broker.answer(pull).encode()
 
-    def receive(self, _timeout_s: float) -> list[Command]:
-        if self._left == 0:
-            raise ConnectionLostError("the connection ended", address=self.address)
-        self._left = None if self._left is None else self._left - 1
-        return [self._answers.pop(0)]
+    def receive_exactly(self, into: memoryview, _timeout_s: float) -> None:
+        # The first word of an answer.
+        if len(into) == _PREFIX_BYTES:
+            if self._left == 0:
+                raise ConnectionLostError("the connection ended", address=self.address)
+            self._left = None if self._left is None else self._left - 1
+        into[:] = self._bytes[: len(into)]
+        del self._bytes[: len(into)]
 
     def close(self) -> None:
-        self._answers.clear()
+        self._bytes.clear()
 
 
 def numbers(rows: Iterator[Any]) -> list[int]:

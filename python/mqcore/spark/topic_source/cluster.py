@@ -37,8 +37,6 @@ _PYTHON: Final = 3
 _VERSION: Final = 409
 # A broker that moved is asked for anew as soon as it does not answer.
 _ROUTE_MS: Final = 10_000
-# Long answers come in few pieces.
-_RECEIVE_BYTES: Final = 1 << 20
 # Answers that another try may change.
 _PASSING: Final = frozenset(
     {ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL, ResponseCode.SERVICE_NOT_AVAILABLE}
@@ -137,17 +135,12 @@ class Cluster:
         return opaque, command.encode()
 
     def connect(self, address: str) -> BlockingLink:
-        """Returns a new connection to a broker, for long answers.
+        """Returns a new connection to a broker.
 
         Raises:
             ConnectError: It could not be made.
         """
-        return BlockingLink(
-            address,
-            tls=self._tls,
-            timeout_s=self.access.timeout_s,
-            receive_bytes=_RECEIVE_BYTES,
-        )
+        return BlockingLink(address, tls=self._tls, timeout_s=self.access.timeout_s)
 
     def pause(self) -> None:
         """Waits for the pause before a retry."""

@@ -73,7 +73,7 @@ def narrowing(filters: Iterable[Filter]) -> Narrowing:
     """Returns what filters leave; one that is not understood narrows nothing."""
     found = Narrowing()
     for each in filters:
-        path = getattr(each, "attribute", ())
+        path: tuple[str, ...] = getattr(each, "attribute", ())
         if len(path) != 1:
             continue
         column, value = str(path[0]).lower(), getattr(each, "value", None)

@@ -17,13 +17,13 @@ import pyarrow as pa
 from mqcore.client.pulling import pull_fields
 from mqcore.errors import RemotingError, ResponseError
 from mqcore.model.subscriptions import ALL, SubscriptionData
-from mqcore.native import Command
 from mqcore.native.columns import RecordColumns
 from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.spark.arrow import to_arrow
 from mqcore.spark.schema import Projection
 from mqcore.spark.topic_source.cluster import Cluster
 from mqcore.spark.topic_source.data_loss import Loss, LossRule
+from mqcore.spark.topic_source.long_answers import BufferPool, LongAnswer, LongAnswers
 from mqcore.spark.topic_source.planning import QueueRange
 from mqcore.spark.topic_source.pull_window import Ask, PullWindow
 
@@ -92,11 +92,12 @@ class Wanted:
 
 
 class _Answer(NamedTuple):
-    """Records of a range: from `offset` to before `next_offset`."""
+    """Records of a range, from `offset` to before `next_offset`; the buffer is to be given back."""
 
     offset: int
     next_offset: int
-    body: bytes
+    body: memoryview
+    buffer: bytearray
 
 
 def read_ranges(
@@ -120,6 +121,7 @@ def read_ranges(
         RemotingError: A broker did not answer, after all tries.
         NoRecordError: A broker sent what is no record.
     """
+    buffers = BufferPool()
     for each in ranges:
         columns = RecordColumns(
             projection.columns,
@@ -132,9 +134,13 @@ def read_ranges(
             batch_rows=wanted.batch_rows,
         )
         seen = 0
-        with _Ahead(_Puller(cluster, each, wanted, loss)) as answers:
+        with _Ahead(_Puller(cluster, each, wanted, loss, buffers)) as answers:
             for answer in answers:
-                for batch in columns.feed(answer.body):
+                batches = columns.feed(answer.body)
+                # The columns have what they need of it.
+                answer.body.release()
+                buffers.give(answer.buffer)
+                for batch in batches:
                     yield projection.check(to_arrow(batch, projection.arrow))
                 count = columns.tally[0] - seen
                 seen += count
@@ -149,7 +155,12 @@ class _Puller:
     """Pulls one range, in order, over one connection at a time."""
 
     def __init__(
-        self, cluster: Cluster, wanted_range: QueueRange, wanted: Wanted, loss: LossRule
+        self,
+        cluster: Cluster,
+        wanted_range: QueueRange,
+        wanted: Wanted,
+        loss: LossRule,
+        buffers: BufferPool,
     ) -> None:
         self._cluster = cluster
         self._range = wanted_range
@@ -161,11 +172,13 @@ class _Puller:
             count_max=wanted.pull_rows,
             depth=1 if wanted.is_filtered else _DEPTH,
         )
+        self._buffers = buffers
         self._link: BlockingLink | None = None
+        self._answers: LongAnswers | None = None
         # Failures since the last answer.
         self._tries = 0
         self._sent: dict[int, Ask] = {}
-        self._arrived: dict[Ask, Command] = {}
+        self._arrived: dict[Ask, LongAnswer] = {}
         self._subscription = wanted.subscription(wanted_range.queue.topic)
 
     def answers(self) -> Iterator[_Answer]:
@@ -193,31 +206,35 @@ class _Puller:
 
     def close(self) -> None:
         """Closes the connection; what was under way on it is asked for again."""
-        link, self._link = self._link, None
+        link, self._link, self._answers = self._link, None, None
         if link is not None:
             link.close()
         self._sent.clear()
         self._arrived.clear()
         self._window.drop()
 
-    def _next(self) -> Command:
+    def _next(self) -> LongAnswer:
         """Returns the answer to the first pull that is not answered yet."""
         timeout_s = self._wanted.fetch_timeout_s
         if self._link is None:
             address = self._cluster.address_of(self._range.queue, is_new=self._tries > 0)
             self._link = self._cluster.connect(address)
+            self._answers = LongAnswers(self._link, self._buffers)
         for ask in self._window.next_asks():
             opaque, frame = self._cluster.request(RequestCode.PULL_MESSAGE, self._fields(ask))
             self._sent[opaque] = ask
             self._link.send(frame, timeout_s)
         head = self._window.head
         assert head is not None
+        assert self._answers is not None
         while head not in self._arrived:
-            for command in self._link.receive(timeout_s):
-                # An answer to a pull that was dropped is nobody's.
-                asked = self._sent.pop(command.opaque, None)
-                if command.is_response and asked is not None:
-                    self._arrived[asked] = command
+            answer = self._answers.next(timeout_s)
+            # An answer to a pull that was dropped is nobody's.
+            asked = self._sent.pop(answer.command.opaque, None)
+            if answer.command.is_response and asked is not None:
+                self._arrived[asked] = answer
+            else:
+                self._buffers.give(answer.buffer)
         return self._arrived.pop(head)
 
     def _fields(self, ask: Ask) -> dict[str, str]:
@@ -233,14 +250,14 @@ class _Puller:
         # Official brokers pass over the first; theirs count the second from 5.x on.
         return fields | {"mqcoreBulk": "true", "maxMsgBytes": str(self._wanted.fetch_bytes)}
 
-    def _judged(self, answer: Command) -> _Answer | None:
+    def _judged(self, found: LongAnswer) -> _Answer | None:
         """Returns the records of an answer; moves on where it has none.
 
         Raises:
             ResponseError: The broker refuses.
             DataLossError: It has not what is wanted.
         """
-        window, each = self._window, self._range.queue
+        window, each, answer = self._window, self._range.queue, found.command
         position = window.position
         address = self._link.address if self._link is not None else ""
         if answer.code == ResponseCode.PULL_NOT_FOUND:
@@ -272,7 +289,7 @@ class _Puller:
         if not window.answered(next_offset):
             self._sent.clear()
             self._arrived.clear()
-        return _Answer(position, next_offset, answer.body or b"")
+        return _Answer(position, next_offset, found.body, found.buffer)
 
     def _moved(self, next_offset: int) -> None:
         """The broker has nothing at the position: it goes on in front of it, or ends before."""
