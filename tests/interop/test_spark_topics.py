@@ -15,7 +15,6 @@ from interop.cases import Case
 from interop.driver import Driver
 from interop.servers import OURS, Servers, official_software, serving
 from mqcore.spark.topic_source.reading import batch_reader, stream_reader
-
 from spark.topic_source.engine import Engine
 
 pytestmark = pytest.mark.java
