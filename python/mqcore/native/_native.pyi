@@ -1,16 +1,28 @@
 """The extension as type checkers see it: what the names do not say. A test compares the two."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from mqcore.native._columns import (
+    ColumnBatch,
+    ColumnBytes,
+    NativeRecordColumns,
+    PackedRows,
+    RecordBatch,
+    RowPacker,
+    Scan,
+    queue_units,
+)
 from mqcore.native.lane import BrokerPolicy, GroupPolicy, MembersPolicy, Need, TopicPolicy
 
 __all__ = [
     "Appended",
     "AppendedMany",
+    "ColumnBatch",
+    "ColumnBytes",
     "Command",
     "FrameForm",
     "FrameReader",
@@ -19,9 +31,12 @@ __all__ = [
     "Message",
     "NativeInspection",
     "NativeLane",
+    "NativeRecordColumns",
     "NativeStore",
+    "PackedRows",
     "ReceiveBuffer",
     "RecordBatch",
+    "RowPacker",
     "Scan",
     "compress",
     "decode_records",
@@ -31,6 +46,7 @@ __all__ = [
     "encode_properties",
     "note_fork",
     "parse_relaxed_json",
+    "queue_units",
     "rebuild",
     "settings",
     "sql_fault",
@@ -162,45 +178,6 @@ class GetResult:
     def max_offset(self) -> int: ...
     @property
     def suggests_replica(self) -> bool: ...
-
-@final
-class RecordBatch(Sequence[Message]):
-    """Records that lie side by side in the log: a sequence of messages, and columns of all.
-
-    `blanks`: ends of files (physical offset, length in bytes); `wrapped`: batches left as they are.
-    """
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, key: int, /) -> Message: ...  # type: ignore[override]
-    @property
-    def topics(self) -> list[str]: ...
-    @property
-    def queue_ids(self) -> memoryview[int]: ...
-    @property
-    def queue_offsets(self) -> memoryview[int]: ...
-    @property
-    def physical_offsets(self) -> memoryview[int]: ...
-    @property
-    def store_timestamps_ms(self) -> memoryview[int]: ...
-    @property
-    def stored_body_lens_bytes(self) -> memoryview[int]: ...
-    @property
-    def stored_bodies(self) -> list[bytes]: ...
-    @property
-    def wrapped(self) -> int: ...
-    @property
-    def blanks(self) -> list[tuple[int, int]]: ...
-
-@final
-class Scan(Iterator[RecordBatch]):
-    """Batches in log order; `end_why`: what ended them, unless that is the limit or zeros."""
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> RecordBatch: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def end_why(self) -> str | None: ...
 
 @disjoint_base
 class NativeStore:

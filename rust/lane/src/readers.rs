@@ -171,6 +171,7 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
         count_max: pull.count_max,
         bytes_max: pull.bytes_max,
         tags_codes: pull.filter.codes(),
+        is_bulk: pull.is_bulk,
     };
     let topic = pull.topic.as_bytes();
     if pull.filter.looks_at_records() {
