@@ -7,6 +7,15 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import (
+    BinaryType,
+    IntegerType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from mqcore.native import Message
 from mqcore.spark.errors import RowRefusedError, SinkError
