@@ -9,8 +9,8 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from mqcore.admin.results import TopicStats
 from mqcore.client.blocking.sockets import BlockingLink, SocketPool
@@ -44,7 +44,8 @@ _PASSING: Final = frozenset(
 )
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Access:
     """How a cluster is reached; the key of its connections.
 
     Attributes:
@@ -60,8 +61,8 @@ class Access(NamedTuple):
 
     namesrv: str
     access_key: str | None = None
-    secret_key: str | None = None
-    security_token: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
     is_tls: bool = False
     timeout_s: float = 5.0
     retries: int = 5
