@@ -168,6 +168,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             count_max: 1,
             bytes_max: u64::MAX,
             tags_codes: &[],
+            is_bulk: false,
         };
         let mut sieve = Sieve::of(&pull.filter);
         let got = store.select(topic, pull.queue_id, ask, &mut sieve);
