@@ -29,7 +29,7 @@ def numbers(batch: ColumnBatch, index: int) -> list[int]:
 def texts(batch: ColumnBatch, index: int) -> list[bytes]:
     _nulls, (_validity, offsets, data) = batch.column(index)
     ends = memoryview(offsets).cast("i").tolist()  # type: ignore[arg-type]
-    held = bytes(data)  # type: ignore[arg-type]
+    held = memoryview(data).tobytes()  # type: ignore[arg-type]
     return [held[start:end] for start, end in pairwise(ends)]
 
 

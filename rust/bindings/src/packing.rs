@@ -319,6 +319,7 @@ impl RowPacker {
         self.packer.topic(Topic { name, queues })
     }
 
+    #[expect(clippy::too_many_arguments, reason = "plain values cross the door")]
     #[pyo3(signature = (columns, count, id_lead, id_first, topic_number=None))]
     fn pack(
         &mut self,
