@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.spark.store_source.options import OptionError
+from mqcore.spark.options import OptionError
 from mqcore.spark.store_source.reading import DamagedLogError, FileGoneError
 from small_store import SEGMENT_LEN_BYTES, SMALL, filled
 from spark.store_engine import plan, rows

@@ -130,7 +130,7 @@ def test_any_split_gives_the_rows_of_one_scan(data: st.DataObject, clean_root: P
     lines = [line["physical_offset"] for line in V49_CLEAN.messages()]
     cuts = data.draw(st.lists(st.integers(0, V49_CLEAN.max_physical_offset), max_size=4))
     bounds = [0, *sorted(set(cuts)), V49_CLEAN.max_physical_offset + 1]
-    found = []
+    found: list[int] = []
     for start, end in pairwise(bounds):
         part = rows(
             clean_root,
