@@ -29,7 +29,7 @@ from interop.install import CACHE, compiled, fetched  # noqa: E402 - found by th
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 LOAD = TARGET / "release" / "mqcore-load"
-MQCORE = Path(sys.executable).parent / "mqcore"
+MQCORE = Path(os.environ.get("MQCORE_PROGRAM", Path(sys.executable).parent / "mqcore"))
 IS_QUICK = os.environ.get("MQCORE_BENCH") == "quick"
 
 VERSION = "5.3.3"

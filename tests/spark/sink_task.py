@@ -1,7 +1,7 @@
 """Drives one task of the sink without Spark: plays the calls that its engine makes of a writer."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -11,7 +11,6 @@ from mqcore.spark.topic_sink.marks import TaskMark
 from mqcore.spark.topic_sink.options import read_options
 from mqcore.spark.topic_sink.sending import TopicClient
 from mqcore.spark.topic_sink.task import TaskReport, WriteTask, new_attempt
-from mqcore.testing import Broker
 
 TIME = pa.timestamp("us", tz="UTC")
 MAP = pa.map_(pa.string(), pa.string())
@@ -23,7 +22,16 @@ TYPES = {
 }
 
 
-def batch_of(columns: dict[str, Sequence[Any]]) -> pa.RecordBatch:
+class Served(Protocol):
+    """A cluster that can be reached."""
+
+    @property
+    def namesrv(self) -> str:
+        """The address of its name server."""
+        ...
+
+
+def batch_of(columns: Mapping[str, Sequence[Any]]) -> pa.RecordBatch:
     """Returns a batch with the types that Spark would send."""
     arrays = {
         name: pa.array(
@@ -41,13 +49,13 @@ def mark_of(partition: int = 0, *, batch: int = 0, query: str = "q", number: int
 
 
 def write_rows(
-    broker: Broker,
+    served: Served,
     batches: Iterable[pa.RecordBatch],
     mark: TaskMark | None = None,
     **options: str,
 ) -> TaskReport:
     """Runs a task to its end and returns what it tells the driver."""
-    made = read_options({"namesrv": broker.namesrv, **options})
+    made = read_options({"namesrv": served.namesrv, **options})
     listed = iter(batches)
     first = next(listed)
     places = check_columns(from_arrow_schema(first.schema), has_topic=made.topic is not None)

@@ -11,17 +11,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mqcore.spark.catalog import lag, topics
+    from mqcore.spark.lag_listener import attach_lag
     from mqcore.spark.register import register
     from mqcore.spark.repeats import drop_repeats
     from mqcore.spark.session import session
 
-__all__ = ["drop_repeats", "register", "session"]
+__all__ = ["attach_lag", "drop_repeats", "lag", "register", "session", "topics"]
 
 # Where each name stands.
 _HOMES = {
+    "attach_lag": "mqcore.spark.lag_listener",
     "drop_repeats": "mqcore.spark.repeats",
+    "lag": "mqcore.spark.catalog",
     "register": "mqcore.spark.register",
     "session": "mqcore.spark.session",
+    "topics": "mqcore.spark.catalog",
 }
 
 

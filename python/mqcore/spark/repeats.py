@@ -26,10 +26,10 @@ _COPY: Final = f"{_PREFIX}copy"
 def drop_repeats(rows: DataFrame, *, within: str | None = None) -> DataFrame:
     """Returns the rows without those that a sink of ours sent again.
 
-    Rows without marks stay. Of a DataFrame that is no stream one whole attempt of each task stays;
-    rows of a task that has come to its end in no attempt (it still runs, or was given up) do not.
-    Whole is counted per topic, so read topics whole: a range that leaves out the end of an attempt
-    leaves out the attempt.
+    Rows without marks stay. Of a DataFrame that is no stream one attempt of each task stays: the
+    one that came to its end with the most rows. Rows of a task that came to its end in no attempt
+    (it still runs, or was given up) do not. Ends are counted per topic, so read topics whole: a
+    range that leaves out the end of an attempt leaves out the attempt.
 
     In a stream nobody knows which attempt will be whole: there the first copy of each row stays, by
     its number in its task. That needs tasks whose rows come in the same order when they are tried
@@ -77,12 +77,14 @@ def _marked(rows: DataFrame) -> DataFrame:
 
 def _of_one_attempt(marked: DataFrame) -> DataFrame:
     is_plain: Column = f.col(_PART).isNull()
-    # All rows of an attempt's last request say that it came whole.
-    whole = f.when(f.col("properties")[ROWS].isNotNull(), f.col(_ATTEMPT))
+    # All rows of an attempt's last request say how many there were. A task whose JVM is lost sees
+    # its input end like any other, so of several ends the one with the most rows is the whole one.
+    count = f.col("properties")[ROWS].cast("long")
+    whole = f.when(count.isNotNull(), f.struct(count, f.col(_ATTEMPT).alias(_ATTEMPT)))
     parts = Window.partitionBy("topic", _PART)
     copies = Window.partitionBy("topic", _PART, _ATTEMPT, _ROW).orderBy(f.lit(0))
     plain = marked.where(is_plain)
-    sent = marked.where(~is_plain).withColumn(_WINNER, f.min(whole).over(parts))
+    sent = marked.where(~is_plain).withColumn(_WINNER, f.max(whole).over(parts)[_ATTEMPT])
     kept = (
         sent.where(f.col(_ATTEMPT) == f.col(_WINNER))
         .withColumn(_COPY, f.row_number().over(copies))

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from mqcore.spark.bundled_java import bundled_java_home
 from mqcore.spark.errors import SparkSetupError
+from mqcore.spark.lag_listener import attach_lag
 from mqcore.spark.setup import find_java
 
 __all__ = ["BUNDLED_JAVA", "session"]
@@ -64,7 +65,9 @@ def session(
         settings = {**_LOCAL_CONFIG, **settings}
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    attach_lag(spark)
+    return spark
 
 
 def _text(value: object) -> str:

@@ -292,6 +292,7 @@ impl NativeStore {
             count_max: max_count,
             bytes_max: max_bytes,
             tags_codes: &codes,
+            is_bulk: false,
         };
         self.check(py)?;
         let topic = topic.as_bytes();

@@ -39,6 +39,8 @@ pub struct Pull {
     pub count_max: usize,
     /// Bytes at the most.
     pub bytes_max: u64,
+    /// Whether the official limits of one answer do not count.
+    pub is_bulk: bool,
     /// Which records.
     pub filter: Filter,
 }
@@ -221,6 +223,7 @@ mod tests {
             queue_offset,
             count_max: 32,
             bytes_max: 1,
+            is_bulk: false,
             filter: if opaque % 3 == 0 {
                 Filter::Tags([1_i64].into())
             } else {

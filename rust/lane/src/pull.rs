@@ -18,6 +18,10 @@ use crate::send::Refused;
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
 /// pinned, since what is beyond that is copied.
 const QUEUED_BYTES_MAX: usize = 2 * PINNED_BYTES_MAX;
+/// Records of one bulk answer: more than a reader makes of one batch buys nothing.
+const BULK_COUNT_MAX: usize = 8_192;
+/// Bytes of one bulk answer: half of what stops a connection whose client does not read.
+const BULK_BYTES_MAX: u64 = 4 << 20;
 /// Longest hold that a client may ask for, ms: beyond its own time-outs it means nothing.
 const HOLD_MS_MAX: u64 = 3_600_000;
 
@@ -66,7 +70,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
         });
         let config = self.store.config();
-        let most = config.read_count_memory_max.max(config.read_count_disk_max);
+        let (most, most_bytes) = if header.is_bulk {
+            (BULK_COUNT_MAX, BULK_BYTES_MAX)
+        } else {
+            let most = config.read_count_memory_max.max(config.read_count_disk_max);
+            (most, u64::MAX)
+        };
         let wanted = usize::try_from(header.count_max).unwrap_or(0);
         let pull = Pull {
             asker: request.asker,
@@ -80,7 +89,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .bytes_max
                 .and_then(|max| u64::try_from(max).ok())
                 .filter(|max| *max > 0)
-                .unwrap_or(u64::MAX),
+                .map_or(most_bytes, |max| max.min(most_bytes)),
+            is_bulk: header.is_bulk,
             filter,
         };
         self.read_pull(pull, hold_ms);

@@ -170,6 +170,7 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
         count_max: pull.count_max,
         bytes_max: pull.bytes_max,
         tags_codes: pull.filter.codes(),
+        is_bulk: pull.is_bulk,
     };
     store.get(pull.topic.as_bytes(), pull.queue_id, ask)
 }

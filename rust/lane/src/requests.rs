@@ -230,6 +230,8 @@ pub struct PullHeader<'a> {
     pub count_max: i32,
     /// Bytes at the most, where the client says so (5.x).
     pub bytes_max: Option<i32>,
+    /// Whether the answer may be as long as the client says, beyond the official limits (ours).
+    pub is_bulk: bool,
     /// The flags of the pull.
     pub sys_flag: i32,
     /// The offset to commit.
@@ -264,6 +266,7 @@ impl<'a> PullHeader<'a> {
             queue_offset: request.number("queueOffset")?,
             count_max: request.number("maxMsgNums")?,
             bytes_max: request.optional("maxMsgBytes")?,
+            is_bulk: request.field("mqcoreBulk") == Some("true"),
             sys_flag: request.number("sysFlag")?,
             commit_offset: request.number("commitOffset")?,
             suspend_ms: request.number("suspendTimeoutMillis")?,

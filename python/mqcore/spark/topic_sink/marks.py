@@ -6,7 +6,9 @@
                                                     rows of the topic the task had
 
 Query, batch and partition name a part of the result, whichever attempt made it. A task's last
-request of a topic leaves when all others are acknowledged: an attempt with SPARK_ROWS came whole.
+request of a topic leaves when all others are acknowledged, so that an attempt with SPARK_ROWS has
+that many rows in the topic. Its input may have ended early all the same: Arrow's stream of a JVM
+that is lost ends as any other. Another attempt of the same part has more rows then.
 Pure functions of values; `mqcore.spark.repeats` reads what stands here.
 """
 

@@ -19,6 +19,9 @@ from mqcore.spark.topic_sink.writers import BatchWriter, Plan, StreamRowWriter
 
 __all__ = ["batch_writer", "stream_writer"]
 
+# What streams of this process write to.
+_reached: set[SinkOptions] = set()
+
 
 def batch_writer(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
@@ -69,7 +72,10 @@ def stream_writer(
             "option runId names a batch write; a streaming query is named by its checkpoint"
         )
     places = check_columns(schema, has_topic=options.topic is not None)
-    _check_reachable(options)
+    # Spark plans every batch of a query anew: what was there once is looked after by the tasks.
+    if options not in _reached:
+        _check_reachable(options)
+        _reached.add(options)
     plan = Plan(options, places, schema)
     if not hasattr(datasource, "DataSourceStreamArrowWriter"):
         # PySpark 4.0 gives streams row by row.

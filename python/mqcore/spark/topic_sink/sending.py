@@ -5,6 +5,7 @@ Rows of one queue leave one request at a time, so that a try that failed is pass
 """
 
 import asyncio
+import contextlib
 import itertools
 import os
 import threading
@@ -13,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
-from mqcore.client.delivery import RETRIED_CODES, result_of
+from mqcore.client.delivery import RETRIED_CODES
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.producer import Producer
-from mqcore.client.results import STATUS_OF_CODE, QueueRef, SendResult
+from mqcore.client.results import STATUS_OF_CODE, QueueRef
 from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target
 from mqcore.clock import monotonic_ms
@@ -113,47 +114,48 @@ class TopicClient:
         self._thread.forget(self)
         self._thread.run(self.producer.close)
 
-    async def deliver(self, request: Request, options: SinkOptions) -> SendResult:
+    async def deliver(self, request: Request, options: SinkOptions) -> None:
         """Sends a request until it is acknowledged.
 
         Raises:
             SendError: A broker refused it, or all tries failed.
         """
         if request.queue is None:
-            return await self._tries(request, options)
+            await self._tries(request, options)
+            return
         turn = self._turns.setdefault(request.queue, asyncio.Lock())
         async with turn:
-            return await self._tries(request, options)
+            await self._tries(request, options)
 
-    async def _tries(self, request: Request, options: SinkOptions) -> SendResult:
+    async def _tries(self, request: Request, options: SinkOptions) -> None:
         failed: list[tuple[str, MQError]] = []
         instance = self.producer.instance
         for number in itertools.count():
             queue = _next_queue(request, failed)
             try:
-                return await self._try(request, queue, options.request_timeout_ms)
+                await self._try(request, queue, options.request_timeout_ms)
             except RemotingError as error:
                 failed.append((queue.broker_name, error))
                 is_final = isinstance(error, ResponseError) and error.code not in RETRIED_CODES
                 if is_final or number >= options.retries:
                     raise _given_up(request, failed) from error
+            else:
+                return
             wait_ms = min(options.retry_backoff_ms << min(number, 16), _BACKOFF_MS_MAX)
             await asyncio.sleep(wait_ms / _MS_PER_S)
-            try:
+            # Where no name server answers, what was known stays, and the next try tells.
+            with contextlib.suppress(RemotingError):
                 await instance.refresh_route(request.target.topic)
-            except RemotingError as error:
-                # What was known stays; whether it helps, the next try tells.
-                failed.append(("name server", error))
-        raise AssertionError("unreachable")
 
-    async def _try(self, request: Request, queue: QueueRef, timeout_ms: float) -> SendResult:
+    async def _try(self, request: Request, queue: QueueRef, timeout_ms: float) -> None:
         sender = self.producer.sender
         address = sender.instance.address_of(queue.broker_name)
         if address is None:
             address = await sender.master_of(queue)
         answer = await sender.exchange(address, request.outgoing, queue, timeout_ms)
-        status = STATUS_OF_CODE.get(answer.code)
-        if status is None:
+        # A status such as FLUSH_DISK_TIMEOUT is success here, as it is to the official client: it
+        # is stored, and less safe than asked.
+        if answer.code not in STATUS_OF_CODE:
             remark = answer.remark or ""
             raise ResponseError(
                 f"{address} answered {answer.code}: {remark}",
@@ -161,7 +163,6 @@ class TopicClient:
                 code=answer.code,
                 remark=remark,
             )
-        return result_of(answer, status, queue, request.outgoing.message_id)
 
 
 def _next_queue(request: Request, failed: list[tuple[str, MQError]]) -> QueueRef:
@@ -207,7 +208,6 @@ class Window:
         self._changed = threading.Condition()
         self._open = 0
         self._error: BaseException | None = None
-        self.results: list[tuple[SendResult, int]] = []
 
     def send(self, request: Request) -> None:
         """Sends a request as soon as there is room for it.
@@ -239,16 +239,13 @@ class Window:
     async def _deliver(self, request: Request) -> None:
         error: BaseException | None = None
         try:
-            result = await self._client.deliver(request, self._options)
+            await self._client.deliver(request, self._options)
         except BaseException as raised:
             # Whatever it is, the task that waits must hear of it.
             error = raised
         with self._changed:
             self._open -= 1
-            if error is None:
-                self.results.append((result, request.rows))
-            elif self._error is None:
-                self._error = error
+            self._error = self._error or error
             self._changed.notify_all()
 
 

@@ -1,7 +1,7 @@
 """One task of a write: rows come as Arrow batches, leave as requests, and all are acknowledged.
 
 The last request of each topic leaves when all others are acknowledged, and says how many rows there
-were: an attempt that ended too early never looks whole.
+were: what an attempt says of its rows, it has.
 """
 
 import os
@@ -44,13 +44,11 @@ class TaskReport:
         mark: Which part of the result it made, and as which attempt.
         rows: How many rows.
         topic_rows: How many of them went to each topic.
-        places: Where they are: first offset and rows by `(topic, broker, queue)`, in any order.
     """
 
     mark: TaskMark
     rows: int
     topic_rows: dict[str, int] = field(default_factory=dict)
-    places: dict[tuple[str, str, int], list[tuple[int, int]]] = field(default_factory=dict)
 
 
 def new_attempt(number: int) -> str:
@@ -216,9 +214,4 @@ class WriteTask:
 
     def _report(self) -> TaskReport:
         rows = {topic.target.topic: topic.rows for topic in self._topics if topic.rows}
-        places: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
-        for result, count in self._window.results:
-            queue = result.queue
-            at = places.setdefault((queue.topic, queue.broker_name, queue.queue_id), [])
-            at.append((result.queue_offset, count))
-        return TaskReport(self._mark, self._packer.rows, rows, places)
+        return TaskReport(self._mark, self._packer.rows, rows)

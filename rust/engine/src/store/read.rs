@@ -27,6 +27,8 @@ pub struct Ask<'a> {
     pub bytes_max: u64,
     /// Only records with one of these tag hashes; empty: all.
     pub tags_codes: &'a [i64],
+    /// Whether the official limits of one answer do not count: who asks has set fit ones.
+    pub is_bulk: bool,
 }
 
 impl<D: Disk, C: Clock> Store<D, C> {
@@ -125,7 +127,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         if got.records.is_empty() {
             return false;
         }
-        let (bytes_max, count_max) = if is_far {
+        let (bytes_max, count_max) = if ask.is_bulk {
+            (READ_BYTES_MAX, ask.count_max)
+        } else if is_far {
             (
                 self.config.read_bytes_disk_max,
                 self.config.read_count_disk_max,
