@@ -61,7 +61,7 @@ def plan(
     path: Path | str, ddl: str | None = None, filters: Iterable[Filter] = (), **options: object
 ) -> tuple[Any, list[Any], StructType, list[Filter]]:
     """Returns what the driver sends to tasks: reader, partitions, schema, filters left to Spark."""
-    made = StoreFormat(options_of(path, options))  # type: ignore[arg-type]
+    made = StoreFormat(options_of(path, options))
     schema = struct(ddl or made.schema())
     reader = made.reader(schema)
     left: list[Filter] = list(filters)

@@ -142,19 +142,39 @@ rows = spark.range(0, 30_000, 1, 2).selectExpr("lpad(cast(id AS string), 1000, '
 rows.select(udf(deadly, StringType())("body").alias("body")).write.format("mqcore").options(
     namesrv=told["namesrv"], topic=told["topic"], batchBytes="8k"
 ).mode("append").save()
-print("executors seen:", spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
+# What was written is read and scanned on the same cluster.
+read = (
+    spark.read.format("mqcore")
+    .options(namesrv=told["namesrv"], subscribe=told["topic"], includeProperties="true")
+    .load()
+)
+store = spark.read.format("mqcore-store").option("topics", told["topic"]).load(told["source"])
+answer = {
+    "read": read.count(),
+    "left": mqcore.spark.drop_repeats(read).select("body").distinct().count(),
+    "scanned": store.count(),
+}
+Path(told["checkpoint"]).write_text(json.dumps(answer), "utf-8")
 spark.stop()
 '''
 
 
-def test_a_cluster_of_processes_writes_through_the_death_of_an_executor(
+def test_a_cluster_writes_reads_and_scans_through_the_death_of_an_executor(
     broker: Broker, tmp_path: Path
 ) -> None:
     broker.ensure_topic("cluster")
     program = tmp_path / "executors.py"
     program.write_text(KILL_EXECUTOR, "utf-8")
     with standalone_cluster(tmp_path) as cluster:
-        arguments = Arguments(broker.namesrv, "cluster", "", "", str(tmp_path), cluster.master)
+        answer = tmp_path / "answer.json"
+        arguments = Arguments(
+            broker.namesrv,
+            "cluster",
+            source=str(broker.directory),
+            checkpoint=str(answer),
+            directory=str(tmp_path),
+            master=cluster.master,
+        )
         ended = run("executors", tmp_path, arguments.write(tmp_path / "arguments.json"))
     assert ended.returncode == 0, ended.stderr[-4_000:]
     assert (tmp_path / "killed").exists()
@@ -163,3 +183,5 @@ def test_a_cluster_of_processes_writes_through_the_death_of_an_executor(
     assert set(rows) == set(range(30_000)), "no row is missing"
     assert rows.total() > 30_000, "the executor had sent some rows when it died"
     assert left_of(found) == Counter(range(30_000))
+    counted = json.loads(answer.read_text("utf-8"))
+    assert counted == {"read": len(found), "left": 30_000, "scanned": len(found)}

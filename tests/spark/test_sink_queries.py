@@ -110,6 +110,62 @@ def test_repeats_of_whole_runs_are_dropped(spark: SparkSession, broker: Broker) 
     assert sorted(int(row.body) for row in left.collect()) == list(range(300))
 
 
+def test_repeats_are_dropped_of_what_is_read(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        numbers(spark, 300).write.format("mqcore").options(
+            namesrv=broker.namesrv, topic="read", runId="same"
+        ).mode("append").save()
+    options = {"namesrv": broker.namesrv, "subscribe": "read", "includeProperties": "true"}
+    read = spark.read.format("mqcore").options(**options).load()
+    assert read.count() == 600
+    left = mqcore.spark.drop_repeats(read)
+    assert left.columns == read.columns
+    assert sorted(int(row.body) for row in left.collect()) == list(range(300))
+    stream = spark.readStream.format("mqcore").options(**options, startingOffsets="earliest").load()
+    query = (
+        mqcore.spark.drop_repeats(stream)
+        .writeStream.format("memory")
+        .queryName("left_of_stream")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+    found = spark.table("left_of_stream").collect()
+    assert sorted(int(row.body) for row in found) == list(range(300))
+
+
+def test_rows_that_were_read_are_written_as_they_are(spark: SparkSession, broker: Broker) -> None:
+    numbers(spark, 200).selectExpr(
+        "*", "concat('g', body % 3) AS messageGroup", "map('own', body) AS properties"
+    ).write.format("mqcore").options(namesrv=broker.namesrv, topic="first").mode("append").save()
+    read = (
+        spark.read.format("mqcore")
+        .options(namesrv=broker.namesrv, subscribe="first", includeProperties="true")
+        .load()
+    )
+    read.write.format("mqcore").options(namesrv=broker.namesrv, topic="second").mode(
+        "append"
+    ).save()
+
+    def known(topic: str) -> list[tuple[bytes, str | None, str | None, str | None, int]]:
+        return sorted(
+            (
+                message.body,
+                message.tags,
+                message.properties["own"],
+                message.properties["__SHARDINGKEY"],
+                message.queue_id,
+            )
+            for message in broker.messages(topic)
+        )
+
+    assert known("second") == known("first")
+
+
 def test_a_stream_is_written_once_per_row(
     spark: SparkSession, broker: Broker, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.spark.store_source.options import OptionError
+from mqcore.spark.options import OptionError
 from mqcore.spark.store_source.reading import DamagedLogError, FileGoneError
 from small_store import SEGMENT_LEN_BYTES, SMALL, filled
 from spark.store_engine import plan, rows
@@ -101,6 +101,22 @@ def test_a_file_that_is_cut_off_in_the_middle_of_the_log_is_damage(
         rows(root, PLACES)
     left = [p for p in places if p < cut or p >= 2 * SEGMENT_LEN_BYTES]
     assert [row["physicalOffset"] for row in rows(root, PLACES, badRecords="skip")] == left
+
+
+def test_a_file_asked_for_alone_ends_the_log_only_where_no_next_one_is(
+    store: tuple[Path, list[int]],
+) -> None:
+    root, places = store
+    first = root / "commitlog" / f"{0:020}"
+    bad = max(place for place in places if place < SEGMENT_LEN_BYTES)
+    overwrite(root, bad + 4, b"torn")
+    with pytest.raises(DamagedLogError, match=f"at {bad} of the log"):
+        rows(first, PLACES)
+    with pytest.raises(DamagedLogError, match=f"at {bad} of the log"):
+        rows(root / "commitlog" / "0*", PLACES)
+    (root / "commitlog" / f"{SEGMENT_LEN_BYTES:020}").unlink()
+    found = rows(first, PLACES)
+    assert [row["physicalOffset"] for row in found] == [place for place in places if place < bad]
 
 
 @pytest.mark.parametrize("fails", [True, False])

@@ -112,8 +112,8 @@ impl Maps {
     fn view(&self, name: &str) -> Result<Pairs<'_>, ColumnFault> {
         let valid = self.valid.as_ref().map(Still::as_bytes);
         let offsets = self.offsets.as_bytes();
-        let (names, values) = (self.names.view(name)?, self.values.view(name)?);
-        Pairs::new(name, valid, offsets, names, values, self.at, self.count)
+        let pairs = (self.names.view(name)?, self.values.view(name)?);
+        Pairs::new(name, valid, offsets, pairs, self.at, self.count)
     }
 }
 

@@ -211,8 +211,7 @@ impl<'a> Pairs<'a> {
         name: &str,
         valid: Option<&'a [u8]>,
         offsets: &'a [u8],
-        names: Strings<'a>,
-        values: Strings<'a>,
+        (names, values): (Strings<'a>, Strings<'a>),
         at: usize,
         len: usize,
     ) -> Result<Self, ColumnFault> {
@@ -304,13 +303,13 @@ mod tests {
         let names = Strings::new("k", None, &name_ends, b"abc", 0, 3).unwrap();
         let values = Strings::new("v", Some(&[0b101]), &value_ends, b"13", 0, 3).unwrap();
         let ends = offsets(&[0, 2, 3]);
-        let maps = Pairs::new("m", None, &ends, names, values, 0, 2).unwrap();
+        let maps = Pairs::new("m", None, &ends, (names, values), 0, 2).unwrap();
         let pairs: Vec<_> = maps.of(0).collect();
         assert_eq!(pairs, [(&b"a"[..], &b"1"[..])]);
         assert_eq!(maps.of(1).count(), 1);
-        let null = Pairs::new("m", Some(&[0]), &ends, names, values, 0, 2).unwrap();
+        let null = Pairs::new("m", Some(&[0]), &ends, (names, values), 0, 2).unwrap();
         assert_eq!(null.of(0).count(), 0);
         let beyond = offsets(&[0, 4]);
-        assert!(Pairs::new("m", None, &beyond, names, values, 0, 1).is_err());
+        assert!(Pairs::new("m", None, &beyond, (names, values), 0, 1).is_err());
     }
 }

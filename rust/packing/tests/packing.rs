@@ -61,7 +61,7 @@ impl Laid {
     }
 
     fn set(&mut self, at: usize, is_there: bool) {
-        if at % 8 == 0 {
+        if at.is_multiple_of(8) {
             self.valid.push(0);
         }
         if let Some(byte) = self.valid.last_mut() {
