@@ -61,7 +61,7 @@ def case(driver: Driver, written_to: Servers, request: pytest.FixtureRequest) ->
 def rows(case: Case, **options: str) -> list[dict[str, Any]]:
     """Reads a batch, some tasks of it."""
     given = {"namesrv": case.namesrv, "subscribe": case.topic, "maxRowsPerPartition": "60"}
-    reader = batch_reader(given | options, COLUMNS)
+    reader: Any = batch_reader(given | options, COLUMNS)
     return [
         row
         for partition in reader.partitions()

@@ -56,6 +56,9 @@ class FakeCluster:
         self.groups[group, queue] = offset
         self.told.append((queue, offset))
 
+    def make_group_known(self, group: str, queues: Iterable[MessageQueue]) -> None:
+        """It is known."""
+
     def check_filter(self, topics: Iterable[str], group: str, sql: str) -> None:
         """Every expression is fine."""
 

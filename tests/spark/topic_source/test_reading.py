@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, In, LessThan, LessThanOrEqual
 from pyspark.sql.types import StructType
 
 import mqcore
@@ -236,6 +236,9 @@ def test_pushed_filters_leave_less_and_lose_nothing(broker: Broker, topic: str) 
     assert Counter(row["body"] for row in late) == Counter(
         row["body"] for row in everything if row["storeTimestamp"] >= moment
     )
+    for each in sorted({row["storeTimestamp"] for row in everything}):
+        upto = pushed(LessThanOrEqual(("storeTimestamp",), each))
+        assert len(upto) == sum(row["storeTimestamp"] <= each for row in everything)
     early = pushed(LessThan(("storeTimestamp",), moment))
     kept = {row["body"] for row in early}
     assert kept >= {row["body"] for row in everything if row["storeTimestamp"] < moment}

@@ -9,8 +9,8 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 from mqcore.admin.results import TopicStats
 from mqcore.client.blocking.sockets import BlockingLink, SocketPool
@@ -24,6 +24,7 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_int, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.subscriptions import SubscriptionData
+from mqcore.model.topics import AUTO_CREATE_TOPIC, PERM_READ_WRITE, RETRY_PREFIX
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode, expect
 from mqcore.spark.topic_source.options import ReadOptions
@@ -43,7 +44,8 @@ _PASSING: Final = frozenset(
 )
 
 
-class Access(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Access:
     """How a cluster is reached; the key of its connections.
 
     Attributes:
@@ -59,8 +61,8 @@ class Access(NamedTuple):
 
     namesrv: str
     access_key: str | None = None
-    secret_key: str | None = None
-    security_token: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
     is_tls: bool = False
     timeout_s: float = 5.0
     retries: int = 5
@@ -301,6 +303,31 @@ class Cluster:
         """Tells where a group goes on in a queue."""
         fields = self._place(queue) | {"consumerGroup": group, "commitOffset": str(offset)}
         self.ask(self.address_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+
+    def make_group_known(self, group: str, queues: Iterable[MessageQueue]) -> None:
+        """Makes a group's retry topic where it is not there: official tools know groups by it.
+
+        Brokers make it when a consumer of the group says that it is there, and a mirror is none.
+
+        Args:
+            group: Which.
+            queues: Queues whose brokers are to have it.
+        """
+        topic = f"{RETRY_PREFIX}{group}"
+        if self.route(topic) is not None:
+            return
+        fields = {
+            "topic": topic,
+            "defaultTopic": AUTO_CREATE_TOPIC,
+            "readQueueNums": "1",
+            "writeQueueNums": "1",
+            "perm": str(PERM_READ_WRITE),
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+        }
+        for address in sorted({self.address_of(queue) for queue in queues}):
+            self.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
     def check_filter(self, topics: Iterable[str], group: str, sql: str) -> None:
         """Asks a broker of each topic whether it can filter by an SQL92 expression.

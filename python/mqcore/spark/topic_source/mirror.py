@@ -24,6 +24,7 @@ class GroupMirror:
         self._cluster = cluster
         self._group = group
         self._told: dict[MessageQueue, int] = {}
+        self._is_known = False
 
     def tell(self, places: Mapping[MessageQueue, int]) -> None:
         """Tells places that are ahead of what the group has.
@@ -31,12 +32,23 @@ class GroupMirror:
         Args:
             places: Where a reader goes on, by queue.
         """
+        self._make_known(places)
         for queue, place in places.items():
             try:
                 self._tell(queue, place)
             except MQError as error:
                 _log.warning("group %s was not told its progress: %s", self._group, error)
                 return
+
+    def _make_known(self, places: Mapping[MessageQueue, int]) -> None:
+        if self._is_known or not places:
+            return
+        # Once: where it is not allowed, offsets are kept all the same.
+        self._is_known = True
+        try:
+            self._cluster.make_group_known(self._group, places)
+        except MQError as error:
+            _log.warning("official tools may not find group %s: %s", self._group, error)
 
     def _tell(self, queue: MessageQueue, place: int) -> None:
         told = self._told.get(queue)

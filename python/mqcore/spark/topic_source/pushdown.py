@@ -7,7 +7,7 @@ further. A class of its own: Spark before 4.1 knows no such method, and later on
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pyspark.sql.datasource import (
@@ -66,7 +66,7 @@ class Narrowing:
 
 _COLUMNS: Final = frozenset({"topic", "brokername", "queueid", "queueoffset", "tags"})
 _TIME: Final = "storetimestamp"
-_MS: Final = 1000
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def narrowing(filters: Iterable[Filter]) -> Narrowing:
@@ -85,9 +85,10 @@ def narrowing(filters: Iterable[Filter]) -> Narrowing:
             _bound(found, column, each, value)
         elif column == _TIME and isinstance(value, datetime):
             # A row's time is in whole milliseconds: a bound within one takes it in.
-            _bound(found, column, each, int(value.timestamp() * _MS))
+            moment_ms = (value - _EPOCH) // timedelta(milliseconds=1)
+            _bound(found, column, each, moment_ms)
             if isinstance(each, EqualTo):
-                found.low[_TIME] = found.high[_TIME] = int(value.timestamp() * _MS)
+                found.low[_TIME] = found.high[_TIME] = moment_ms
     offsets = found.values.pop("queueoffset", None)
     if offsets is not None:
         # None fits: an empty range.

@@ -63,6 +63,7 @@ class StreamCourse:
         self._target: Places | None = None
         self._triggered_ms: int | None = None
         self._is_first = True
+        self._gone: set[MessageQueue] = set()
         group = options.mirrors_to
         self._mirror = GroupMirror(cluster, group) if group is not None else None
         self._marked = (options.namesrv, group) if group is not None else None
@@ -98,6 +99,7 @@ class StreamCourse:
         begun, lost = mended(start.next, reach.bounds)
         if self._loss.is_fatal:
             self._loss.report(*lost)
+        self._note_gone({queue for queue in start.next if queue not in reach.bounds}, start)
         fresh_queues = {
             queue: reach.bounds[queue].min for queue in reach.ends if queue not in begun
         }
@@ -160,6 +162,12 @@ class StreamCourse:
         """Mirrors a durable place to the group, where there is one."""
         if self._mirror is not None:
             self._mirror.tell(place.next)
+
+    def _note_gone(self, gone: set[MessageQueue], start: StreamOffset) -> None:
+        """Says once of a queue that it is gone; the other losses are said of each batch."""
+        new = sorted(gone - self._gone)
+        self._gone = gone
+        self._loss.report(*(Loss.vanished(queue, start.next[queue]) for queue in new))
 
     def _look(self) -> _Reach:
         bounds = self._topics.bounds()
