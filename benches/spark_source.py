@@ -2,7 +2,7 @@
 
 One broker and one Spark session in local[2] on the same machine. Rows per second of a count, of all
 columns into nothing, and of one column; the second of two runs of each. With `--kafka` the same
-records through Kafka and the connector of the same Spark version. Also the time of triggers with a
+records through Kafka and the newest connector. Also the time of triggers with a
 few rows beside those of Spark's rate source.
 """
 
@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyspark
-from peer_brokers import IS_QUICK, ours
+from peer_brokers import CACHE, IS_QUICK, fetched, ours
 
 import mqcore.spark
 
@@ -31,7 +30,9 @@ QUEUES = 4
 ROUNDS = 2
 TRIGGERS = 20 if IS_QUICK else 100
 TRIGGERS_S = 120.0
-KAFKA_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+# The newest on Maven Central; there is none of Spark 4.3 yet.
+CONNECTOR = "4.2.0"
+KAFKA_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -113,7 +114,9 @@ def main() -> None:
             "spark.sql.streaming.numRecentProgressUpdates": 2 * TRIGGERS,
         }
         if is_beside_kafka:
-            settings["spark.jars.packages"] = KAFKA_PACKAGE
+            kept = CACHE / f"spark-kafka-{CONNECTOR}"
+            jars = fetched(CONNECTOR, kept, KAFKA_POM)
+            settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
         spark = mqcore.spark.session("source", master="local[2]", config=settings)
         spark.sparkContext.setLogLevel("ERROR")
         with ours(home / "ours", "ASYNC_FLUSH") as broker:

@@ -103,6 +103,22 @@ def test_a_file_that_is_cut_off_in_the_middle_of_the_log_is_damage(
     assert [row["physicalOffset"] for row in rows(root, PLACES, badRecords="skip")] == left
 
 
+def test_a_file_asked_for_alone_ends_the_log_only_where_no_next_one_is(
+    store: tuple[Path, list[int]],
+) -> None:
+    root, places = store
+    first = root / "commitlog" / f"{0:020}"
+    bad = max(place for place in places if place < SEGMENT_LEN_BYTES)
+    overwrite(root, bad + 4, b"torn")
+    with pytest.raises(DamagedLogError, match=f"at {bad} of the log"):
+        rows(first, PLACES)
+    with pytest.raises(DamagedLogError, match=f"at {bad} of the log"):
+        rows(root / "commitlog" / "0*", PLACES)
+    (root / "commitlog" / f"{SEGMENT_LEN_BYTES:020}").unlink()
+    found = rows(first, PLACES)
+    assert [row["physicalOffset"] for row in found] == [place for place in places if place < bad]
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_file_that_vanished_after_planning_follows_the_rule(
     fails: bool, store: tuple[Path, list[int]]

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 )
 
 from golden_stores import V49_CLEAN
+from mqcore.spark.options import OptionError
 from mqcore.spark.store_source.reading import is_hidden
 from spark.store_engine import plan, rows
 
@@ -117,3 +118,9 @@ def test_a_filter_brings_no_hidden_topic_back(root: Path) -> None:
     assert taken(root, asked)[0] == []
     assert taken(root, asked, includeUncommitted=True)[0] != []
     assert taken(root, asked, topics=hidden)[0] != []
+
+
+def test_a_spark_without_filters_is_told_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("pyspark.sql.datasource.Filter")
+    with pytest.raises(OptionError, match=r"needs PySpark 4\.1"):
+        plan(root, DDL, pushdown=True)

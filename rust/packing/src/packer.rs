@@ -114,6 +114,8 @@ pub struct Packed {
     pub topic_rows: Option<u64>,
     /// Where the last item of a batch begins.
     last_at: usize,
+    /// The number of the row before the last one.
+    before_last_row: u64,
 }
 
 /// Where an open request goes. Rows of one queue keep their order: it has one open request, which
@@ -307,7 +309,7 @@ impl Packer {
         }
         self.open_bytes += open.body.len() - before;
         open.rows += 1;
-        open.last_row = self.rows;
+        open.before_last_row = std::mem::replace(&mut open.last_row, self.rows);
         Ok(())
     }
 
@@ -329,6 +331,7 @@ impl Packer {
         };
         let mut early = std::mem::replace(longest, last);
         early.rows -= 1;
+        early.last_row = early.before_last_row;
         self.open_bytes -= early.body.len();
         Some(early)
     }

@@ -59,3 +59,10 @@ def test_full_answers_let_it_ask_for_more() -> None:
         window.answered(ask.offset + ask.count)
     assert counts[0] == 8
     assert counts[-1] == 32
+
+
+def test_of_long_answers_two_are_under_way() -> None:
+    window = PullWindow(0, 100_000, count_max=4096, depth=8)
+    window.next_asks()
+    window.answered(4096)
+    assert len(window.next_asks()) == 2

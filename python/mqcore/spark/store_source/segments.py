@@ -5,7 +5,7 @@ A log's file is named by its first physical offset in 20 digits. Knows no Spark.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span
@@ -15,6 +15,9 @@ LOG_DIRECTORY: Final = "commitlog"
 CONFIG_DIRECTORY: Final = "config"
 CHECKPOINT_FILE: Final = "checkpoint"
 ABORT_FILE: Final = "abort"
+# Any of these makes a directory a store's.
+_STORE_DIRECTORIES: Final = frozenset({LOG_DIRECTORY, "consumequeue"})
+_STORE_FILES: Final = frozenset({CHECKPOINT_FILE, ABORT_FILE, "lock"})
 _SEGMENT_NAME: Final = re.compile(r"\d{20}")
 # Length and magic tell a file that holds something from one that was made ahead of need.
 _START_BYTES: Final = 8
@@ -48,10 +51,18 @@ class Segment:
         return self.base + self.len_bytes
 
 
+def is_store(place: Place) -> bool:
+    """Tells whether a place is a store's directory: one that took no message has no log yet."""
+    root = place.root
+    if _STORE_DIRECTORIES & set(place.directories(root)):
+        return True
+    return bool(_STORE_FILES & {entry.name for entry in place.files(root)})
+
+
 def store_root(place: Place) -> str | None:
     """Returns the directory of the store that a place's root belongs to, None for lone files."""
     root = place.root.rstrip("/")
-    if place.directories(root).count(LOG_DIRECTORY):
+    if is_store(place):
         return root
     parent, _slash, name = root.rpartition("/")
     if name == LOG_DIRECTORY:
@@ -81,22 +92,31 @@ def segments_of(place: Place) -> list[Segment]:
         for entry in entries
         if _SEGMENT_NAME.fullmatch(entry.name)
     ]
-    if not found and inside == root:
+    if not found and inside == root and not is_store(place):
         what = "is no store: it has no commitlog" if directories or entries else "is not there"
         raise PlaceError(f"{root} {what}", path=root)
     return sorted(found, key=lambda segment: segment.base)
 
 
 def without_prepared(place: Place, segments: list[Segment]) -> list[Segment]:
-    """Returns the files without those at the end that were made ahead of need, the last marked."""
+    """Returns the files without those at the end that were made ahead of need.
+
+    In the last of them the log ends, unless it was asked for alone and the next one lies beside it.
+    """
     last = len(segments)
-    while last and not any(place.read(segments[last - 1].path, 0, _START_BYTES)):
+    while last and not _holds_anything(place, segments[last - 1].path):
         last -= 1
     kept = segments[:last]
     if kept:
         end = kept[-1]
-        kept[-1] = Segment(end.path, end.base, end.len_bytes, is_log_end=True)
+        following = f"{end.path.rpartition('/')[0]}/{end.end:020}"
+        is_log_end = place.size(following) is None or not _holds_anything(place, following)
+        kept[-1] = replace(end, is_log_end=is_log_end)
     return kept
+
+
+def _holds_anything(place: Place, path: str) -> bool:
+    return any(place.read(path, 0, _START_BYTES))
 
 
 def cut_at_log_end(place: Place, segments: list[Segment]) -> list[Segment]:
@@ -105,14 +125,14 @@ def cut_at_log_end(place: Place, segments: list[Segment]) -> list[Segment]:
     What is planned is then the same for every task, also while a broker goes on writing. The last
     file is walked; a remote one is not (its tasks find the end themselves, in files that rest).
     """
-    if not segments or not isinstance(place, LocalPlace):
+    if not segments or not segments[-1].is_log_end or not isinstance(place, LocalPlace):
         return segments
     last = segments[-1]
     span = Span(start=last.base, end=last.end, limit=last.end)
     walk = RecordColumns([], bad_records="skip", span=span)
     for _batch in _batches(walk, place, last):
         pass
-    cut = Segment(last.path, last.base, walk.good_end - last.base, is_log_end=True)
+    cut = replace(last, len_bytes=walk.good_end - last.base)
     return [*segments[:-1], cut]
 
 

@@ -9,9 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from mqcore.spark.options import contradiction
 from mqcore.spark.schema import Projection, ddl_of, project, read_ddl
 from mqcore.spark.store_source import reading
 from mqcore.spark.store_source.options import StoreOptions, parse
@@ -68,6 +70,8 @@ class StoreFormat(DataSource):
             columns = VIEW_TABLES[options.view].columns
             return ViewReader(options, project(schema, columns=columns))
         projection = project(schema, rows_may_be_damaged=options.bad_records == "emit")
+        if options.pushdown and not hasattr(datasource, "Filter"):
+            raise contradiction("pushdown", "pushdown needs PySpark 4.1: this one has no filters")
         # Spark refuses a reader that takes filters unless its own setting allows it.
         reader = FilteringReader if options.pushdown else MessageReader
         return reader(options, projection)

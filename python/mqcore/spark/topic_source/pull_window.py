@@ -13,6 +13,8 @@ __all__ = ["Ask", "PullWindow"]
 
 # Full answers before a longer one is asked for.
 _FULL_BEFORE_GROWTH: Final = 16
+# Messages that may be under way beyond two pulls: more hides no way there and back.
+_AHEAD_ROWS: Final = 512
 # Below the rows of an answer that ended at its bytes: the next one is about as long, not exactly.
 _MARGIN: Final = 16
 
@@ -69,8 +71,8 @@ class PullWindow:
     def next_asks(self) -> list[Ask]:
         """Returns the pulls to send now; they count as sent."""
         found: list[Ask] = []
-        # One alone, until it is known how long answers are.
-        depth = self._depth if self._is_known else 1
+        # One alone, until it is known how long answers are; two of those that are long.
+        depth = min(self._depth, max(2, _AHEAD_ROWS // self._step)) if self._is_known else 1
         last = self._asked[-1] if self._asked else None
         offset = self.position if last is None else last.offset + last.count
         while len(self._asked) < depth and offset < self.end:
