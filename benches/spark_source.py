@@ -32,6 +32,8 @@ TRIGGERS = 20 if IS_QUICK else 100
 TRIGGERS_S = 120.0
 # The newest on Maven Central; there is none of Spark 4.3 yet.
 CONNECTOR = "4.2.0"
+# The rest of what Maven brings is in Spark itself.
+CONNECTOR_JARS = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
 KAFKA_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 
 
@@ -116,7 +118,9 @@ def main() -> None:
         if is_beside_kafka:
             kept = CACHE / f"spark-kafka-{CONNECTOR}"
             jars = fetched(CONNECTOR, kept, KAFKA_POM)
-            settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+            settings["spark.jars"] = ",".join(
+                str(jar) for name in CONNECTOR_JARS for jar in jars.glob(f"{name}-*.jar")
+            )
         spark = mqcore.spark.session("source", master="local[2]", config=settings)
         spark.sparkContext.setLogLevel("ERROR")
         with ours(home / "ours", "ASYNC_FLUSH") as broker:
