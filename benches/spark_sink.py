@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import peer_brokers
 from kafka import running_kafka
-from peer_brokers import IS_QUICK, ours
+from peer_brokers import CACHE, IS_QUICK, fetched, ours
 
 import mqcore.spark
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROUNDS = 3
 # Bytes of a body, and so many rows that a write takes some seconds.
 SIZES = {200: 300_000 if IS_QUICK else 2_000_000, 1_024: 100_000 if IS_QUICK else 600_000}
-KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+KAFKA_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 QUEUES = 4
 
 
@@ -45,7 +45,9 @@ def session(directory: Path, *, has_kafka: bool) -> SparkSession:
     if has_kafka:
         import pyspark
 
-        settings["spark.jars.packages"] = f"{KAFKA_CONNECTOR}:{pyspark.__version__}"
+        version = pyspark.__version__
+        jars = fetched(version, CACHE / f"spark-kafka-{version}", KAFKA_POM)
+        settings["spark.jars"] = ",".join(map(str, sorted(jars.glob("*.jar"))))
     spark = mqcore.spark.session("sink bench", master="local[2]", config=settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark

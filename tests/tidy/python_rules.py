@@ -50,9 +50,12 @@ def spark_faults(path: str, text: str) -> list[str]:
         return []
     faults = []
     for node in ast.walk(ast.parse(text)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
+        else:
+            continue
         faults += [
             f"{path}:{node.lineno}: imports {name} outside of {SPARK_ROOM}"
             for name in names
