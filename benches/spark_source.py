@@ -1,9 +1,8 @@
-"""Reading topics by Spark, beside Spark's own Kafka connector: `spark_source.py [--kafka] [BYTES]`.
+"""Reading topics by Spark: `spark_source.py [BYTES]`, the length of a body, 1,024 without.
 
 One broker and one Spark session in local[2] on the same machine. Rows per second of a count, of all
-columns into nothing, and of one column; the second of two runs of each. With `--kafka` the same
-records through Kafka and the newest connector. Also the time of triggers with a
-few rows beside those of Spark's rate source.
+columns into nothing, and of few; the second of two runs of each. Also the time of triggers with a few
+rows beside those of Spark's rate source.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peer_brokers import CACHE, IS_QUICK, fetched, ours
+from peer_brokers import IS_QUICK, ours
 
 import mqcore.spark
 
@@ -30,9 +29,6 @@ QUEUES = 4
 ROUNDS = 2
 TRIGGERS = 20 if IS_QUICK else 100
 TRIGGERS_S = 120.0
-# The newest on Maven Central; there is none of Spark 4.3 yet.
-CONNECTOR = "4.2.0"
-KAFKA_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -68,15 +64,6 @@ def of_ours(spark: SparkSession, namesrv: str, topic: str) -> None:
     row("ours: place and body to nothing", rows, timed(lambda: to_nothing(part.load())))
 
 
-def of_kafka(spark: SparkSession, address: str, topic: str) -> None:
-    """Measures Spark's Kafka source."""
-    read = spark.read.format("kafka").option("kafka.bootstrap.servers", address)
-    read = read.option("subscribe", topic)
-    rows = read.load().count()
-    row("kafka: count", rows, timed(lambda: read.load().count()))
-    row("kafka: all columns to nothing", rows, timed(lambda: to_nothing(read.load())))
-
-
 def small_triggers(frame: DataFrame, where: Path) -> float:
     """Returns the median milliseconds of triggers that have a few rows each."""
     query = (
@@ -101,9 +88,7 @@ def small_triggers(frame: DataFrame, where: Path) -> float:
 
 def main() -> None:
     """Measures."""
-    arguments = [each for each in sys.argv[1:] if each != "--kafka"]
-    is_beside_kafka = "--kafka" in sys.argv
-    length = arguments[0] if arguments else "1024"
+    length = sys.argv[1] if len(sys.argv) > 1 else "1024"
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         settings: dict[str, object] = {
@@ -113,10 +98,6 @@ def main() -> None:
             "spark.sql.warehouse.dir": home / "warehouse",
             "spark.sql.streaming.numRecentProgressUpdates": 2 * TRIGGERS,
         }
-        if is_beside_kafka:
-            kept = CACHE / f"spark-kafka-{CONNECTOR}"
-            jars = fetched(CONNECTOR, kept, KAFKA_POM)
-            settings["spark.jars"] = ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
         spark = mqcore.spark.session("source", master="local[2]", config=settings)
         spark.sparkContext.setLogLevel("ERROR")
         with ours(home / "ours", "ASYNC_FLUSH") as broker:
@@ -130,13 +111,6 @@ def main() -> None:
         rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
         ms = small_triggers(rate, home / "c2")
         print(f"{'rate source: a trigger':<48} {ms:>12,.0f} ms", flush=True)
-        if is_beside_kafka:
-            import kafka
-
-            kafka.RECORDS, kafka.RECORD_BYTES = ROWS // 2, int(length)
-            with kafka.running_kafka(home / "kafka") as node:
-                node.produce(QUEUES)
-                of_kafka(spark, node.address, f"p{QUEUES}")
         spark.stop()
 
 
