@@ -1,6 +1,7 @@
-"""What a pipeline refuses: the branch `PipelineError` of the tree. Knows no Spark."""
+"""What a pipeline refuses: the branch `PipelineError` of the tree. Imports no Spark."""
 
-from mqcore.errors import MQError, UsageError
+from mqcore.errors import UsageError
+from mqcore.spark.errors import SparkError
 
 __all__ = [
     "ArchiveError",
@@ -10,7 +11,7 @@ __all__ = [
 ]
 
 
-class PipelineError(MQError):
+class PipelineError(SparkError):
     """A pipeline cannot do what was asked."""
 
 

@@ -146,6 +146,9 @@ class PartWriter:
         failed = RuntimeError("the task ended before its files")
         for part in self._open.values():
             part.held.clear()
+            # A writer that is dropped open would write to a closed file.
+            if part.writer is not None:
+                part.writer.close()
             # The place unlinks what it sees an error for.
             part.stack.__exit__(type(failed), failed, None)
         self._open.clear()
