@@ -4,6 +4,7 @@ Pure functions of labels and numbers. Colours are classes and variables of the p
 so that a chart follows light and dark; every mark carries its value as a title.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,20 +12,31 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from mqcore.spark.pipelines.scales import count_text, ticks_to
+from mqcore.spark.pipelines.scales import bytes_text, count_text, ticks_to
 
-__all__ = ["Series", "bars", "environment", "heat_map", "lines", "stacked_bars"]
+__all__ = [
+    "COLOURS",
+    "NARROW",
+    "WIDE",
+    "Series",
+    "bars",
+    "environment",
+    "heat_map",
+    "lines",
+    "stacked_bars",
+]
 
-_WIDTH = 760.0
-_HEIGHT = 240.0
+# As wide as a section of the page, so that letters have one size everywhere.
+WIDE = 1030.0
+NARROW = 490.0
+_HEIGHT = 230.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 12.0, 12.0, 30.0
 # Colours of the style sheet; what is beyond them shares the last, grey one.
 COLOURS = 8
 _ROW = 26.0
 _LABEL_LETTER = 6.6
-_LABEL_MAX = 240.0
-# Labels of the lower axis keep this distance.
-_LABEL_GAP = 64.0
+# Of the width, for the names at the left.
+_LABEL_SHARE = 0.35
 _BAR_GAP_SHARE = 0.18
 
 Text = Callable[[float], str]
@@ -55,16 +67,23 @@ def environment() -> Environment:
     )
 
 
-def stacked_bars(labels: Sequence[str], series: Sequence[Series], text: Text = count_text) -> str:
+def stacked_bars(
+    labels: Sequence[str],
+    series: Sequence[Series],
+    text: Text = count_text,
+    *,
+    width: float = NARROW,
+) -> str:
     """Returns bars over labels, the series of each label on one another.
 
     Args:
         labels: The lower axis.
         series: From the bottom up, each with a value per label.
         text: How a value reads.
+        width: Of the picture, in the page's pixels.
     """
     totals = [sum(one.values[at] or 0 for one in series) for at in range(len(labels))]
-    plot = _Plot(labels, max(totals, default=0), text)
+    plot = _Plot(labels, max(totals, default=0), text, width)
     marks = []
     for at, label in enumerate(labels):
         base = 0.0
@@ -87,16 +106,23 @@ def stacked_bars(labels: Sequence[str], series: Sequence[Series], text: Text = c
     return plot.drawn("rects", marks, series)
 
 
-def lines(labels: Sequence[str], series: Sequence[Series], text: Text = count_text) -> str:
+def lines(
+    labels: Sequence[str],
+    series: Sequence[Series],
+    text: Text = count_text,
+    *,
+    width: float = NARROW,
+) -> str:
     """Returns lines over labels; a line is broken where a value is missing.
 
     Args:
         labels: The lower axis.
         series: The lines.
         text: How a value reads.
+        width: Of the picture, in the page's pixels.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
-    plot = _Plot(labels, largest, text)
+    plot = _Plot(labels, largest, text, width)
     marks = []
     for number, one in enumerate(series):
         path, is_down = "", False
@@ -113,20 +139,27 @@ def lines(labels: Sequence[str], series: Sequence[Series], text: Text = count_te
     return plot.drawn("paths", marks, series)
 
 
-def bars(labels: Sequence[str], values: Sequence[float], text: Text = count_text) -> str:
+def bars(
+    labels: Sequence[str],
+    values: Sequence[float],
+    text: Text = count_text,
+    *,
+    width: float = NARROW,
+) -> str:
     """Returns bars to the right, one line per label.
 
     Args:
         labels: At the left.
         values: One per label.
         text: How a value reads.
+        width: Of the picture, in the page's pixels.
     """
-    left = min(_LABEL_MAX, 16 + _LABEL_LETTER * max(map(len, labels), default=0))
-    room = _WIDTH - left - 90
+    left = min(width * _LABEL_SHARE, 16 + _LABEL_LETTER * max(map(len, labels), default=0))
+    room = width - left - 70
     largest = max(values, default=0) or 1
     rows = [
         {
-            "label": _shortened(label),
+            "label": _shortened(label, left),
             "title": f"{label}: {text(value)}",
             "y": at * _ROW,
             "width": max(1.0, value / largest * room),
@@ -134,7 +167,7 @@ def bars(labels: Sequence[str], values: Sequence[float], text: Text = count_text
         }
         for at, (label, value) in enumerate(zip(labels, values, strict=True))
     ]
-    return _render("bars", width=_WIDTH, height=len(rows) * _ROW + 4, left=left, rows=rows)
+    return _render("bars", width=width, height=len(rows) * _ROW + 4, left=left, rows=rows)
 
 
 def heat_map(
@@ -142,6 +175,8 @@ def heat_map(
     columns: Sequence[str],
     values: Sequence[Sequence[float | None]],
     text: Text = count_text,
+    *,
+    width: float = WIDE,
 ) -> str:
     """Returns a table of coloured cells; negative values have a colour of their own.
 
@@ -150,9 +185,10 @@ def heat_map(
         columns: Below.
         values: A list per row; None leaves a cell empty.
         text: How a value reads.
+        width: Of the picture, in the page's pixels.
     """
-    left = min(_LABEL_MAX, 16 + _LABEL_LETTER * max(map(len, rows), default=0))
-    step = (_WIDTH - left - _RIGHT) / max(1, len(columns))
+    left = min(width * _LABEL_SHARE, 16 + _LABEL_LETTER * max(map(len, rows), default=0))
+    step = (width - left - _RIGHT) / max(1, len(columns))
     known = [value for line in values for value in line if value is not None]
     largest = max((abs(value) for value in known), default=0) or 1
     cells = []
@@ -176,16 +212,16 @@ def heat_map(
             )
     return _render(
         "heat",
-        width=_WIDTH,
+        width=width,
         height=len(rows) * _ROW + 22,
         left=left,
         row=_ROW,
         has_text=step >= 26,
-        labels=[{"text": _shortened(name), "y": at * _ROW} for at, name in enumerate(rows)],
+        labels=[{"text": _shortened(name, left), "y": at * _ROW} for at, name in enumerate(rows)],
         columns=[
             {"text": name, "x": left + (at + 0.5) * step - 1}
             for at, name in enumerate(columns)
-            if _is_labelled(at, step, gap=30)
+            if _is_labelled(at, step, columns)
         ],
         cells=cells,
     )
@@ -194,13 +230,14 @@ def heat_map(
 class _Plot:
     """The frame of a chart with a lower axis of labels and a left one of numbers."""
 
-    def __init__(self, labels: Sequence[str], largest: float, text: Text) -> None:
+    def __init__(self, labels: Sequence[str], largest: float, text: Text, width: float) -> None:
         """Fits the axes."""
         self._labels = labels
         self._text = text
-        self._ticks = ticks_to(largest)
+        self._width = width
+        self._ticks = ticks_to(largest, is_binary=text is bytes_text)
         self._room = _HEIGHT - _TOP - _BOTTOM
-        self.step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(labels))
+        self.step = (width - _LEFT - _RIGHT) / max(1, len(labels))
         self.gap = min(6.0, self.step * _BAR_GAP_SHARE / 2)
 
     def x(self, at: int) -> float:
@@ -216,15 +253,15 @@ class _Plot:
         return _render(
             "plot",
             kind=kind,
-            width=_WIDTH,
+            width=self._width,
             height=_HEIGHT,
             left=_LEFT,
-            right=_WIDTH - _RIGHT,
+            right=self._width - _RIGHT,
             ticks=[{"y": self.y(tick), "text": self._text(tick)} for tick in self._ticks],
             labels=[
                 {"x": self.x(at) + self.step / 2, "text": label}
                 for at, label in enumerate(self._labels)
-                if _is_labelled(at, self.step)
+                if _is_labelled(at, self.step, self._labels)
             ],
             marks=marks,
             legend=[
@@ -235,17 +272,18 @@ class _Plot:
         )
 
 
-def _is_labelled(at: int, step: float, gap: float = _LABEL_GAP) -> bool:
-    every = max(1, round(gap / step + 0.49))
-    return at % every == 0
+def _is_labelled(at: int, step: float, labels: Sequence[str]) -> bool:
+    """Tells whether a label has room beside its neighbours."""
+    needed = 14 + _LABEL_LETTER * max(map(len, labels))
+    return at % math.ceil(needed / step) == 0
 
 
 def _colour(number: int) -> str:
     return f"c{min(number, COLOURS)}"
 
 
-def _shortened(label: str) -> str:
-    most = int(_LABEL_MAX / _LABEL_LETTER) - 2
+def _shortened(label: str, room: float) -> str:
+    most = int(room / _LABEL_LETTER) - 2
     return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
