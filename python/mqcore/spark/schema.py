@@ -3,18 +3,20 @@
 Spark has no column pruning for Python sources, so a schema given to `.schema(...)` is the
 projection: any of our columns in any order. The Arrow schema of what we send is made here and
 nowhere else, because Spark compares it with its own exactly (from 4.2 on) or fails obscurely in the
-JVM (before). Knows no record and no file.
+JVM (before). Knows no record and no file, and imports no Spark: archives are written without.
 """
 
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.types import StructType
 
 from mqcore.spark.errors import SparkError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
@@ -140,7 +142,7 @@ class Projection:
 
 
 def project(
-    schema: StructType,
+    schema: "StructType",
     *,
     columns: Iterable[ReadColumn] = READ_COLUMNS,
     rows_may_be_damaged: bool = False,

@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["Job"]
+__all__ = ["Job", "parallelism"]
 
 # Between two looks at how far Spark is.
 _LOOK_S = 0.25
 # A stage that ended between two looks is not asked for again.
 _END_S = 5.0
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Returns how many tasks run at once; behind Spark Connect, how many a shuffle makes."""
+    with suppress(Exception):  # Spark Connect has no context, and an error of its own to say so.
+        return int(spark.sparkContext.defaultParallelism)
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 class Job:

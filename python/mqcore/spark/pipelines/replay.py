@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mqcore.client.properties import RESERVED
 from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.inputs import frame, parse_input
-from mqcore.spark.pipelines.jobs import Job
+from mqcore.spark.pipelines.jobs import Job, parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -236,8 +236,8 @@ def _counted(rows: DataFrame, topic_map: Mapping[str, str]) -> tuple[ReplayedTop
 
 def _send(spark: SparkSession, rows: DataFrame, namesrv: str, rate: float) -> None:
     """Writes the rows, each queue by one task in its order."""
-    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    tasks = min(tasks, _parallelism(spark))
+    # No more than run at once: each has its share of the rate, and waiting ones would lose theirs.
+    tasks = parallelism(spark)
     ordered = rows.repartition(tasks, "from").sortWithinPartitions("from", "fromOffset")
     sent = ordered.drop("from", "fromOffset")
     before = spark.conf.get(_ARROW_ROWS, None)
@@ -256,14 +256,6 @@ def _send(spark: SparkSession, rows: DataFrame, namesrv: str, rate: float) -> No
                 spark.conf.unset(_ARROW_ROWS)
             else:
                 spark.conf.set(_ARROW_ROWS, before)
-
-
-def _parallelism(spark: SparkSession) -> int:
-    """Returns how many tasks run at once."""
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect has no context, and says so in an error of its own.
-        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _paced_at(per_s: float) -> object:
