@@ -13,7 +13,7 @@ from typing import Final
 
 from mqcore.spark.errors import SparkSetupError
 
-__all__ = ["JAVA_NEEDED", "find_java", "need_spark", "version_of"]
+__all__ = ["JAVA_NEEDED", "find_java", "need_arrow", "need_spark", "version_of"]
 
 # The oldest of each that our code was made for.
 PYSPARK_NEEDED: Final = (4, 0)
@@ -41,20 +41,33 @@ def need_spark() -> None:
     Raises:
         SparkSetupError: One is missing, or too old.
     """
-    for name, needed in (("pyspark", PYSPARK_NEEDED), ("pyarrow", PYARROW_NEEDED)):
-        wanted = ".".join(map(str, needed))
-        try:
-            found = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            raise SparkSetupError(
-                f"mqcore.spark needs {name} {wanted} or newer, and it is not installed: "
-                'pip install "mqcore[spark]"'
-            ) from None
-        if version_of(found) < needed:
-            raise SparkSetupError(
-                f"mqcore.spark needs {name} {wanted} or newer, and finds {found}: "
-                f'pip install --upgrade "mqcore[spark]"'
-            )
+    _need("pyspark", PYSPARK_NEEDED)
+    need_arrow()
+
+
+def need_arrow() -> None:
+    """Checks that PyArrow is there: archives are written without Spark too.
+
+    Raises:
+        SparkSetupError: It is missing, or too old.
+    """
+    _need("pyarrow", PYARROW_NEEDED)
+
+
+def _need(name: str, needed: tuple[int, ...]) -> None:
+    wanted = ".".join(map(str, needed))
+    try:
+        found = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        raise SparkSetupError(
+            f"mqcore.spark needs {name} {wanted} or newer, and it is not installed: "
+            'pip install "mqcore[spark]"'
+        ) from None
+    if version_of(found) < needed:
+        raise SparkSetupError(
+            f"mqcore.spark needs {name} {wanted} or newer, and finds {found}: "
+            f'pip install --upgrade "mqcore[spark]"'
+        )
 
 
 def find_java(environment: Mapping[str, str]) -> Path:

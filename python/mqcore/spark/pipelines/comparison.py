@@ -1,8 +1,8 @@
 """Compares two sets of rows by key: what is missing, doubled, or not the same.
 
 Two steps, so that what agrees costs one aggregation and no join. First every bucket of keys is
-summed up to a count and two sums of digests; equal sums mean equal rows. Only the rows of buckets
-that differ are then joined key by key. Digests have 64 bits.
+counted and summed up on both sides; equal sums mean equal rows. Only the rows of buckets that
+differ are then compared key by key. Digests have 64 bits.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
@@ -74,32 +75,22 @@ def compared(left: DataFrame, right: DataFrame, *, by: str, columns: Sequence[st
         by: A key of `KEYS`.
         columns: What must be the same.
     """
-    sides = [_digested(side, by, columns) for side in (left, right)]
-    sums = [_summed(side, by) for side in sides]
+    both = _both(_digested(left, by, columns), _digested(right, by, columns))
     groups = ["bucket"] if by == "origin" else [*_QUEUE, "bucket"]
-    joined = _outer_joined(*sums, groups)
-    totals = ("rows", "mixed", "added")
-    is_same = F.lit(True)
-    for name in totals:
-        is_same = is_same & F.col(f"left_{name}").eqNullSafe(F.col(f"right_{name}"))
-    looked = joined.withColumn("isSame", is_same).cache()
-    try:
-        counted = looked.agg(
-            F.coalesce(F.sum("left_rows"), F.lit(0)).alias("left"),
-            F.coalesce(F.sum("right_rows"), F.lit(0)).alias("right"),
-            F.count(F.when(~F.col("isSame"), 1)).alias("different"),
-        ).first()
-        if counted is None or not counted["different"]:
-            rows = (int(counted["left"]), int(counted["right"])) if counted else (0, 0)
-            return Compared(*rows, None)
-        # A list and not a join: the cached sums are gone when the findings are looked at.
-        different = looked.where(~F.col("isSame")).select(*groups).toArrow()
-    finally:
-        looked.unpersist()
+    # A row per some thousand messages: the driver can hold that.
+    sums = _summed(both, groups).toArrow()
+    rows = [int(pc.sum(sums.column(name)).as_py() or 0) for name in ("leftRows", "rightRows")]
+    is_even = pc.equal(sums.column("leftRows"), sums.column("rightRows"))
+    is_same = pc.and_(
+        is_even,
+        pc.and_(pc.equal(sums.column("mixed"), 0), pc.equal(sums.column("added"), 0)),
+    )
+    different = sums.filter(pc.invert(is_same)).select(groups)
+    if not different.num_rows:
+        return Compared(rows[0], rows[1], None)
     wanted = left.sparkSession.createDataFrame(different)
-    narrowed = [side.join(F.broadcast(wanted), groups, "left_semi") for side in sides]
-    findings = _findings(*narrowed, by)
-    return Compared(int(counted["left"]), int(counted["right"]), findings)
+    narrowed = both.join(F.broadcast(wanted), groups, "left_semi")
+    return Compared(rows[0], rows[1], _findings(narrowed, by))
 
 
 def within_both(left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -151,59 +142,58 @@ def _hashable(name: str) -> list[Column]:
     return [column.isNull(), column]
 
 
-def _summed(side: DataFrame, by: str) -> DataFrame:
-    groups = ["bucket"] if by == "origin" else [*_QUEUE, "bucket"]
+def _both(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Returns the rows of both sides; `isLeft` tells them apart."""
+    return left.withColumn("isLeft", F.lit(True)).unionByName(
+        right.withColumn("isLeft", F.lit(False))
+    )
+
+
+def _summed(both: DataFrame, groups: Sequence[str]) -> DataFrame:
+    """Counts both sides of each bucket and takes the right one from the left one."""
     low_half = F.col("digest").bitwiseAND(F.lit(0xFFFF_FFFF))
-    return side.groupBy(*groups).agg(
-        F.count("*").alias("rows"),
+    return both.groupBy(*groups).agg(
+        F.count(F.when(F.col("isLeft"), 1)).alias("leftRows"),
+        F.count(F.when(~F.col("isLeft"), 1)).alias("rightRows"),
         # The exclusive or forgets what comes twice, which the sum does not.
         F.bit_xor("digest").alias("mixed"),
-        F.sum(low_half).alias("added"),
+        F.sum(F.when(F.col("isLeft"), low_half).otherwise(-low_half)).alias("added"),
     )
 
 
-def _outer_joined(left: DataFrame, right: DataFrame, keys: Sequence[str]) -> DataFrame:
-    names = [name for name in left.columns if name not in keys]
-    sides = [
-        side.withColumnsRenamed({name: f"{which}_{name}" for name in names})
-        for which, side in (("left", left), ("right", right))
-    ]
-    return sides[0].join(sides[1], list(keys), "full_outer")
-
-
-def _findings(left: DataFrame, right: DataFrame, by: str) -> DataFrame:
+def _findings(both: DataFrame, by: str) -> DataFrame:
     keys = KEYS[by]
+    is_left = F.col("isLeft")
     topic = [F.first("topic").alias("ofTopic")] if by == "origin" else []
-    per_key = [
-        side.groupBy(*keys).agg(
-            F.count("*").alias("count"),
-            F.min("digest").alias("least"),
-            F.max("digest").alias("most"),
-            F.min("place").alias("place"),
-            *topic,
-        )
-        for side in (left, right)
-    ]
-    joined = _outer_joined(per_key[0], per_key[1], keys)
-    left_count, right_count = (
-        F.coalesce(F.col(f"{which}_count"), F.lit(0)) for which in ("left", "right")
-    )
-    differs = (F.col("left_least") != F.col("right_least")) | (
-        F.col("left_most") != F.col("right_most")
+    per_side = []
+    for side, is_side in (("left", is_left), ("right", ~is_left)):
+        digest, place = F.when(is_side, F.col("digest")), F.when(is_side, F.col("place"))
+        per_side += [
+            F.count(digest).alias(f"{side}Count"),
+            F.min(digest).alias(f"{side}Least"),
+            F.max(digest).alias(f"{side}Most"),
+            F.min(place).alias(f"{side}Place"),
+        ]
+    differs = (F.col("leftLeast") != F.col("rightLeast")) | (
+        F.col("leftMost") != F.col("rightMost")
     )
     kind = (
-        F.when(right_count == 0, "missing")
-        .when(left_count == 0, "unexpected")
-        .when(left_count != right_count, "doubled")
+        F.when(F.col("rightCount") == 0, "missing")
+        .when(F.col("leftCount") == 0, "unexpected")
+        .when(F.col("leftCount") != F.col("rightCount"), "doubled")
         .when(differs, "differing")
     )
-    of_topic = F.coalesce("left_ofTopic", "right_ofTopic") if by == "origin" else F.col("topic")
-    return joined.select(
-        kind.alias("kind"),
-        of_topic.alias("topic"),
-        *(name for name in keys if name != "topic"),
-        left_count.alias("leftCount"),
-        right_count.alias("rightCount"),
-        F.col("left_place").alias("leftPlace"),
-        F.col("right_place").alias("rightPlace"),
-    ).where(F.col("kind").isNotNull())
+    return (
+        both.groupBy(*keys)
+        .agg(*per_side, *topic)
+        .select(
+            kind.alias("kind"),
+            F.col("ofTopic" if by == "origin" else "topic").alias("topic"),
+            *(name for name in keys if name != "topic"),
+            "leftCount",
+            "rightCount",
+            "leftPlace",
+            "rightPlace",
+        )
+        .where(F.col("kind").isNotNull())
+    )
