@@ -60,7 +60,7 @@ def test_a_closed_store_is_archived_whole(store: Path, tmp_path: Path) -> None:
 def test_what_is_archived_is_not_archived_again(store: Path, tmp_path: Path) -> None:
     archived(store, tmp_path / "a")
     assert archived(store, tmp_path / "a").lines() == [
-        f"{(tmp_path / 'a').as_uri()} has everything already"
+        f"file://{tmp_path / 'a'} has everything already"
     ]
 
 

@@ -142,14 +142,9 @@ def archive_frame(
     files = directory.required_manifest().files(topics or None)
     ddl = archive_ddl()
     if files:
-        paths = [f"{directory.uri.rstrip('/')}/{_as_uri(part.path)}" for part in files]
+        paths = [f"{directory.uri.rstrip('/')}/{part.path}" for part in files]
         reader = spark.read.schema(ddl).option("basePath", directory.uri)
         rows = reader.parquet(*paths)
     else:
         rows = spark.createDataFrame([], ddl)
     return rows if columns is None else rows.select(*columns)
-
-
-def _as_uri(path: str) -> str:
-    """Returns a path with what a URI would take for an escape escaped once more."""
-    return path.replace("%", "%25")

@@ -22,6 +22,7 @@ from mqcore.spark.pipelines.layout import UNFINISHED
 
 __all__ = ["LocalPlace", "Place", "RemotePlace", "Sink", "place_of"]
 
+_LOCAL = "file://"
 # Places whose files are not there until they are closed.
 _ATOMIC_TYPES = frozenset({"s3", "gcs", "abfs"})
 
@@ -94,9 +95,8 @@ def place_of(target: str | Path) -> Place:
         ArchiveError: Nothing here can reach it.
     """
     text = str(target)
-    scheme = urlsplit(text).scheme
-    if scheme in ("", "file"):
-        return LocalPlace(Path(urlsplit(text).path if scheme else text).absolute())
+    if text.startswith(_LOCAL) or not urlsplit(text).scheme:
+        return LocalPlace(Path(text.removeprefix(_LOCAL)).absolute())
     try:
         filesystem, root = fs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:
@@ -113,8 +113,8 @@ class LocalPlace:
 
     @property
     def uri(self) -> str:
-        """The directory, as Spark takes it."""
-        return self._root.as_uri()
+        """The directory, as Spark takes it: Hadoop's paths know no escapes."""
+        return f"{_LOCAL}{self._root}"
 
     def exists(self) -> bool:
         """Tells whether the directory is there."""
