@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import Archived, archived_by, run_rounds
 from mqcore.spark.pipelines.archive_tasks import plan_store
+from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.inputs import parse_input
 from mqcore.spark.pipelines.jobs import Job, parallelism
 from mqcore.spark.pipelines.manifest import PartFile
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mqcore.spark.pipelines.archive_tasks import ArchiveTask
+    from mqcore.spark.pipelines.spans import Span
 
 __all__ = ["SPLIT_BYTES", "archive"]
 
@@ -64,12 +66,19 @@ def archive(
     directory = ArchiveDirectory(target)
     directory.place.clear()
     manifest = directory.manifest()
-    lost: Sequence = ()
+    lost: Sequence[Span]
     tasks: Sequence[ArchiveTask]
+    if read.kind == "archive":
+        raise PipelineSettingError(
+            f"source is {source!r}: what is archived already is not archived again; store:DIRECTORY "
+            "or topic:NAME is expected",
+            setting="source",
+        )
     if read.kind == "topic":
         from mqcore.spark.pipelines.topic_tasks import plan_topics
 
-        tasks = plan_topics(read, manifest)
+        told = plan_topics(read, manifest, split_bytes=split_bytes)
+        tasks, lost = told.tasks, told.lost
     else:
         plan = plan_store(
             read.where,
