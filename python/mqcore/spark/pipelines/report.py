@@ -24,7 +24,6 @@ from mqcore.spark.pipelines.traffic import (
     Traffic,
     bucket_for,
 )
-from mqcore.spark.pipelines.traffic_page import traffic_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -144,6 +143,9 @@ def report(
         ("sizes", traffic.sizes),
     ):
         _write_table(place, f"{name}.parquet", table)
+    # Here, so that archives can be written without a template library.
+    from mqcore.spark.pipelines.traffic_page import traffic_page
+
     html = traffic_page(traffic, title=title, source=told, made_ms=wall_ms())
     # Last, so that a page stands for tables that are there.
     with place.writing("report.html") as sink:
