@@ -18,7 +18,6 @@ def flights(spark: SparkSession, namesrv: str) -> DataFrame:
         spark.readStream.format("mqcore")
         .schema("body binary")
         .options(namesrv=namesrv, subscribe="flights", startingOffsets="earliest")
-        .option("maxOffsetsPerTrigger", 100_000)
         .load()
     )
     told = bodies.select(F.from_json(F.col("body").cast("string"), BODY).alias("flight"))

@@ -20,7 +20,7 @@ from rich.text import Text
 
 import mqcore.spark
 from mqcore.spark.pipelines import archive, report, verify
-from mqcore.spark.pipelines.charts import WIDE, Series, bars, heat_map, lines
+from mqcore.spark.pipelines.charts import Series, bars, heat_map, lines
 from mqcore.spark.pipelines.page import Section, Tile, page
 from mqcore.spark.pipelines.scales import count_text
 
@@ -138,7 +138,7 @@ def _cell(row: Any) -> Text:
         return Text("·", style="dim")
     delay = row["delay"]
     style = "red" if delay >= 2 * _LATE_MIN else "yellow" if delay >= _LATE_MIN else "green"
-    return Text(f"{delay:.0f}", style=style)
+    return Text(_minutes(delay), style=style)
 
 
 def write_page(rows: DataFrame, found: list[Any], target: Path) -> Path:
@@ -153,31 +153,30 @@ def write_page(rows: DataFrame, found: list[Any], target: Path) -> Path:
         carrier: _mean([row for row in found if row["carrier"] == carrier]) for carrier in carriers
     }
     slowest = sorted(carriers, key=lambda carrier: -of_carrier[carrier])
-    minutes = lambda value: f"{value:.0f}"  # noqa: E731 - a format, as charts take one
     origins, months = _by_month(rows)
     sections = [
         Section(
             title="Mean departure delay by carrier and hour",
             note="Minutes, by scheduled hour; darker is later. Hours with fewer than "
             f"{_FEW} flights are left out.",
-            chart=heat_map(carriers, [f"{hour:02d}:00" for hour in hours], values, minutes),
+            chart=heat_map(carriers, [f"{hour:02d}:00" for hour in hours], values, _minutes),
             is_wide=True,
         ),
         Section(
             title="By carrier",
             note="Mean departure delay in minutes.",
             chart=bars(slowest, [max(0.0, of_carrier[one]) for one in slowest], "{:.1f}".format),
+            is_tall=True,
         ),
         Section(
             title="By hour",
             note="Delays pile up over the day: mean minutes of all carriers.",
-            chart=lines([f"{hour:02d}" for hour in hours], [_by_hour(found, hours)], minutes),
+            chart=lines([f"{hour:02d}" for hour in hours], [_by_hour(found, hours)], _minutes),
         ),
         Section(
             title="By month and airport",
             note="Mean departure delay in minutes.",
-            chart=lines(MONTHS, [Series(name, months[name]) for name in origins], minutes, width=WIDE),
-            is_wide=True,
+            chart=lines(MONTHS, [Series(name, months[name]) for name in origins], _minutes),
         ),
     ]
     tiles = [
@@ -199,6 +198,11 @@ def write_page(rows: DataFrame, found: list[Any], target: Path) -> Path:
     path = target / "delays.html"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _minutes(value: float) -> str:
+    # What rounds to zero from below is zero too.
+    return f"{round(value)}"
 
 
 def _shown(row: Any) -> float | None:

@@ -205,7 +205,7 @@ def heat_map(
                     "colour": "under" if value < 0 else "over",
                     # The root shows small differences near zero, where most cells are.
                     "strength": round(0.06 + 0.94 * strength**0.7, 3),
-                    "is_strong": strength > 0.45,
+                    "is_strong": strength > 0.6,
                     "text": text(value),
                     "title": f"{rows[down]}, {columns[across]}: {text(value)}",
                 }

@@ -36,6 +36,7 @@ class Section:
         rows: Its cells, as texts.
         numbers: Which columns hold numbers.
         is_wide: Whether it takes the whole width.
+        is_tall: Whether two others stand beside it.
     """
 
     title: str
@@ -45,6 +46,7 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     numbers: frozenset[int] = frozenset()
     is_wide: bool = False
+    is_tall: bool = False
 
 
 def page(

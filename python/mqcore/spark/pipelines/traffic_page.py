@@ -231,7 +231,7 @@ def _queue_table(traffic: Traffic) -> Section:
 
 def _shown_note(what: str, count: int) -> str:
     if count <= _ROWS_MAX:
-        return f"All {count} {what}, the largest first."
+        return f"All {what}, the largest first."
     return f"The largest {_ROWS_MAX} of {count:,} {what}; the Parquet beside this page has all."
 
 
