@@ -25,12 +25,12 @@ from mqcore.spark.pipelines.page import Section, Tile, page
 from mqcore.spark.pipelines.scales import count_text
 
 sys.path.append(str(ROOT / "examples"))
-from flight_delays import write  # noqa: E402 - the example, as a person runs it
+from flight_delays import write
 
 SPARK = CACHE / "spark"
 ARCHIVE = CACHE / "archive"
 REPORT = CACHE / "report"
-MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 # Carriers with fewer flights in an hour say nothing about it.
 _FEW = 20
 _LATE_MIN = 15.0
@@ -251,5 +251,7 @@ def keep(spark: SparkSession, store: Path) -> None:
         f"[green]the archive holds all {verified.left_rows} messages of the store, each as it "
         "was stored[/green]"
     )
-    reported = report(spark, f"archive:{ARCHIVE}", str(REPORT), title="Traffic of the demonstration")
+    reported = report(
+        spark, f"archive:{ARCHIVE}", str(REPORT), title="Traffic of the demonstration"
+    )
     console.print(f"the traffic: {Path(reported.page.removeprefix('file://')).relative_to(ROOT)}")

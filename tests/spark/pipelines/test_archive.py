@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from small_store import SEGMENT_LEN_BYTES, SMALL, body_of, filled
 
 from golden_stores import GOLDEN_STORES, GoldenStore
 from mqcore import Store
@@ -17,6 +16,7 @@ from mqcore.spark.pipelines.archive_run import Archived, Round, in_threads, run_
 from mqcore.spark.pipelines.archive_tasks import ArchiveTask, StorePlan, plan_store
 from mqcore.spark.pipelines.errors import ArchiveError, PipelineError, PipelineSettingError
 from mqcore.spark.pipelines.manifest import PartFile
+from small_store import SEGMENT_LEN_BYTES, SMALL, body_of, filled
 
 SPLIT_BYTES = 300_000
 
@@ -36,7 +36,7 @@ def archived(store: Path, target: Path, topics: Sequence[str] = ()) -> Archived:
 
 def bodies(target: Path) -> list[bytes]:
     """Returns the bodies of an archive by the place of their records."""
-    found = []
+    found: list[tuple[int, bytes]] = []
     for part in ArchiveDirectory(target).manifest().files():
         table = pq.read_table(target / part.path, columns=["physicalOffset", "body"])
         found += zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True)
@@ -144,7 +144,7 @@ def test_damage_does_not_get_into_an_archive(store: Path, tmp_path: Path) -> Non
     content = bytearray(segment.read_bytes())
     content[500_000] ^= 0xFF
     segment.write_bytes(content)
-    with pytest.raises(PipelineError, match="of the log: .*nothing of this part"):
+    with pytest.raises(PipelineError, match=r"of the log: .*nothing of this part"):
         archived(store, tmp_path / "a")
 
 
@@ -187,7 +187,9 @@ def test_stores_of_official_brokers_are_archived_as_their_manifests_say(
     }
     assert found == expected
     hidden = [one for one in golden.messages() if one["physical_offset"] not in found]
-    own = UNSENDABLE_TOPICS | {one["topic"] for one in hidden if one["topic"].startswith(SYSTEM_PREFIX)}
+    own = UNSENDABLE_TOPICS | {
+        one["topic"] for one in hidden if one["topic"].startswith(SYSTEM_PREFIX)
+    }
     assert {one["topic"] for one in hidden} <= own
     assert found
 

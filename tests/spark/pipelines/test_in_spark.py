@@ -9,8 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from small_store import SMALL, filled
-from spark.pipelines.rows import BEGIN, batch, row
 
 from mqcore import Store
 from mqcore.spark.pipelines.archive import archive
@@ -26,6 +24,8 @@ from mqcore.spark.pipelines.report import report, traffic_of
 from mqcore.spark.pipelines.running import run
 from mqcore.spark.pipelines.spans import Span
 from mqcore.spark.pipelines.verify import verify
+from small_store import SMALL, filled
+from spark.pipelines.rows import BEGIN, batch, row
 
 
 def frame(spark: SparkSession, rows: Sequence[dict[str, object]]) -> DataFrame:
@@ -77,7 +77,10 @@ def test_only_manifested_files_are_read_and_topics_come_back(
     stray = next(small.rglob("*.parquet"))
     (stray.parent / "stray.parquet").write_bytes(stray.read_bytes())
     rows = archive_frame(spark, str(small))
-    counted = {(one["topic"], str(one["dt"])): one["count"] for one in rows.groupBy("topic", "dt").count().collect()}
+    counted = {
+        (one["topic"], str(one["dt"])): one["count"]
+        for one in rows.groupBy("topic", "dt").count().collect()
+    }
     assert counted == {("2013", "2026-11-22"): 300, ("%RETRY%1", "2026-11-22"): 100}
     one = archive_frame(spark, str(small), ["msgId", "topic"], topics=["%RETRY%1"])
     assert (one.columns, one.count()) == (["msgId", "topic"], 100)
@@ -102,9 +105,7 @@ def test_what_differs_is_told_with_its_place(spark: SparkSession, small: Path) -
         f"doubled: 2013 {host} 0 3: 1 times on the left, 2 times on the right",
     }
     assert (found.left_rows, found.right_rows, found.exit_code) == (400, 401, 1)
-    assert found.lines()[-1] == (
-        "they differ: 1 differing, 1 doubled, 1 missing, 1 unexpected"
-    )
+    assert found.lines()[-1] == ("they differ: 1 differing, 1 doubled, 1 missing, 1 unexpected")
 
 
 def test_only_what_both_sides_can_have_is_compared(spark: SparkSession, small: Path) -> None:
@@ -134,7 +135,7 @@ def test_settings_that_contradict_are_told(
 ) -> None:
     with pytest.raises(PipelineSettingError, match=told):
         verify(spark, "archive:/a", "archive:/b", **settings)  # type: ignore[arg-type]
-    with pytest.raises(PipelineSettingError, match="KIND|topic:NAME"):
+    with pytest.raises(PipelineSettingError, match="topic:NAME"):
         verify(spark, "/a", "archive:/b")
 
 

@@ -1,5 +1,7 @@
 """What is missing of a range, and names of what was read: arithmetic against a naive model."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +19,7 @@ def numbers(ranges: list[tuple[int, int]]) -> set[int]:
 def test_merged_ranges_hold_the_same_and_touch_nowhere(ranges: list[tuple[int, int]]) -> None:
     found = merged(ranges)
     assert numbers(found) == numbers(ranges)
-    assert all(before[1] < after[0] for before, after in zip(found, found[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
 @given(OFFSETS, OFFSETS, RANGES)

@@ -70,8 +70,8 @@ def archive(
     tasks: Sequence[ArchiveTask]
     if read.kind == "archive":
         raise PipelineSettingError(
-            f"source is {source!r}: what is archived already is not archived again; store:DIRECTORY "
-            "or topic:NAME is expected",
+            f"source is {source!r}: what is archived already is not archived again; "
+            "store:DIRECTORY or topic:NAME is expected",
             setting="source",
         )
     if read.kind == "topic":

@@ -44,7 +44,7 @@ class ArchiveDirectory:
         Raises:
             ArchiveError: A commit is damaged, or one is missing between others.
         """
-        commits = []
+        commits: list[Commit] = []
         for name in self.place.names(COMMITS):
             path = f"{COMMITS}/{name}"
             commit = decode_commit(self.place.read(path), f"{self.uri}/{path}")

@@ -67,7 +67,7 @@ class Archived:
         return [
             *told,
             f"{self.rows:,} messages ({bytes_text(self.body_bytes)} of bodies) into {self.files:,} "
-            f"files of {bytes_text(self.size_bytes)} in {self.took_s:.1f} s, {rate:,.0f} messages/s",
+            f"files of {bytes_text(self.size_bytes)} in {self.took_s:.1f} s, {rate:,.0f}/s",
             self.target,
         ]
 

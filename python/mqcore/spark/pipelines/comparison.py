@@ -7,7 +7,6 @@ differ are then compared key by key. Digests have 64 bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["COMPARED", "KEYS", "ORIGIN_ID", "Compared", "compared", "within_both"]
@@ -100,7 +101,9 @@ def within_both(left: DataFrame, right: DataFrame) -> tuple[DataFrame, DataFrame
     does not have yet.
     """
     first, last = F.min("queueOffset"), F.max("queueOffset")
-    bounds = [side.groupBy(*_QUEUE).agg(first.alias("a"), last.alias("b")) for side in (left, right)]
+    bounds = [
+        side.groupBy(*_QUEUE).agg(first.alias("a"), last.alias("b")) for side in (left, right)
+    ]
     both = bounds[0].join(bounds[1].withColumnsRenamed({"a": "c", "b": "d"}), list(_QUEUE))
     begin, end = F.greatest("a", "c"), F.least("b", "d")
     common = both.select(*_QUEUE, begin.alias("beginOffset"), end.alias("endOffset"))

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 __all__ = ["Enriched", "enrich", "enriched"]
 
@@ -98,7 +99,9 @@ def enrich(
     if not continuous:
         trigger = writer.trigger(availableNow=True)
     with Job(spark, f"enrich {source} with {table}"):
-        query: StreamingQuery = trigger.start() if target.startswith(_TOPIC) else trigger.start(target)
+        query: StreamingQuery = (
+            trigger.start() if target.startswith(_TOPIC) else trigger.start(target)
+        )
         try:
             query.awaitTermination()
         finally:
@@ -108,9 +111,7 @@ def enrich(
     return Enriched(target=target, rows=rows, batches=len(progress))
 
 
-def enriched(
-    messages: DataFrame, table: DataFrame, on: Sequence[str], schema: str
-) -> DataFrame:
+def enriched(messages: DataFrame, table: DataFrame, on: Sequence[str], schema: str) -> DataFrame:
     """Returns messages with the table's columns beside their own; all messages are kept.
 
     Args:
@@ -142,7 +143,7 @@ def _table(spark: SparkSession, table: str) -> DataFrame:
     return spark.read.parquet(table)
 
 
-def _written(rows: DataFrame, target: str, namesrv: str) -> object:
+def _written(rows: DataFrame, target: str, namesrv: str) -> DataStreamWriter:
     from pyspark.sql import functions as F
 
     if not target.startswith(_TOPIC):

@@ -6,7 +6,6 @@ The text is parsed here without Spark; `frame` makes the DataFrame. Every kind g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,8 @@ from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.errors import PipelineSettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["KINDS", "Input", "archive_frame", "frame", "parse_input"]

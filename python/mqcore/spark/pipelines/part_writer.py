@@ -106,9 +106,7 @@ def by_topic_and_day(batch: pa.RecordBatch) -> Iterator[tuple[str, int, pa.Recor
         yield names[0], first_day, rest
         return
     span = last_day - first_day + 1
-    places = pc.add(
-        pc.multiply(codes.indices.cast(pa.int64()), span), pc.subtract(days, first_day)
-    )
+    places = pc.add(pc.multiply(codes.indices.cast(pa.int64()), span), pc.subtract(days, first_day))
     # Stable: what has one place stays in its order.
     order = pc.sort_indices(places)
     runs = pc.run_end_encode(places.take(order))

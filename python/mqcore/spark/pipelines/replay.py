@@ -15,11 +15,11 @@ from mqcore.spark.pipelines.inputs import frame, parse_input
 from mqcore.spark.pipelines.jobs import Job, parallelism
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["Replayed", "ReplayedTopic", "replay", "replayed_rows"]
 
@@ -89,7 +89,7 @@ class Replayed:
         verb = "would send" if self.is_dry else "sent"
         return [
             f"{verb} {one.messages:,} messages ({one.body_bytes:,} bytes) of {one.topic} to "
-            f"{one.target}, stored from {one.first:%Y-%m-%d %H:%M:%S} to {one.last:%Y-%m-%d %H:%M:%S}"
+            f"{one.target}, stored {one.first:%Y-%m-%d %H:%M:%S} to {one.last:%Y-%m-%d %H:%M:%S}"
             for one in self.topics
         ] or ["there is nothing to send"]
 
@@ -175,7 +175,7 @@ def replayed_rows(rows: DataFrame, topic_map: Mapping[str, str], *, queues: int 
     )
 
 
-def _target(topic_map: Mapping[str, str]) -> object:
+def _target(topic_map: Mapping[str, str]) -> Column:
     from pyspark.sql import functions as F
 
     target = F.col("topic")
@@ -258,7 +258,9 @@ def _send(spark: SparkSession, rows: DataFrame, namesrv: str, rate: float) -> No
                 spark.conf.set(_ARROW_ROWS, before)
 
 
-def _paced_at(per_s: float) -> object:
+def _paced_at(
+    per_s: float,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from mqcore.spark.pipelines.pacing import paced
 

@@ -82,10 +82,11 @@ class Reported:
     def lines(self) -> list[str]:
         """Returns it for people."""
         told = self.traffic
+        size, topics = bytes_text(told.body_bytes), len(told.topics)
+        worst = duration_text(told.worst_p99_ms)
         return [
-            f"{told.messages:,} messages, {bytes_text(told.body_bytes)}, {len(told.topics)} topics, "
-            f"at most {told.peak_per_s:,.0f} messages/s, worst p99 to the store "
-            f"{duration_text(told.worst_p99_ms)}",
+            f"{told.messages:,} messages, {size}, {topics} topics; at most {told.peak_per_s:,.0f} "
+            f"messages/s; worst p99 to the store {worst}",
             self.page,
         ]
 
@@ -193,9 +194,7 @@ def traffic_of(rows: DataFrame, *, bucket_ms: int = 0) -> Traffic:
             )
         elif row["kind"] == _BY_SIZE:
             bound = 0 if row["size"] < 0 else 1 << row["size"]
-            sizes.append(
-                SizeClass(topic=row["topic"], bound_bytes=bound, messages=row["messages"])
-            )
+            sizes.append(SizeClass(topic=row["topic"], bound_bytes=bound, messages=row["messages"]))
     return Traffic(
         bucket_ms=bucket_ms,
         slices=sorted(slices, key=lambda one: (one.topic, one.begin_ms)),

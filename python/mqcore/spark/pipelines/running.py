@@ -10,7 +10,6 @@ import difflib
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mqcore.spark.pipelines.errors import PipelineError, PipelineSettingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyspark.sql import SparkSession
 
 __all__ = ["PIPELINES", "Outcome", "Setting", "bound", "pipeline", "run", "settings_of", "summary"]

@@ -1,4 +1,4 @@
-"""Draws a report of traffic as a page: what was stored when, how large, how fast, how even. Pure."""
+"""Draws a report of traffic: what was stored when, how large, how fast, how even. Pure."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -67,17 +67,13 @@ def _sections(traffic: Traffic) -> list[Section]:
         Section(
             title="Messages",
             note=f"Stored per {every}, by topic.",
-            chart=stacked_bars(
-                labels, _stacked(traffic, lambda one: one.messages), width=WIDE
-            ),
+            chart=stacked_bars(labels, _stacked(traffic, lambda one: one.messages), width=WIDE),
             is_wide=True,
         ),
         Section(
             title="Bytes",
             note=f"Bodies stored per {every}, by topic.",
-            chart=stacked_bars(
-                labels, _stacked(traffic, lambda one: one.body_bytes), bytes_text
-            ),
+            chart=stacked_bars(labels, _stacked(traffic, lambda one: one.body_bytes), bytes_text),
         ),
         Section(
             title="Time to the store",
