@@ -3,9 +3,9 @@
 Starts `mqcore standalone`; `examples/publish_flights.py` publishes one message per flight, and
 `examples/read_flights.py` reads them as a consumer group at the same time. Half way the broker is
 killed with -9 and started again; producer and consumer go on by themselves. At the end every flight
-that was acknowledged must have been consumed. Then Spark streams the topic to Parquet, shows the delays
-by carrier and hour, archives the store and verifies the archive (`demo_spark.py`). What is left
-stays in .cache/demo: the store, the archive, the report.
+that was acknowledged must have been consumed. Then Spark streams the topic to Parquet, shows the
+delays by carrier and hour, archives the store and verifies the archive (`demo_spark.py`). What is
+left stays in .cache/demo: the store, the archive, the report.
 """
 
 import json

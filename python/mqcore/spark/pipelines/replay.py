@@ -156,9 +156,10 @@ def replayed_rows(rows: DataFrame, topic_map: Mapping[str, str], *, queues: int 
     from pyspark.sql import functions as F
 
     from mqcore.spark.pipelines.comparison import ORIGIN_ID
+    from mqcore.spark.topic_sink.marks import ROW_OF, ROWS, TASK
 
-    # What the client or the broker sets itself, and what has a column of its own.
-    left_out = [*sorted(RESERVED), ORIGIN_ID]
+    # What the client, the broker or an earlier writing set, and what has a column of its own.
+    left_out = [*sorted(RESERVED), ORIGIN_ID, TASK, ROW_OF, ROWS]
     kept = F.map_filter("properties", lambda name, _: ~name.isin(left_out))
     origin = F.coalesce(F.col("properties")[ORIGIN_ID], F.col("msgId"))
     queue = F.pmod("queueId", F.lit(queues)) if queues else F.col("queueId")

@@ -120,7 +120,8 @@ def verify(
         right: What is judged.
         by: `place` compares records by topic, host, queue and offset; `origin` compares what was
             replayed by the id that it had.
-        topics: Only these; those of the side that is a topic where not given.
+        topics: Only these; those of the side that is a topic where not given. By origin they are
+            those of the left side, and all of the right side is compared.
         columns: What must be the same; everything that a message carries where not given.
         namesrv: Name servers, where a side is a topic.
         common_range: Only offsets that lie within what both sides have of a queue: one of them
@@ -141,10 +142,12 @@ def verify(
         )
     judged = tuple(columns) or COMPARED[by]
     wanted = _needed(by, judged)
-    names = _topics_of(topics, left, right, namesrv)
+    names = _topics_of(topics, left, right, namesrv) if by == "place" else tuple(topics)
+    # What is sent again may go to a topic of another name.
+    right_names = names if by == "place" else ()
     sides = [
-        _side(spark, side, wanted, names, namesrv, setting)
-        for side, setting in ((left, "left"), (right, "right"))
+        _side(spark, left, wanted, names, namesrv, "left"),
+        _side(spark, right, wanted, right_names, namesrv, "right"),
     ]
     told = [side if isinstance(side, str) else "a DataFrame" for side in (left, right)]
     with Job(spark, f"verify {told[0]} against {told[1]}"):
