@@ -60,7 +60,7 @@ $(WHEEL_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES) $(PYTHON_SOURCES)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --locked --quiet --out $(WHEELS)
 	@touch $@
 
-demo: setup ## Publish real flights to a broker, kill it in the middle, consume them all: a minute
+demo: setup ## Real flights through a killed broker, then Spark: delays, archive, report: three minutes
 	@$(DEMO)
 
 demo-store: setup ## The store alone: real flights, a kill, recovery, a query
