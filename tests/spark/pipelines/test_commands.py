@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from small_store import SMALL, filled
 
 from mqcore import MQError, Store
 from mqcore.cli.main import commands
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.running import PIPELINES
+from small_store import SMALL, filled
 
 
 def ran(*arguments: str) -> Result:

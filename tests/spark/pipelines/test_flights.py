@@ -6,6 +6,8 @@ checkpoint.
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -101,3 +103,19 @@ def test_all_flights_count_as_the_csv_says(
     assert demo.sums_of_rows(found) == demo.sums_of_csv(rows)
     page = demo.write_page(found, demo.delays(found), tmp_path / "report")
     assert "<svg" in page.read_text()
+
+
+@pytest.mark.matrix
+def test_the_example_runs_as_a_script(tmp_path: Path) -> None:
+    row = {"carrier": "UA", "origin": "EWR", "month": "1", "hour": "5", "distance": "1400"}
+    rows = [{**row, "dep_delay": delay} for delay in ("2", "", "-4")]
+    with Broker() as broker, Producer(broker.namesrv) as producer:
+        publish(producer, rows, 0)
+        script = str(ROOT / "examples" / "flight_delays.py")
+        command = [sys.executable, script, broker.namesrv, str(tmp_path)]
+        environment = os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path / "local")}
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert "|     UA|      3|          -1.0|" in done.stdout
