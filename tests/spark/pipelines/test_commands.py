@@ -83,6 +83,7 @@ def test_what_is_wrong_is_told_before_a_jvm_starts(arguments: tuple[str, ...], t
     assert told in str(done.exception)
 
 
+@pytest.mark.matrix
 def test_a_pipeline_runs_as_a_command(store: Path, tmp_path: Path) -> None:
     target = tmp_path / "a"
     assert ran("store", "archive", str(store), str(target)).exit_code == 0

@@ -1,8 +1,10 @@
 """The pipelines inside Spark, over archives and plain DataFrames of the read schema."""
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,12 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mqcore import Store
+from mqcore import Message, Producer, Store
 from mqcore.spark.pipelines.archive import archive
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.compact import compact, compacted
 from mqcore.spark.pipelines.comparison import ORIGIN_ID
-from mqcore.spark.pipelines.enrich import enriched
+from mqcore.spark.pipelines.enrich import enrich, enriched
 from mqcore.spark.pipelines.errors import ArchiveError, PipelineError, PipelineSettingError
 from mqcore.spark.pipelines.inputs import archive_frame
 from mqcore.spark.pipelines.part_writer import write_parts
@@ -24,6 +26,7 @@ from mqcore.spark.pipelines.report import report, traffic_of
 from mqcore.spark.pipelines.running import run
 from mqcore.spark.pipelines.spans import Span
 from mqcore.spark.pipelines.verify import verify
+from mqcore.testing import Broker
 from small_store import SMALL, filled
 from spark.pipelines.rows import BEGIN, batch, row
 
@@ -179,6 +182,7 @@ def test_the_last_value_of_each_key_stays(spark: SparkSession, tmp_path: Path) -
     assert done.keys == 9
     with pytest.raises(PipelineSettingError, match="property:NAME"):
         compact(spark, frame(spark, rows), str(tmp_path / "d"), key="colour")
+    assert compact(spark, frame(spark, []), str(tmp_path / "none")).keys == 0
     by_property = compacted(frame(spark, rows), "property:colour").collect()
     assert [one["key"] for one in by_property] == ["red"]
 
@@ -214,6 +218,31 @@ def test_slices_are_of_the_span_asked_for(spark: SparkSession) -> None:
     late = [row(n, storeTimestamp=BEGIN + timedelta(minutes=n)) for n in range(180)]
     slices = traffic_of(frame(spark, late), bucket_ms=3_600_000).slices
     assert [one.messages for one in slices] == [60, 60, 60]
+
+
+def test_a_topic_is_enriched_from_where_it_was(
+    spark: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
+    (tmp_path / "names.csv").write_text("carrier,name\nUA,United\n")
+    broker.create_topic("to-enrich")
+    settings: dict[str, Any] = {
+        "namesrv": broker.namesrv,
+        "table": str(tmp_path / "names.csv"),
+        "on": ["carrier"],
+        "schema": "id INT, carrier STRING",
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+    target = str(tmp_path / "out")
+    with Producer(broker.namesrv) as producer:
+        for number, carrier in enumerate(("UA", "DL")):
+            body = json.dumps({"id": number, "carrier": carrier})
+            producer.send(Message("to-enrich", body))
+            done = enrich(spark, "topic:to-enrich", target, **settings)
+            assert done.rows == 1
+    found = spark.read.parquet(target).orderBy("id").collect()
+    assert [(one["id"], one["name"]) for one in found] == [(0, "United"), (1, None)]
+    with pytest.raises(PipelineSettingError, match="a stream comes from topic:NAME"):
+        enrich(spark, "store:/s", target, **settings)
 
 
 def test_messages_get_the_columns_of_a_table(spark: SparkSession) -> None:

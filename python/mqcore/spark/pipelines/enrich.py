@@ -95,12 +95,13 @@ def enrich(
     joined = enriched(stream, _table(spark, table), on, schema)
     writer = _written(joined, target, namesrv).option("checkpointLocation", checkpoint)
     writer = writer.queryName(f"enrich {source}")
-    trigger = writer.trigger(processingTime="1 second")
-    if not continuous:
-        trigger = writer.trigger(availableNow=True)
+    if continuous:
+        writer = writer.trigger(processingTime="1 second")
+    else:
+        writer = writer.trigger(availableNow=True)
     with Job(spark, f"enrich {source} with {table}"):
         query: StreamingQuery = (
-            trigger.start() if target.startswith(_TOPIC) else trigger.start(target)
+            writer.start() if target.startswith(_TOPIC) else writer.start(target)
         )
         try:
             query.awaitTermination()

@@ -13,6 +13,7 @@ from mqcore.client.properties import RESERVED
 from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.inputs import frame, parse_input
 from mqcore.spark.pipelines.jobs import Job, parallelism
+from mqcore.spark.pipelines.scales import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,16 +51,16 @@ class ReplayedTopic:
         target: Where it goes.
         messages: How many.
         body_bytes: Bytes of their bodies as they were stored.
-        first: Store time of the earliest, UTC.
-        last: Store time of the latest.
+        first_ms: Store time of the earliest, Unix ms.
+        last_ms: Store time of the latest.
     """
 
     topic: str
     target: str
     messages: int
     body_bytes: int
-    first: datetime
-    last: datetime
+    first_ms: int
+    last_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Replayed:
         verb = "would send" if self.is_dry else "sent"
         return [
             f"{verb} {one.messages:,} messages ({one.body_bytes:,} bytes) of {one.topic} to "
-            f"{one.target}, stored {one.first:%Y-%m-%d %H:%M:%S} to {one.last:%Y-%m-%d %H:%M:%S}"
+            f"{one.target}, stored {time_text(one.first_ms)} to {time_text(one.last_ms)}"
             for one in self.topics
         ] or ["there is nothing to send"]
 
@@ -226,8 +227,8 @@ def _counted(rows: DataFrame, topic_map: Mapping[str, str]) -> tuple[ReplayedTop
     counted = rows.groupBy("topic").agg(
         F.count("*").alias("messages"),
         F.sum("bodyLength").alias("body_bytes"),
-        F.min("storeTimestamp").alias("first"),
-        F.max("storeTimestamp").alias("last"),
+        F.unix_millis(F.min("storeTimestamp")).alias("first_ms"),
+        F.unix_millis(F.max("storeTimestamp")).alias("last_ms"),
     )
     return tuple(
         ReplayedTopic(target=topic_map.get(row["topic"], row["topic"]), **row.asDict())

@@ -149,11 +149,12 @@ def run(spark: SparkSession, name: str, arguments: Mapping[str, Any]) -> Outcome
     Raises:
         PipelineError: A task failed; the text is the task's own, without Spark's trace.
     """
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         return pipeline(name)(spark, **arguments)
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise PipelineError(f"{name}: {_plain(str(error))}") from error
 
 
