@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
     from mqcore.client.blocking.transaction_producer import Transaction, TransactionProducer
+    from mqcore.client.consume_hooks import ConsumeContext, ConsumeHook, ConsumeResult
     from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
     from mqcore.client.faults import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
     from mqcore.client.hooks import SendContext, SendHook
@@ -70,7 +71,10 @@ _HOMES = {
     "Client": "mqcore.client.blocking.client",
     "Compression": "mqcore.native",
     "ConsistentHash": "mqcore.client.allocation",
+    "ConsumeContext": "mqcore.client.consume_hooks",
     "ConsumeFrom": "mqcore.client.starting_offset",
+    "ConsumeHook": "mqcore.client.consume_hooks",
+    "ConsumeResult": "mqcore.client.consume_hooks",
     "Credentials": "mqcore.client.signing",
     "FaultStrategy": "mqcore.client.faults",
     "FaultTable": "mqcore.client.faults",
@@ -129,7 +133,10 @@ __all__ = [
     "Client",
     "Compression",
     "ConsistentHash",
+    "ConsumeContext",
     "ConsumeFrom",
+    "ConsumeHook",
+    "ConsumeResult",
     "Credentials",
     "FaultStrategy",
     "FaultTable",

@@ -122,7 +122,8 @@ def test_messages_of_one_turn_leave_together() -> None:
         for at in range(5):
             tickets.append(gatherer.add(_message(at)))
             assert tickets[-1].count == at + 1
-        results = [await ticket.of(index) for index, ticket in enumerate(tickets)]
+        await tickets[0]
+        results = [ticket.part(index) for index, ticket in enumerate(tickets)]
         assert broker.batches == [[b"%d" % at for at in range(5)]]
         assert [result.message_id for result in results] == [f"id{at}" for at in range(5)]
         assert [result.queue_offset for result in results] == list(range(5))
@@ -210,7 +211,7 @@ def test_a_failure_reaches_everyone_who_waits_and_cancelling_reaches_nobody_else
         broker.error = SendError("no", topic="t", attempts=(), may_be_stored=False)
         gatherer = Gatherer(ProducerSettings(), broker.send)
         ticket = gatherer.add(_message(0))
-        waiters = [asyncio.ensure_future(ticket.of(0)) for _ in range(3)]
+        waiters = [asyncio.ensure_future(ticket) for _ in range(3)]
         await asyncio.sleep(0)
         waiters[0].cancel()
         broker.gate.set()

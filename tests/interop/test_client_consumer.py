@@ -1,26 +1,43 @@
 """Our consumers against the official brokers, beside the official consumers of the same release."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import chain
 from typing import Any
 
 import pytest
 
 import mqcore
 from interop.cases import Case, bodies, by_queue
-from interop.driver import Driver
+from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
-from interop.servers import Servers, official_software, serving
+from interop.servers import CLUSTER, Servers, official_software, serving
 from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql
-from mqcore.client.allocation import Averagely, AveragelyByCircle, ConsistentHash, Strategy
+from mqcore.client.allocation import (
+    Averagely,
+    AveragelyByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    MachineRoomNearby,
+    Strategy,
+    allocated,
+)
+from mqcore.client.trace import TRACE_TOPIC
+from mqcore.model.queues import MessageQueue
 
 pytestmark = pytest.mark.java
 
 FIRST = ConsumeFrom.FIRST_OFFSET
+ROOM = "east"
 _CONFIG = {
     # A retry comes after a second, not after ten.
     "messageDelayLevel": " ".join(["1s"] * 18),
     "enablePropertyFilter": "true",
+    "traceTopicEnable": "true",
+    # Machine rooms stand in brokers' names.
+    "brokerName": f"{ROOM}@broker-a",
 }
 QUEUES = 8
 
@@ -74,37 +91,132 @@ def send(case: Case, count: int, **options: Any) -> None:
             producer.send(Message(case.topic, f"m-{at}", **options))
 
 
-@pytest.mark.parametrize("strategy", [Averagely(), AveragelyByCircle(), ConsistentHash()])
-def test_java_and_python_share_queues_without_overlap(case: Case, strategy: Strategy) -> None:
+def _room_of_queue(queue: MessageQueue) -> str:
+    return str(queue.queue_id % 3)
+
+
+def _room_of_client(client_id: str) -> str:
+    # As java/mqcore/interop/Strategies.java has it: the third room has no client.
+    return "0" if client_id.endswith("0") else "1"
+
+
+STRATEGIES: dict[str, Callable[[], Strategy]] = {
+    "AVG": Averagely,
+    "AVG_BY_CIRCLE": AveragelyByCircle,
+    "CONSISTENT_HASH": ConsistentHash,
+    "MACHINE_ROOM": lambda: ByMachineRoom([ROOM]),
+    "MACHINE_ROOM_NEARBY-AVG": lambda: MachineRoomNearby(
+        Averagely(), _room_of_queue, _room_of_client
+    ),
+}
+matrix = pytest.mark.matrix
+
+
+class Group:
+    """Two official consumers and two of ours in one group, all with one strategy.
+
+    Attributes:
+        java: The names of the official ones.
+        python: Ours.
+    """
+
+    def __init__(self, case: Case, bag: Bag, opened: ExitStack, strategy: str) -> None:
+        """Starts them; `opened` closes ours."""
+        self._case = case
+        self._listed = [
+            [MessageQueue(case.topic, _CONFIG["brokerName"], at) for at in range(member, QUEUES, 4)]
+            for member in range(4)
+        ]
+        self._strategies = [
+            ByConfig(listed) if strategy == "CONFIG" else STRATEGIES[strategy]()
+            for listed in self._listed
+        ]
+        self.java = [
+            case.push(
+                strategy=strategy,
+                room=ROOM,
+                broker=_CONFIG["brokerName"],
+                listed=",".join(str(queue.queue_id) for queue in listed),
+            )
+            for listed in self._listed[:2]
+        ]
+        self.python = [
+            self._opened(opened, bag, f"{case.topic}-{at}", chosen)
+            for at, chosen in enumerate(self._strategies[2:])
+        ]
+
+    def _opened(
+        self, opened: ExitStack, bag: Bag, name: str, strategy: Strategy
+    ) -> mqcore.PushConsumer:
+        client = opened.enter_context(mqcore.Client(self._case.namesrv, instance_name=name))
+        return opened.enter_context(
+            client.push_consumer(
+                group=self._case.group,
+                topics=self._case.topic,
+                handler=bag.add,
+                consume_from=FIRST,
+                strategy=strategy,
+            )
+        )
+
+    @property
+    def expected(self) -> list[list[int]]:
+        """The queues of each member, by the strategy as we compute it."""
+        address = self.python[0].client_id.split("@")[0]
+        clients = [f"{address}@{name}" for name in self.java]
+        clients += [consumer.client_id for consumer in self.python]
+        queues = list(chain(*self._listed))
+        return [
+            sorted(queue.queue_id for queue in allocated(strategy, client, queues, clients))
+            for strategy, client in zip(self._strategies, clients, strict=True)
+        ]
+
+    def of_java(self) -> list[list[int]]:
+        """Returns the queues of each official consumer."""
+        asked = {"topic": self._case.topic, "timeout": 0}
+        held = [self._case.driver.call("allocated", name, **asked) for name in self.java]
+        return [sorted(item["queue_id"] for item in items) for items in held]
+
+    def shares(self) -> list[list[int]]:
+        """Returns the queues of each member."""
+        held = [sorted(queue.queue_id for queue in consumer.queues) for consumer in self.python]
+        return [*self.of_java(), *held]
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("AVG"),
+        pytest.param("MACHINE_ROOM_NEARBY-AVG"),
+        pytest.param("AVG_BY_CIRCLE", marks=matrix),
+        pytest.param("CONSISTENT_HASH", marks=matrix),
+        pytest.param("MACHINE_ROOM", marks=matrix),
+        pytest.param("CONFIG", marks=matrix),
+    ],
+)
+def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str) -> None:
     case.create(QUEUES)
+    every = list(range(QUEUES))
     bag = Bag()
-    java = case.push(strategy=strategy.name)
-
-    def shares() -> tuple[set[int], set[int]]:
-        ours = {queue.queue_id for queue in consumer.queues}
-        theirs = case.driver.call("allocated", java, topic=case.topic, count=0)
-        return ours, {item["queue_id"] for item in theirs}
-
-    def is_shared(found: tuple[set[int], set[int]]) -> bool:
-        ours, theirs = found
-        return bool(ours) and bool(theirs) and ours | theirs == set(range(QUEUES))
-
-    with push(case, bag.add, strategy=strategy) as consumer:
-        ours, theirs = eventually(
-            shares, lambda found: is_shared(found) and not found[0] & found[1]
-        )
-        assert ours | theirs == set(range(QUEUES))
-        assert not ours & theirs
+    with ExitStack() as opened:
+        group = Group(case, bag, opened, strategy)
+        expected = group.expected
+        assert sorted(chain(*expected)) == every
+        assert eventually(group.shares, lambda found: found == expected) == expected
         send(case, 40)
-        got = eventually(
-            lambda: case.driver.call("got", java, count=0),
-            lambda items: len(items) + len(bag.messages) >= 40,
-        )
-        together = bodies(got)
+
+        def got() -> list[Item]:
+            return [item for name in group.java for item in case.driver.call("got", name, count=0)]
+
+        java = eventually(got, lambda items: len(items) + len(bag.messages) >= 40)
+        together = bodies(java)
         together.update(message.body.decode() for message in bag.messages)
         assert together == {f"m-{at}": 1 for at in range(40)}
-    # Who is left takes all.
-    assert case.allocated(java, QUEUES) == set(range(QUEUES))
+        assert group.shares() == expected
+    if strategy != "CONFIG":
+        # Who is left takes all.
+        left = eventually(group.of_java, lambda found: sorted(chain(*found)) == every)
+        assert sorted(chain(*left)) == every
 
 
 def test_what_java_sends_python_reads(case: Case) -> None:
@@ -122,6 +234,41 @@ def test_what_java_sends_python_reads(case: Case) -> None:
     assert (len(big.body), big.body[:5]) == (5000, b"big-0")
     assert big.record.stored_body_len_bytes < 200
     assert [message.body for message in batch] == [b"batch-%d" % at for at in range(5)]
+
+
+def test_batches_that_are_one_record_come_as_messages(case: Case) -> None:
+    # 4.9 keeps every message of a batch as a record.
+    batching = () if case.driver.version.startswith("4") else ("-a", "+queue.type=BatchCQ")
+    line = "updateTopic", "-n", case.namesrv, "-c", CLUSTER, "-t", case.topic, "-r", "1", "-w", "1"
+    case.driver.mqadmin(*line, *batching)
+    case.until_routed()
+    producer = case.producer()
+    for body in ("first", "second"):
+        case.send(producer, body=body, count=5, how="batch", tags="A,B", keys="k")
+    bag = Bag()
+    with push(case, bag.add):
+        messages = bag.holds(10)
+    assert [message.body_text() for message in messages] == [
+        f"{body}-{at}" for body in ("first", "second") for at in range(5)
+    ]
+    assert [message.queue_offset for message in messages] == list(range(10))
+    assert [(m.tags, m.keys) for m in messages] == [
+        ("AB"[at % 2], (f"k-{at}",)) for at in range(5)
+    ] * 2
+    # Of one record, where the topic keeps batches so.
+    places = {message.physical_offset for message in messages}
+    assert len(places) == (2 if batching else 10)
+    # Its broker filters such a record by the tag that it has not.
+    tagged = {item["body"] for item in case.pull(expr="B")}
+    whole = {f"{body}-{at}" for body in ("first", "second") for at in (1, 3)}
+    assert tagged == (set() if batching else whole)
+    with mqcore.PullConsumer(case.namesrv, group=f"{case.group}_at") as consumer:
+        (queue,) = consumer.topic_queues(case.topic)
+        consumer.seek(queue, 3)
+        consumer.assign([queue])
+        # From the middle of a batch on, though the broker gives all of it.
+        (first, *_) = consumer.poll(PATIENCE_S)
+        assert (first.queue_offset, first.body) == (3, b"first-3")
 
 
 def test_failures_come_again_and_rejects_are_dead(case: Case) -> None:
@@ -220,3 +367,80 @@ def test_a_pull_consumer_reads_and_commits(case: Case) -> None:
         for queue in consumer.queues:
             assert consumer.committed(queue) == consumer.bounds(queue)[1]
     assert sorted(seen) == [b"m-%d" % at for at in range(10)]
+
+
+# What differs from call to call, by the kind of a line: times, ids of calls, and the group.
+_CHANGING = {"SubBefore": (1, 3, 4), "SubAfter": (1, 3, 7, 8)}
+
+
+def trace_lines(case: Case, group: str, count: int) -> list[list[str]]:
+    """Returns so many lines that the trace holds of a group, as the fields that do not change."""
+    group_at = {"SubBefore": 3, "SubAfter": 8}
+    found: list[list[str]] = []
+    with mqcore.PullConsumer(
+        case.namesrv, group=f"{group}_reads", topics=TRACE_TOPIC, consume_from=FIRST
+    ) as consumer:
+        while len(found) < count and (batch := consumer.poll(PATIENCE_S)):
+            for line in chain(*(message.body_text().split("\x02") for message in batch)):
+                fields = line.split("\x01")
+                kind = fields[0]
+                if kind in group_at and fields[group_at[kind]] == group:
+                    kept = (at for at in range(len(fields)) if at not in _CHANGING[kind])
+                    found.append([fields[at] for at in kept])
+    return sorted(found)
+
+
+def is_traced(case: Case) -> None:
+    """Sends and consumes traced messages, and has the official tool show both halves."""
+    case.create(1)
+    bag = Bag()
+
+    def handler(message: ReceivedMessage) -> Any:
+        bag.add(message)
+        return message.body != b"m-1" or message.attempt > 1
+
+    with mqcore.Producer(case.namesrv, group="PG_traced", is_traced=True) as producer:
+        sent = [producer.send(Message(case.topic, f"m-{at}", keys=["k"])) for at in range(2)]
+    with push(case, handler, is_traced=True):
+        bag.holds(3)
+    with push(case, bag.add, is_traced=True, orderly=True, group=f"{case.group}_2"):
+        bag.holds(5)
+    with mqcore.PullConsumer(
+        case.namesrv,
+        group=f"{case.group}_3",
+        topics=case.topic,
+        consume_from=FIRST,
+        is_traced=True,
+    ) as consumer:
+        assert consumer.poll(PATIENCE_S)
+    line = "queryMsgTraceById", "-n", case.namesrv, "-i"
+    expected = [["Pub", "PG_traced", "success"]] + [
+        ["Sub", group, "success"] for group in (case.group, f"{case.group}_2", f"{case.group}_3")
+    ]
+
+    def shown(at: int) -> list[list[str]]:
+        printed = case.driver.mqadmin(*line, sent[at].message_id).splitlines()
+        rows = (row.split() for row in printed if row.startswith(("Pub ", "Sub ")))
+        return sorted([row[0], row[1], row[-1]] for row in rows)
+
+    assert eventually(lambda: shown(0), lambda rows: len(rows) >= 4) == expected
+    # What failed is shown beside what came of it later.
+    failed = [["Sub", case.group, "failed"]]
+    assert eventually(lambda: shown(1), lambda rows: len(rows) >= 5) == sorted(expected + failed)
+
+
+def test_the_trace_of_both_halves_is_found_by_the_official_tool(case: Case) -> None:
+    is_traced(case)
+    # The official consumer writes the same lines.
+    java = case.push(traced=1, group=f"{case.group}_4")
+    case.driver.got(java, 2)
+    case.close(java)
+    ours = trace_lines(case, f"{case.group}_2", 4)
+    assert len(ours) == 4
+    assert trace_lines(case, f"{case.group}_4", 4) == ours
+
+
+def test_the_trace_is_found_at_our_broker_too(driver_53: Driver, servers: Servers) -> None:
+    case = Case(driver_53, servers, "cons_traced_by_ours")
+    is_traced(case)
+    case.close()

@@ -26,7 +26,6 @@ _CONFIG = {
     # The broker asks back soon, not after a minute.
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "500",
-    "traceTopicEnable": "true",
 }
 
 
@@ -205,18 +204,6 @@ def test_delays_by_level_and_by_time(case: Case) -> None:
     assert [item["body"] for item in pulled] == expected
     for item, delay_ms in zip(pulled, (1000, 1000), strict=False):
         assert item["store_timestamp"] - item["born_timestamp"] >= delay_ms - 100
-
-
-def test_the_trace_is_found_by_the_official_tool(case: Case) -> None:
-    case.create()
-    with mqcore.Producer(case.namesrv, group="PG_traced_py", is_traced=True) as producer:
-        sent = producer.send(Message(case.topic, "traced", keys=["k"], tags="T"))
-    printed = eventually(
-        lambda: case.driver.mqadmin("queryMsgTraceById", "-n", case.namesrv, "-i", sent.message_id),
-        lambda text: "PG_traced_py" in text,
-    )
-    assert "Pub" in printed
-    assert "success" in printed
 
 
 def test_many_threads_and_tasks_lose_nothing(case: Case) -> None:

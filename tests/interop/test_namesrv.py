@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from interop.admin import mqadmin
-from interop.official import Official
+from interop.driver import Driver
+from interop.official import Official, official_release
 from loops import run_on
 from mqcore.remoting import Client, RequestCode
 
@@ -74,6 +74,30 @@ def wait_for(address: str, expected: dict[str, dict[str, str]]) -> None:
     run_on("asyncio", work())
 
 
+class Admin:
+    """The official mqadmin, at one name server."""
+
+    def __init__(self, driver: Driver, address: str) -> None:
+        """Takes who runs it."""
+        self._driver = driver
+        self._address = address
+
+    def _run(self, command: str, *arguments: str) -> str:
+        return self._driver.mqadmin(command, "-n", self._address, *arguments)
+
+    def said(self, command: str, *arguments: str) -> str:
+        """Returns what a command printed that must succeed."""
+        printed = self._run(command, *arguments)
+        assert "Exception" not in printed, printed
+        return printed
+
+    def failure(self, command: str, *arguments: str) -> str:
+        """Returns what a command printed that must fail."""
+        printed = self._run(command, *arguments)
+        assert "Exception" in printed, printed
+        return printed
+
+
 def route_of(printed: str) -> dict[str, object]:
     """Returns the first row of queues that topicRoute printed."""
     # Java prints its integer keys bare.
@@ -84,14 +108,13 @@ def route_of(printed: str) -> dict[str, object]:
     return found
 
 
-def test_an_official_broker_and_mqadmin_use_our_name_server(
-    official: Official, tmp_path: Path
-) -> None:
+def test_an_official_broker_and_mqadmin_use_our_name_server(driver: Driver, tmp_path: Path) -> None:
+    official = official_release(driver.version)
     with (
         name_server(tmp_path) as address,
         official.serve(tmp_path / "store", {**CONFIG, "namesrvAddr": address}) as broker,
-        mqadmin(official, address) as admin,
     ):
+        admin = Admin(driver, address)
         # 5.3 says that it serves before it has registered.
         wait_for(address, {"broker-a": {"0": broker.address}})
         # clusterList asks for statistics, which it refuses before its first sample.

@@ -39,6 +39,32 @@ def test_shared_again(mqcore_session_broker):
 """
 
 
+# Every process runs every test, and notes which broker it met.
+SHARED_TESTS = """
+import os
+from pathlib import Path
+
+import pytest
+from mqcore import Message
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_shared(mqcore_session_broker, mqcore_session_producer, number):
+    mqcore_session_producer.send(Message("shared", b"x"))
+    assert len(mqcore_session_broker.messages("shared")) == number + 1
+    worker = os.environ["PYTEST_XDIST_WORKER"]
+    with (Path(__file__).parent / f"{worker}.met").open("a") as met:
+        met.write(f"{mqcore_session_broker.namesrv} {mqcore_session_broker.directory}\\n")
+
+
+def test_own(mqcore_broker, mqcore_session_broker, mqcore_producer, mqcore_consumer):
+    assert mqcore_broker.namesrv != mqcore_session_broker.namesrv
+    inbox = mqcore_consumer("orders")
+    mqcore_producer.send(Message("orders", b"one"))
+    assert [message.body for message in inbox.take()] == [b"one"]
+"""
+
+
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs pytest with the plugin, whether or not this mqcore is installed with its entry point."""
     plugin = ["-p", "no:mqcore", "-p", "mqcore.testing.plugin", "-p", "no:cacheprovider"]
@@ -57,6 +83,16 @@ def test_the_fixtures_serve(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(TESTS)
     ended = run(tmp_path)
     assert "5 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_each_process_of_xdist_has_its_own_broker(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(SHARED_TESTS)
+    ended = run(tmp_path, "-n", "2", "--dist", "each")
+    assert "8 passed" in ended.stdout, ended.stdout + ended.stderr
+    met = [set(path.read_text().splitlines()) for path in sorted(tmp_path.glob("*.met"))]
+    assert [len(brokers) for brokers in met] == [1, 1]
+    (first,), (second,) = met
+    assert not set(first.split()) & set(second.split())
 
 
 def test_a_run_that_does_not_use_them_imports_no_broker(tmp_path: Path) -> None:

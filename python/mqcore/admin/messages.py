@@ -145,4 +145,8 @@ class Messages:
             ResponseCode.PULL_OFFSET_MOVED,
         )
         answer = await self._door.ask(address, RequestCode.PULL_MESSAGE, ext, fine=none)
-        return list(decode_records(answer.body)) if answer.code == ResponseCode.SUCCESS else []
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        # Of a batch that is one record, the messages before the offset come along.
+        found = decode_records(answer.body, unwraps=True)
+        return [message for message in found if message.queue_offset >= offset][:limit]

@@ -123,7 +123,7 @@ class Sending:
                 await ticket
                 # Nothing is put into a batch that is answered.
                 for index in range(self._batches[ticket]):
-                    self._acknowledged(await ticket.of(index) if self._tell else None)
+                    self._acknowledged(ticket.part(index) if self._tell else None)
             except MQError as error:
                 self._error = self._error or error
             del self._batches[ticket]

@@ -7,12 +7,12 @@
 What it made is closed with it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
-from mqcore.client.instance import Instance
-from mqcore.client.producer import DEFAULT_GROUP, Producer
+from mqcore.client.making import Kinds, Maker
+from mqcore.client.producer import Producer
 from mqcore.client.pull_consumer import PullConsumer
 from mqcore.client.push_consumer import PushConsumer
 from mqcore.client.transaction_producer import TransactionProducer
@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 
-class _Closable(Protocol):
-    async def close(self) -> None: ...
-
-
-_PartT = TypeVar("_PartT", bound=_Closable)
-
-
-class Client:
+class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
     """One client of a cluster.
 
     Attributes:
@@ -49,8 +42,8 @@ class Client:
             AddressError: A name server's address is none.
             UsageError: An option cannot work.
         """
-        self.instance = Instance(namesrv, **options)
-        self._made: list[_Closable] = []
+        kinds = Kinds(Producer, TransactionProducer, PushConsumer, PullConsumer)
+        super().__init__(namesrv, options, kinds)
 
     async def __aenter__(self) -> Self:
         """Starts it."""
@@ -76,8 +69,7 @@ class Client:
 
     async def close(self) -> None:
         """Closes what it made, the last first, then itself."""
-        made, self._made = self._made, []
-        for part in reversed(made):
+        for part in self._take_made():
             await part.close()
         await self.instance.close()
 
@@ -85,49 +77,3 @@ class Client:
     def routes(self) -> "RouteTable":
         """What the name servers said."""
         return self.instance.routes
-
-    def producer(self, *, group: str = DEFAULT_GROUP, **options: Any) -> Producer:
-        """Returns a producer that is closed with the client; start it.
-
-        Args:
-            group: Its group.
-            options: Those of `Producer`.
-        """
-        return self.adopt(Producer(group=group, instance=self.instance, **options))
-
-    def transaction_producer(self, *, group: str, **options: Any) -> TransactionProducer:
-        """Returns a producer of transactions that is closed with the client; start it.
-
-        Args:
-            group: Its group, which brokers ask what became of its transactions.
-            options: Those of `TransactionProducer`.
-        """
-        return self.adopt(TransactionProducer(group=group, instance=self.instance, **options))
-
-    def push_consumer(
-        self, *, group: str, handler: Callable[[Any], Any], **options: Any
-    ) -> PushConsumer:
-        """Returns a push consumer that is closed with the client; start it.
-
-        Args:
-            group: Its group.
-            handler: What gets the messages.
-            options: Those of `PushConsumer`: topics, orderly, batch, broadcast and more.
-        """
-        return self.adopt(
-            PushConsumer(group=group, handler=handler, instance=self.instance, **options)
-        )
-
-    def pull_consumer(self, *, group: str, **options: Any) -> PullConsumer:
-        """Returns a pull consumer that is closed with the client; start it.
-
-        Args:
-            group: Its group.
-            options: Those of `PullConsumer`: topics, auto_commit and more.
-        """
-        return self.adopt(PullConsumer(group=group, instance=self.instance, **options))
-
-    def adopt(self, part: _PartT) -> _PartT:
-        """Closes a part with the client, and returns it."""
-        self._made.append(part)
-        return part

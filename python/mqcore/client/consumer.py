@@ -1,4 +1,4 @@
-"""What both asyncio consumers share as users see them: their client, their start and their end.
+"""What both asyncio consumers share as users see them: client, hooks and trace, start and end.
 
 Knows no handler and no poll; what runs is the engine's of each.
 """
@@ -6,18 +6,23 @@ Knows no handler and no poll; what runs is the engine's of each.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
+from mqcore.client.consume_hooks import ConsumeHook, Hooks
 from mqcore.client.instance import Instance, TlsOption
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
 from mqcore.client.signing import Credentials
+from mqcore.client.trace import ConsumeTraceHook, Tracer
 from mqcore.errors import ClosedError, NotStartedError
 
 __all__ = ["Consumer"]
+
+_MS_PER_S: Final = 1000
 
 _EngineT = TypeVar("_EngineT", PushEngine, PullEngine)
 
@@ -27,6 +32,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
     Attributes:
         group: Its group, as the user calls it.
+        tracer: Gathers the message trace, or None.
     """
 
     _engine: _EngineT
@@ -40,8 +46,22 @@ class Consumer(ABC, Generic[_EngineT]):
         credentials: Credentials | None,
         namespace: str | None,
         tls: TlsOption,
+        hooks: Sequence[ConsumeHook],
+        is_traced: bool,
+        timeout_s: float,
     ) -> None:
         """Takes the client that it belongs to, or makes one of its own.
+
+        Args:
+            namesrv: Name servers.
+            group: Its group.
+            instance: The client that it belongs to, or None.
+            credentials: Who we are to brokers that ask.
+            namespace: Put before topics and groups.
+            tls: Speak TLS.
+            hooks: Hear of every call of the handler, or of every poll.
+            is_traced: Whether consuming is noted in the message trace.
+            timeout_s: From how long on a call of the handler took too long; 0 for never.
 
         Raises:
             AddressError: A name server's address is none.
@@ -51,6 +71,10 @@ class Consumer(ABC, Generic[_EngineT]):
             namesrv, credentials=credentials, namespace=namespace, tls=tls
         )
         self.group = group
+        self.tracer = Tracer(self._instance, group, role="CONSUME") if is_traced else None
+        if self.tracer is not None:
+            hooks = (*hooks, ConsumeTraceHook(self.tracer))
+        self._hooks = Hooks(self._instance.full_name(group), hooks, timeout_s * _MS_PER_S)
         self._is_started = False
         self._closing: asyncio.Task[None] | None = None
 
@@ -81,6 +105,8 @@ class Consumer(ABC, Generic[_EngineT]):
             return
         await self._instance.start()
         self._is_started = True
+        if self.tracer is not None:
+            self.tracer.start()
         try:
             await self._begin()
         except BaseException:
@@ -108,12 +134,14 @@ class Consumer(ABC, Generic[_EngineT]):
         """Starts the engine."""
 
     async def _close(self) -> None:
-        try:
-            if self._is_started:
-                await self._engine.stop()
-        finally:
+        # The last first: handlers end, what the trace heard of them is sent, connections close.
+        async with AsyncExitStack() as closing:
             if self._owns_instance:
-                await self._instance.close()
+                closing.push_async_callback(self._instance.close)
+            if self.tracer is not None:
+                closing.push_async_callback(self.tracer.close)
+            if self._is_started:
+                closing.push_async_callback(self._engine.stop)
 
     def _short(self, queue: QueueRef) -> QueueRef:
         """Returns a queue as the user calls its topic."""

@@ -81,9 +81,14 @@ class Ticket:
             yield from waiter
         return self.result()
 
-    async def of(self, index: int) -> SendResult:
-        """Returns the result of one message of the batch, by its place in it."""
-        whole = await self
+    def part(self, index: int) -> SendResult:
+        """Returns the result of one message of a batch that is done, by its place in it.
+
+        Raises:
+            SendError: It was not acknowledged.
+            UsageError: It is not done yet.
+        """
+        whole = self.result()
         if not self._ids:
             self._ids = whole.message_id.split(",")
             self._offset_ids = whole.offset_message_id.split(",")

@@ -10,6 +10,7 @@ import contextlib
 import inspect
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -109,7 +110,36 @@ def pool_for(
     return pool(handler, size, name, now_ms)
 
 
-class TaskPool:
+class _Pool(ABC):
+    """What both pools share: jobs that wait, and an end."""
+
+    def __init__(self, size: int, name: str, now_ms: Callable[[], int]) -> None:
+        self.size = size
+        self._name = name
+        self._now_ms = now_ms
+        self._ready: deque[Job] = deque()
+        self._is_draining = False
+        self._drained: asyncio.Future[None] | None = None
+
+    @property
+    @abstractmethod
+    def running(self) -> int:
+        """How many run now."""
+
+    def _takes(self, jobs: Iterable[Job]) -> bool:
+        """Lets jobs wait, unless none are begun any more; tells whether they do."""
+        if self._is_draining:
+            _leave_out(jobs)
+            return False
+        self._ready.extend(jobs)
+        return True
+
+    def _tell_drained(self) -> None:
+        if self._drained is not None and not self._drained.done() and not self.running:
+            self._drained.set_result(None)
+
+
+class TaskPool(_Pool):
     """Runs coroutine handlers in as many tasks as may run at once."""
 
     def __init__(
@@ -120,16 +150,11 @@ class TaskPool:
         now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         """Takes the handler, how many may run at once, and the time."""
-        self.size = size
-        self._now_ms = now_ms
+        super().__init__(size, name, now_ms)
         self._handler = handler
-        self._name = name
-        self._ready: deque[Job] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
         self._workers: dict[asyncio.Task[None], Job | None] = {}
         self._is_rousing = False
-        self._is_draining = False
-        self._drained: asyncio.Future[None] | None = None
 
     @property
     def running(self) -> int:
@@ -138,11 +163,8 @@ class TaskPool:
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Takes jobs."""
-        if self._is_draining:
-            _leave_out(jobs)
-            return
-        self._ready.extend(jobs)
-        self._rouse()
+        if self._takes(jobs):
+            self._rouse()
 
     def _rouse(self) -> None:
         """Gets one more worker to look, unless one is about to.
@@ -234,10 +256,6 @@ class TaskPool:
             await asyncio.wait([self._drained], timeout=timeout_s)
         return self.running
 
-    def _tell_drained(self) -> None:
-        if self._drained is not None and not self._drained.done() and not self.running:
-            self._drained.set_result(None)
-
     async def close(self) -> None:
         """Cancels what runs."""
         self._is_draining = True
@@ -251,7 +269,7 @@ class TaskPool:
                 _log.error("%s: %d handlers refuse to be cancelled", self._name, len(hanging))
 
 
-class ThreadPool:
+class ThreadPool(_Pool):
     """Runs plain handlers in threads of its own; they do not keep the interpreter from exiting."""
 
     def __init__(
@@ -262,11 +280,8 @@ class ThreadPool:
         now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
         """Takes the handler, how many may run at once, and the time."""
-        self.size = size
-        self._now_ms = now_ms
+        super().__init__(size, name, now_ms)
         self._handler = handler
-        self._name = name
-        self._ready: deque[Job] = deque()
         self._tokens: SimpleQueue[bool] = SimpleQueue()
         self._finished: deque[tuple[Job, Outcome, int]] = deque()
         self._running: set[Job] = set()
@@ -275,11 +290,9 @@ class ThreadPool:
         self._threads = self._abandoned = self._idle = 0
         self._made = 0
         self._is_told = False
-        self._is_draining = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._wave = 1
-        self._drained: asyncio.Future[None] | None = None
 
     @property
     def running(self) -> int:
@@ -288,11 +301,9 @@ class ThreadPool:
 
     def submit(self, jobs: Iterable[Job]) -> None:
         """Takes jobs."""
-        if self._is_draining:
-            _leave_out(jobs)
+        if not self._takes(jobs):
             return
         self._loop = asyncio.get_running_loop()
-        self._ready.extend(jobs)
         self._wake(1)
         if self._timer is None:
             self._wave = 1
@@ -411,8 +422,7 @@ class ThreadPool:
             job, outcome, took_ms = finished.popleft()
             if not job.is_abandoned:
                 job.finished(job, outcome, took_ms)
-        if self._drained is not None and not self._drained.done() and not self.running:
-            self._drained.set_result(None)
+        self._tell_drained()
 
     def abandon(self, job: Job) -> None:
         """Leaves the thread of a job alone until its handler ends."""

@@ -9,7 +9,7 @@ The one promise: `commit_offset` never passes a message that is not settled.
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from mqcore.model.queues import MessageQueue
 
@@ -128,6 +128,23 @@ class QueueState:
         self.done = self.failed = self.calls = self.took_ms = 0
         return found
 
+    def flow_block(self, bounds: FlowBounds) -> str | None:
+        """Returns why nothing is pulled now, None where there is room."""
+        if self.count > bounds.count_max:
+            return f"{self.count} messages wait"
+        if self.body_bytes > bounds.bytes_max:
+            return f"{self.body_bytes} bytes wait"
+        return None
+
+    def _hold(self, parcels: Sequence[Parcel[Any]]) -> None:
+        for parcel in parcels:
+            self.count += parcel.count
+            self.body_bytes += parcel.body_bytes
+
+    def _let_go(self, parcel: Parcel[Any]) -> None:
+        self.count -= parcel.count
+        self.body_bytes -= parcel.body_bytes
+
     def has_lock(self, now_ms: int) -> bool:
         """Tells whether the order lock still counts."""
         return self.is_locked and now_ms - self.last_lock_ms <= LOCK_LIFE_MS
@@ -151,9 +168,7 @@ class ConcurrentQueue(QueueState, Generic[M]):
             parcels: The messages that passed the filter; maybe none.
             next_offset: Where the next pull begins: all below it is here or not wanted.
         """
-        for parcel in parcels:
-            self.count += parcel.count
-            self.body_bytes += parcel.body_bytes
+        self._hold(parcels)
         self._parcels.extend(parcels)
         self.next_offset = self._put_end = next_offset
 
@@ -163,8 +178,7 @@ class ConcurrentQueue(QueueState, Generic[M]):
             return False
         parcel.is_settled = True
         parcel.messages = ()
-        self.count -= parcel.count
-        self.body_bytes -= parcel.body_bytes
+        self._let_go(parcel)
         self.last_consume_ms = now_ms
         parcels = self._parcels
         while parcels and parcels[0].is_settled:
@@ -185,13 +199,9 @@ class ConcurrentQueue(QueueState, Generic[M]):
 
     def flow_block(self, bounds: FlowBounds) -> str | None:
         """Returns why nothing is pulled now, None where there is room."""
-        if self.count > bounds.count_max:
-            return f"{self.count} messages wait"
-        if self.body_bytes > bounds.bytes_max:
-            return f"{self.body_bytes} bytes wait"
         if self.span > bounds.span_max:
             return f"the oldest message is {self.span} offsets behind"
-        return None
+        return QueueState.flow_block(self, bounds)
 
     def overdue(self, now_ms: int, timeout_ms: int) -> Iterator[Parcel[M]]:
         """Yields the parcels whose handler has run for longer than it may."""
@@ -218,7 +228,32 @@ class ConcurrentQueue(QueueState, Generic[M]):
 
 
 @dataclass(slots=True, eq=False)
-class OrderlyQueue(QueueState, Generic[M]):
+class _TakenInOrder(QueueState, Generic[M]):
+    """A queue whose parcels wait, and are taken one after the other."""
+
+    _waiting: deque[Parcel[M]] = field(default_factory=deque)
+    _commit_offset: int = -1
+
+    @property
+    def commit_offset(self) -> int | None:
+        """The first offset that must come again after a crash; None where none is known."""
+        return self._commit_offset if self._commit_offset >= 0 else None
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._waiting)
+
+    @property
+    def open_range(self) -> tuple[int, int] | None:
+        """The offsets of the oldest and the newest waiting message."""
+        if not self._waiting:
+            return None
+        return self._waiting[0].first_offset, self._waiting[-1].last_offset
+
+
+@dataclass(slots=True, eq=False)
+class OrderlyQueue(_TakenInOrder[M]):
     """A queue whose messages are consumed one parcel after the other, under an order lock.
 
     Attributes:
@@ -226,15 +261,11 @@ class OrderlyQueue(QueueState, Generic[M]):
     """
 
     is_consuming: bool = False
-    _waiting: deque[Parcel[M]] = field(default_factory=deque)
     _taken: list[Parcel[M]] = field(default_factory=list)
-    _commit_offset: int = -1
 
     def put(self, parcels: Sequence[Parcel[M]], next_offset: int) -> None:
         """Takes what a pull brought, in ascending order of offsets."""
-        for parcel in parcels:
-            self.count += parcel.count
-            self.body_bytes += parcel.body_bytes
+        self._hold(parcels)
         self._waiting.extend(parcels)
         self.next_offset = next_offset
         if not self._waiting and not self._taken:
@@ -257,8 +288,7 @@ class OrderlyQueue(QueueState, Generic[M]):
         for parcel in self._taken:
             parcel.is_settled = True
             parcel.messages = ()
-            self.count -= parcel.count
-            self.body_bytes -= parcel.body_bytes
+            self._let_go(parcel)
         self._taken.clear()
         if not self._waiting:
             # What was pulled and not wanted behind the last one needs no second look.
@@ -271,34 +301,9 @@ class OrderlyQueue(QueueState, Generic[M]):
         self._taken.clear()
 
     @property
-    def commit_offset(self) -> int | None:
-        """The first offset that must be consumed again after a crash; None where none is known."""
-        return self._commit_offset if self._commit_offset >= 0 else None
-
-    @property
     def has_running(self) -> bool:
         """Whether parcels are taken that are neither committed nor put back."""
         return bool(self._taken)
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether there is something to take."""
-        return bool(self._waiting)
-
-    def flow_block(self, bounds: FlowBounds) -> str | None:
-        """Returns why nothing is pulled now, None where there is room; the span is no reason."""
-        if self.count > bounds.count_max:
-            return f"{self.count} messages wait"
-        if self.body_bytes > bounds.bytes_max:
-            return f"{self.body_bytes} bytes wait"
-        return None
-
-    @property
-    def open_range(self) -> tuple[int, int] | None:
-        """The offsets of the oldest and the newest waiting message."""
-        if not self._waiting:
-            return None
-        return self._waiting[0].first_offset, self._waiting[-1].last_offset
 
     @property
     def taken_range(self) -> tuple[int, int, int] | None:
@@ -310,7 +315,7 @@ class OrderlyQueue(QueueState, Generic[M]):
 
 
 @dataclass(slots=True, eq=False)
-class PolledQueue(QueueState, Generic[M]):
+class PolledQueue(_TakenInOrder[M]):
     """A queue whose messages are taken in order by who asks, and settled up to a point.
 
     Attributes:
@@ -318,14 +323,10 @@ class PolledQueue(QueueState, Generic[M]):
     """
 
     position: int = -1
-    _waiting: deque[Parcel[M]] = field(default_factory=deque)
-    _commit_offset: int = -1
 
     def put(self, parcels: Sequence[Parcel[M]], next_offset: int) -> None:
         """Takes what a pull brought, in ascending order of offsets."""
-        for parcel in parcels:
-            self.count += parcel.count
-            self.body_bytes += parcel.body_bytes
+        self._hold(parcels)
         self._waiting.extend(parcels)
         is_all_settled = self._commit_offset == self.position
         self.next_offset = next_offset
@@ -340,8 +341,7 @@ class PolledQueue(QueueState, Generic[M]):
         if not self._waiting:
             return None
         parcel = self._waiting.popleft()
-        self.count -= parcel.count
-        self.body_bytes -= parcel.body_bytes
+        self._let_go(parcel)
         self.last_consume_ms = now_ms
         self.position = parcel.last_offset + 1 if self._waiting else self.next_offset
         return parcel
@@ -351,31 +351,6 @@ class PolledQueue(QueueState, Generic[M]):
         self._commit_offset = self.position
 
     @property
-    def commit_offset(self) -> int | None:
-        """The first offset that must come again after a crash; None where none is known."""
-        return self._commit_offset if self._commit_offset >= 0 else None
-
-    @property
-    def has_waiting(self) -> bool:
-        """Whether there is something to take."""
-        return bool(self._waiting)
-
-    def flow_block(self, bounds: FlowBounds) -> str | None:
-        """Returns why nothing is pulled now, None where there is room."""
-        if self.count > bounds.count_max:
-            return f"{self.count} messages wait"
-        if self.body_bytes > bounds.bytes_max:
-            return f"{self.body_bytes} bytes wait"
-        return None
-
-    @property
     def has_running(self) -> bool:
         """Whether a handler runs: there is none."""
         return False
-
-    @property
-    def open_range(self) -> tuple[int, int] | None:
-        """The offsets of the oldest and the newest waiting message."""
-        if not self._waiting:
-            return None
-        return self._waiting[0].first_offset, self._waiting[-1].last_offset

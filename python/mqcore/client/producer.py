@@ -207,7 +207,9 @@ class Producer:
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.is_batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
-            return await ticket.of(ticket.count - 1)
+            index = ticket.count - 1
+            await ticket
+            return ticket.part(index)
         target = await self.sender.target(message.topic)
         if message.is_timed:
             await self.need_timers(target)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from mqcore.client.consume_hooks import ConsumeHook
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PullConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
@@ -55,6 +56,8 @@ class PullConsumer(Consumer[PullEngine]):
         credentials: Credentials | None = None,
         namespace: str | None = None,
         tls: TlsOption = None,
+        hooks: Sequence[ConsumeHook] = (),
+        is_traced: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -70,6 +73,8 @@ class PullConsumer(Consumer[PullEngine]):
             credentials: Who we are to brokers that ask.
             namespace: Put before topics and groups.
             tls: Speak TLS.
+            hooks: Hear of every poll, before and after at once: it counts as consumed.
+            is_traced: Whether polls are noted in the message trace.
             on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
                 queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
@@ -84,7 +89,15 @@ class PullConsumer(Consumer[PullEngine]):
         except TypeError as error:
             raise UsageError(f"a pull consumer has no such setting: {error}") from error
         super().__init__(
-            namesrv, group, instance, credentials=credentials, namespace=namespace, tls=tls
+            namesrv,
+            group,
+            instance,
+            credentials=credentials,
+            namespace=namespace,
+            tls=tls,
+            hooks=hooks,
+            is_traced=is_traced,
+            timeout_s=0,
         )
         subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)
         subscriptions.add_all(topics)
@@ -134,9 +147,12 @@ class PullConsumer(Consumer[PullEngine]):
             raise UsageError("another poll of this consumer waits already: poll in one task")
         self._is_polling = True
         try:
-            return await self._engine.poll(timeout_s, count_max)
+            found = await self._engine.poll(timeout_s, count_max)
         finally:
             self._is_polling = False
+        if found:
+            self._hooks.polled(found)
+        return found
 
     async def __aiter__(self) -> AsyncIterator[list[ReceivedMessage]]:
         """Yields batches until the consumer is closed."""

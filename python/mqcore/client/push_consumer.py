@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from mqcore.client.consume_hooks import ConsumeHook
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
@@ -49,6 +50,8 @@ class PushConsumer(Consumer[PushEngine]):
         credentials: Credentials | None = None,
         namespace: str | None = None,
         tls: TlsOption = None,
+        hooks: Sequence[ConsumeHook] = (),
+        is_traced: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -65,6 +68,8 @@ class PushConsumer(Consumer[PushEngine]):
             credentials: Who we are to brokers that ask.
             namespace: Put before topics and groups.
             tls: Speak TLS.
+            hooks: Hear of every call of the handler.
+            is_traced: Whether consuming is noted in the message trace.
             on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
                 queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
@@ -81,7 +86,15 @@ class PushConsumer(Consumer[PushEngine]):
         except TypeError as error:
             raise UsageError(f"a push consumer has no such setting: {error}") from error
         super().__init__(
-            namesrv, group, instance, credentials=credentials, namespace=namespace, tls=tls
+            namesrv,
+            group,
+            instance,
+            credentials=credentials,
+            namespace=namespace,
+            tls=tls,
+            hooks=hooks,
+            is_traced=is_traced,
+            timeout_s=self.settings.consume_timeout_s,
         )
         full_group = self._instance.full_name(group)
         subscriptions = Subscriptions(
@@ -89,6 +102,7 @@ class PushConsumer(Consumer[PushEngine]):
             retry_topic=None if self.settings.broadcast else RETRY_PREFIX + full_group,
         )
         subscriptions.add_all(topics)
+        handler = self._hooks.around(handler, is_single=self.settings.batch is None)
         self._engine = PushEngine(
             self._instance, full_group, handler, self.settings, subscriptions, on_divided, now_ms
         )

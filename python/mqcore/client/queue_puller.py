@@ -302,7 +302,8 @@ def parcels_of(
 ) -> list[Parcel[ReceivedMessage]]:
     """Returns the messages of an answer that are wanted, in parcels.
 
-    Brokers test tags by their hashes: the texts are tested here.
+    Brokers test tags by their hashes: the texts are tested here. A batch that a broker keeps as one
+    record is taken apart first, as `PullAPIWrapper` does.
 
     Args:
         body: Records side by side.
@@ -315,8 +316,10 @@ def parcels_of(
     Raises:
         NoRecordError: The body is not whole.
     """
-    batch = decode_records(body)
+    batch = decode_records(body, unwraps=True)
     queue = held.state.queue
+    if batch.wrapped:
+        _log.warning("%s: %d batches that cannot be read come as they are", queue, batch.wrapped)
     topic = shown_topic(queue.topic)
     offsets, sizes = batch.queue_offsets.tolist(), batch.stored_body_lens_bytes.tolist()
     is_retry = queue.topic.startswith(RETRY_PREFIX)

@@ -44,6 +44,7 @@ class RouteTable:
         self._default_queues = default_queues
         self._routes: dict[str, TopicRoute] = {}
         self._brokers: dict[str, BrokerAddresses] = {}
+        self._masters: dict[str, str] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute | None]] = {}
         # Routes that are only a template's: no broker has the topic yet.
         self._templates: set[str] = set()
@@ -68,6 +69,9 @@ class RouteTable:
 
     def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
         """Returns a broker's address, None where no route tells it."""
+        if broker_id == MASTER_ID:
+            # Every send asks for it.
+            return self._masters.get(broker_name)
         broker = self._brokers.get(broker_name)
         if broker is None:
             return None
@@ -108,8 +112,14 @@ class RouteTable:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._ask(topic))
             self._asking[topic] = task
-            task.add_done_callback(lambda _: self._asking.pop(topic, None))
+            task.add_done_callback(lambda done: self._answered(topic, done))
         return await asyncio.shield(task)
+
+    def _answered(self, topic: str, task: asyncio.Task[TopicRoute | None]) -> None:
+        del self._asking[topic]
+        if not task.cancelled():
+            # Who asked may have been cancelled meanwhile: then nobody is to hear of a failure.
+            task.exception()
 
     async def _ask(self, topic: str) -> TopicRoute | None:
         route = await self._asked(topic)
@@ -162,6 +172,11 @@ class RouteTable:
         self._brokers = {
             broker.name: broker for known in self._routes.values() for broker in known.brokers
         } | {broker.name: broker for broker in route.brokers}
+        self._masters = {
+            name: master
+            for name, broker in self._brokers.items()
+            if (master := broker.master) is not None
+        }
         for listener in self._listeners:
             listener(topic, route)
 

@@ -224,9 +224,12 @@ class Sender:
         self._deadlines.add(future, deadline_s, late)
         try:
             return await future
+        except BaseException:
+            # An answer is forgotten by itself.
+            link.forget(opaque)
+            raise
         finally:
             self._deadlines.discard(future)
-            link.forget(opaque)
 
     def encode(self, outgoing: Outgoing, queue: QueueRef, *, flag: int = 0) -> tuple[int, bytes]:
         """Returns the number and the frame of a send to a queue."""

@@ -1,7 +1,7 @@
-"""The message trace: lines as the official client writes them, gathered and sent to a topic.
+"""The message trace: the lines of sends and of consuming, gathered and sent to a topic.
 
-After `TraceDataEncoder` and `AsyncTraceDispatcher`, so that official tools read it. The lines are
-pure functions; `Tracer` sends them, loses them rather than hold a send up, and counts what it lost.
+After `AsyncTraceDispatcher` and the two official hooks, so that official tools read it. `Tracer`
+loses lines rather than hold anybody up, and counts what it lost; `trace_lines` writes them.
 """
 
 import asyncio
@@ -12,34 +12,32 @@ from dataclasses import replace
 from itertools import count, islice
 from typing import Final
 
+from mqcore.client.consume_hooks import ConsumeContext, ConsumeHook
 from mqcore.client.hooks import SendContext, SendHook
 from mqcore.client.identity import unique_ids
 from mqcore.client.instance import Instance
 from mqcore.client.message import Message
 from mqcore.client.outgoing import TRANSACTION_PREPARED, outgoing_of
+from mqcore.client.properties import MSG_REGION, TRACE_ON
 from mqcore.client.results import SendStatus
 from mqcore.client.sender import Sender
 from mqcore.client.settings import ProducerSettings
+from mqcore.client.trace_lines import (
+    DELAYED,
+    HALF,
+    NORMAL,
+    pub_line,
+    sub_after_line,
+    sub_before_line,
+)
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
 
-__all__ = [
-    "TRACE_TOPIC",
-    "TraceHook",
-    "Tracer",
-    "end_transaction_line",
-    "pub_line",
-    "sub_after_line",
-    "sub_before_line",
-]
+__all__ = ["TRACE_TOPIC", "ConsumeTraceHook", "TraceHook", "Tracer"]
 
 _log = logging.getLogger(__name__)
 
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
-_CONTENT: Final = "\x01"
-_FIELD: Final = "\x02"
-# `MessageType` by its ordinal.
-NORMAL, HALF, COMMIT, DELAYED = 0, 1, 2, 3
 # The official dispatcher's bounds: lines that wait, lines of a message, bytes of a message, and
 # for how long a line waits for others.
 _WAITING_MAX: Final = 2048
@@ -47,140 +45,18 @@ _LINES_MAX: Final = 20
 _BODY_BYTES_MAX: Final = 128_000
 _INTERVAL_S: Final = 5.0
 _TIMEOUT_S: Final = 5.0
+# How long closing sends what waits (official: WAIT_FOR_SHUTDOWN).
+_CLOSE_S: Final = 5.0
 _numbers = count(1)
-
-
-def _line(kind: str, *fields: object) -> str:
-    # Java writes null as a word, and truth values in lower case.
-    texts = ("null" if item is None else str(item) for item in fields)
-    return _CONTENT.join((kind, *texts)) + _FIELD
-
-
-def pub_line(
-    *,
-    began_ms: int,
-    region_id: str,
-    group: str,
-    topic: str,
-    message_id: str,
-    tags: str | None,
-    keys: str | None,
-    address: str,
-    body_bytes: int,
-    cost_ms: int,
-    message_type: int,
-    offset_message_id: str,
-    is_ok: bool,
-) -> str:
-    """Returns the line of a send.
-
-    Args:
-        began_ms: When it began, in ms since 1970.
-        region_id: The broker's region.
-        group: The producer's group, without the namespace.
-        topic: The topic, without the namespace.
-        message_id: The unique id.
-        tags: The tag.
-        keys: The keys, with blanks between.
-        address: The broker's address.
-        body_bytes: How long the body was, as it was sent.
-        cost_ms: How long it took.
-        message_type: The ordinal of `MessageType`.
-        offset_message_id: The broker's id.
-        is_ok: Whether the status is SEND_OK.
-    """
-    ok = "true" if is_ok else "false"
-    return _line(
-        "Pub",
-        *(began_ms, region_id, group, topic, message_id, tags, keys, address),
-        *(body_bytes, cost_ms, message_type, offset_message_id, ok),
-    )
-
-
-def sub_before_line(
-    *,
-    now_ms: int,
-    region_id: str,
-    group: str,
-    request_id: str,
-    message_id: str,
-    retry_times: int,
-    keys: str | None,
-) -> str:
-    """Returns the line of a message that a consumer is about to be given."""
-    return _line("SubBefore", now_ms, region_id, group, request_id, message_id, retry_times, keys)
-
-
-def sub_after_line(
-    *,
-    request_id: str,
-    message_id: str,
-    cost_ms: int,
-    is_ok: bool,
-    keys: str | None,
-    context_code: int,
-    now_ms: int,
-    group: str,
-) -> str:
-    """Returns the line of a message that a consumer was given.
-
-    Args:
-        request_id: The id that its SubBefore line has.
-        message_id: The unique id.
-        cost_ms: How long it took.
-        is_ok: Whether it was consumed.
-        keys: The keys, with blanks between.
-        context_code: The ordinal of `ConsumeReturnType`.
-        now_ms: Now, in ms since 1970.
-        group: The consumer's group, without the namespace.
-    """
-    ok = "true" if is_ok else "false"
-    fields = (request_id, message_id, cost_ms, ok, keys, context_code, now_ms, group)
-    return _line("SubAfter", *fields)
-
-
-def end_transaction_line(
-    *,
-    now_ms: int,
-    region_id: str,
-    group: str,
-    topic: str,
-    message_id: str,
-    tags: str | None,
-    keys: str | None,
-    address: str,
-    transaction_id: str | None,
-    state: str,
-    is_from_check: bool,
-) -> str:
-    """Returns the line of a transaction that was ended.
-
-    Args:
-        now_ms: Now, in ms since 1970.
-        region_id: The broker's region.
-        group: The producer's group, without the namespace.
-        topic: The topic, without the namespace.
-        message_id: The unique id.
-        tags: The tag.
-        keys: The keys, with blanks between.
-        address: The broker's address.
-        transaction_id: The transaction.
-        state: `COMMIT_MESSAGE`, `ROLLBACK_MESSAGE` or `UNKNOW`.
-        is_from_check: Whether the broker had asked.
-    """
-    checked = "true" if is_from_check else "false"
-    return _line(
-        "EndTransaction",
-        *(now_ms, region_id, group, topic, message_id, tags, keys, address),
-        *(COMMIT, transaction_id, state, checked),
-    )
+# Where the two halves of a consumer's trace meet.
+_NOTE: Final = "mqcore.trace"
 
 
 class Tracer:
     """Gathers lines, and sends them as messages to the trace topic.
 
     Attributes:
-        dropped: How many lines were lost because too many waited.
+        dropped: How many lines were lost because too many waited, or nobody took them at the end.
     """
 
     def __init__(
@@ -205,6 +81,8 @@ class Tracer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_full = asyncio.Event()
+        self._is_told = False
+        self._is_closing = False
 
     def start(self) -> None:
         """Begins, on the running loop."""
@@ -223,29 +101,42 @@ class Tracer:
             self.dropped += 1
             return
         self._lines.append((line, tuple(keys)))
-        if len(self._lines) == _LINES_MAX and self._loop is not None:
+        if len(self._lines) >= _LINES_MAX and not self._is_told and self._loop is not None:
+            self._is_told = True
             self._loop.call_soon_threadsafe(self._is_full.set)
 
     async def close(self) -> None:
-        """Sends what waits, and ends."""
+        """Sends what waits, for 5 s at the most, and ends."""
+        self._is_closing = True
+        self._is_full.set()
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            done, _ = await asyncio.wait([self._task], timeout=_CLOSE_S)
+            if not done:
+                self._task.cancel()
+                await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        await self._flush()
+        self.dropped += len(self._lines)
+        self._lines.clear()
         self._sender.close()
         if self.dropped:
-            _log.warning("%d lines of the message trace were lost: too many at once", self.dropped)
+            _log.warning(
+                "%d lines of the message trace were lost: they came too fast", self.dropped
+            )
 
     async def _run(self) -> None:
-        while True:
+        while not self._is_closing:
             try:
                 async with asyncio.timeout(_INTERVAL_S):
                     await self._is_full.wait()
             except TimeoutError:
                 pass
             self._is_full.clear()
-            await self._flush()
+            self._is_told = False
+            try:
+                await self._flush()
+            except Exception:
+                # Whatever it was, a trace that nobody sends is worse.
+                _log.exception("lines of the message trace were lost")
 
     async def _flush(self) -> None:
         while self._lines:
@@ -259,6 +150,9 @@ class Tracer:
                 size += len(line)
             try:
                 await self._send("".join(lines), keys)
+            except asyncio.CancelledError:
+                self.dropped += len(lines)
+                raise
             except MQError as error:
                 _log.warning(
                     "%d lines of the message trace were lost: %s", len(lines), error.message
@@ -315,3 +209,54 @@ class TraceHook(SendHook):
             is_ok=result.status is SendStatus.SEND_OK,
         )
         self._tracer.append(line, (result.message_id, *(message.keys if is_alone else ())))
+
+
+class ConsumeTraceHook(ConsumeHook):
+    """Writes a line for every message before and after: `ConsumeMessageTraceHookImpl`."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        """Takes who gathers lines."""
+        self._tracer = tracer
+
+    def before_consume(self, context: ConsumeContext) -> None:
+        """Notes messages that the handler is about to get, and which of them are traced."""
+        traced = [
+            message
+            for message in context.messages
+            if message.properties.get(TRACE_ON) != "false"
+            and not message.topic.startswith(TRACE_TOPIC)
+        ]
+        request_id = unique_ids().next(context.began_ms)
+        context.notes[_NOTE] = (request_id, traced)
+        group = self._tracer.instance.short_name(context.group)
+        for message in traced:
+            line = sub_before_line(
+                now_ms=context.began_ms,
+                # Brokers of 4.9 leave it out; the line says null then, as the official one does.
+                region_id=message.properties.get(MSG_REGION),
+                group=group,
+                request_id=request_id,
+                message_id=message.message_id,
+                retry_times=message.reconsume_times,
+                keys=message.record.keys,
+            )
+            self._tracer.append(line, (message.message_id, *message.keys))
+
+    def after_consume(self, context: ConsumeContext) -> None:
+        """Notes what came of them."""
+        request_id, traced = context.notes[_NOTE]
+        group = self._tracer.instance.short_name(context.group)
+        # The official time of a message is its part of the call's.
+        cost_ms = context.took_ms // len(context.messages)
+        for message in traced:
+            line = sub_after_line(
+                request_id=request_id,
+                message_id=message.message_id,
+                cost_ms=cost_ms,
+                is_ok=context.is_done,
+                keys=message.record.keys,
+                context_code=context.result.value,
+                now_ms=context.began_ms + context.took_ms,
+                group=group,
+            )
+            self._tracer.append(line, (message.message_id, *message.keys))

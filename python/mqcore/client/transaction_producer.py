@@ -16,7 +16,7 @@ from mqcore.client.outgoing import TRANSACTION_PREPARED, check_sendable
 from mqcore.client.producer import Producer
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.results import SendResult, SendStatus
-from mqcore.client.trace import end_transaction_line
+from mqcore.client.trace_lines import end_transaction_line
 from mqcore.client.transactions import (
     CheckCallback,
     LocalWork,

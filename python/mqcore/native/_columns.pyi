@@ -55,7 +55,7 @@ class NativeRecordColumns:
 class RecordBatch(Sequence[Message]):
     """Records that lie side by side in the log: a sequence of messages, and columns of all.
 
-    `blanks` are the ends of files among them: physical offset and length in bytes.
+    `blanks`: ends of files (physical offset, length in bytes); `wrapped`: batches left as they are.
     """
 
     def __len__(self) -> int: ...
@@ -74,6 +74,8 @@ class RecordBatch(Sequence[Message]):
     def stored_body_lens_bytes(self) -> memoryview[int]: ...
     @property
     def stored_bodies(self) -> list[bytes]: ...
+    @property
+    def wrapped(self) -> int: ...
     @property
     def blanks(self) -> list[tuple[int, int]]: ...
 

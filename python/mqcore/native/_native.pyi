@@ -55,8 +55,8 @@ __all__ = [
 def door_counts() -> tuple[int, int]:
     """Returns how many calls kept the GIL and how many gave it back, since the import."""
 
-def decode_records(data: bytes) -> RecordBatch:
-    """Returns the records in the body of an answer; `NoRecordError` where they are not whole."""
+def decode_records(data: bytes, *, unwraps: bool = False) -> RecordBatch:
+    """Returns the records of an answer; `unwraps` takes batches apart that are one record."""
 
 def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
     """Returns a batch's body and its ids. See `mqcore.client.batches`."""

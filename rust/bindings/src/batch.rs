@@ -9,6 +9,8 @@ use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::inspect::Inspection;
 use mqcore_engine::store::Store;
+use mqcore_record::{RecordView, inner_batch, sys_flag};
+use mqcore_wire::compression;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -18,6 +20,10 @@ use crate::door::{Pass, through};
 use crate::errors;
 use crate::fork::Origin;
 use crate::records::{Message, text};
+
+/// Most bytes of an answer whose batches were taken apart: four times the longest frame. Beyond,
+/// some bytes were made to blow up a reader.
+const UNWRAPPED_MAX_BYTES: usize = 64 << 20;
 
 /// What a walk goes through.
 pub(crate) enum Walked {
@@ -96,6 +102,7 @@ pub(crate) struct RecordBatch {
     records: Vec<Placed>,
     columns: Columns,
     origin: Origin,
+    wrapped: usize,
 }
 
 impl RecordBatch {
@@ -106,16 +113,34 @@ impl RecordBatch {
             records,
             columns,
             origin,
+            wrapped: 0,
         }
     }
 }
 
 /// The records in the body of an answer: those of a pull, a query by key, a look at one message.
+/// With `unwraps` batches that are one record become the records of their messages.
 #[pyfunction]
-pub(crate) fn decode_records(py: Python<'_>, data: PyBackedBytes) -> PyResult<RecordBatch> {
-    let decoded = through(py, Pass::Detached, || LogBatch::of_bytes(data.to_vec()));
+#[pyo3(signature = (data, *, unwraps = false))]
+pub(crate) fn decode_records(
+    py: Python<'_>,
+    data: PyBackedBytes,
+    unwraps: bool,
+) -> PyResult<RecordBatch> {
+    let decoded = through(py, Pass::Detached, || {
+        let unwrapped =
+            unwraps.then(|| inner_batch::unwrapped(&data, UNWRAPPED_MAX_BYTES, inflated));
+        match unwrapped.flatten() {
+            Some(found) => LogBatch::of_bytes(found.bytes).map(|batch| (batch, found.left)),
+            None => LogBatch::of_bytes(data.to_vec()).map(|batch| (batch, 0)),
+        }
+    });
     match decoded {
-        Ok(batch) => Ok(RecordBatch::of(batch, &[], Origin::here())),
+        Ok((batch, wrapped)) => {
+            let mut records = RecordBatch::of(batch, &[], Origin::here());
+            records.wrapped = wrapped;
+            Ok(records)
+        }
         Err((at, error)) => Err(errors::raised(
             py,
             &Error::NoRecord {
@@ -124,6 +149,12 @@ pub(crate) fn decode_records(py: Python<'_>, data: PyBackedBytes) -> PyResult<Re
             },
         )),
     }
+}
+
+/// The body of a record as its sender made it.
+fn inflated(record: &RecordView<'_>) -> Option<Vec<u8>> {
+    let kind = sys_flag::compression(record.sys_flag)?;
+    compression::inflate(kind, record.body, UNWRAPPED_MAX_BYTES).ok()
 }
 
 /// Bytes as a memory view of numbers.
@@ -203,6 +234,11 @@ impl RecordBatch {
             )
         };
         PyList::new(py, self.columns.bodies.iter().map(body))
+    }
+
+    #[getter]
+    fn wrapped(&self) -> usize {
+        self.wrapped
     }
 
     #[getter]

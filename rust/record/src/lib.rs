@@ -11,6 +11,7 @@
 //! | [`decode`] | bytes to [`RecordView`], checked by the rules of recovery |
 //! | [`properties`] | the text of names and values inside a record |
 //! | [`batch`] | the body of a batch request |
+//! | [`inner_batch`] | records that hold a batch to the records of its messages |
 //! | [`crc_property`] | the checksum that 5.x may put into the properties |
 //! | [`hash`], [`crc`], [`id`], [`host`], [`sys_flag`] | the small rules those are made of |
 
@@ -23,6 +24,7 @@ pub mod error;
 pub mod hash;
 pub mod host;
 pub mod id;
+pub mod inner_batch;
 pub mod layout;
 pub mod properties;
 pub mod sys_flag;

@@ -5,6 +5,7 @@ connection is taken out of the pool while it is used, so that any number of thre
 """
 
 import contextlib
+import select
 import socket
 import ssl
 import threading
@@ -30,6 +31,8 @@ _IDLE_S_MAX = 60.0
 # Connections kept to one broker; a flood of threads makes more and drops them afterwards.
 _KEPT_MAX = 64
 _SHORTEST_WAIT_S = 0.001
+# A time-out that is so near the wanted one stays: setting it is a system call.
+_NEAR_S = 0.005
 
 
 class BlockingLink:
@@ -40,7 +43,7 @@ class BlockingLink:
         used_s: When it was last used, by the monotonic clock.
     """
 
-    __slots__ = ("_buffer", "_reader", "_socket", "address", "used_s")
+    __slots__ = ("_buffer", "_end", "_reader", "_socket", "_timeout_s", "address", "used_s")
 
     def __init__(self, address: str, *, tls: ssl.SSLContext | None, timeout_s: float) -> None:
         """Connects.
@@ -70,6 +73,12 @@ class BlockingLink:
         except OSError as error:
             raise ConnectError(f"{address}: {error}", address=address) from error
         self._socket = made
+        self._timeout_s = timeout_s
+        # Where TLS brings bytes of its own (tickets), they are no end.
+        self._end: select.poll | None = None
+        if not isinstance(made, ssl.SSLSocket):
+            self._end = select.poll()
+            self._end.register(made, select.POLLIN)
 
     def exchange(self, opaque: int, frame: bytes, timeout_s: float, code: int) -> Command:
         """Sends a request and returns its answer. After any error the connection is of no use.
@@ -86,7 +95,7 @@ class BlockingLink:
         """
         deadline_s = time.monotonic() + timeout_s
         try:
-            self._socket.settimeout(timeout_s)
+            self._wait_at_most(timeout_s)
             self._socket.sendall(frame)
             while True:
                 count = self._socket.recv_into(self._buffer)
@@ -99,7 +108,7 @@ class BlockingLink:
                         self.used_s = time.monotonic()
                         return command
                 # Not 0, which would mean not to wait at all.
-                self._socket.settimeout(max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S))
+                self._wait_at_most(max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S))
         except TimeoutError as error:
             raise CallTimeoutError(
                 f"{self.address}: no answer to {code_name(code)} within {timeout_s:g} s",
@@ -122,7 +131,7 @@ class BlockingLink:
             ConnectionLostError: The connection ended, or had no room in time.
         """
         try:
-            self._socket.settimeout(timeout_s)
+            self._wait_at_most(timeout_s)
             self._socket.sendall(frame)
         except OSError as error:
             raise ConnectionLostError(f"{self.address}: {error}", address=self.address) from error
@@ -163,16 +172,13 @@ class BlockingLink:
         """Whether it was used lately and the broker has not closed it."""
         if time.monotonic() - self.used_s > _IDLE_S_MAX:
             return False
-        try:
-            # Nothing can be there to be read between two exchanges but the end.
-            self._socket.settimeout(0.0)
-            peeked = self._socket.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return True
-        except (OSError, ValueError):
-            # TLS sockets cannot peek: their age must do.
-            return isinstance(self._socket, ssl.SSLSocket)
-        return bool(peeked)
+        # Nothing can be there to be read between two exchanges but the end.
+        return self._end is None or not self._end.poll(0)
+
+    def _wait_at_most(self, timeout_s: float) -> None:
+        if abs(timeout_s - self._timeout_s) > _NEAR_S or timeout_s < _NEAR_S:
+            self._socket.settimeout(timeout_s)
+            self._timeout_s = timeout_s
 
     def close(self) -> None:
         """Closes it."""

@@ -7,7 +7,6 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import org.apache.rocketmq.client.consumer.AllocateMessageQueueStrategy;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
@@ -19,9 +18,6 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.utils.MessageUtil;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle;
-import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -48,14 +44,15 @@ final class Consumers {
 
     List<?> push(Call call) throws Exception {
         Running run = new Running();
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(call.text("group"));
+        DefaultMQPushConsumer consumer =
+            new DefaultMQPushConsumer(call.text("group"), call.flag("traced"), null);
         consumer.setNamesrvAddr(call.text("namesrv"));
         consumer.setInstanceName(call.name);
         consumer.setPollNameServerInterval(Drive.POLL_MS);
         consumer.setPersistConsumerOffsetInterval(Drive.POLL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setMaxReconsumeTimes(call.number("max_reconsume", -1));
-        consumer.setAllocateMessageQueueStrategy(strategy(call.text("strategy", "AVG")));
+        consumer.setAllocateMessageQueueStrategy(Strategies.of(call));
         consumer.setConsumeThreadMin(2);
         consumer.setConsumeThreadMax(4);
         // Orderly consumers try again on the spot, after this pause.
@@ -111,14 +108,6 @@ final class Consumers {
         } catch (Exception e) {
             throw new IllegalStateException(e);
         }
-    }
-
-    private static AllocateMessageQueueStrategy strategy(String name) {
-        return switch (name) {
-            case "AVG_BY_CIRCLE" -> new AllocateMessageQueueAveragelyByCircle();
-            case "CONSISTENT_HASH" -> new AllocateMessageQueueConsistentHash();
-            default -> new AllocateMessageQueueAveragely();
-        };
     }
 
     /** The class of the models stands in different packages of the two major versions. */

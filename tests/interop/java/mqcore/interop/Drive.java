@@ -26,7 +26,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * view NAME topic= id=        query NAME topic= key=    messages by id (offset id or unique) and key
  * bounds NAME topic=          search NAME topic= time=  one item per queue
  * push NAME group= namesrv= topic= [expr=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
- *      [reply=]               replies to requests with this text, a colon and the request's
+ *      [traced=1] [reply=]    replies to requests with this text, a colon and the request's
  * lite NAME group= namesrv= topic= [expr=] [assign=1] [seek=]
  * pull NAME group= namesrv= topic= [expr=]              every message of the topic, pulled
  * got NAME count=             waits for so many different messages; one item per delivery
