@@ -194,8 +194,9 @@ impl Rows {
     }
 }
 
+/// The body as its sender made it.
 #[inline]
-fn body_of<'a>(record: &RecordView<'a>, max: usize) -> Result<Cow<'a, [u8]>, String> {
+pub(crate) fn body_of<'a>(record: &RecordView<'a>, max: usize) -> Result<Cow<'a, [u8]>, String> {
     match sys_flag::compression(record.sys_flag) {
         None => Ok(Cow::Borrowed(record.body)),
         Some(kind) => match inflate(kind, record.body, max) {

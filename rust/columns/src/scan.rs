@@ -1,13 +1,16 @@
 //! Pieces of a log, or answers of a broker, into batches of columns: walk, filter and rows together.
 #![deny(clippy::indexing_slicing)]
 
+use std::borrow::Cow;
+
+use mqcore_record::inner_batch::unwrapped;
 use mqcore_record::{CrcCheck, Found, RecordError, RecordView, check};
 use thiserror::Error;
 
 use crate::buffers::Batch;
 use crate::column::Column;
 use crate::filter::{Filter, Gate};
-use crate::rows::Rows;
+use crate::rows::{Rows, body_of};
 use crate::walk::{Damage, Span, Step, Walk};
 
 /// Largest bound of a batch's texts: with the row that passes the bound it stays below what the
@@ -15,6 +18,10 @@ use crate::walk::{Damage, Span, Step, Walk};
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
 /// Largest bound of an inflated body, for the same reason.
 pub const INFLATED_BYTES_MAX: usize = 512 << 20;
+
+/// Most bytes of an answer whose batches were taken apart, where each message repeats the head of
+/// its batch: four times the longest frame. Beyond, some bytes were made to blow up a reader.
+const UNWRAPPED_BYTES_MAX: usize = 64 << 20;
 
 /// What is done about a place where records should be and none are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,10 +119,16 @@ impl RecordColumns {
     }
 
     /// Takes the body of an answer: whole records one behind the other, wherever they stand in a log.
+    /// Batches that are one record are taken apart, as a client does; a log is given as it stands.
     ///
     /// # Errors
     /// [`ScanError::Damaged`] where damage is to fail: its place is a byte of the answer.
     pub fn answer(&mut self, body: &[u8], out: &mut Vec<Batch>) -> Result<(), ScanError> {
+        let inflated = self.gatherer.limits.inflated_bytes;
+        let apart = unwrapped(body, UNWRAPPED_BYTES_MAX, |batch| {
+            body_of(batch, inflated).ok().map(Cow::into_owned)
+        });
+        let body = apart.as_ref().map_or(body, |apart| &apart.bytes);
         let mut at = 0;
         while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty()) {
             let (len, step) = match check(rest, CrcCheck::Verify) {

@@ -8,7 +8,7 @@ use log::{Seen, Sent, places, spans, walk, whole};
 use mqcore_columns::{
     BadRecords, Buffer, Column, Filter, Limits, RecordColumns, ScanError, Span, Walk,
 };
-use mqcore_record::{CrcCheck, write_blank};
+use mqcore_record::{CrcCheck, Found, RecordView, check, properties, write_blank};
 use proptest::prelude::*;
 
 const BASE: u64 = 3 << 20;
@@ -327,4 +327,32 @@ fn of_a_name_that_comes_twice_the_last_value_is_kept() {
             many as usize - 1
         );
     }
+}
+
+#[test]
+fn batches_that_are_one_record_are_taken_apart_in_answers() {
+    const VECTOR: &[u8] = include_bytes!("../../../tests/golden/vectors/v53.commitlog");
+    let mut records = Vec::new();
+    let mut rest = VECTOR;
+    while let Ok(Found::Record(record)) = check(rest, CrcCheck::Verify) {
+        rest = &rest[record.total_len_bytes..];
+        records.push(record);
+    }
+    let inner = |record: &RecordView<'_>| -> Option<usize> {
+        let count = properties::lookup(record.properties, properties::INNER_NUM)?;
+        str::from_utf8(count).unwrap().parse().ok()
+    };
+    let messages: usize = records
+        .iter()
+        .map(|record| inner(record).unwrap_or(1))
+        .sum();
+    assert!(messages > records.len());
+    let span = whole(&[], 0, true);
+    let columns = [Column::QueueOffset, Column::Body];
+    let mut reading = reading(&columns, Filter::default(), BadRecords::Fail, span);
+    let mut out = Vec::new();
+    reading.answer(VECTOR, &mut out).unwrap();
+    reading.flush(&mut out);
+    assert_eq!(out[0].rows, messages);
+    assert_eq!(reading.tally().records, messages as u64);
 }
