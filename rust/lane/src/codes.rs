@@ -60,6 +60,10 @@ pub const SUBSCRIPTION_NOT_EXIST: i32 = 24;
 pub const SUBSCRIPTION_NOT_LATEST: i32 = 25;
 /// No such subscription group.
 pub const SUBSCRIPTION_GROUP_NOT_EXIST: i32 = 26;
+/// The group has registered no expression for the topic.
+pub const FILTER_DATA_NOT_EXIST: i32 = 27;
+/// The registered expression is older than the request.
+pub const FILTER_DATA_NOT_LATEST: i32 = 28;
 
 /// What official remarks end with (`FAQUrl.suggestTodo`).
 pub const SEE_FAQ: &str = "\nSee http://rocketmq.apache.org/docs/faq/ for further details.";

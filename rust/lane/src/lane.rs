@@ -15,6 +15,7 @@ use mqcore_wire::{Command, CommandRef};
 use crate::asker::{Asker, ConnectionId};
 use crate::codes;
 use crate::desk::{Desk, Said};
+use crate::filtering::Compiled;
 use crate::holds::{Holds, Pull};
 use crate::offsets::Offsets;
 use crate::parked::Parked;
@@ -99,6 +100,7 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) now_ms: u64,
     pub(crate) acks_deadline_ms: Option<u64>,
     pub(crate) scratch: Vec<u8>,
+    pub(crate) compiled: Compiled,
     deferred: VecDeque<Deferred>,
     deferred_bytes: usize,
 }
@@ -120,6 +122,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             now_ms: 0,
             acks_deadline_ms: None,
             scratch: Vec::new(),
+            compiled: Compiled::default(),
             deferred: VecDeque::new(),
             deferred_bytes: 0,
         }
@@ -286,14 +289,19 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 continue;
             };
             let news = (arrival.next_offset, arrival.tags_codes.as_slice());
+            // Records that came; when there were too many to keep their codes, nobody knows how many.
+            let count = arrival.tags_codes.len() as u64;
+            let from = arrival.next_offset.saturating_sub(count);
+            let store = &self.store;
+            let wants = |pull: &Pull| count == 0 || Self::wants_arrived(store, pull, from);
             self.holds
-                .arrived(topic, arrival.queue.queue_id, news, &mut woken);
+                .arrived(topic, arrival.queue.queue_id, news, wants, &mut woken);
         }
         self.holds.due(self.now_ms, &mut woken);
         for (topic, queue_id) in self.holds.check(self.now_ms) {
             if let Ok(Some(bounds)) = self.store.bounds(topic.as_bytes(), queue_id) {
                 self.holds
-                    .arrived(&topic, queue_id, (bounds.max, &[]), &mut woken);
+                    .arrived(&topic, queue_id, (bounds.max, &[]), |_| true, &mut woken);
             }
         }
         for pull in woken {

@@ -10,6 +10,8 @@
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`policy`] | what was decided, as tables |
 //! | [`offsets`] | the live consumer offsets |
+//! | [`sql`] | expressions over properties, compiled |
+//! | `filtering` | which filter a pull goes by, and records put through it |
 //! | [`holds`] | held pulls |
 //! | [`parked`] | sends that wait for their watermark |
 //! | [`desk`] | connections and the answers to them, in order |
@@ -31,10 +33,12 @@ pub mod parked;
 pub mod policy;
 pub mod readers;
 pub mod requests;
+pub mod sql;
 pub mod stats;
 
 mod answers;
 pub mod back;
+mod filtering;
 mod names;
 mod places;
 mod properties;

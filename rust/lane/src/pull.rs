@@ -106,7 +106,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     fn check_pull(
-        &self,
+        &mut self,
         request: &Request<'_>,
         header: &PullHeader<'_>,
         how: How,
@@ -128,13 +128,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if needs_check && how == How::ByPolicy {
             return Err(Stop::Hand(Need::Check));
         }
-        let filter = self.filter_of(header)?;
-        if let Filter::Expression(kind) = &filter {
-            let remark =
-                format!("The broker does not support consumer to filter message by {kind}");
-            return refuse(codes::SYSTEM_ERROR, remark);
-        }
-        Ok(filter)
+        self.filter_of(header).map_err(Stop::Refuse)
     }
 
     /// Whether a group may read a queue at all.
@@ -181,47 +175,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         Ok(())
     }
 
-    /// What the consumer wants: as the request says, or as its group's heartbeats do.
-    fn filter_of(&self, header: &PullHeader<'_>) -> std::result::Result<Filter, Stop> {
-        if header.subscribes() {
-            let filter = Filter::parse(header.subscription, header.expression_kind);
-            return match filter {
-                Some(filter) => Ok(filter),
-                None => refuse(
-                    codes::SUBSCRIPTION_PARSE_FAILED,
-                    "parse the consumer's subscription failed",
-                ),
-            };
-        }
-        let see = codes::SEE_FAQ;
-        let Some(members) = self.policy.members.get(header.group) else {
-            let remark = format!("the consumer's group info not exist{see}");
-            return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
-        };
-        let group = self.policy.groups.get(header.group);
-        if members.is_broadcasting && group.is_some_and(|g| !g.is_broadcast_enabled) {
-            let remark = format!(
-                "the consumer group[{}] can not consume by broadcast way",
-                header.group
-            );
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        let Some(subscription) = members.subscriptions.get(header.topic) else {
-            let remark = format!("the consumer's subscription not exist{see}");
-            return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
-        };
-        if subscription.version < header.version {
-            return refuse(
-                codes::SUBSCRIPTION_NOT_LATEST,
-                "the consumer's subscription not latest",
-            );
-        }
-        subscription.filter.clone().ok_or_else(|| {
-            let remark = "parse the consumer's subscription failed".to_owned();
-            Stop::Refuse((codes::SUBSCRIPTION_PARSE_FAILED, remark))
-        })
-    }
-
     fn read_pull(&mut self, pull: Pull, hold_ms: Option<u64>) {
         if self.desk.queued_bytes() > QUEUED_BYTES_MAX {
             return self.refuse(&pull.asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
@@ -231,8 +184,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             let got = self.got_below_zero(&pull);
             return self.answer_pull(pull, hold_ms, got);
         };
-        // With a tag test the store may look at many more units than it gives records.
-        let units = if pull.filter.codes().is_empty() {
+        // With a test the store may look at many more units than it gives records.
+        let units = if pull.filter.codes().is_empty() && !pull.filter.looks_at_records() {
             pull.count_max
         } else {
             let scanned = self.store.config().filter_scan_max_bytes;

@@ -13,6 +13,7 @@ use mqcore_engine::store::{Ask, Got, Store};
 
 use crate::asker::Asker;
 use crate::back::Returned;
+use crate::filtering::Sieve;
 use crate::holds::Pull;
 use crate::lane::How;
 
@@ -171,5 +172,9 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
         bytes_max: pull.bytes_max,
         tags_codes: pull.filter.codes(),
     };
-    store.get(pull.topic.as_bytes(), pull.queue_id, ask)
+    let topic = pull.topic.as_bytes();
+    if pull.filter.looks_at_records() {
+        return store.get_judged(topic, pull.queue_id, ask, &mut Sieve::of(&pull.filter));
+    }
+    store.get(topic, pull.queue_id, ask)
 }

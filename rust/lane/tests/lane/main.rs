@@ -11,3 +11,6 @@ mod golden;
 mod later;
 mod pulls;
 mod sends;
+mod sql;
+mod sql_model;
+mod sql_vectors;

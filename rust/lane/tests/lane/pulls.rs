@@ -2,7 +2,7 @@
 
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_lane::Need;
-use mqcore_lane::policy::{Filter, Group, Perm, Subscription, Topic};
+use mqcore_lane::policy::{Group, Perm, Topic};
 
 use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
 
@@ -231,12 +231,4 @@ fn a_broadcasting_group_that_may_not_is_refused() {
     let members = desk.lane.policy.members.get_mut("g").unwrap();
     members.is_broadcasting = true;
     assert_eq!(desk.ask(&pull_with(1, &[])).code, 16);
-    let sql = Subscription {
-        filter: Some(Filter::Expression("SQL92".into())),
-        version: 5,
-    };
-    let members = desk.lane.policy.members.get_mut("g").unwrap();
-    members.is_broadcasting = false;
-    members.subscriptions.insert("t".into(), sql);
-    assert_eq!(desk.ask(&pull_with(1, &[])).code, 1);
 }
