@@ -120,24 +120,93 @@ _WHOLE = [
     *("'a' = 'a'", "'a' = 'b'", "'1' = '1.0'", "5 = 5.0", "5.0 = 5", "2147483648 = 2147483648.0"),
     *("9007199254740993 = 9007199254740992.0", "1 > 2", "2 > 1", "1.5 >= 1", "2147483648 > 1"),
     # Precedence.
-    *("a = 1 OR b = 2 AND a = 2", "(a = 1 OR b = 2) AND a = 2", "NOT a = 1", "NOT (a = 1) AND b = 2"),
-    *("a = 1 AND b = 2 OR a = 2", "a = 1 AND NOT b = 2", "a = b > 1", "a > 1 = b > 1", "NOT a IS NULL"),
+    *(
+        "a = 1 OR b = 2 AND a = 2",
+        "(a = 1 OR b = 2) AND a = 2",
+        "NOT a = 1",
+        "NOT (a = 1) AND b = 2",
+    ),
+    *(
+        "a = 1 AND b = 2 OR a = 2",
+        "a = 1 AND NOT b = 2",
+        "a = b > 1",
+        "a > 1 = b > 1",
+        "NOT a IS NULL",
+    ),
     *("a BETWEEN 1 AND 5 AND b = 2", "a BETWEEN 1 AND b AND b = 2", "a NOT IN ('1') OR b IN ('1')"),
     # What stands behind is not read, but for one token.
     *("a = 1 garbage", "a = 1 garbage '", "a = 1 #", "a = 1 'x", "a LIKE 'x'", "a = 1)", "a = 007"),
-    *("a = 1 b = 2", "a = 1;", "a + 1 > 2", "a = 1 + 1", "a == 1", "a != 1", "a = 1 /* x", "a = 0L"),
-    *("a = 5ll", "a = 1.5.5", "a = 1..5", "a = 0x10", "a = 1e", "a = 'x''", "a = 'x'''", "a = ''''"),
+    *(
+        "a = 1 b = 2",
+        "a = 1;",
+        "a + 1 > 2",
+        "a = 1 + 1",
+        "a == 1",
+        "a != 1",
+        "a = 1 /* x",
+        "a = 0L",
+    ),
+    *(
+        "a = 5ll",
+        "a = 1.5.5",
+        "a = 1..5",
+        "a = 0x10",
+        "a = 1e",
+        "a = 'x''",
+        "a = 'x'''",
+        "a = ''''",
+    ),
     # Comments, white space, case of words.
     *("a = 1 -- end", "a = 1 -- end\n", "a = -- c\n 1", "a = -- c\r1", "a = -- c\r\n1", "a = --1"),
-    *("/* c */ a = 1", "a /**/ = /***/ 1", "a = /* * / */ 1", "a = /*/ 1", "a = 1 /* -- */ OR b = 2"),
+    *(
+        "/* c */ a = 1",
+        "a /**/ = /***/ 1",
+        "a = /* * / */ 1",
+        "a = /*/ 1",
+        "a = 1 /* -- */ OR b = 2",
+    ),
     *("a\t=\n1\r\f", "a=1and b=2", "a = 1AND b = 2", "a=1or(b=2)", "A = 1", "not a is not null"),
     *("a\u00a0= 1", "a = '\n'", "ä = 1", "a = 'x' /* ä */", "a\u3000= 1", "\ufeffa = 1"),
     *("_x$9 = 7", "$ = 'd'", "LIKE = 'k'", "9a = 1", "TAGS = 't'", "between_ = 1", "BETWEEN = 1"),
-    *("In = 1", "IS NULL", "a IS", "a IS NOT", "a IS TRUE", "a NOT NULL", "a NOT b", "a NOT", "NOT"),
+    *(
+        "In = 1",
+        "IS NULL",
+        "a IS",
+        "a IS NOT",
+        "a IS TRUE",
+        "a NOT NULL",
+        "a NOT b",
+        "a NOT",
+        "NOT",
+    ),
     *("(a = 1", "a = 1))", "()", "(", ")", "a =", "= 1", "a > > 1", "a < > 1", "a > = 1", "a <>1"),
-    *("a IN ('x'", "a IN ('x',)", "a IN (,'x')", "a IN ('x' 'y')", "a BETWEEN 1", "a BETWEEN 1 AND"),
-    *("a BETWEEN 1 OR 5", "(a, b)", "a,b", "a IN (b)", "('x') = 'x'", "((((a)))) IN ('x')", "- a IS NULL"),
-    *("+ + a = 1", "+ - a IS NULL", "- + 5 = -5", "-(5) = -5", "-(-(5)) = 5", "+(a = 1)", "+TRUE", "+'x' = 'x'"),
+    *(
+        "a IN ('x'",
+        "a IN ('x',)",
+        "a IN (,'x')",
+        "a IN ('x' 'y')",
+        "a BETWEEN 1",
+        "a BETWEEN 1 AND",
+    ),
+    *(
+        "a BETWEEN 1 OR 5",
+        "(a, b)",
+        "a,b",
+        "a IN (b)",
+        "('x') = 'x'",
+        "((((a)))) IN ('x')",
+        "- a IS NULL",
+    ),
+    *(
+        "+ + a = 1",
+        "+ - a IS NULL",
+        "- + 5 = -5",
+        "-(5) = -5",
+        "-(-(5)) = 5",
+        "+(a = 1)",
+        "+TRUE",
+        "+'x' = 'x'",
+    ),
     "(" * 100 + "a = 1" + ")" * 100,
     " AND ".join(["a = 1"] * 300),
     " OR ".join(f"a = {number}" for number in range(300)),
@@ -146,9 +215,18 @@ _WHOLE = [
 
 def expressions() -> list[str]:
     """Returns every expression, each once, in a stable order."""
-    made = [f"{left} {word} {right}" for left in _OPERANDS[:7] for word in _OPERATORS for right in _OPERANDS]
+    made = [
+        f"{left} {word} {right}"
+        for left in _OPERANDS[:7]
+        for word in _OPERATORS
+        for right in _OPERANDS
+    ]
     made += [f"{left} {word} a" for left in _OPERANDS[7:] for word in _OPERATORS]
-    made += [f"{left} {test}" for left in (*_OPERANDS[:7], "'abc'", "5", "TRUE", "(a = 1)") for test in _TESTS]
+    made += [
+        f"{left} {test}"
+        for left in (*_OPERANDS[:7], "'abc'", "5", "TRUE", "(a = 1)")
+        for test in _TESTS
+    ]
     return list(dict.fromkeys([*_WHOLE, *made, *_random_expressions()]))
 
 
@@ -179,8 +257,32 @@ def official_answers(texts: Iterable[str], version: str = VERSION) -> list[str]:
     Raises:
         OfficialError: The release cannot be made ready.
     """
-    lines = ["\t".join(["M", *(_coded(each) for pair in map_.items() for each in pair)]) for map_ in MAPS]
+    lines = [
+        "\t".join(["M", *(_coded(each) for pair in map_.items() for each in pair)]) for map_ in MAPS
+    ]
     lines += [f"E\t{_coded(text)}" for text in texts]
+    return _asked(lines, version)
+
+
+def official_bits(sizes: Iterable[tuple[int, int, str]], version: str = VERSION) -> list[list[int]]:
+    """Returns the bits of texts in the official Bloom filter.
+
+    Args:
+        sizes: Its percentage of false hits, how many texts are expected, and a text.
+        version: The release.
+
+    Returns:
+        For each how many bits there are, then the positions of the text's.
+
+    Raises:
+        OfficialError: The release cannot be made ready.
+    """
+    rows = (map(_coded, map(str, size)) for size in sizes)
+    said = _asked(("\t".join(["B", *row]) for row in rows), version)
+    return [[int(number) for number in line.split()] for line in said]
+
+
+def _asked(lines: Iterable[str], version: str) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="mqcore-filters-") as home:
         done = subprocess.run(
             official_release(version).java("mqcore.interop.Filters", Path(home)),

@@ -4,7 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from interop.filter_cases import MAPS, official_answers
+
+from interop.filter_cases import MAPS, official_answers, official_bits
+from mqcore.broker.bloom import BloomFilter
+
+pytestmark = pytest.mark.java
 
 VECTORS = Path(__file__).parents[1] / "golden" / "vectors" / "filters.json"
 # Words that 4.9 does not know.
@@ -20,3 +24,22 @@ def test_the_official_filter_answers_as_the_vectors_say(version: str) -> None:
         cases = [case for case in cases if not any(word in case[0].upper() for word in NEWER)]
     said = official_answers([text for text, _answer in cases], version)
     assert dict(zip((text for text, _ in cases), said, strict=True)) == dict(cases)
+
+
+def test_our_bits_are_the_official_ones() -> None:
+    texts = [
+        "g#t",
+        "",
+        "CG_orders#orders",
+        "a" * 15,
+        "b" * 16,
+        "c" * 17,
+        "%RETRY%g#ä日本",
+        "x" * 400,
+    ]
+    sizes = [(20, 32), (20, 64), (1, 1), (50, 1000), (10, 128), (33, 7)]
+    asked = [(percent, count, text) for percent, count in sizes for text in texts]
+    said = official_bits(asked)
+    for (percent, count, text), bits in zip(asked, said, strict=True):
+        ours = BloomFilter.of(percent, count).bits_of(text)
+        assert [ours.count, *ours.positions] == bits, (percent, count, text)

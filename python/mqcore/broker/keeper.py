@@ -74,8 +74,10 @@ class Keeper:
         self._offsets = Saver(StateFile(config / "consumerOffset.json"), self._offsets_text)
         self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
         self._delays_text: Callable[[], bytes] = state.delays.text
+        self._filters = Saver(StateFile(config / "consumerFilter.json"), state.filters.text)
         self._offsets_saved = -1
         self._delays_saved = -1
+        self._filters_saved = 0
         self.announce: Announce | None = None
         self._news: set[str] = set()
 
@@ -90,6 +92,7 @@ class Keeper:
         self._groups.file.load(state.groups.load)
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
+        self._filters.file.load(lambda text: state.filters.load(text, state.now_ms()))
         for level in range(1, len(state.delays.lengths_ms) + 1):
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
         policy.fill(state)
@@ -133,7 +136,12 @@ class Keeper:
 
     def subscriptions_changed(self, groups: Iterable[str]) -> None:
         """Follows a change of who is online, or of what a group wants."""
-        policy.fill_subscriptions(self._state, groups)
+        names = tuple(groups)
+        state = self._state
+        for name in names:
+            if name not in state.members.consumers:
+                state.filters.unregister(name, state.now_ms())
+        policy.fill_subscriptions(state, names)
 
     def members_changed(self, groups: Iterable[str]) -> None:
         """Tells the members of groups soon that their membership changed."""
@@ -201,9 +209,29 @@ class Keeper:
         await self._delays.save()
         self._delays_saved = changes
 
+    async def save_filters(self) -> None:
+        """Writes the registered expressions, when they changed since the last time.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        filters = self._state.filters
+        filters.clean(self._state.now_ms())
+        changes = filters.changes
+        if changes == self._filters_saved:
+            return
+        await self._filters.save()
+        self._filters_saved = changes
+
     async def save_all(self) -> None:
         """Writes every file; one that cannot be written does not keep the others from it."""
-        saves = (self.save_offsets, self.save_delays, self._topics.save, self._groups.save)
+        saves = (
+            self.save_offsets,
+            self.save_delays,
+            self.save_filters,
+            self._topics.save,
+            self._groups.save,
+        )
         for save in saves:
             try:
                 await save()

@@ -64,6 +64,8 @@ class Snapshot:
         lags: Every group on every topic it has offsets of.
         producers: Connected producers by language and version.
         consumers: Connected consumers by group, language and version.
+        divided: Groups whose members want different messages: how many different wishes.
+        conflicts: How often a group came to be divided since the start.
         messages_in: Messages stored for sends since the start.
         messages_out: Messages given to pulls since the start.
         bytes_in: Bytes of records stored for sends since the start.
@@ -89,6 +91,8 @@ class Snapshot:
     lags: tuple[GroupLag, ...] = ()
     producers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     consumers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    divided: Mapping[str, int] = field(default_factory=dict)
+    conflicts: int = 0
     messages_in: int = 0
     messages_out: int = 0
     bytes_in: int = 0
@@ -212,6 +216,18 @@ def _client_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
         "Consumers",
         ("consumer_group", "language", "version"),
         snapshot.consumers,
+    )
+    yield family.gauge(
+        "mqcore_inconsistent_subscriptions",
+        "Different subscriptions inside one group",
+        ("consumer_group",),
+        _keyed(snapshot.divided),
+    )
+    yield family.counter(
+        "mqcore_subscription_conflicts",
+        "How often members of a group came to subscribe differently",
+        (),
+        {(): snapshot.conflicts},
     )
 
 

@@ -9,7 +9,14 @@ from mqcore.broker.state import BrokerState
 from mqcore.model.groups import GroupConfig
 from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
-from mqcore.native import BrokerPolicy, GroupPolicy, Subscription, TopicPolicy
+from mqcore.native import (
+    BrokerPolicy,
+    GroupPolicy,
+    MembersPolicy,
+    RegisteredFilter,
+    Subscription,
+    TopicPolicy,
+)
 
 __all__ = [
     "SCHEDULE_TOPIC",
@@ -43,6 +50,8 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         rejects_transactions=True,
         refuse_sends=refuse_sends,
         version=state.version,
+        filters_properties=settings.filters_properties,
+        filters_retries=settings.filters_retries,
     )
 
 
@@ -108,11 +117,15 @@ def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
     for name in groups:
         group = state.members.consumers.get(name)
         if group is None:
-            state.lane.set_subscriptions(name, None)
+            state.lane.set_members(name, None)
             continue
-        wanted = (
+        wanted = [
             Subscription(each.topic, each.expression, each.kind, each.version)
             for each in group.subscriptions.values()
-        )
+        ]
+        filters = [
+            RegisteredFilter(each.topic, each.expression, each.version)
+            for each in state.filters.of_group(name)
+        ]
         is_broadcasting = group.data.message_model == BROADCASTING
-        state.lane.set_subscriptions(name, wanted, is_broadcasting=is_broadcasting)
+        state.lane.set_members(name, MembersPolicy(wanted, filters, is_broadcasting))

@@ -21,6 +21,8 @@ _log = logging.getLogger("mqcore.broker")
 _MS_PER_S = 1_000
 # Distance of two looks for clients that are silent, as the official broker has it.
 _EXPIRY_PERIOD_S = 10.0
+# Distance of two writes of what groups have registered, as the official broker has it.
+_FILTERS_PERIOD_S = 10.0
 # Messages delivered per call and level: some milliseconds of work.
 _DELIVER_MAX = 1_024
 # A level with nothing due is looked at this often at the least: what arrives meanwhile is due
@@ -53,6 +55,7 @@ class Rounds:
         settings = self._state.settings
         self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
         self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
+        self._every("save filters", lambda: _FILTERS_PERIOD_S, self._keeper.save_filters)
         self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
         self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
         loop = asyncio.get_running_loop()

@@ -21,6 +21,8 @@ CHANGEABLE: Final = frozenset(
         "brokerPermission",
         "defaultQueryMaxNum",
         "defaultTopicQueueNums",
+        "enablePropertyFilter",
+        "filterSupportRetry",
         "flushConsumerOffsetInterval",
         "flushDelayOffsetInterval",
         "longPollingEnable",

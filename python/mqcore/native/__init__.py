@@ -21,6 +21,7 @@ from mqcore.native._native import (  # noqa: E402 - an unfit machine is refused 
     encode_properties,
     note_fork,
     settings,
+    sql_fault,
     write_state,
 )
 from mqcore.native.inspection import (  # noqa: E402
@@ -39,6 +40,8 @@ from mqcore.native.lane import (  # noqa: E402
     Handed,
     Lane,
     LaneProtocol,
+    MembersPolicy,
+    RegisteredFilter,
     Subscription,
     TopicPolicy,
 )
@@ -72,12 +75,14 @@ __all__ = [
     "Inspection",
     "Lane",
     "LaneProtocol",
+    "MembersPolicy",
     "Message",
     "OpenReport",
     "QueueBounds",
     "QueueState",
     "Rebuilt",
     "RecordBatch",
+    "RegisteredFilter",
     "Scan",
     "Segment",
     "Serialization",
@@ -95,6 +100,7 @@ __all__ = [
     "parse_relaxed_json",
     "rebuild",
     "settings",
+    "sql_fault",
     "write_state",
 ]
 

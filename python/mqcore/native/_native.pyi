@@ -6,7 +6,7 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from mqcore.native.lane import BrokerPolicy, GroupPolicy, Need, Subscription, TopicPolicy
+from mqcore.native.lane import BrokerPolicy, GroupPolicy, MembersPolicy, Need, TopicPolicy
 
 __all__ = [
     "Appended",
@@ -33,6 +33,7 @@ __all__ = [
     "parse_relaxed_json",
     "rebuild",
     "settings",
+    "sql_fault",
     "write_state",
 ]
 
@@ -58,6 +59,9 @@ def note_fork() -> None:
 
 def settings() -> list[tuple[str, str]]:
     """Returns every key that a store knows with its default."""
+
+def sql_fault(text: str) -> str | None:
+    """Returns what is wrong with an SQL92 expression, and where; None for one that can be used."""
 
 def write_state(path: str | Path, content: bytes) -> None:
     """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
@@ -459,9 +463,7 @@ class NativeLane:
     def set_topic(self, name: str, topic: TopicPolicy | None) -> None: ...
     def set_groups(self, groups: Mapping[str, GroupPolicy]) -> None: ...
     def set_group(self, name: str, group: GroupPolicy | None) -> None: ...
-    def set_members(
-        self, group: str, rows: Sequence[Subscription] | None, *, is_broadcasting: bool = False
-    ) -> None: ...
+    def set_members(self, group: str, members: MembersPolicy | None) -> None: ...
     def load_offsets(self, table: Mapping[str, Mapping[int, int]]) -> None: ...
     def offset_rows(self) -> list[tuple[str, dict[int, int]]]: ...
     def offsets_of(self, group: str, topic: str) -> dict[int, int]: ...

@@ -6,7 +6,7 @@ and those before `start`. What the policy does not allow comes up as `Handed`.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, cast
 
@@ -20,6 +20,8 @@ __all__ = [
     "Handed",
     "Lane",
     "LaneProtocol",
+    "MembersPolicy",
+    "RegisteredFilter",
     "Subscription",
     "TopicPolicy",
 ]
@@ -54,6 +56,9 @@ class BrokerPolicy(NamedTuple):
         rejects_transactions: Refuse half messages.
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer.
+        filters_properties: Take expressions over properties (`enablePropertyFilter`).
+        filters_retries: Put retries through the expression for the topic that they came from
+            (`filterSupportRetry`).
     """
 
     name: str
@@ -72,6 +77,8 @@ class BrokerPolicy(NamedTuple):
     rejects_transactions: bool = False
     needs_replica: bool = False
     version: int = _VERSION
+    filters_properties: bool = False
+    filters_retries: bool = False
 
 
 class TopicPolicy(NamedTuple):
@@ -134,6 +141,34 @@ class Subscription(NamedTuple):
     version: int
 
 
+class RegisteredFilter(NamedTuple):
+    """An expression that a group has registered for a topic.
+
+    Attributes:
+        topic: The topic.
+        expression: SQL text; one that does not compile is taken as none.
+        version: The `subVersion` that it came with.
+    """
+
+    topic: str
+    expression: str
+    version: int
+
+
+class MembersPolicy(NamedTuple):
+    """The online members of a group, as the lane needs them.
+
+    Attributes:
+        subscriptions: What they subscribe.
+        filters: The group's expressions, also of topics that it does not subscribe any more.
+        is_broadcasting: Whether they consume by broadcast.
+    """
+
+    subscriptions: Sequence[Subscription]
+    filters: Sequence[RegisteredFilter] = ()
+    is_broadcasting: bool = False
+
+
 class Handed(NamedTuple):
     """A request for Python.
 
@@ -175,8 +210,9 @@ class Delivered:
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
-    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
-    row (None: it is not known any more); requests for what is not known are handed over.
+    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
+    `set_members` one row (None: it is not known any more, or nobody is online); requests for what
+    is not known are handed over.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
     offsets; `offset_changes` rises with each change.
@@ -198,17 +234,6 @@ class Lane(NativeLane):
         lane._loop = None
         lane._timer = None
         return lane
-
-    def set_subscriptions(
-        self,
-        group: str,
-        subscriptions: Iterable[Subscription] | None,
-        *,
-        is_broadcasting: bool = False,
-    ) -> None:
-        """Replaces what the online members of a group subscribe; None: nobody is online."""
-        rows = None if subscriptions is None else list(subscriptions)
-        self.set_members(group, rows, is_broadcasting=is_broadcasting)
 
     def offsets(self) -> dict[str, dict[int, int]]:
         """Returns a snapshot of all consumer offsets, by the official keys `topic@group`."""

@@ -9,7 +9,7 @@ use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
 use mqcore_engine::store::Store;
-use mqcore_lane::policy::{Group, Topic};
+use mqcore_lane::policy::{Group, Members, Topic};
 use mqcore_lane::{ConnectionId, Handed, Lane, Need, delay};
 use mqcore_record::Host;
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ use crate::door::{KEEP_RECORDS_MAX, Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
 use crate::store::NativeStore;
-use crate::tables::{BrokerRow, GroupRow, SubscriptionRow, TopicRow, members};
+use crate::tables::{BrokerRow, GroupRow, MembersRow, TopicRow};
 use crate::wire::Command;
 
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
@@ -176,17 +176,13 @@ impl NativeLane {
         };
     }
 
-    #[pyo3(signature = (group, rows, *, is_broadcasting=false))]
-    fn set_members(
-        &self,
-        group: String,
-        rows: Option<Vec<SubscriptionRow>>,
-        is_broadcasting: bool,
-    ) {
+    fn set_members(&self, group: String, members: Option<MembersRow>) {
+        // Expressions are compiled before the lock is taken.
+        let members = members.map(Members::from);
         let mut inside = self.lock();
         let table = &mut inside.lane.policy.members;
-        match rows {
-            Some(rows) => table.insert(group.into_boxed_str(), members(rows, is_broadcasting)),
+        match members {
+            Some(members) => table.insert(group.into_boxed_str(), members),
             None => table.remove(group.as_str()),
         };
     }

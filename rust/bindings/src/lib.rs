@@ -17,7 +17,7 @@
 //! | `lane` | the class over the lane |
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | the shared receive buffer, and writing to a borrowed socket |
-//! | `tables` | policy tables out of named tuples |
+//! | `tables` | policy tables out of named tuples, expressions judged |
 //! | `numbers` | reports as dictionaries |
 //! | `door` | the one place that decides whether the GIL is kept |
 //! | `fork` | knows a forked child |
@@ -83,6 +83,8 @@ mod _native {
     use crate::state::write_state;
     #[pymodule_export]
     use crate::store::NativeStore;
+    #[pymodule_export]
+    use crate::tables::sql_fault;
     #[pymodule_export]
     use crate::wire::{Command, FrameReader, compress, decompress};
 }

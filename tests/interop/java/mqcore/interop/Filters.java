@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.List;
@@ -12,11 +13,13 @@ import java.util.Map;
 import org.apache.rocketmq.filter.expression.EvaluationContext;
 import org.apache.rocketmq.filter.expression.Expression;
 import org.apache.rocketmq.filter.FilterFactory;
+import org.apache.rocketmq.filter.util.BloomFilter;
 
 /**
  * Asks the official filter what expressions say of maps of properties. Lines in, all fields in
  * Base64 and between tabs: `M NAME VALUE...` adds a map, `E EXPRESSION` is answered by a line with
- * one letter per map: True, False, Null, Exception; or by `!` where it does not compile.
+ * one letter per map: True, False, Null, Exception; or by `!` where it does not compile. `B PERCENT
+ * COUNT TEXT` is answered by the bits of a text in a Bloom filter: how many there are, then where.
  */
 public final class Filters {
     private Filters() { }
@@ -31,6 +34,13 @@ public final class Filters {
             String[] parts = line.split("\t", -1);
             if (parts[0].equals("E")) {
                 out.println(said(decoded(parts[1]), maps));
+                continue;
+            }
+            if (parts[0].equals("B")) {
+                BloomFilter bloom = BloomFilter.createByFn(
+                    Integer.parseInt(decoded(parts[1])), Integer.parseInt(decoded(parts[2])));
+                String at = Arrays.toString(bloom.calcBitPositions(decoded(parts[3])));
+                out.println(bloom.getM() + " " + at.replaceAll("[\\[\\],]", ""));
                 continue;
             }
             Map<String, String> map = new HashMap<>();
