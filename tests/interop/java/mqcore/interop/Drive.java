@@ -25,10 +25,12 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * acknowledged NAME count=                              waits for so many of the flood
  * view NAME topic= id=        query NAME topic= key=    messages by id (offset id or unique) and key
  * bounds NAME topic=          search NAME topic= time=  one item per queue
- * push NAME group= namesrv= topic= [expr=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
+ * push NAME group= namesrv= topic= [expr=|sql=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
  *      [traced=1] [reply=]    replies to requests with this text, a colon and the request's
- * lite NAME group= namesrv= topic= [expr=] [assign=1] [seek=]
+ * lite NAME group= namesrv= topic= [expr=|sql=] [assign=1] [seek=]
  * pull NAME group= namesrv= topic= [expr=]              every message of the topic, pulled
+ * select NAME group= namesrv= topic= sqls=             what SQL92 texts (between units separators)
+ *      give of the topic by pulls: one item per text
  * got NAME count=             waits for so many different messages; one item per delivery
  * allocated NAME topic= count=                          waits until it has so many queues
  * mqadmin - COMMAND ARGUMENT...  one item: what it printed (`until=`: cut when this was printed)
@@ -86,6 +88,7 @@ public final class Drive {
             case "push" -> consumers.push(call);
             case "lite" -> consumers.lite(call);
             case "pull" -> consumers.pull(call);
+            case "select" -> Selections.select(call);
             case "got" -> consumers.got(call);
             case "allocated" -> consumers.allocated(call);
             case "mqadmin" -> Tools.run(call);
