@@ -264,6 +264,15 @@ def official_answers(texts: Iterable[str], version: str = VERSION) -> list[str]:
     return _asked(lines, version)
 
 
+def official_faults(texts: Iterable[str], version: str = VERSION) -> list[str]:
+    """Returns what the official filter says of expressions that it does not compile.
+
+    Raises:
+        OfficialError: The release cannot be made ready.
+    """
+    return _asked((f"P\t{_coded(text)}" for text in texts), version)
+
+
 def official_bits(sizes: Iterable[tuple[int, int, str]], version: str = VERSION) -> list[list[int]]:
     """Returns the bits of texts in the official Bloom filter.
 

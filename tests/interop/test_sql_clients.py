@@ -5,6 +5,7 @@ those give.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,11 @@ from interop.cases import Case, bodies
 from interop.driver import Driver
 from interop.install import OfficialError
 from interop.patience import eventually
-from interop.servers import Servers, Software
+from interop.servers import Servers, Software, official_software, serving
+from mqcore.broker.bloom import BloomFilter
+from mqcore.broker.filters import FilterTable
+from mqcore.model.relaxed_json import parse_object
+from mqcore.native import sql_fault
 
 pytestmark = pytest.mark.java
 
@@ -104,5 +109,23 @@ def test_a_wrong_expression_is_refused_at_the_start(case: Case) -> None:
     case.create()
     case.until_routed()
     for sql in WRONG:
-        with pytest.raises(OfficialError, match="Invalid MessageSelector"):
+        with pytest.raises(OfficialError, match="CODE: 23"):
             case.push(sql=sql)
+
+
+def test_what_an_official_broker_has_registered_is_read(driver_53: Driver, tmp_path: Path) -> None:
+    config = {"enablePropertyFilter": "true"}
+    with serving(official_software("5.3.3"), tmp_path, config) as servers:
+        case = Case(driver_53, servers, "registered")
+        case.create()
+        consumer = case.push(sql="number > 5")
+        case.send(case.producer(), count=8)
+        case.driver.got(consumer, 2)
+        case.close()
+    text = (servers.store / "config" / "consumerFilter.json").read_bytes()
+    filters = FilterTable(BloomFilter.of(20, 32), sql_fault, keep_ms=86_400_000)
+    filters.load(text, now_ms=0)
+    found = filters.find(case.topic, case.group)
+    assert found is not None
+    assert (found.expression, found.kind, found.is_dead) == ("number > 5", "SQL92", True)
+    assert parse_object(filters.text()()) == parse_object(text)

@@ -64,33 +64,52 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 Some(Wanted::Expression(kind)) => self.filter_of_text(header, &kind),
             };
         }
-        let members = self.members_of(header)?;
-        let Some(subscription) = members.subscriptions.get(header.topic) else {
+        self.filter_of_group(header.group, header.topic, header.version)
+    }
+
+    /// What the heartbeats of a group say that it wants of a topic, in this version or a newer one.
+    pub(crate) fn filter_of_group(
+        &self,
+        group: &str,
+        topic: &str,
+        version: i64,
+    ) -> Result<Filter, Refused> {
+        let members = self.members_of(group)?;
+        let Some(subscription) = members.subscriptions.get(topic) else {
             let remark = format!("the consumer's subscription not exist{}", codes::SEE_FAQ);
             return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
         };
-        if subscription.version < header.version {
+        if subscription.version < version {
             let remark = "the consumer's subscription not latest";
             return refuse(codes::SUBSCRIPTION_NOT_LATEST, remark);
         }
-        match &subscription.wanted {
-            None => refuse(codes::SUBSCRIPTION_PARSE_FAILED, UNREADABLE),
-            Some(Wanted::Tags(filter)) => Ok(filter.clone()),
-            Some(Wanted::Expression(kind)) => self.filter_registered(header, members, kind),
+        let kind = match &subscription.wanted {
+            None => return refuse(codes::SUBSCRIPTION_PARSE_FAILED, UNREADABLE),
+            Some(Wanted::Tags(filter)) => return Ok(filter.clone()),
+            Some(Wanted::Expression(kind)) => kind,
+        };
+        let Some(registered) = members.filters.get(topic) else {
+            let remark =
+                "The broker's consumer filter data is not exist!Your expression may be wrong!";
+            return refuse(codes::FILTER_DATA_NOT_EXIST, remark);
+        };
+        if registered.version < version {
+            let remark = "the consumer's consumer filter data not latest";
+            return refuse(codes::FILTER_DATA_NOT_LATEST, remark);
         }
+        self.check_enabled(kind)?;
+        let of_origins = self.filter_of_origins(topic);
+        Ok(of_origins.unwrap_or_else(|| Filter::Sql(Arc::clone(&registered.sql))))
     }
 
-    fn members_of(&self, header: &PullHeader<'_>) -> Result<&Members, Refused> {
-        let Some(members) = self.policy.members.get(header.group) else {
+    fn members_of(&self, group: &str) -> Result<&Members, Refused> {
+        let Some(members) = self.policy.members.get(group) else {
             let remark = format!("the consumer's group info not exist{}", codes::SEE_FAQ);
             return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
         };
-        let group = self.policy.groups.get(header.group);
-        if members.is_broadcasting && group.is_some_and(|g| !g.is_broadcast_enabled) {
-            let remark = format!(
-                "the consumer group[{}] can not consume by broadcast way",
-                header.group
-            );
+        let known = self.policy.groups.get(group);
+        if members.is_broadcasting && known.is_some_and(|g| !g.is_broadcast_enabled) {
+            let remark = format!("the consumer group[{group}] can not consume by broadcast way");
             return refuse(codes::NO_PERMISSION, remark);
         }
         Ok(members)
@@ -100,7 +119,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// compile one, which is what nobody asked for: it is refused here.
     fn filter_of_text(&mut self, header: &PullHeader<'_>, kind: &str) -> Result<Filter, Refused> {
         self.check_enabled(kind)?;
-        if let Some(filter) = self.filter_of_origins(header) {
+        if let Some(filter) = self.filter_of_origins(header.topic) {
             return Ok(filter);
         }
         let text = header.subscription.unwrap_or_default();
@@ -117,27 +136,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
     }
 
-    /// The expression that the group has registered for the topic.
-    fn filter_registered(
-        &self,
-        header: &PullHeader<'_>,
-        members: &Members,
-        kind: &str,
-    ) -> Result<Filter, Refused> {
-        let Some(registered) = members.filters.get(header.topic) else {
-            let remark =
-                "The broker's consumer filter data is not exist!Your expression may be wrong!";
-            return refuse(codes::FILTER_DATA_NOT_EXIST, remark);
-        };
-        if registered.version < header.version {
-            let remark = "the consumer's consumer filter data not latest";
-            return refuse(codes::FILTER_DATA_NOT_LATEST, remark);
-        }
-        self.check_enabled(kind)?;
-        let of_origins = self.filter_of_origins(header);
-        Ok(of_origins.unwrap_or_else(|| Filter::Sql(Arc::clone(&registered.sql))))
-    }
-
     fn check_enabled(&self, kind: &str) -> Result<(), Refused> {
         if self.policy.broker.filters_properties {
             return Ok(());
@@ -147,8 +145,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// For a retry topic, where the broker filters those: what its group wants of other topics.
-    fn filter_of_origins(&self, header: &PullHeader<'_>) -> Option<Filter> {
-        let group = header.topic.strip_prefix(RETRY_PREFIX)?;
+    fn filter_of_origins(&self, topic: &str) -> Option<Filter> {
+        let group = topic.strip_prefix(RETRY_PREFIX)?;
         if !self.policy.broker.filters_retries {
             return None;
         }

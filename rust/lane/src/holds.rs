@@ -41,6 +41,9 @@ pub struct Pull {
     pub bytes_max: u64,
     /// Which records.
     pub filter: Filter,
+    /// The version of its group's subscription that the filter is of at the least; `None` where the
+    /// request brought its filter.
+    pub version: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -228,6 +231,7 @@ mod tests {
             } else {
                 Filter::All
             },
+            version: None,
         }
     }
 

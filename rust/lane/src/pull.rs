@@ -82,27 +82,35 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .filter(|max| *max > 0)
                 .unwrap_or(u64::MAX),
             filter,
+            version: (!header.subscribes()).then_some(header.version),
         };
         self.read_pull(pull, hold_ms);
         Ok(Outcome::Done)
     }
 
     /// Runs a held pull again; whatever comes of it is the answer.
-    pub(crate) fn pull_again(&mut self, pull: Pull) {
-        // What was allowed when it came may be gone by now.
+    pub(crate) fn pull_again(&mut self, mut pull: Pull) {
+        // What was allowed and wanted when it came may be another by now.
         let checked = self.check_place(&pull.group, &pull.topic, pull.queue_id, &pull.asker);
-        match checked {
-            Ok(()) => self.read_pull(pull, None),
-            Err(Stop::Refuse((code, remark))) => self.refuse(&pull.asker, code, &remark),
-            Err(Stop::Hand(Need::Group(name))) => {
-                let (code, remark) = no_group(&name);
-                self.refuse(&pull.asker, code, &remark);
+        let filter = checked.and_then(|()| match pull.version {
+            None => Ok(None),
+            Some(version) => {
+                let filter = self.filter_of_group(&pull.group, &pull.topic, version);
+                filter.map(Some).map_err(Stop::Refuse)
             }
-            Err(Stop::Hand(_topic)) => {
-                let (code, remark) = no_topic(&pull.topic);
-                self.refuse(&pull.asker, code, &remark);
+        });
+        let (code, remark) = match filter {
+            Ok(filter) => {
+                if let Some(filter) = filter {
+                    pull.filter = filter;
+                }
+                return self.read_pull(pull, None);
             }
-        }
+            Err(Stop::Refuse(refused)) => refused,
+            Err(Stop::Hand(Need::Group(name))) => no_group(&name),
+            Err(Stop::Hand(_topic)) => no_topic(&pull.topic),
+        };
+        self.refuse(&pull.asker, code, &remark);
     }
 
     fn check_pull(

@@ -148,7 +148,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             }
             got.suggests_replica = is_far;
             got.next_offset += 1;
-            if !ask.tags_codes.is_empty() && !ask.tags_codes.contains(&unit.tags_code) {
+            if !ask.tags_codes.is_empty() && !unit.may_have_tags(ask.tags_codes) {
                 continue;
             }
             match reader.record(place, size as usize) {

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Columns that a tab goes on to, as in the official parser.
+const TAB_COLUMNS: usize = 8;
+
 /// A text that is no expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SqlError {
@@ -14,20 +17,43 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// What is wrong at a byte of a text.
+    /// What is wrong at a byte of a text; at its end the place is that of the last character.
     pub(super) fn at(text: &str, byte: usize, what: impl Into<String>) -> Self {
-        let before = text.get(..byte).unwrap_or(text);
-        let line_at = before.rfind('\n').map_or(0, |end| end + 1);
+        let (line, column) = place(text, byte);
         Self {
             what: what.into(),
-            line: before.matches('\n').count() + 1,
-            column: before.get(line_at..).unwrap_or_default().chars().count() + 1,
+            line,
+            column,
         }
     }
 }
 
+/// Line and column as the official parser counts them (`SimpleCharStream`): in units of UTF-16, tabs
+/// to their stops, and any of the usual ends of a line.
+fn place(text: &str, byte: usize) -> (usize, usize) {
+    let (mut line, mut column) = (1, 0);
+    let mut before = None;
+    for (at, letter) in text.char_indices() {
+        let is_new_line = before == Some('\n') || (before == Some('\r') && letter != '\n');
+        (line, column) = if is_new_line {
+            (line + 1, 1)
+        } else {
+            (line, column + 1)
+        };
+        if letter == '\t' {
+            let passed = column - 1;
+            column = passed + TAB_COLUMNS - passed % TAB_COLUMNS;
+        }
+        if at >= byte {
+            break;
+        }
+        column += letter.len_utf16() - 1;
+        before = Some(letter);
+    }
+    (line, column.max(1))
+}
+
 impl fmt::Display for SqlError {
-    /// Begins as the official refusal does (`SelectorParser.parse`).
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { what, line, column } = self;
         write!(

@@ -248,6 +248,7 @@ impl<'a> Parser<'a> {
     }
 
     fn word_comparison(&mut self, left: Part) -> Result<Part> {
+        let not_at = self.next.at;
         let is_negated = self.take_if(Kind::Not)?;
         let holding = match self.next.kind {
             Kind::Contains => Holding::Contains,
@@ -255,7 +256,10 @@ impl<'a> Parser<'a> {
             Kind::EndsWith => Holding::Ends,
             Kind::Between => return self.between(left, is_negated),
             Kind::In => return self.in_items(left, is_negated),
-            _ => return self.unexpected("CONTAINS, STARTSWITH, ENDSWITH, BETWEEN or IN"),
+            _ => {
+                let wanted = "CONTAINS, STARTSWITH, ENDSWITH, BETWEEN or IN is expected behind NOT";
+                return self.fail(not_at, wanted);
+            }
         };
         self.take()?;
         let search = self.quoted()?;

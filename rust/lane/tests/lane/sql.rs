@@ -81,7 +81,7 @@ fn an_expression_that_is_none_is_refused_with_its_place() {
     let nested = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
     let cases = [
         ("", "parse the consumer's subscription failed"),
-        ("n >", "but the text ends at line 1, column 4"),
+        ("n >", "but the text ends at line 1, column 3"),
         (&nested, "brackets in one another at line 1, column 129"),
         (&long, "1048576 bytes of text"),
     ];
@@ -163,6 +163,27 @@ fn what_does_not_match_is_told_by_the_check_so_that_the_offset_goes_on() {
     let answer = desk.answers().remove(0);
     assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
     assert_eq!(answer.ext["nextBeginOffset"], "1");
+}
+
+#[test]
+fn a_held_pull_goes_by_what_its_group_wants_when_it_runs_again() {
+    let mut desk = filled(0);
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    desk.feed(&pull_with(50, &wait));
+    desk.feed(&pull_with(51, &wait));
+    subscribe(&mut desk, "t", Some(("n = 1", 6)));
+    send(&mut desk, "n\u{1}1\u{2}");
+    desk.settle();
+    assert!(desk.answers().is_empty(), "woken by what it was held for");
+    desk.pass(5_000);
+    for answer in desk.answers() {
+        assert_eq!(said(&answer), (0, "FOUND"));
+    }
+    desk.feed(&pull_with(52, &[wait[0], wait[1], ("queueOffset", "1")]));
+    desk.lane.policy.members.clear();
+    desk.pass(20_000);
+    assert_eq!(desk.answers().remove(0).code, 24);
 }
 
 #[test]

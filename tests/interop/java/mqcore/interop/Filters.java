@@ -18,8 +18,8 @@ import org.apache.rocketmq.filter.util.BloomFilter;
 /**
  * Asks the official filter what expressions say of maps of properties. Lines in, all fields in
  * Base64 and between tabs: `M NAME VALUE...` adds a map, `E EXPRESSION` is answered by a line with
- * one letter per map: True, False, Null, Exception; or by `!` where it does not compile. `B PERCENT
- * COUNT TEXT` is answered by the bits of a text in a Bloom filter: how many there are, then where.
+ * one letter per map: True, False, Null, Exception; or by `!` where it does not compile. `P
+ * EXPRESSION` is answered by what is said of one that does not compile. `B PERCENT COUNT TEXT` is answered by the bits of a text in a Bloom filter: how many there are, then where.
  */
 public final class Filters {
     private Filters() { }
@@ -34,6 +34,10 @@ public final class Filters {
             String[] parts = line.split("\t", -1);
             if (parts[0].equals("E")) {
                 out.println(said(decoded(parts[1]), maps));
+                continue;
+            }
+            if (parts[0].equals("P")) {
+                out.println(fault(decoded(parts[1])));
                 continue;
             }
             if (parts[0].equals("B")) {
@@ -55,6 +59,16 @@ public final class Filters {
 
     private static String decoded(String field) {
         return new String(Base64.getDecoder().decode(field), StandardCharsets.UTF_8);
+    }
+
+    /** On one line; nothing for an expression that compiles. */
+    private static String fault(String text) {
+        try {
+            FilterFactory.INSTANCE.get("SQL92").compile(text);
+            return "";
+        } catch (Exception e) {
+            return String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
+        }
     }
 
     private static String said(String text, List<Map<String, String>> maps) {
