@@ -58,6 +58,16 @@ def test_what_does_not_compile_is_not_registered_and_takes_the_old_one_away() ->
     assert not filters.register("g", [SubscriptionData("T"), sql("", topic="U")], 3)
 
 
+def test_the_texts_of_all_groups_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqcore.broker.filters.TEXTS_MAX", 10)
+    filters = table()
+    assert filters.register("g", [sql("a = 1")], 1)
+    assert not filters.register("h", [sql("a = 12")], 1)
+    filters.unregister("g", 1)
+    filters.clean(1 + DAY_MS)
+    assert filters.register("h", [sql("a = 12", 2)], 2)
+
+
 def test_a_topic_or_a_group_that_goes_is_dead_and_comes_alive_again() -> None:
     filters = table()
     filters.register("g", [sql("a = 1"), sql("b = 1", topic="U")], 100)

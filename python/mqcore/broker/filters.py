@@ -15,8 +15,8 @@ from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.subscriptions import SubscriptionData
 
 SQL92: Final = "SQL92"
-# Texts of all groups together, in characters: a thousand of the longest that are taken.
-TEXTS_MAX: Final = 64 << 20
+# Texts of all groups together, in characters: hundreds of the longest that are taken.
+TEXTS_MAX: Final = 16 << 20
 # Who was alive when the file was written died so long before it is read, as the official broker
 # assumes.
 _DEAD_BEFORE_LOAD_MS: Final = 30_000

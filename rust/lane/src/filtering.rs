@@ -170,7 +170,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             tags_codes: &[],
         };
         let mut sieve = Sieve::of(&pull.filter);
-        let got = store.get_judged(topic, pull.queue_id, ask, &mut sieve);
+        let got = store.select(topic, pull.queue_id, ask, &mut sieve);
         got.map_or(true, |got| {
             got.status == GetStatus::Found || sieve.is_spent()
         })

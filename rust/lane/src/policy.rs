@@ -107,7 +107,7 @@ impl Wanted {
     pub fn parse(text: Option<&str>, kind: Option<&str>) -> Option<Self> {
         let text = text.unwrap_or_default();
         if let Some(kind) = kind
-            && kind != "TAG"
+            && !matches!(kind, "TAG" | "")
         {
             return (!text.is_empty()).then(|| Self::Expression(kind.into()));
         }

@@ -174,7 +174,7 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
     };
     let topic = pull.topic.as_bytes();
     if pull.filter.looks_at_records() {
-        return store.get_judged(topic, pull.queue_id, ask, &mut Sieve::of(&pull.filter));
+        return store.select(topic, pull.queue_id, ask, &mut Sieve::of(&pull.filter));
     }
     store.get(topic, pull.queue_id, ask)
 }

@@ -78,7 +78,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Blocking
     /// Below the hot window: for the disk.
     pub fn get(&self, topic: &[u8], queue_id: i32, ask: Ask<'_>) -> Result<Got<D>> {
-        self.get_judged(topic, queue_id, ask, &mut GiveAll)
+        self.select(topic, queue_id, ask, &mut GiveAll)
     }
 
     /// As [`Store::get`], of the records that a judge gives.
@@ -88,7 +88,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     ///
     /// # Blocking
     /// Below the hot window: for the disk.
-    pub fn get_judged<J: Judge>(
+    pub fn select<J: Judge>(
         &self,
         topic: &[u8],
         queue_id: i32,
