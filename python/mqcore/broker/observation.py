@@ -6,6 +6,7 @@ Figures of the lane and of members are taken on the loop, those of the store in 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mqcore.broker.consumer_offsets import split_key
 from mqcore.broker.metrics import (
@@ -13,6 +14,7 @@ from mqcore.broker.metrics import (
     GroupLag,
     Snapshot,
     TopicFlow,
+    TopicTransactions,
     exposition,
     parsed_labels,
 )
@@ -62,7 +64,12 @@ async def snapshot(state: BrokerState) -> Snapshot:
         for name, group in state.members.consumers.items()
         for client in group.clients.values()
     )
-    return await asyncio.to_thread(_whole, state, lane, offsets, (producers, consumers))
+    transactions = tuple(
+        TopicTransactions(each.topic, max(0, each.waiting), each.committed, each.rolled_back)
+        for each in state.lane.transactions()
+    )
+    whole = await asyncio.to_thread(_whole, state, lane, offsets, (producers, consumers))
+    return replace(whole, transactions=transactions, checks=dict(state.checks))
 
 
 def _whole(

@@ -1,7 +1,7 @@
 """The lane: hot requests executed natively, between an event loop's sockets and the store.
 
-A lane belongs to one loop; its methods are called from that loop's thread, but for `deliver_due`
-and those before `start`. What the policy does not allow comes up as `Handed`.
+A lane belongs to one loop; its methods are called from that loop's thread, but for `deliver_due`,
+`check_halves` and those before `start`. What the policy does not allow comes up as `Handed`.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Self, cast
 
 from mqcore.native._native import Command, LaneConnection, NativeLane
 from mqcore.native.store import Store
+from mqcore.native.transactions import CheckedHalves, CheckQuestion, CheckRules, TransactionCount
 
 __all__ = [
     "BrokerPolicy",
@@ -54,6 +55,9 @@ class BrokerPolicy(NamedTuple):
         rejects_transactions: Refuse half messages.
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer.
+        transaction_timeout_ms: Age from which on a half message is asked about.
+        note_bytes_max: Bytes of a note about many ends of transactions (versions from 5.1 on).
+        note_interval_ms: How long an end may wait to be noted with others.
     """
 
     name: str
@@ -72,6 +76,9 @@ class BrokerPolicy(NamedTuple):
     rejects_transactions: bool = False
     needs_replica: bool = False
     version: int = _VERSION
+    transaction_timeout_ms: int = 6_000
+    note_bytes_max: int = 4_096
+    note_interval_ms: int = 3_000
 
 
 class TopicPolicy(NamedTuple):
@@ -179,7 +186,9 @@ class Lane(NativeLane):
     row (None: it is not known any more); requests for what is not known are handed over.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
-    offsets; `offset_changes` rises with each change.
+    offsets; `offset_changes` rises with each change. `write_notes` notes on disk every transaction
+    that is ended, and tells whether it could, and the end of the log; `load_transactions` takes how
+    many half messages waited by topic, `transaction_changes` rises with each change of that.
 
     Args:
         store: The store.
@@ -229,6 +238,37 @@ class Lane(NativeLane):
             StoreError: The first message could not be read or stored; nothing has happened.
         """
         return Delivered(*self.deliver(level, offset, limit=limit, now_ms=now_ms))
+
+    def check_halves(
+        self,
+        queue_id: int,
+        half_offset: int,
+        note_offset: int,
+        rules: CheckRules,
+        *,
+        until: int | None = None,
+    ) -> CheckedHalves:
+        """Goes on with a round over a half queue. May wait for the disk; any thread.
+
+        Args:
+            queue_id: The queue of the half topic.
+            half_offset: Where it goes on.
+            note_offset: Where the queue of notes goes on.
+            rules: What the round goes by.
+            until: That of the round's first call; None for the first call.
+
+        Raises:
+            StoreError: Something could not be read or stored; nothing has happened.
+        """
+        half, note, end_of_round, rows, *rest = self.check(
+            queue_id, half_offset, note_offset, rules, until
+        )
+        questions = [CheckQuestion(*row) for row in rows]
+        return CheckedHalves(half, note, end_of_round, questions, *rest)
+
+    def transactions(self) -> list[TransactionCount]:
+        """Returns the transactions of every topic that had some."""
+        return [TransactionCount(*row) for row in self.transaction_rows()]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the store for the connections of `loop`."""

@@ -44,6 +44,7 @@ mod records;
 mod state;
 mod store;
 mod tables;
+mod transactions;
 mod wire;
 
 /// The bytes of the store: what `mqcore.native` gives a face to.

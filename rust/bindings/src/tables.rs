@@ -1,7 +1,9 @@
 //! Policy tables out of Python's named tuples. No logic.
 
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
-use mqcore_lane::policy::{Broker, Filter, Group, Members, Perm, Refusal, Subscription, Topic};
+use mqcore_lane::policy::{
+    Broker, Filter, Group, Members, Perm, Refusal, Subscription, Topic, Transactions,
+};
 use mqcore_record::Host;
 use pyo3::prelude::*;
 
@@ -24,6 +26,9 @@ pub(crate) struct BrokerRow {
     rejects_transactions: bool,
     needs_replica: bool,
     version: i32,
+    transaction_timeout_ms: i64,
+    note_bytes_max: usize,
+    note_interval_ms: u64,
 }
 
 fn refusal(remark: Option<String>) -> Option<Refusal> {
@@ -56,6 +61,11 @@ impl BrokerRow {
             short_polling_ms: self.short_polling_ms,
             is_replica_readable: self.is_replica_readable,
             rejects_transactions: self.rejects_transactions,
+            transactions: Transactions {
+                timeout_ms: self.transaction_timeout_ms,
+                note_bytes_max: self.note_bytes_max,
+                note_interval_ms: self.note_interval_ms,
+            },
             needs_replica: self.needs_replica,
         }
     }

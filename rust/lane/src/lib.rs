@@ -16,6 +16,7 @@
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
 //! | [`delay`] | delivery of delayed messages |
+//! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
 pub mod asker;
@@ -32,6 +33,7 @@ pub mod policy;
 pub mod readers;
 pub mod requests;
 pub mod stats;
+pub mod transactions;
 
 mod answers;
 pub mod back;
