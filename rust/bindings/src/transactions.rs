@@ -91,14 +91,12 @@ fn question_row(py: Python<'_>, copied: Copied) -> Option<QuestionRow> {
         offset_id,
         record,
     } = copied.question?;
-    let record = PyBytes::new(py, &record).unbind();
-    let to = copied.to;
     Some((
         group,
         unique_id,
         offset_id,
-        to.offset,
-        to.physical_offset,
-        record,
+        copied.to,
+        copied.physical_offset,
+        PyBytes::new(py, &record).unbind(),
     ))
 }

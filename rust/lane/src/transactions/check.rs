@@ -17,7 +17,7 @@ use mqcore_record::{CrcCheck, RecordView, offset_id};
 
 use super::decided::{Decided, places};
 use super::end::MS_PER_S;
-use super::ends::Place;
+use super::ends::Half;
 use super::half;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 
@@ -65,10 +65,12 @@ pub struct Question {
 /// A half message that was stored anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
-    /// Where it was.
-    pub from: Place,
-    /// Where it is.
-    pub to: Place,
+    /// What it was.
+    pub from: Half,
+    /// Its new offset in the half queue.
+    pub to: u64,
+    /// Its new place in the log.
+    pub physical_offset: u64,
     /// What to ask; `None` for one that is too young for a question.
     pub question: Option<Question>,
 }
@@ -257,6 +259,11 @@ impl Checker {
                 continue;
             };
             let view = record.view(CrcCheck::Verify)?;
+            if self.decided.is_late(half::known(&view).first) {
+                // An end of a copy before this one.
+                self.decided.pass_to(at + 1);
+                continue;
+            }
             match fate(&view, rules) {
                 Fate::Wait => return Ok(Stop::Front),
                 Fate::GiveUp if !rules.can_give_up => return Ok(Stop::Topic),
@@ -285,21 +292,14 @@ impl Checker {
     ) -> Result<usize> {
         half::renewed_properties(view, is_asked, &mut self.text);
         let place = store.append(&half::renewed(view, &self.text))?;
-        let to = Place {
-            queue_id: view.queue_id,
-            offset: place.queue_offset,
-            physical_offset: place.physical_offset,
-        };
+        let to = (place.queue_offset, place.physical_offset);
         let question = is_asked.then(|| question(view, to, &self.text)).flatten();
         let bytes = question.as_ref().map_or(0, |question| question.record.len());
         done.end = place.end();
         done.copies.push(Copied {
-            from: Place {
-                queue_id: view.queue_id,
-                offset: view.queue_offset.cast_unsigned(),
-                physical_offset: view.physical_offset.cast_unsigned(),
-            },
-            to,
+            from: half::known(view),
+            to: place.queue_offset,
+            physical_offset: place.physical_offset,
             question,
         });
         Ok(bytes)
@@ -331,15 +331,14 @@ fn fate(view: &RecordView<'_>, rules: Rules) -> Fate {
 }
 
 /// What to ask; `None` when nobody can be: no group, or no topic to tell.
-fn question(view: &RecordView<'_>, to: Place, text: &[u8]) -> Option<Question> {
+fn question(view: &RecordView<'_>, to: (u64, u64), text: &[u8]) -> Option<Question> {
     let utf8 = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let target = half::meant_for(view)?;
-    let place = (to.offset, to.physical_offset);
     Some(Question {
         group: utf8(lookup(view.properties, PGROUP)?),
         unique_id: lookup(view.properties, UNIQ_KEY).map(utf8),
-        offset_id: offset_id(&view.store_host, to.physical_offset.cast_signed()),
-        record: half::question(view, target, text, place),
+        offset_id: offset_id(&view.store_host, to.1.cast_signed()),
+        record: half::question(view, target, text, to),
     })
 }
 

@@ -5,13 +5,16 @@
 //! offset in the queue of operations passes only notes that are done, so that a restart finds all
 //! that it needs again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Places kept track of at the most, from the first open one on: 8 MiB of bits. Notes about places
 /// beyond are read later.
 pub const SPAN_MAX: u64 = 64 << 20;
 /// Notes that are not done at the most: 24 MiB.
 pub const NOTES_MAX: usize = 1 << 20;
+/// Places kept that were noted after they had been passed; of more than these the lowest are
+/// forgotten, whose copies are then asked about although they are ended.
+const LATE_MAX: usize = 65_536;
 
 const BITS: u64 = u64::BITS as u64;
 
@@ -33,6 +36,8 @@ pub struct Decided {
     notes: VecDeque<Note>,
     /// The next note to be read.
     next_note: u64,
+    /// Places that were noted as ended when they had been passed: their copies are ended.
+    late: BTreeSet<u64>,
 }
 
 impl Decided {
@@ -44,6 +49,7 @@ impl Decided {
             words: VecDeque::new(),
             notes: VecDeque::new(),
             next_note,
+            late: BTreeSet::new(),
         }
     }
 
@@ -74,7 +80,8 @@ impl Decided {
     /// Takes the note at [`Decided::next_note`]; false when it names a place too far ahead: then it
     /// is not taken.
     pub fn take(&mut self, places: impl Iterator<Item = u64> + Clone) -> bool {
-        let open = places.filter(|place| *place >= self.front);
+        let (all, front) = (places, self.front);
+        let open = all.clone().filter(|place| *place >= front);
         let last = open.clone().max();
         if last.is_some_and(|last| last - self.front >= SPAN_MAX) {
             return false;
@@ -87,6 +94,10 @@ impl Decided {
             if let Some(word) = self.words.get_mut(at) {
                 *word |= 1 << (place % BITS);
             }
+        }
+        self.late.extend(all.filter(|place| *place < front));
+        while self.late.len() > LATE_MAX {
+            self.late.pop_first();
         }
         let offset = self.next_note;
         self.notes.push_back(Note { offset, last });
@@ -107,6 +118,12 @@ impl Decided {
         }
         let word = self.words.get(self.word_of(place)).copied().unwrap_or(0);
         word & (1 << (place % BITS)) != 0
+    }
+
+    /// Whether a place was noted as ended after it had been passed.
+    #[must_use]
+    pub fn is_late(&self, place: u64) -> bool {
+        self.late.contains(&place)
     }
 
     /// Everything before a place is done; notes that are, too, are forgotten.

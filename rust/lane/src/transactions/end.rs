@@ -9,7 +9,7 @@ use mqcore_record::properties::{CHECK_IMMUNITY_TIME_IN_SECONDS, DELAY, PGROUP, l
 use mqcore_record::{CrcCheck, Message, RecordView};
 
 use super::check::Checked;
-use super::ends::{Decision, NoteRules, Place};
+use super::ends::{Decision, Half, NoteRules};
 use super::half;
 use crate::asker::Asker;
 use crate::codes;
@@ -109,12 +109,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 return Outcome::Done;
             }
         };
-        let place = Place {
-            queue_id: view.queue_id,
-            offset: view.queue_offset.cast_unsigned(),
-            physical_offset: ending.physical_offset,
-        };
-        if let Some(before) = self.ends.decided(place) {
+        let known = half::known(&view);
+        if let Some(before) = self.ends.decided(known) {
             self.answer_repeated(ending, before);
             return Outcome::Done;
         }
@@ -134,7 +130,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
         };
         match ended {
-            Ok(()) => self.note_end(ending, &view, place),
+            Ok(()) => self.note_end(ending, &view, known),
             Err((code, remark)) => self.refuse(asker, code, &remark),
         }
         Outcome::Done
@@ -221,9 +217,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         Ok(())
     }
 
-    fn note_end(&mut self, ending: &Ending, view: &RecordView<'_>, place: Place) {
+    fn note_end(&mut self, ending: &Ending, view: &RecordView<'_>, known: Half) {
         let (rules, now_ms) = (self.note_rules(), self.now_ms);
-        self.ends.decide(place, ending.decision, rules, now_ms);
+        self.ends.decide(known, ending.decision, rules, now_ms);
         if let Some((topic, _queue)) = half::meant_for(view) {
             self.ends.counts.change(topic, |count| {
                 count.waiting -= 1;

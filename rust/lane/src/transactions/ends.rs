@@ -25,16 +25,36 @@ pub enum Decision {
     Rollback,
 }
 
-/// Where a half message is.
+/// A half message, or a copy of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The queue of the half topic.
+pub struct Half {
+    /// Its queue of the half topic.
     pub queue_id: i32,
-    /// The offset in it: what notes name.
+    /// Its offset in the queue: what notes name.
     pub offset: u64,
-    /// The place in the log: what names it for ever, also when the topic is deleted and its queue
-    /// begins anew.
-    pub physical_offset: u64,
+    /// The offset of the first copy.
+    pub first: u64,
+    /// Time on its producer's clock, ms, which tells it from others at this place when the topic is
+    /// deleted and its queue begins anew.
+    pub born_ms: i64,
+}
+
+/// What all copies of a half message have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    queue_id: i32,
+    first: u64,
+    born_ms: i64,
+}
+
+impl Half {
+    const fn key(self) -> Key {
+        Key {
+            queue_id: self.queue_id,
+            first: self.first,
+            born_ms: self.born_ms,
+        }
+    }
 }
 
 /// How notes are written.
@@ -61,20 +81,18 @@ pub struct Ends {
     /// Half messages by topic.
     pub counts: Counts,
     waiting: BTreeMap<i32, Waiting>,
-    /// By the physical offset of the first copy.
-    decided: HashMap<u64, Decision>,
-    decided_order: VecDeque<u64>,
-    /// The first copy, by the physical offset of a later one.
-    first_of: HashMap<u64, u64>,
-    newest_of: HashMap<u64, Place>,
-    copies_order: VecDeque<u64>,
+    decided: HashMap<Key, Decision>,
+    decided_order: VecDeque<Key>,
+    /// Offset of the newest copy.
+    newest_of: HashMap<Key, u64>,
+    copied_order: VecDeque<Key>,
 }
 
 impl Ends {
     /// How a half message, or the one that it is a copy of, was ended; `None` when that is unknown.
     #[must_use]
-    pub fn decided(&self, place: Place) -> Option<Decision> {
-        self.decided.get(&self.first(place)).copied()
+    pub fn decided(&self, half: Half) -> Option<Decision> {
+        self.decided.get(&half.key()).copied()
     }
 
     /// Whether another end can wait for its note.
@@ -84,59 +102,53 @@ impl Ends {
         waiting.is_none_or(|waiting| waiting.offsets.len() + 2 <= WAITING_MAX)
     }
 
-    /// Notes an end: of the place, and of its newest copy.
-    pub fn decide(&mut self, place: Place, decision: Decision, rules: NoteRules, now_ms: u64) {
-        let first = self.first(place);
-        if self.decided.insert(first, decision).is_none() {
-            self.decided_order.push_back(first);
+    /// Notes an end: of the half message, and of its newest copy.
+    pub fn decide(&mut self, half: Half, decision: Decision, rules: NoteRules, now_ms: u64) {
+        let key = half.key();
+        if self.decided.insert(key, decision).is_none() {
+            self.decided_order.push_back(key);
         }
         if self.decided_order.len() > REMEMBERED_MAX
             && let Some(oldest) = self.decided_order.pop_front()
         {
             self.decided.remove(&oldest);
         }
-        self.wait(place, rules, now_ms);
-        match self.newest_of.get(&first) {
-            Some(newest) if *newest != place => self.wait(*newest, rules, now_ms),
+        self.wait(half.queue_id, half.offset, rules, now_ms);
+        match self.newest_of.get(&key).copied() {
+            Some(newest) if newest != half.offset => {
+                self.wait(half.queue_id, newest, rules, now_ms);
+            }
             Some(_) | None => {}
         }
     }
 
-    /// Notes that a half message was stored anew. True when it had been ended meanwhile: then the
-    /// copy is ended too.
-    pub fn copied(&mut self, from: Place, to: Place, rules: NoteRules, now_ms: u64) -> bool {
-        let first = self.first(from);
-        self.first_of.insert(to.physical_offset, first);
-        self.newest_of.insert(first, to);
-        self.copies_order.push_back(to.physical_offset);
-        if self.copies_order.len() > REMEMBERED_MAX
-            && let Some(oldest) = self.copies_order.pop_front()
-            && let Some(first) = self.first_of.remove(&oldest)
-            && let Some(newest) = self.newest_of.get(&first)
-            && newest.physical_offset == oldest
-        {
-            self.newest_of.remove(&first);
+    /// Notes that a half message was stored anew at another offset. True when it had been ended
+    /// meanwhile: then the copy is ended too.
+    pub fn copied(&mut self, half: Half, to: u64, rules: NoteRules, now_ms: u64) -> bool {
+        let key = half.key();
+        if self.newest_of.insert(key, to).is_none() {
+            self.copied_order.push_back(key);
         }
-        let is_ended = self.decided.contains_key(&first);
+        if self.copied_order.len() > REMEMBERED_MAX
+            && let Some(oldest) = self.copied_order.pop_front()
+        {
+            self.newest_of.remove(&oldest);
+        }
+        let is_ended = self.decided.contains_key(&key);
         if is_ended {
-            self.wait(to, rules, now_ms);
+            self.wait(half.queue_id, to, rules, now_ms);
         }
         is_ended
     }
 
-    fn first(&self, place: Place) -> u64 {
-        let at = place.physical_offset;
-        self.first_of.get(&at).copied().unwrap_or(at)
-    }
-
-    fn wait(&mut self, place: Place, rules: NoteRules, now_ms: u64) {
-        let waiting = self.waiting.entry(place.queue_id).or_default();
+    fn wait(&mut self, queue_id: i32, offset: u64, rules: NoteRules, now_ms: u64) {
+        let waiting = self.waiting.entry(queue_id).or_default();
         let interval_ms = if rules.is_batched { rules.interval_ms } else { 0 };
         if waiting.offsets.is_empty() {
             waiting.due_ms = now_ms.saturating_add(interval_ms);
         }
-        waiting.bytes += digits(place.offset) + 1;
-        waiting.offsets.push_back(place.offset);
+        waiting.bytes += digits(offset) + 1;
+        waiting.offsets.push_back(offset);
         if waiting.bytes > rules.bytes_max {
             waiting.due_ms = waiting.due_ms.min(now_ms);
         }
@@ -238,11 +250,16 @@ mod tests {
         ..SINGLE
     };
 
-    fn at(offset: u64) -> Place {
-        Place {
+    fn at(offset: u64) -> Half {
+        copy_of(offset, offset)
+    }
+
+    fn copy_of(first: u64, offset: u64) -> Half {
+        Half {
             queue_id: 0,
             offset,
-            physical_offset: offset * 1_000,
+            first,
+            born_ms: 7,
         }
     }
 
@@ -288,14 +305,20 @@ mod tests {
     #[test]
     fn a_half_message_ends_with_its_copies() {
         let mut ends = Ends::default();
-        assert!(!ends.copied(at(1), at(20), SINGLE, 0));
-        assert!(!ends.copied(at(20), at(30), SINGLE, 0));
+        assert!(!ends.copied(at(1), 20, SINGLE, 0));
+        assert!(!ends.copied(copy_of(1, 20), 30, SINGLE, 0));
         ends.decide(at(1), Decision::Commit, SINGLE, 0);
         assert_eq!(notes(&mut ends, SINGLE, 0), ["1", "30"]);
         for offset in [1, 20, 30] {
-            assert_eq!(ends.decided(at(offset)), Some(Decision::Commit));
+            assert_eq!(ends.decided(copy_of(1, offset)), Some(Decision::Commit));
         }
-        assert!(ends.copied(at(30), at(40), SINGLE, 0), "ended meanwhile");
+        let reborn = Half {
+            born_ms: 8,
+            ..at(1)
+        };
+        assert_eq!(ends.decided(reborn), None, "another one at the same place");
+        let late = copy_of(1, 30);
+        assert!(ends.copied(late, 40, SINGLE, 0), "ended meanwhile");
         assert_eq!(notes(&mut ends, SINGLE, 0), ["40"]);
         ends.decide(at(50), Decision::Rollback, SINGLE, 0);
         assert_eq!(notes(&mut ends, SINGLE, 0), ["50"]);
@@ -306,14 +329,13 @@ mod tests {
         let mut ends = Ends::default();
         for offset in 0..REMEMBERED_MAX as u64 + 10 {
             ends.decide(at(offset), Decision::Commit, SINGLE, 0);
-            ends.copied(at(offset + 1_000_000), at(offset + 2_000_000), SINGLE, 0);
+            ends.copied(at(offset + 1_000_000), offset + 2_000_000, SINGLE, 0);
             let count = ends.waiting();
             ends.noted(0, count, SINGLE, 0);
         }
         assert_eq!(ends.decided(at(9)), None);
         assert_eq!(ends.decided(at(10)), Some(Decision::Commit));
         assert_eq!(ends.decided.len(), REMEMBERED_MAX);
-        assert_eq!(ends.first_of.len(), REMEMBERED_MAX);
         assert_eq!(ends.newest_of.len(), REMEMBERED_MAX);
     }
 

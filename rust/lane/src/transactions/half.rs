@@ -10,12 +10,13 @@ use mqcore_record::properties::{
 use mqcore_record::sys_flag::{COMMIT, TRANSACTION_MASK};
 use mqcore_record::{Message, RecordView};
 
+use super::ends::Half;
 use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC};
 use crate::properties;
 
-/// Bytes that the properties grow by when a half message is stored anew: a name, a number, and what
-/// stands between them.
-const RENEWED_BYTES_MAX: usize = 64;
+/// Bytes that the properties grow by when a half message is stored anew: two names, two numbers, and
+/// what stands between them.
+const RENEWED_BYTES_MAX: usize = 128;
 /// Queue of what was given up (`TCMT_QUEUE_NUMS` is 1).
 const GIVEN_UP_QUEUE: i32 = 0;
 
@@ -88,18 +89,30 @@ pub(super) fn has_room_to_renew(view: &RecordView<'_>) -> bool {
     view.properties.len() + RENEWED_BYTES_MAX <= PROPERTIES_LEN_MAX
 }
 
-/// The properties of a half message that is stored anew: asked about once more, or with the place
-/// that it had first while it is too young for that.
+/// The properties of a half message that is stored anew: with the place that it had first, and asked
+/// about once more unless it is too young for that. The official broker keeps the first place of
+/// young ones only.
 pub(super) fn renewed_properties(view: &RecordView<'_>, is_asked: bool, text: &mut Vec<u8>) {
-    if is_asked {
-        let times = check_times(view).saturating_add(1).to_string();
-        let adds = [(TRANSACTION_CHECK_TIMES, times.as_bytes())];
-        return properties::rewrite(view.properties, &[], &adds, text);
-    }
-    let own = view.queue_offset.to_string();
+    let first = known(view).first.to_string();
+    let times = check_times(view).saturating_add(1).to_string();
+    let adds = [
+        (TRAN_PREPARED_QUEUE_OFFSET, first.as_bytes()),
+        (TRANSACTION_CHECK_TIMES, times.as_bytes()),
+    ];
+    let adds = if is_asked { &adds[..] } else { &adds[..1] };
+    properties::rewrite(view.properties, &[], adds, text);
+}
+
+/// What names a half message and its copies.
+pub(super) fn known(view: &RecordView<'_>) -> Half {
+    let offset = view.queue_offset.cast_unsigned();
     let first = lookup(view.properties, TRAN_PREPARED_QUEUE_OFFSET);
-    let adds = [(TRAN_PREPARED_QUEUE_OFFSET, first.unwrap_or(own.as_bytes()))];
-    properties::rewrite(view.properties, &[], &adds, text);
+    Half {
+        queue_id: view.queue_id,
+        offset,
+        first: first.and_then(number).unwrap_or(offset),
+        born_ms: view.born_timestamp_ms,
+    }
 }
 
 /// The half message as it is stored anew (`renewHalfMessageInner`, which loses flag and times).

@@ -302,21 +302,21 @@ fn a_round_passes_what_is_ended_and_asks_about_the_rest() {
     assert_eq!(young.copies, []);
     let done = desk.check(&mut checker, at(6_001));
     assert_eq!((done.half_offset, done.note_offset, done.until), (4, 2, 4));
-    let places: Vec<_> = done.copies.iter().map(|c| (c.from.offset, c.to.offset)).collect();
+    let places: Vec<_> = done.copies.iter().map(|c| (c.from.offset, c.to)).collect();
     assert_eq!(places, [(1, 4), (3, 5)]);
     let question = done.copies[0].question.clone().unwrap();
     assert_eq!((question.group.as_str(), question.unique_id.as_deref()), ("p", Some("u1")));
-    let found = mqcore_record::decode(&question.record, CrcCheck::Verify).unwrap();
-    let mqcore_record::Found::Record(view) = found else {
+    let found = mqcore_record::decode::check(&question.record, CrcCheck::Verify).unwrap();
+    let mqcore_record::decode::Found::Record(view) = found else {
         panic!("no record: {found:?}");
     };
     assert_eq!((view.topic, view.queue_id, view.body), (b"t".as_slice(), 2, b"body".as_slice()));
-    assert_eq!((view.queue_offset, view.physical_offset as u64), (4, done.copies[0].to.physical_offset));
+    assert_eq!((view.queue_offset, view.physical_offset as u64), (4, done.copies[0].physical_offset));
     assert_eq!(property(&view, "TRANSACTION_CHECK_TIMES").as_deref(), Some("1"));
     // The answer is about the copy; an answer about the original ends the copy too.
     let copy = Half {
         offset: 4,
-        physical: done.copies[0].to.physical_offset,
+        physical: done.copies[0].physical_offset,
     };
     assert_eq!(desk.end(copy, COMMIT, &[("fromTransactionCheck", "true")]).code, 0);
     assert_eq!(desk.end(halves[3], COMMIT, &[]).code, 0);
