@@ -89,7 +89,9 @@ class Transactions:
         """Starts the broker. What was ended by an answer is not ended by an old end any more."""
         await self.bench.start()
         self.is_there = True
-        self.open = {body: half for body, half in self.open.items() if body not in self.acknowledged}
+        self.open = {
+            body: half for body, half in self.open.items() if body not in self.acknowledged
+        }
 
     async def crash(self) -> None:
         self.has_crashed = True

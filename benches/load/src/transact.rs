@@ -181,7 +181,8 @@ impl Run<'_> {
             open.is_ending = true;
             return end(&mut lane.link.out, slot, place, self.common);
         }
-        self.tally.latency(now.saturating_duration_since(open.began));
+        self.tally
+            .latency(now.saturating_duration_since(open.began));
         let is_done = open.is_ending && code == 0;
         self.tally.answer(code, u64::from(is_done), 0);
         self.begin(at, slot);

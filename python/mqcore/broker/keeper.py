@@ -96,7 +96,7 @@ class Keeper:
         self._delays.file.load(state.delays.load)
         self._counts.file.load(self._counts_table.load)
         state.lane.load_transactions(self._counts_table.waiting)
-        self._counts_saved = state.lane.transaction_changes
+        self._counts_saved = state.lane.transaction_changes()
         for level in range(1, len(state.delays.lengths_ms) + 1):
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
         policy.fill(state)
@@ -214,7 +214,7 @@ class Keeper:
         Raises:
             StoreError: The file cannot be written.
         """
-        changes = self._state.lane.transaction_changes
+        changes = self._state.lane.transaction_changes()
         if changes != self._counts_saved:
             await self._counts.save()
             self._counts_saved = changes

@@ -66,9 +66,7 @@ class BrokerState:
     offsets_version: DataVersion
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
-    checks: dict[str, int] = field(
-        default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0}
-    )
+    checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     config_path: Path | None = None
     check: Callable[[Command], Command | None] | None = None
 

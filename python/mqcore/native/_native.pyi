@@ -6,8 +6,8 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from mqcore.native.lane import BrokerPolicy, GroupPolicy, Need, Subscription, TopicPolicy
-from mqcore.native.transactions import CheckRules
+from mqcore.native.lane import BrokerPolicy, GroupPolicy, HandedRow, Subscription, TopicPolicy
+from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
 
 __all__ = [
     "Appended",
@@ -473,35 +473,13 @@ class NativeLane:
         self, level: int, offset: int, *, limit: int = ..., now_ms: int | None = None
     ) -> tuple[int, int, int | None, int, bool, int]: ...
     def write_notes(self) -> tuple[bool, int]: ...
-    def check(
-        self,
-        queue_id: int,
-        half_offset: int,
-        note_offset: int,
-        rules: CheckRules,
-        until: int | None = None,
-    ) -> tuple[
-        int,
-        int,
-        int,
-        list[tuple[str, str | None, str, int, int, bytes]],
-        int,
-        int,
-        bool,
-        bool,
-        int,
-    ]: ...
+    def check(self, at: HalfPlace, rules: CheckRules, until: int | None) -> CheckedRow: ...
     def transaction_rows(self) -> list[tuple[str, int, int, int, int]]: ...
     def load_transactions(self, waiting: dict[str, int]) -> None: ...
-    @property
     def transaction_changes(self) -> int: ...
     def drain_all(
         self, now_ms: int | None = None
-    ) -> tuple[
-        int | None,
-        list[tuple[int, str]],
-        list[tuple[LaneConnection, tuple[Command, Need, str]]],
-    ]: ...
+    ) -> tuple[int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]]: ...
     def numbers(self) -> dict[str, int]: ...
 
 @disjoint_base

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self, cast
+from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
 from mqcore.native._native import Command, LaneConnection, NativeLane
 from mqcore.native.store import Store
@@ -33,6 +33,7 @@ _MS_PER_SECOND = 1_000
 _VERSION = 409
 
 Need = Literal["code", "topic", "group", "check"]
+HandedRow: TypeAlias = tuple[Command, Need, str]
 
 
 class BrokerPolicy(NamedTuple):
@@ -260,11 +261,20 @@ class Lane(NativeLane):
         Raises:
             StoreError: Something could not be read or stored; nothing has happened.
         """
-        half, note, end_of_round, rows, *rest = self.check(
-            queue_id, half_offset, note_offset, rules, until
+        half, note, until, rows, copied, given_up, has_more, needs_topic, end = self.check(
+            (queue_id, half_offset, note_offset), rules, until
         )
-        questions = [CheckQuestion(*row) for row in rows]
-        return CheckedHalves(half, note, end_of_round, questions, *rest)
+        return CheckedHalves(
+            half_offset=half,
+            note_offset=note,
+            until=until,
+            questions=[CheckQuestion(*row) for row in rows],
+            copied=copied,
+            given_up=given_up,
+            has_more=has_more,
+            needs_topic=needs_topic,
+            end=end,
+        )
 
     def transactions(self) -> list[TransactionCount]:
         """Returns the transactions of every topic that had some."""
@@ -377,7 +387,7 @@ class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
 
     # What the native half calls.
 
-    def hand_over(self, rows: list[tuple[Command, Need, str]]) -> None:
+    def hand_over(self, rows: list[HandedRow]) -> None:
         """Takes requests as the native half has them."""
         self.handed([Handed(*row) for row in rows])
 

@@ -4,9 +4,22 @@ Values only; the work is the lane's (`Lane.check_halves`, `Lane.transactions`).
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-__all__ = ["CheckQuestion", "CheckRules", "CheckedHalves", "TransactionCount"]
+__all__ = [
+    "CheckQuestion",
+    "CheckRules",
+    "CheckedHalves",
+    "CheckedRow",
+    "HalfPlace",
+    "TransactionCount",
+]
+
+# Queue, its offset, and that of its notes.
+HalfPlace: TypeAlias = tuple[int, int, int]
+# `CheckQuestion` and `CheckedHalves` as the extension gives them.
+QuestionRow: TypeAlias = tuple[str, str | None, str, int, int, bytes]
+CheckedRow: TypeAlias = tuple[int, int, int, list[QuestionRow], int, int, bool, bool, int]
 
 
 class CheckRules(NamedTuple):

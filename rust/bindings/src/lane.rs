@@ -269,20 +269,17 @@ impl NativeLane {
         (is_all, self.engine.files().positions.appended.position())
     }
 
-    #[pyo3(signature = (queue_id, half_offset, note_offset, rules, until=None))]
     fn check(
         &self,
         py: Python<'_>,
-        queue_id: i32,
-        half_offset: u64,
-        note_offset: u64,
+        at: (i32, u64, u64),
         rules: RulesRow,
         until: Option<u64>,
     ) -> PyResult<CheckedRow> {
         let (done, ended) = through(py, Pass::Detached, || {
-            let mut checker = self.checkers.take(queue_id, half_offset, note_offset);
+            let mut checker = self.checkers.take(at);
             let done = checker.go_on(&self.engine, rules.into(), until)?;
-            self.checkers.keep(queue_id, checker);
+            self.checkers.keep(at.0, checker);
             let mut inside = self.lock();
             let ended = inside.lane.note_checked(&done);
             self.tell_deadline(&mut inside);
@@ -309,7 +306,6 @@ impl NativeLane {
         self.lock().lane.ends.counts.load(rows);
     }
 
-    #[getter]
     fn transaction_changes(&self) -> u64 {
         self.lock().lane.ends.counts.changes()
     }

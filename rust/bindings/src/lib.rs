@@ -18,6 +18,7 @@
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | the shared receive buffer, and writing to a borrowed socket |
 //! | `tables` | policy tables out of named tuples |
+//! | `transactions` | the check of half messages, its checkers kept between calls |
 //! | `numbers` | reports as dictionaries |
 //! | `door` | the one place that decides whether the GIL is kept |
 //! | `fork` | knows a forked child |

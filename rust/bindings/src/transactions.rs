@@ -53,8 +53,10 @@ pub(crate) struct Checkers {
 }
 
 impl Checkers {
-    /// The checker of a queue, where it left off; a new one where the offsets are other ones.
-    pub(crate) fn take(&self, queue_id: i32, half_offset: u64, note_offset: u64) -> Checker {
+    /// The checker of a queue that goes on at an offset of it and one of the notes: where it left
+    /// off, or a new one where the offsets are other ones.
+    pub(crate) fn take(&self, at: (i32, u64, u64)) -> Checker {
+        let (queue_id, half_offset, note_offset) = at;
         let kept = self.idle.lock().remove(&queue_id);
         let kept = kept.filter(|checker| checker.is_at(half_offset, note_offset));
         kept.unwrap_or_else(|| Checker::at(queue_id, half_offset, note_offset))

@@ -242,7 +242,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.desk.stats.sends += 1;
         self.desk.stats.send_bytes += place.len_bytes;
         if seen.is_half {
-            self.ends.counts.change(send.topic, |count| count.waiting += 1);
+            self.ends
+                .counts
+                .change(send.topic, |count| count.waiting += 1);
         }
         let stored = stored_at(request.asker, Kind::Send, queue_id, &place);
         self.settle(stored, place.end(), seen.waits);

@@ -221,7 +221,9 @@ impl Checker {
         };
         let view = record.view(CrcCheck::Verify)?;
         let is_note = view.tags() == Some(NOTE_TAG);
-        Ok(self.decided.take(places(if is_note { view.body } else { &[] })))
+        Ok(self
+            .decided
+            .take(places(if is_note { view.body } else { &[] })))
     }
 
     fn walk<D: Disk, C: Clock>(
@@ -240,8 +242,8 @@ impl Checker {
                 continue;
             }
             let count = done.copies.len() + done.given_up.len();
-            let is_full = count >= rules.limit.clamp(1, LIMIT_MAX)
-                || question_bytes > QUESTION_BYTES_MAX;
+            let is_full =
+                count >= rules.limit.clamp(1, LIMIT_MAX) || question_bytes > QUESTION_BYTES_MAX;
             if !has_all_notes || is_full {
                 return Ok(Stop::More);
             }
@@ -294,7 +296,9 @@ impl Checker {
         let place = store.append(&half::renewed(view, &self.text))?;
         let to = (place.queue_offset, place.physical_offset);
         let question = is_asked.then(|| question(view, to, &self.text)).flatten();
-        let bytes = question.as_ref().map_or(0, |question| question.record.len());
+        let bytes = question
+            .as_ref()
+            .map_or(0, |question| question.record.len());
         done.end = place.end();
         done.copies.push(Copied {
             from: half::known(view),

@@ -68,7 +68,9 @@ impl Decided {
     /// The offset up to which all notes are done.
     #[must_use]
     pub fn done_notes(&self) -> u64 {
-        self.notes.front().map_or(self.next_note, |note| note.offset)
+        self.notes
+            .front()
+            .map_or(self.next_note, |note| note.offset)
     }
 
     /// Whether another note can be taken.

@@ -267,7 +267,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let mut body = std::mem::take(&mut self.scratch);
         let count = self.ends.next_note(queue_id, rules, &mut body);
         let store_host = self.policy.broker.store_host;
-        let is_ready = self.store.is_ready_for((body.len() + RECORD_REST_BYTES) as u64);
+        let is_ready = self
+            .store
+            .is_ready_for((body.len() + RECORD_REST_BYTES) as u64);
         let is_written = is_ready
             && self
                 .store

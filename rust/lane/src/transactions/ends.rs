@@ -143,7 +143,11 @@ impl Ends {
 
     fn wait(&mut self, queue_id: i32, offset: u64, rules: NoteRules, now_ms: u64) {
         let waiting = self.waiting.entry(queue_id).or_default();
-        let interval_ms = if rules.is_batched { rules.interval_ms } else { 0 };
+        let interval_ms = if rules.is_batched {
+            rules.interval_ms
+        } else {
+            0
+        };
         if waiting.offsets.is_empty() {
             waiting.due_ms = now_ms.saturating_add(interval_ms);
         }
@@ -158,9 +162,8 @@ impl Ends {
     #[must_use]
     pub fn due(&self, now_ms: u64) -> Option<i32> {
         let mut queues = self.waiting.iter();
-        let found = queues.find(|(_, waiting)| {
-            !waiting.offsets.is_empty() && waiting.due_ms <= now_ms
-        });
+        let found =
+            queues.find(|(_, waiting)| !waiting.offsets.is_empty() && waiting.due_ms <= now_ms);
         found.map(|(queue_id, _)| *queue_id)
     }
 

@@ -6,6 +6,7 @@
 )]
 
 mod bad_bytes;
+mod checks;
 mod desk;
 mod golden;
 mod later;
