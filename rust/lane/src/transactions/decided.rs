@@ -204,7 +204,7 @@ mod tests {
             while set.contains(&front) {
                 front += 1;
             }
-            if dice % 5 == 0 {
+            if dice.is_multiple_of(5) {
                 front += 1;
             }
             decided.pass_to(front);

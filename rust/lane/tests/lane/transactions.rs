@@ -137,13 +137,16 @@ fn an_end_that_is_not_decided_is_not_answered() {
     assert_eq!(desk.bodies(NOTES, 0), [""; 0]);
 }
 
+/// Where the half message is said to be, what else is wrong, and the remark.
+type Wrong<'a> = (Half, &'a [(&'a str, &'a str)], &'a str);
+
 #[test]
 fn a_wrong_end_is_refused_in_the_official_words() {
     let mut desk = desk();
     desk.ask(&send_with(0, &[], b"plain"));
     let half = desk.half(1, "");
     let missing = "Find prepared transaction message failed";
-    let cases: [(Half, &[(&str, &str)], &str); 7] = [
+    let cases: [Wrong<'_>; 7] = [
         (
             Half {
                 physical: 1 << 40,
