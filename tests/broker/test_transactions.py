@@ -1,4 +1,4 @@
-"""Transactions of a broker, over its socket: what is kept, who is asked, what is refused and shown."""
+"""Transactions of a broker, over its socket: what is kept, who is asked, what is refused."""
 
 import asyncio
 import json

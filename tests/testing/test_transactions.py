@@ -9,13 +9,18 @@ import mqcore
 from mqcore import Message, ReceivedMessage, aio
 from mqcore.testing import Broker
 
-
 # However slowly a producer answers, no round gives up.
 TIRELESS = {"transactionCheckMax": "1000000"}
 
 
 def bodies(broker: Broker, topic: str = "t") -> list[bytes]:
     return sorted(message.body for message in broker.messages(topic))
+
+
+def work_that_fails(producer: mqcore.TransactionProducer) -> None:
+    with producer.transaction() as transaction:
+        transaction.send(Message("t", b"rolled back"))
+        raise KeyError("the work failed")
 
 
 def test_the_blocking_producer_commits_rolls_back_and_is_asked() -> None:
@@ -32,9 +37,8 @@ def test_the_blocking_producer_commits_rolls_back_and_is_asked() -> None:
         broker.create_topic("t", queues=1)
         with producer.transaction() as transaction:
             transaction.send(Message("t", b"committed"))
-        with pytest.raises(KeyError), producer.transaction() as transaction:
-            transaction.send(Message("t", b"rolled back"))
-            raise KeyError("the work failed")
+        with pytest.raises(KeyError):
+            work_that_fails(producer)
         for body in (b"asked, done", b"asked, undone"):
             producer.send_in_transaction(Message("t", body), lambda *_: None)
         broker.advance(60)
