@@ -202,15 +202,14 @@ def test_pending_transactions_change_hands(
             case.half(producer, body, state)
         assert set(bodies(case.pulled(1))) == {"committed"}
         case.close()
-        hand_over(servers, second, PATIENT)
+        hand_over(case, servers, second, PATIENT)
         producer = case.transactions()
-        case.until_routed()
         case.half(producer, "of the second", "commit")
         case.half(producer, "second, asked", "unknown")
         assert set(bodies(case.pulled(2))) == {"committed", "of the second"}
         case.close()
         # And back: everything that is open is asked about, whoever left it.
-        hand_over(servers, first, TIRELESS)
+        hand_over(case, servers, first, TIRELESS)
         answers = {**ANSWERS, "second, asked": "commit"}
         producer = case.transactions(**answers)
         delivered = DELIVERED | {"of the second", "second, asked"}
@@ -238,7 +237,7 @@ def test_what_one_broker_leaves_the_other_asks_about(
             case.half(producer, body, state)
         assert set(bodies(case.pulled(1))) == {"committed"}
         case.close()
-        hand_over(servers, second, TIRELESS)
+        hand_over(case, servers, second, TIRELESS)
         producer = case.transactions(**ANSWERS)
         assert bodies(case.pulled(2)) == dict.fromkeys(DELIVERED, 1)
         asked = eventually(
@@ -248,9 +247,10 @@ def test_what_one_broker_leaves_the_other_asks_about(
         case.close()
 
 
-def hand_over(servers: Servers, software: Software, config: dict[str, str]) -> None:
-    """Stops the broker, and starts another's on its directory."""
+def hand_over(case: Case, servers: Servers, software: Software, config: dict[str, str]) -> None:
+    """Stops the broker, and starts another's on its directory; returns when routes name it."""
     servers.broker.stop()
     servers.broker.become(software)
     servers.broker.settings.update(config)
     servers.broker.start()
+    case.until_routed()

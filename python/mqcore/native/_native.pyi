@@ -6,7 +6,7 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from mqcore.native.lane import BrokerPolicy, GroupPolicy, HandedRow, Subscription, TopicPolicy
+from mqcore.native.lane import BrokerPolicy, DrainedRow, GroupPolicy, Subscription, TopicPolicy
 from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
 
 __all__ = [
@@ -477,9 +477,7 @@ class NativeLane:
     def transaction_rows(self) -> list[tuple[str, int, int, int, int]]: ...
     def load_transactions(self, waiting: dict[str, int]) -> None: ...
     def transaction_changes(self) -> int: ...
-    def drain_all(
-        self, now_ms: int | None = None
-    ) -> tuple[int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]]: ...
+    def drain_all(self, now_ms: int | None = None) -> DrainedRow: ...
     def numbers(self) -> dict[str, int]: ...
 
 @disjoint_base

@@ -34,6 +34,10 @@ _VERSION = 409
 
 Need = Literal["code", "topic", "group", "check"]
 HandedRow: TypeAlias = tuple[Command, Need, str]
+# When to drain again, tickets that are not the lane's, and requests for Python.
+DrainedRow: TypeAlias = tuple[
+    int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
+]
 
 
 class BrokerPolicy(NamedTuple):
