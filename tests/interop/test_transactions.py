@@ -42,8 +42,16 @@ DELIVERED = {"committed", "asked, done"}
 PAIRS = [
     pytest.param(OURS, "4.9.7", id="ours-4.9.7", marks=matrix),
     pytest.param(OURS, "5.3.3", id="ours-5.3.3"),
-    pytest.param("5.3.3", "5.3.3", id="official-5.3.3"),
+    pytest.param("5.3.3", "5.3.3", id="official-5.3.3", marks=matrix),
     pytest.param("4.9.7", "4.9.7", id="official-4.9.7", marks=matrix),
+]
+
+# Whose the other broker is, and who has the directory first.
+HANDS = [
+    pytest.param("5.3.3", True, id="5.3.3-ours-first"),
+    pytest.param("5.3.3", False, id="5.3.3-theirs-first", marks=matrix),
+    pytest.param("4.9.7", True, id="4.9.7-ours-first", marks=matrix),
+    pytest.param("4.9.7", False, id="4.9.7-theirs-first", marks=matrix),
 ]
 
 
@@ -133,7 +141,8 @@ def test_the_outcomes_are_those_of_the_official_broker(driven: Driver, alone: Se
     case.close()
 
 
-@pytest.mark.parametrize(("software", "version"), PAIRS[1:2])
+@matrix
+@pytest.mark.parametrize(("software", "version"), PAIRS[1:3])
 def test_a_producer_that_was_lost_is_asked_when_it_is_back(
     driven: Driver, tireless: Servers
 ) -> None:
@@ -186,8 +195,7 @@ async def delayed(address: str, topic: str) -> tuple[int, int]:
     return sent.code, ended.code
 
 
-@pytest.mark.parametrize("version", ["5.3.3", pytest.param("4.9.7", marks=matrix)])
-@pytest.mark.parametrize("is_ours_first", [True, False], ids=["ours-first", "theirs-first"])
+@pytest.mark.parametrize(("version", "is_ours_first"), HANDS)
 def test_pending_transactions_change_hands(
     driven: Driver, version: str, is_ours_first: bool, tmp_path: Path
 ) -> None:
@@ -222,8 +230,8 @@ def test_pending_transactions_change_hands(
         case.close()
 
 
-@pytest.mark.parametrize("version", ["5.3.3", pytest.param("4.9.7", marks=matrix)])
-@pytest.mark.parametrize("is_ours_first", [True, False], ids=["ours-first", "theirs-first"])
+@matrix
+@pytest.mark.parametrize(("version", "is_ours_first"), HANDS)
 def test_what_one_broker_leaves_the_other_asks_about(
     driven: Driver, version: str, is_ours_first: bool, tmp_path: Path
 ) -> None:
