@@ -85,6 +85,11 @@ class Peer:
         timing = ("--seconds", SECONDS, "--warm-seconds", WARM_SECONDS)
         return self.load("produce", topic, *timing, *arguments)
 
+    def transact(self, topic: str, *arguments: object) -> Report:
+        """Sends half messages and commits each for the usual time."""
+        timing = ("--seconds", SECONDS, "--warm-seconds", WARM_SECONDS)
+        return self.load("transact", topic, *timing, *arguments)
+
     def java_clients(self, topic: str, threads: int) -> Report:
         """Sends by the official Java client: so many threads, each with one message under way."""
         if topic not in self.topics:

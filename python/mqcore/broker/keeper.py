@@ -13,6 +13,7 @@ from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offse
 from mqcore.broker.files import StateFile
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
+from mqcore.broker.transaction_counts import TransactionCounts
 from mqcore.errors import MQError
 from mqcore.native import write_state
 from mqcore.remoting import Link, RequestCode
@@ -75,9 +76,12 @@ class Keeper:
         self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
         self._delays_text: Callable[[], bytes] = state.delays.text
         self._filters = Saver(StateFile(config / "consumerFilter.json"), state.filters.text)
+        self._counts_table = TransactionCounts(state.boot_ms)
+        self._counts = Saver(StateFile(config / "transactionMetrics"), self._counts_text)
         self._offsets_saved = -1
         self._delays_saved = -1
         self._filters_saved = 0
+        self._counts_saved = 0
         self.announce: Announce | None = None
         self._news: set[str] = set()
 
@@ -93,6 +97,9 @@ class Keeper:
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
         self._filters.file.load(lambda text: state.filters.load(text, state.now_ms()))
+        self._counts.file.load(self._counts_table.load)
+        state.lane.load_transactions(self._counts_table.waiting)
+        self._counts_saved = state.lane.transaction_changes()
         for level in range(1, len(state.delays.lengths_ms) + 1):
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
         policy.fill(state)
@@ -223,12 +230,30 @@ class Keeper:
         await self._filters.save()
         self._filters_saved = changes
 
+    async def save_counts(self) -> None:
+        """Writes how many half messages wait, when that changed.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        changes = self._state.lane.transaction_changes()
+        if changes != self._counts_saved:
+            await self._counts.save()
+            self._counts_saved = changes
+
+    def _counts_text(self) -> Callable[[], bytes]:
+        now_ms = self._state.now_ms()
+        waiting = {each.topic: each.waiting for each in self._state.lane.transactions()}
+        self._counts_table.note(waiting, now_ms)
+        return self._counts_table.text()
+
     async def save_all(self) -> None:
         """Writes every file; one that cannot be written does not keep the others from it."""
         saves = (
             self.save_offsets,
             self.save_delays,
             self.save_filters,
+            self.save_counts,
             self._topics.save,
             self._groups.save,
         )

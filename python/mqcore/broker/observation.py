@@ -6,6 +6,7 @@ Figures of the lane and of members are taken on the loop, those of the store in 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from mqcore.broker.consumer_offsets import split_key
@@ -14,6 +15,7 @@ from mqcore.broker.metrics import (
     GroupLag,
     Snapshot,
     TopicFlow,
+    TopicTransactions,
     exposition,
     parsed_labels,
 )
@@ -68,7 +70,12 @@ async def snapshot(state: BrokerState) -> Snapshot:
         name: group.wishes.count for name, group in consumer_groups if group.wishes.count > 1
     }
     clients = _Clients(producers, consumers, divided)
-    return await asyncio.to_thread(_whole, state, lane, offsets, clients)
+    transactions = tuple(
+        TopicTransactions(each.topic, max(0, each.waiting), each.committed, each.rolled_back)
+        for each in state.lane.transactions()
+    )
+    whole = await asyncio.to_thread(_whole, state, lane, offsets, clients)
+    return replace(whole, transactions=transactions, checks=dict(state.checks))
 
 
 class _Clients(NamedTuple):

@@ -45,9 +45,10 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         accepts_sends_from_ms=settings.accepts_sends_from_ms,
         is_long_polling=settings.long_polling,
         short_polling_ms=settings.short_polling_ms,
-        # Nothing checks back or commits yet: a half message would wait for ever, so it is refused
-        # in the official words, whatever rejectTransactionMessage says.
-        rejects_transactions=True,
+        rejects_transactions=settings.rejects_transactions,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        note_bytes_max=max(1, settings.transaction_note_bytes),
+        note_interval_ms=max(0, settings.transaction_note_interval_ms),
         refuse_sends=refuse_sends,
         version=state.version,
         filters_properties=settings.filters_properties,

@@ -12,8 +12,9 @@ from mqcore.broker.keeper import Keeper
 from mqcore.broker.runtime import sample
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import MINUTE_STEP_MS
+from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
-from mqcore.model.topics import SCHEDULE_TOPIC
+from mqcore.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from mqcore.remoting import Link
 
 _log = logging.getLogger("mqcore.broker")
@@ -30,6 +31,8 @@ _DELIVER_MAX = 1_024
 _LOOK_MAX_MS = 500
 # A level that fails is told of this often, not ten times a second.
 _TELL_EVERY = 60
+# However small the settings are, what is repeated leaves the loop some time.
+_PERIOD_MIN_S = 0.01
 
 
 class Rounds:
@@ -49,6 +52,7 @@ class Rounds:
         self.due_ms: Callable[[int], int] | None = None
         # Held while a level is delivered: offsets must not stay behind what was stored.
         self._busy = asyncio.Lock()
+        self._halves = HalfMessages(state, keeper)
 
     def start(self) -> None:
         """Begins every round, each with a task of its own."""
@@ -56,6 +60,8 @@ class Rounds:
         self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
         self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
         self._every("save filters", lambda: _FILTERS_PERIOD_S, self._keeper.save_filters)
+        self._every("save transaction counts", lambda: self._counts_s, self._keeper.save_counts)
+        self._every("check transactions", lambda: self._checks_s, self.check_transactions)
         self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
         self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
         loop = asyncio.get_running_loop()
@@ -77,6 +83,14 @@ class Rounds:
     @property
     def _delays_s(self) -> float:
         return self._state.settings.delay_offsets_interval_ms / _MS_PER_S
+
+    @property
+    def _checks_s(self) -> float:
+        return max(_PERIOD_MIN_S, self._state.settings.transaction_check_interval_ms / _MS_PER_S)
+
+    @property
+    def _counts_s(self) -> float:
+        return max(_PERIOD_MIN_S, self._state.settings.transaction_counts_interval_ms / _MS_PER_S)
 
     def _every(
         self, name: str, period_s: Callable[[], float], round_: Callable[[], Awaitable[None]]
@@ -104,6 +118,18 @@ class Rounds:
     async def sample(self) -> None:
         """Notes every counter."""
         sample(self._state, await asyncio.to_thread(self._state.store.queues))
+
+    async def check_transactions(self, *, ahead_ms: int = 0) -> None:
+        """Asks about the half messages that nobody ended; gives up those asked about too often.
+
+        Args:
+            ahead_ms: How much older than the clock says they are, for tests.
+        """
+        for queue_id in self._state.read_queues(HALF_TOPIC):
+            check = await self._halves.begin(queue_id)
+            while check.has_more:
+                async with self._busy:
+                    await check.go_on(ahead_ms)
 
     async def _deliver_always(self) -> None:
         while True:

@@ -28,9 +28,16 @@ CHANGEABLE: Final = frozenset(
         "longPollingEnable",
         "notifyConsumerIdsChangedEnable",
         "registerNameServerPeriod",
+        "rejectTransactionMessage",
         "slowOperationMs",
         "startAcceptSendRequestTimeStamp",
         "traceOn",
+        "transactionCheckInterval",
+        "transactionCheckMax",
+        "transactionMetricFlushInterval",
+        "transactionOpBatchInterval",
+        "transactionOpMsgMaxSize",
+        "transactionTimeOut",
         "validateSystemTopicWhenUpdateTopic",
     }
 )

@@ -46,6 +46,8 @@ class BrokerState:
         conflicts: How often members of a group came to differ in what they want.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
+        checks: How many half messages were asked about, could not be because no producer of their
+            group is connected, and were given up: by those words.
         check: Looks at a request of the lane before it is executed, and may answer it; for tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
@@ -70,6 +72,7 @@ class BrokerState:
     conflicts: int = 0
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     config_path: Path | None = None
     check: Callable[[Command], Command | None] | None = None
 

@@ -48,6 +48,12 @@ from mqcore.native.lane import (  # noqa: E402
     TopicPolicy,
 )
 from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
+from mqcore.native.transactions import (  # noqa: E402
+    CheckedHalves,
+    CheckQuestion,
+    CheckRules,
+    TransactionCount,
+)
 from mqcore.native.wire import (  # noqa: E402
     Command,
     Compression,
@@ -64,6 +70,9 @@ __all__ = [
     "Appended",
     "AppendedMany",
     "BrokerPolicy",
+    "CheckQuestion",
+    "CheckRules",
+    "CheckedHalves",
     "Command",
     "Compression",
     "Delivered",
@@ -94,6 +103,7 @@ __all__ = [
     "Store",
     "Subscription",
     "TopicPolicy",
+    "TransactionCount",
     "Verdict",
     "compress",
     "decode_records",

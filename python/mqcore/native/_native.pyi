@@ -16,7 +16,14 @@ from mqcore.native._columns import (
     Scan,
     queue_units,
 )
-from mqcore.native.lane import BrokerPolicy, GroupPolicy, MembersPolicy, Need, TopicPolicy
+from mqcore.native.lane import (
+    BrokerPolicy,
+    DrainedRow,
+    GroupPolicy,
+    MembersPolicy,
+    TopicPolicy,
+)
+from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
 
 __all__ = [
     "Appended",
@@ -450,13 +457,12 @@ class NativeLane:
     def deliver(
         self, level: int, offset: int, *, limit: int = ..., now_ms: int | None = None
     ) -> tuple[int, int, int | None, int, bool, int]: ...
-    def drain_all(
-        self, now_ms: int | None = None
-    ) -> tuple[
-        int | None,
-        list[tuple[int, str]],
-        list[tuple[LaneConnection, tuple[Command, Need, str]]],
-    ]: ...
+    def write_notes(self) -> tuple[bool, int]: ...
+    def check(self, at: HalfPlace, rules: CheckRules, until: int | None) -> CheckedRow: ...
+    def transaction_rows(self) -> list[tuple[str, int, int, int, int]]: ...
+    def load_transactions(self, waiting: dict[str, int]) -> None: ...
+    def transaction_changes(self) -> int: ...
+    def drain_all(self, now_ms: int | None = None) -> DrainedRow: ...
     def numbers(self) -> dict[str, int]: ...
 
 @disjoint_base

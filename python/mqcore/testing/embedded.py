@@ -207,7 +207,10 @@ class Embedded:
             policy.fill(broker.state)
 
     async def advance(self, by_ms: int) -> None:
-        """Lets everything that is delayed now become older, and delivers what is due."""
+        """Lets everything that is delayed now become older, and delivers what is due.
+
+        Half messages without an end are as much older, for this time, and are checked.
+        """
         if by_ms < 0:
             raise ValueError(f"time does not go back: {by_ms} ms")
         broker, jumped_ms = self._running(), wall_ms()
@@ -218,6 +221,7 @@ class Embedded:
         # What was acknowledged is in its level's queue a moment later.
         await asyncio.to_thread(_until_dispatched, broker)
         await broker.rounds.deliver_all()
+        await broker.rounds.check_transactions(ahead_ms=by_ms)
 
     def has_topic(self, topic: str) -> bool:
         """Whether it knows a topic."""

@@ -20,6 +20,7 @@
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | memory and descriptors that Python and Rust share |
 //! | `tables` | policy tables out of named tuples, expressions judged |
+//! | `transactions` | the check of half messages, its checkers kept between calls |
 //! | `numbers` | reports as dictionaries |
 //! | `door` | the one place that decides whether the GIL is kept |
 //! | `fork` | knows a forked child |
@@ -48,6 +49,7 @@ mod records;
 mod state;
 mod store;
 mod tables;
+mod transactions;
 mod wire;
 
 /// The bytes of the store: what `mqcore.native` gives a face to.

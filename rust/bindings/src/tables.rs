@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
 use mqcore_lane::policy::{
-    Broker, Group, Members, Perm, Refusal, Registered, Subscription, Topic, Wanted,
+    Broker, Group, Members, Perm, Refusal, Registered, Subscription, Topic, Transactions, Wanted,
 };
 use mqcore_lane::sql::Sql;
 use mqcore_record::Host;
@@ -31,6 +31,9 @@ pub(crate) struct BrokerRow {
     version: i32,
     filters_properties: bool,
     filters_retries: bool,
+    transaction_timeout_ms: i64,
+    note_bytes_max: usize,
+    note_interval_ms: u64,
 }
 
 fn refusal(remark: Option<String>) -> Option<Refusal> {
@@ -63,6 +66,11 @@ impl BrokerRow {
             short_polling_ms: self.short_polling_ms,
             is_replica_readable: self.is_replica_readable,
             rejects_transactions: self.rejects_transactions,
+            transactions: Transactions {
+                timeout_ms: self.transaction_timeout_ms,
+                note_bytes_max: self.note_bytes_max,
+                note_interval_ms: self.note_interval_ms,
+            },
             needs_replica: self.needs_replica,
             filters_properties: self.filters_properties,
             filters_retries: self.filters_retries,

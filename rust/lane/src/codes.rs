@@ -17,6 +17,8 @@ pub const GET_MAX_OFFSET: i32 = 30;
 pub const GET_MIN_OFFSET: i32 = 31;
 /// A consumer could not work a message off.
 pub const CONSUMER_SEND_MSG_BACK: i32 = 36;
+/// A transaction ends.
+pub const END_TRANSACTION: i32 = 37;
 /// A message, header with short names.
 pub const SEND_MESSAGE_V2: i32 = 310;
 /// Several messages, header with short names.
@@ -64,6 +66,8 @@ pub const SUBSCRIPTION_GROUP_NOT_EXIST: i32 = 26;
 pub const FILTER_DATA_NOT_EXIST: i32 = 27;
 /// The registered expression is older than the request.
 pub const FILTER_DATA_NOT_LATEST: i32 = 28;
+/// Not allowed as things stand (5.x).
+pub const ILLEGAL_OPERATION: i32 = 604;
 
 /// What official remarks end with (`FAQUrl.suggestTodo`).
 pub const SEE_FAQ: &str = "\nSee http://rocketmq.apache.org/docs/faq/ for further details.";

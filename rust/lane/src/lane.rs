@@ -22,6 +22,7 @@ use crate::parked::Parked;
 use crate::policy::{Broker, Policy};
 use crate::readers::{Done, Readers};
 use crate::requests::{BadField, Request};
+use crate::transactions::ends::Ends;
 
 /// How long a send may wait for the next log file, ms: the official bound of its send queue
 /// (`waitTimeMillsInSendQueue`).
@@ -94,6 +95,8 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) holds: Holds,
     pub(crate) parked: Parked,
     pub(crate) readers: Readers<D, C>,
+    /// How transactions ended.
+    pub ends: Ends,
     pub(crate) handed: Vec<Handed>,
     /// Rises with each message without a queue of its own, so that queues take turns.
     pub(crate) turn: u32,
@@ -117,6 +120,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             desk: Desk::new(),
             holds: Holds::default(),
             parked: Parked::default(),
+            ends: Ends::default(),
             handed: Vec::new(),
             turn: 0,
             now_ms: 0,
@@ -196,6 +200,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 | codes::SEND_MESSAGE_V2
                 | codes::SEND_BATCH_MESSAGE
                 | codes::CONSUMER_SEND_MSG_BACK
+                | codes::END_TRANSACTION
                 | codes::PULL_MESSAGE
                 | codes::LITE_PULL_MESSAGE
                 | codes::QUERY_CONSUMER_OFFSET
@@ -210,6 +215,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             codes::SEND_MESSAGE_V2 | codes::SEND_BATCH_MESSAGE => self.send(request, true, how),
             codes::SEND_MESSAGE => self.send(request, false, how),
             codes::CONSUMER_SEND_MSG_BACK => self.send_back(request, how),
+            codes::END_TRANSACTION => self.end_transaction(request),
             codes::PULL_MESSAGE | codes::LITE_PULL_MESSAGE => self.pull(request, how),
             codes::QUERY_CONSUMER_OFFSET => self.query_offset(request),
             codes::UPDATE_CONSUMER_OFFSET => self.update_offset(request),
@@ -270,10 +276,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
         self.wake_holds();
         self.run_deferred();
+        self.write_due_notes();
         for done in self.readers.take_done() {
             match done {
                 Done::Pull(pull, hold, got) => self.answer_pull(pull, hold, *got),
                 Done::Back(returned, how, record) => self.put_back_read(&returned, how, record),
+                Done::End(ending, record) => self.end_read(&ending, record),
                 Done::Search(asker, found) => self.answer_search(&asker, found),
             }
         }
@@ -351,7 +359,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);
         let held = self.holds.next_deadline_ms();
-        let deadlines = [held, self.acks_deadline_ms, deferred];
+        let noted = self.ends.next_due_ms();
+        let deadlines = [held, self.acks_deadline_ms, deferred, noted];
         deadlines.into_iter().flatten().min()
     }
 
@@ -380,6 +389,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             ("held", self.holds.len() as u64),
             ("parked", self.parked.len() as u64),
             ("deferred", self.deferred.len() as u64),
+            ("ends_to_note", self.ends.waiting() as u64),
             ("queued_bytes", self.desk.queued_bytes() as u64),
             ("pinned_bytes", self.desk.pinned_bytes() as u64),
             ("half_frames_bytes", self.desk.half_frames_bytes as u64),

@@ -18,6 +18,7 @@
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
 //! | [`delay`] | delivery of delayed messages |
+//! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
 pub mod asker;
@@ -35,6 +36,7 @@ pub mod readers;
 pub mod requests;
 pub mod sql;
 pub mod stats;
+pub mod transactions;
 
 mod answers;
 pub mod back;

@@ -37,6 +37,8 @@ pub enum Kind {
     Send,
     /// A message sent back by its consumer: the answer is a code.
     Back,
+    /// A transaction that was committed: the answer is a code.
+    End,
 }
 
 /// The parked sends.

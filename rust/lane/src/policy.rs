@@ -227,6 +227,27 @@ pub struct Refusal {
     pub remark: String,
 }
 
+/// How transactions are ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transactions {
+    /// Age from which on a half message is asked about, ms (`transactionTimeOut`).
+    pub timeout_ms: i64,
+    /// Bytes of a note about many ends at the most (`transactionOpMsgMaxSize`).
+    pub note_bytes_max: usize,
+    /// How long an end may wait to be noted with others, ms (`transactionOpBatchInterval`).
+    pub note_interval_ms: u64,
+}
+
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            timeout_ms: 6_000,
+            note_bytes_max: 4_096,
+            note_interval_ms: 3_000,
+        }
+    }
+}
+
 /// The broker's own state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
@@ -262,6 +283,8 @@ pub struct Broker {
     pub is_replica_readable: bool,
     /// Whether transactions are refused.
     pub rejects_transactions: bool,
+    /// How transactions are ended.
+    pub transactions: Transactions,
     /// Whether an answer waits for replicas.
     pub needs_replica: bool,
     /// Whether pulls may bring or use expressions (`enablePropertyFilter`).
@@ -292,6 +315,7 @@ impl Default for Broker {
             short_polling_ms: 1_000,
             is_replica_readable: false,
             rejects_transactions: false,
+            transactions: Transactions::default(),
             needs_replica: false,
             filters_properties: false,
             filters_retries: false,

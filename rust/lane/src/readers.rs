@@ -16,6 +16,7 @@ use crate::back::Returned;
 use crate::filtering::Sieve;
 use crate::holds::Pull;
 use crate::lane::How;
+use crate::transactions::Ending;
 
 /// Cold reads that wait at the most; beyond it they are refused. At a millisecond each a client
 /// would wait a second for its turn.
@@ -28,6 +29,8 @@ pub enum Job {
     Pull(Pull, Option<u64>),
     /// A message that is sent back.
     Back(Returned, How),
+    /// A half message that is ended.
+    End(Ending),
     /// The offset that goes with a time.
     Search {
         /// Who asks.
@@ -50,6 +53,8 @@ pub enum Done<D: Disk> {
     Pull(Pull, Option<u64>, Box<Result<Got<D>>>),
     /// A message that is sent back.
     Back(Returned, How, Result<RecordBytes<D>>),
+    /// A half message that is ended.
+    End(Ending, Result<RecordBytes<D>>),
     /// An offset.
     Search(Asker, Result<Option<u64>>),
 }
@@ -146,6 +151,10 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
         Job::Back(returned, how) => {
             let record = store.record_at(returned.physical_offset);
             Done::Back(returned, how, record)
+        }
+        Job::End(ending) => {
+            let record = store.record_at(ending.physical_offset);
+            Done::End(ending, record)
         }
         Job::Search {
             asker,

@@ -6,6 +6,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
 use mqcore_engine::disk::Disk;
 use mqcore_record::batch::{items, join_properties};
+use mqcore_record::properties::{TRANSACTION_ID, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{MULTI_TAGS, TRANSACTION_MASK};
 use mqcore_record::{Host, Message};
 
@@ -26,6 +27,8 @@ pub(crate) const RECORD_REST_BYTES: usize = 512;
 const BATCH_COUNT_MAX: usize = 65_536;
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;
+/// First release that keeps the transaction's id as a property of its own: V5_1_0.
+const KEEPS_TRANSACTION_ID_FROM: i32 = 433;
 /// A refusal: code and remark.
 pub(crate) type Refused = (i32, String);
 
@@ -190,8 +193,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         queue_id: i32,
         how: How,
     ) -> Result<Option<Outcome>, Refused> {
-        let seen = properties::see(send.properties.as_bytes());
+        let mut seen = properties::see(send.properties.as_bytes());
         let delay = level_of(&seen)?;
+        // Clients before 4.6.1 send messages back with the mark of the transaction they came by.
+        seen.is_half &= !(send.reconsume_times > 0 && delay > 0);
         let dead_letter = match self.dead_letter_of(request, send, how)? {
             Ok(dead_letter) => dead_letter,
             Err(need) => return Ok(Some(Outcome::Hand(need))),
@@ -236,6 +241,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let place = appended.map_err(|error| self.refused(&error))?;
         self.desk.stats.sends += 1;
         self.desk.stats.send_bytes += place.len_bytes;
+        if seen.is_half {
+            self.ends
+                .counts
+                .change(send.topic, |count| count.waiting += 1);
+        }
         let stored = stored_at(request.asker, Kind::Send, queue_id, &place);
         self.settle(stored, place.end(), seen.waits);
         Ok(None)
@@ -282,7 +292,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let text = send.properties.as_bytes();
         let cluster = (CLUSTER, self.policy.broker.cluster.as_bytes());
         let is_delayed = delay > 0 && is_delayable(sys_flag);
-        if !seen.is_half && !is_delayed {
+        if seen.is_half {
+            return self.keep_half(&wanted, text, sys_flag, properties);
+        }
+        if !is_delayed {
             let drops: &[&str] = if seen.delay.is_some() && delay == 0 {
                 &[WAIT, DELAY]
             } else {
@@ -294,27 +307,45 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let queue = wanted.queue_id.to_string();
         let level = self.clipped_level(delay);
         let level_text = level.to_string();
-        let all = [
+        let adds = [
             cluster,
             (REAL_TOPIC, wanted.topic.as_bytes()),
             (REAL_QID, queue.as_bytes()),
             (DELAY, level_text.as_bytes()),
         ];
-        // The delay of a half message counts once it is committed: it stays as it was sent.
-        let adds = if seen.is_half { &all[..3] } else { &all[..] };
-        properties::rewrite(text, &[WAIT], adds, properties);
-        if seen.is_half {
-            let target = Target {
-                topic: HALF_TOPIC,
-                queue_id: 0,
-            };
-            return (target, sys_flag & !TRANSACTION_MASK);
-        }
+        properties::rewrite(text, &[WAIT], &adds, properties);
         let target = Target {
             topic: SCHEDULE_TOPIC,
             queue_id: level - 1,
         };
         (target, sys_flag)
+    }
+
+    /// A half message in its own topic (`parseHalfMessageInner`). All of its properties stay, and a
+    /// delay counts once it is committed.
+    fn keep_half<'t>(
+        &self,
+        wanted: &Target<'_>,
+        text: &[u8],
+        sys_flag: i32,
+        properties: &mut Vec<u8>,
+    ) -> (Target<'t>, i32) {
+        let queue = wanted.queue_id.to_string();
+        let mut adds = vec![
+            (CLUSTER, self.policy.broker.cluster.as_bytes()),
+            (REAL_TOPIC, wanted.topic.as_bytes()),
+            (REAL_QID, queue.as_bytes()),
+        ];
+        let has_id = self.policy.broker.version >= KEEPS_TRANSACTION_ID_FROM;
+        if let Some(id) = has_id.then(|| lookup(text, UNIQ_KEY)).flatten() {
+            adds.push((TRANSACTION_ID, id));
+        }
+        properties::rewrite(text, &[], &adds, properties);
+        let target = Target {
+            topic: HALF_TOPIC,
+            queue_id: 0,
+        };
+        (target, sys_flag & !TRANSACTION_MASK)
     }
 
     /// What becomes of a message for a retry topic (`handleRetryAndDLQ`).

@@ -63,38 +63,6 @@ impl Judge for GiveAll {
     }
 }
 
-/// What is to be done with a record that a read has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is given.
-    Give,
-    /// It is passed over.
-    Pass,
-    /// The read ends in front of it.
-    Stop,
-}
-
-/// Looks at records before they are given. The first record that a read comes to must not stop it:
-/// its reader would come back to the same place for ever.
-pub trait Judge {
-    /// Whether it looks at all.
-    const LOOKS: bool;
-
-    /// Decides about one record.
-    fn judge(&mut self, record: &[u8]) -> Verdict;
-}
-
-/// Gives every record.
-struct GiveAll;
-
-impl Judge for GiveAll {
-    const LOOKS: bool = false;
-
-    fn judge(&mut self, _record: &[u8]) -> Verdict {
-        Verdict::Give
-    }
-}
-
 impl<D: Disk, C: Clock> Store<D, C> {
     /// First and next queue offset of a queue; `None` when there is no such queue.
     ///

@@ -6,6 +6,7 @@
 )]
 
 mod bad_bytes;
+mod checks;
 mod desk;
 mod golden;
 mod later;
@@ -14,3 +15,4 @@ mod sends;
 mod sql;
 mod sql_model;
 mod sql_vectors;
+mod transactions;

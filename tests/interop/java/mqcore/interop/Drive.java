@@ -33,6 +33,9 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  *      give of the topic by pulls: one item per text
  * got NAME count=             waits for so many different messages; one item per delivery
  * allocated NAME topic= count=                          waits until it has so many queues
+ * transactions NAME group= namesrv=                    starts a producer of transactions
+ * half NAME topic= body= state=commit|rollback|unknown [tags=] [immune=]    sent, then ended so
+ * decide NAME body= state=    what it answers from now on     asked NAME    what it was asked
  * mqadmin - COMMAND ARGUMENT...  one item: what it printed (`until=`: cut when this was printed)
  * close NAME
  */
@@ -42,6 +45,7 @@ public final class Drive {
 
     private final Producers producers = new Producers();
     private final Consumers consumers = new Consumers();
+    private final Transactions transactions = new Transactions();
 
     private Drive() { }
 
@@ -91,10 +95,15 @@ public final class Drive {
             case "select" -> Selections.select(call);
             case "got" -> consumers.got(call);
             case "allocated" -> consumers.allocated(call);
+            case "transactions" -> transactions.start(call);
+            case "half" -> transactions.half(call);
+            case "decide" -> transactions.decide(call);
+            case "asked" -> transactions.asked(call);
             case "mqadmin" -> Tools.run(call);
             case "close" -> {
                 producers.close(call.name);
                 consumers.close(call.name);
+                transactions.close(call.name);
                 yield List.of();
             }
             default -> throw new IllegalArgumentException("no such call: " + call.verb);
