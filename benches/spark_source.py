@@ -1,7 +1,7 @@
 """Reading topics by Spark: `spark_source.py [BYTES]`, the length of a body, 1,024 without.
 
 One broker and one Spark session in local[2] on the same machine. Rows per second of a count, of all
-columns into nothing, and of few; the second of two runs of each. Also the time of triggers with a
+columns into nothing, and of few; the second of two runs of each. Also the time of triggers with
 few rows beside those of Spark's rate source.
 """
 
