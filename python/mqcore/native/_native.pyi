@@ -83,9 +83,6 @@ def note_fork() -> None:
 def settings() -> list[tuple[str, str]]:
     """Returns every key that a store knows with its default."""
 
-def sql_fault(text: str) -> str | None:
-    """Returns what is wrong with an SQL92 expression, and where; None for one that can be used."""
-
 def write_state(path: str | Path, content: bytes) -> None:
     """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
 
@@ -426,8 +423,9 @@ def compress(body: Buffer, kind: int, level: int = ...) -> bytes:
 def decompress(body: Buffer, kind: int, limit_bytes: int) -> bytes:
     """Returns a body as it was before, of at most `limit_bytes`."""
 
-def parse_relaxed_json(text: Buffer) -> Any:
-    """Returns the value of RocketMQ's JSON. See `mqcore.native.wire.parse_relaxed_json`."""
+# See `mqcore.native.wire`. What is wrong with an SQL92 text, and where; None for one that is right.
+def parse_relaxed_json(text: Buffer) -> Any: ...
+def sql_fault(text: str) -> str | None: ...
 
 @final
 class ReceiveBuffer:
