@@ -13,8 +13,10 @@ from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offse
 from mqcore.broker.files import StateFile
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
+from mqcore.broker.timers import metrics_text, parse_metrics
 from mqcore.errors import MQError
-from mqcore.native import write_state
+from mqcore.model.versions import DataVersion
+from mqcore.native import Timers, write_state
 from mqcore.remoting import Link, RequestCode
 
 _log = logging.getLogger("mqcore.broker")
@@ -74,6 +76,9 @@ class Keeper:
         self._offsets = Saver(StateFile(config / "consumerOffset.json"), self._offsets_text)
         self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
         self._delays_text: Callable[[], bytes] = state.delays.text
+        self._timer_metrics = StateFile(config / "timermetrics")
+        self._timer_version = DataVersion(counter=0, timestamp_ms=0)
+        self._timers_moved = False
         self._offsets_saved = -1
         self._delays_saved = -1
         self.announce: Announce | None = None
@@ -201,9 +206,76 @@ class Keeper:
         await self._delays.save()
         self._delays_saved = changes
 
+    @property
+    def has_timer_files(self) -> bool:
+        """Whether an earlier life of the store had timers."""
+        return (Path(self._state.settings.store_dir) / "timerwheel").exists()
+
+    def open_timers(self, now_ms: int) -> None:
+        """Opens the timers of the store. Blocks; for a thread.
+
+        Raises:
+            StoreError: Their files cannot be used.
+            StateFileError: The counts of what waits cannot be read.
+        """
+        state = self._state
+        timers = Timers(state.store, now_ms)
+
+        def take(text: bytes) -> None:
+            rows, self._timer_version = parse_metrics(text)
+            timers.set_waiting_rows(rows)
+
+        self._timer_metrics.load(take)
+        state.lane.set_timers(timers)
+        state.timers = timers
+
+    def timers_moved(self) -> None:
+        """Notes that the timers did something: it is to be written."""
+        self._timers_moved = True
+
+    def timer_metrics_text(self) -> bytes:
+        """Returns how many messages of each topic wait. Blocks; for a thread."""
+        timers = self._state.timers
+        if timers is None:
+            return metrics_text((), self._timer_version)
+        rows = timers.waiting_rows()
+        changed_ms = max((row[2] for row in rows), default=0)
+        known = self._timer_version
+        if changed_ms > known.timestamp_ms:
+            self._timer_version = known.next(changed_ms)
+        return metrics_text(rows, self._timer_version)
+
+    async def save_timers(self) -> None:
+        """Writes how far the timers are, when they did something since the last time.
+
+        Raises:
+            StoreError: The log or a file of the timers cannot be written.
+        """
+        timers = self._state.timers
+        if timers is None or not self._timers_moved:
+            return
+        now_ms = self._state.now_ms()
+
+        def save() -> None:
+            timers.flush(now_ms)
+            self._timer_metrics.save(self.timer_metrics_text())
+
+        self._timers_moved = False
+        try:
+            await asyncio.shield(asyncio.to_thread(save))
+        except MQError:
+            self._timers_moved = True
+            raise
+
     async def save_all(self) -> None:
         """Writes every file; one that cannot be written does not keep the others from it."""
-        saves = (self.save_offsets, self.save_delays, self._topics.save, self._groups.save)
+        saves = (
+            self.save_offsets,
+            self.save_delays,
+            self.save_timers,
+            self._topics.save,
+            self._groups.save,
+        )
         for save in saves:
             try:
                 await save()

@@ -9,7 +9,13 @@ from mqcore.broker.state import BrokerState
 from mqcore.model.groups import GroupConfig
 from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
-from mqcore.native import BrokerPolicy, GroupPolicy, Subscription, TopicPolicy
+from mqcore.native import (
+    BrokerPolicy,
+    GroupPolicy,
+    Subscription,
+    TimingPolicy,
+    TopicPolicy,
+)
 
 __all__ = [
     "SCHEDULE_TOPIC",
@@ -21,6 +27,7 @@ __all__ = [
 ]
 
 
+_MS_PER_S = 1_000
 # What a client is told that sends while the broker stops: another broker may take it.
 _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
@@ -43,6 +50,21 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         rejects_transactions=True,
         refuse_sends=refuse_sends,
         version=state.version,
+        timing=timing_policy(state),
+    )
+
+
+def timing_policy(state: BrokerState) -> TimingPolicy:
+    """Returns what the lane needs to know of messages with a time of their own."""
+    settings = state.settings
+    return TimingPolicy(
+        is_enabled=settings.has_timers,
+        step_ms=state.store.timer_step_ms,
+        max_delay_ms=settings.timer_max_delay_s * _MS_PER_S,
+        congested_at=settings.timers_congested_at,
+        ahead_ms=state.timers_ahead_ms,
+        is_recall_enabled=settings.allows_recall,
+        is_recall_enabled_read_only=settings.allows_recall_read_only,
     )
 
 

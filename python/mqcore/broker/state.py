@@ -16,7 +16,7 @@ from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
-from mqcore.native import Command, Lane, Store
+from mqcore.native import Command, Lane, Store, Timers
 from mqcore.remoting import ResponseCode
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
@@ -42,6 +42,8 @@ class BrokerState:
         statistics: Counters over windows.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
+        timers: Messages with a time of their own; None before the first of them.
+        timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
         check: Looks at a request of the lane before it is executed, and may answer it; for tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
@@ -65,6 +67,8 @@ class BrokerState:
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     config_path: Path | None = None
+    timers: Timers | None = None
+    timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None
 
     @classmethod
@@ -146,6 +150,7 @@ def topic_rules(settings: BrokerSettings) -> TopicRules:
         cluster_topic=settings.has_cluster_topic,
         broker_topic=settings.has_broker_topic,
         trace_topic=settings.trace_topic if settings.has_trace_topic else None,
+        has_timers=settings.has_timers,
     )
 
 

@@ -40,9 +40,11 @@ from mqcore.native.lane import (  # noqa: E402
     Lane,
     LaneProtocol,
     Subscription,
+    TimingPolicy,
     TopicPolicy,
 )
 from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
+from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
     Command,
     Compression,
@@ -84,6 +86,10 @@ __all__ = [
     "Stats",
     "Store",
     "Subscription",
+    "Ticked",
+    "TimerProgress",
+    "Timers",
+    "TimingPolicy",
     "TopicPolicy",
     "Verdict",
     "compress",

@@ -21,6 +21,7 @@ __all__ = [
     "Lane",
     "LaneProtocol",
     "Subscription",
+    "TimingPolicy",
     "TopicPolicy",
 ]
 
@@ -32,6 +33,28 @@ _MS_PER_SECOND = 1_000
 _VERSION = 409
 
 Need = Literal["code", "topic", "group", "check"]
+
+
+class TimingPolicy(NamedTuple):
+    """What is decided about messages with a time of their own.
+
+    Attributes:
+        is_enabled: Whether they are taken.
+        step_ms: Length of a step of time.
+        max_delay_ms: How far ahead they may be due.
+        congested_at: From so many messages of a step on some are refused, from twice as many all.
+        ahead_ms: How far the timers' clock is ahead of the wall clock.
+        is_recall_enabled: Whether they may be recalled.
+        is_recall_enabled_read_only: Whether they may be while the broker takes no messages.
+    """
+
+    is_enabled: bool = False
+    step_ms: int = 1_000
+    max_delay_ms: int = 259_200_000
+    congested_at: int = 2**31 - 1
+    ahead_ms: int = 0
+    is_recall_enabled: bool = False
+    is_recall_enabled_read_only: bool = True
 
 
 class BrokerPolicy(NamedTuple):
@@ -54,6 +77,7 @@ class BrokerPolicy(NamedTuple):
         rejects_transactions: Refuse half messages.
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer.
+        timing: Messages with a time of their own.
     """
 
     name: str
@@ -72,6 +96,7 @@ class BrokerPolicy(NamedTuple):
     rejects_transactions: bool = False
     needs_replica: bool = False
     version: int = _VERSION
+    timing: TimingPolicy = TimingPolicy()
 
 
 class TopicPolicy(NamedTuple):
@@ -175,7 +200,7 @@ class Delivered:
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
-    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
+    `set_timers` lets sends ask how full a step of time is. `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
     row (None: it is not known any more); requests for what is not known are handed over.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer

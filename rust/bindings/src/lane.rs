@@ -22,6 +22,7 @@ use crate::errors::raised;
 use crate::fork::Origin;
 use crate::store::NativeStore;
 use crate::tables::{BrokerRow, GroupRow, SubscriptionRow, TopicRow, members};
+use crate::timers::NativeTimers;
 use crate::wire::Command;
 
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
@@ -142,6 +143,12 @@ impl NativeLane {
     fn set_broker(&self, broker: BrokerRow) {
         let broker = broker.broker(self.store_host);
         self.lock().lane.decide_broker(broker);
+    }
+
+    /// Lets sends ask how full a step of time is.
+    fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
+        let wheel = timers.wheel();
+        self.lock().lane.wheel = Some(wheel);
     }
 
     fn set_topics(&self, topics: HashMap<String, TopicRow>) {

@@ -15,6 +15,7 @@
 //! | `form` | frames of one kind, many times |
 //! | `parts` | the body of a batch request |
 //! | `lane` | the class over the lane |
+//! | `timers` | the class over the timers of a store |
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | the shared receive buffer, and writing to a borrowed socket |
 //! | `tables` | policy tables out of named tuples |
@@ -44,6 +45,7 @@ mod records;
 mod state;
 mod store;
 mod tables;
+mod timers;
 mod wire;
 
 /// The bytes of the store: what `mqcore.native` gives a face to.
@@ -83,6 +85,8 @@ mod _native {
     use crate::state::write_state;
     #[pymodule_export]
     use crate::store::NativeStore;
+    #[pymodule_export]
+    use crate::timers::NativeTimers;
     #[pymodule_export]
     use crate::wire::{Command, FrameReader, compress, decompress};
 }

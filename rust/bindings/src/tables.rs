@@ -1,7 +1,9 @@
 //! Policy tables out of Python's named tuples. No logic.
 
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
-use mqcore_lane::policy::{Broker, Filter, Group, Members, Perm, Refusal, Subscription, Topic};
+use mqcore_lane::policy::{
+    Broker, Filter, Group, Members, Perm, Refusal, Subscription, Timing, Topic,
+};
 use mqcore_record::Host;
 use pyo3::prelude::*;
 
@@ -24,6 +26,34 @@ pub(crate) struct BrokerRow {
     rejects_transactions: bool,
     needs_replica: bool,
     version: i32,
+    timing: TimingRow,
+}
+
+/// `TimingPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct TimingRow {
+    is_enabled: bool,
+    step_ms: i64,
+    max_delay_ms: i64,
+    congested_at: i32,
+    ahead_ms: i64,
+    is_recall_enabled: bool,
+    is_recall_enabled_read_only: bool,
+}
+
+impl From<TimingRow> for Timing {
+    fn from(row: TimingRow) -> Self {
+        Self {
+            is_enabled: row.is_enabled,
+            // A division: never by zero.
+            step_ms: row.step_ms.max(1),
+            max_delay_ms: row.max_delay_ms,
+            congested_at: row.congested_at,
+            ahead_ms: row.ahead_ms,
+            is_recall_enabled: row.is_recall_enabled,
+            is_recall_enabled_read_only: row.is_recall_enabled_read_only,
+        }
+    }
 }
 
 fn refusal(remark: Option<String>) -> Option<Refusal> {
@@ -57,6 +87,7 @@ impl BrokerRow {
             is_replica_readable: self.is_replica_readable,
             rejects_transactions: self.rejects_transactions,
             needs_replica: self.needs_replica,
+            timing: self.timing.into(),
         }
     }
 }

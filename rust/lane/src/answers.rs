@@ -57,6 +57,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .desk
                 .reply(&stored.asker, Said { code, remark }, |_| Ok(()));
         }
+        if stored.kind == Kind::Recall {
+            return self.answer_recalled(stored, status);
+        }
         let code = match status {
             PutStatus::PutOk => codes::SUCCESS,
             PutStatus::FlushDiskTimeout => codes::FLUSH_DISK_TIMEOUT,
@@ -79,6 +82,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             fields.text("msgId", &ids)?;
             fields.number("queueId", stored.queue_id.into())?;
             fields.number("queueOffset", stored.queue_offset.cast_signed())?;
+            if let Some(handle) = &stored.recall {
+                fields.text("recallHandle", handle)?;
+            }
             fields.text("MSG_REGION", &broker.region)?;
             fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
         });

@@ -24,6 +24,9 @@ pub const SEND_BATCH_MESSAGE: i32 = 320;
 /// A pull of a consumer without rebalancing (5.x).
 pub const LITE_PULL_MESSAGE: i32 = 361;
 
+/// A message with a time of its own is not to be delivered (5.3.2).
+pub const RECALL_MESSAGE: i32 = 370;
+
 /// Done.
 pub const SUCCESS: i32 = 0;
 /// Anything that went wrong and has no code of its own.
@@ -60,6 +63,9 @@ pub const SUBSCRIPTION_NOT_EXIST: i32 = 24;
 pub const SUBSCRIPTION_NOT_LATEST: i32 = 25;
 /// No such subscription group.
 pub const SUBSCRIPTION_GROUP_NOT_EXIST: i32 = 26;
+
+/// The request makes no sense (5.x).
+pub const ILLEGAL_OPERATION: i32 = 604;
 
 /// What official remarks end with (`FAQUrl.suggestTodo`).
 pub const SEE_FAQ: &str = "\nSee http://rocketmq.apache.org/docs/faq/ for further details.";

@@ -9,6 +9,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::Store;
+use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
@@ -93,6 +94,8 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) holds: Holds,
     pub(crate) parked: Parked,
     pub(crate) readers: Readers<D, C>,
+    /// The wheel of messages with a time of their own, to ask how full a step is.
+    pub wheel: Option<Arc<Wheel<D>>>,
     pub(crate) handed: Vec<Handed>,
     /// Rises with each message without a queue of its own, so that queues take turns.
     pub(crate) turn: u32,
@@ -118,6 +121,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             handed: Vec::new(),
             turn: 0,
             now_ms: 0,
+            wheel: None,
             acks_deadline_ms: None,
             scratch: Vec::new(),
             deferred: VecDeque::new(),
@@ -193,6 +197,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 | codes::SEND_MESSAGE_V2
                 | codes::SEND_BATCH_MESSAGE
                 | codes::CONSUMER_SEND_MSG_BACK
+                | codes::RECALL_MESSAGE
                 | codes::PULL_MESSAGE
                 | codes::LITE_PULL_MESSAGE
                 | codes::QUERY_CONSUMER_OFFSET
@@ -213,6 +218,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             codes::GET_MAX_OFFSET => self.max_offset(request),
             codes::GET_MIN_OFFSET => self.min_offset(request),
             codes::SEARCH_OFFSET_BY_TIMESTAMP => self.search_offset(request),
+            codes::RECALL_MESSAGE => self.recall(request),
             _ => Ok(Outcome::Hand(Need::Code)),
         };
         ran.unwrap_or_else(|bad| {

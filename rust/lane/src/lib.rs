@@ -16,6 +16,8 @@
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
 //! | [`delay`] | delivery of delayed messages |
+//! | [`timers`] | entering and delivery of messages with a time of their own |
+//! | `way`, `timing`, `recall` | where a message waits; which time it asks for; taking it back |
 //! | [`readers`] | the threads that read cold records |
 
 pub mod asker;
@@ -32,6 +34,7 @@ pub mod policy;
 pub mod readers;
 pub mod requests;
 pub mod stats;
+pub mod timers;
 
 mod answers;
 pub mod back;
@@ -39,7 +42,10 @@ mod names;
 mod places;
 mod properties;
 mod pull;
+mod recall;
 mod send;
+mod timing;
+mod way;
 
 pub use asker::{Asker, ConnectionId};
 pub use lane::{Handed, Lane, Need};

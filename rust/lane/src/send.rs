@@ -12,12 +12,10 @@ use mqcore_record::{Host, Message};
 use crate::asker::Asker;
 use crate::codes;
 use crate::lane::{How, Lane, Need, Outcome};
-use crate::names::{
-    DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, check_name, spelled,
-};
+use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, PARKED_MAX, PARKED_PER_CONNECTION_MAX, Stored};
 use crate::policy::Topic;
-use crate::properties::{self, CLUSTER, DELAY, REAL_QID, REAL_TOPIC, WAIT};
+use crate::properties::{self, CLUSTER};
 use crate::requests::{BadField, Request, Send};
 
 /// Bytes of a record beside body and properties, at the most.
@@ -191,7 +189,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         how: How,
     ) -> Result<Option<Outcome>, Refused> {
         let seen = properties::see(send.properties.as_bytes());
-        let delay = level_of(&seen)?;
         let dead_letter = match self.dead_letter_of(request, send, how)? {
             Ok(dead_letter) => dead_letter,
             Err(need) => return Ok(Some(Outcome::Hand(need))),
@@ -217,10 +214,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             topic: name,
             queue_id: queue,
         };
-        let delay = if dead_letter.is_some() { 0 } else { delay };
         let sys_flag = send.sys_flag | multi_tags;
-        let (target, sys_flag) =
-            self.redirect(wanted, send, (&seen, delay), sys_flag, &mut properties);
+        let way = self.way_of(&seen, sys_flag, name, dead_letter.is_some())?;
+        let recall = self.recall_handle(way, &seen, name);
+        let text = send.properties.as_bytes();
+        let (target, sys_flag) = self.redirect(wanted, text, way, sys_flag, &mut properties);
         let draft = Draft {
             flag: send.flag,
             sys_flag,
@@ -236,7 +234,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let place = appended.map_err(|error| self.refused(&error))?;
         self.desk.stats.sends += 1;
         self.desk.stats.send_bytes += place.len_bytes;
-        let stored = stored_at(request.asker, Kind::Send, queue_id, &place);
+        let mut stored = stored_at(request.asker, Kind::Send, queue_id, &place);
+        stored.recall = recall;
         self.settle(stored, place.end(), seen.waits);
         Ok(None)
     }
@@ -267,54 +266,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 }
             }
         }
-    }
-
-    /// Where a message really goes, with the flags and the properties that it has there: a half
-    /// message waits in its own topic, a delayed one in that of its level.
-    fn redirect<'t>(
-        &self,
-        wanted: Target<'t>,
-        send: &Send<'_>,
-        (seen, delay): (&properties::Seen<'_>, i32),
-        sys_flag: i32,
-        properties: &mut Vec<u8>,
-    ) -> (Target<'t>, i32) {
-        let text = send.properties.as_bytes();
-        let cluster = (CLUSTER, self.policy.broker.cluster.as_bytes());
-        let is_delayed = delay > 0 && is_delayable(sys_flag);
-        if !seen.is_half && !is_delayed {
-            let drops: &[&str] = if seen.delay.is_some() && delay == 0 {
-                &[WAIT, DELAY]
-            } else {
-                &[WAIT]
-            };
-            properties::rewrite(text, drops, &[cluster], properties);
-            return (wanted, sys_flag);
-        }
-        let queue = wanted.queue_id.to_string();
-        let level = self.clipped_level(delay);
-        let level_text = level.to_string();
-        let all = [
-            cluster,
-            (REAL_TOPIC, wanted.topic.as_bytes()),
-            (REAL_QID, queue.as_bytes()),
-            (DELAY, level_text.as_bytes()),
-        ];
-        // The delay of a half message counts once it is committed: it stays as it was sent.
-        let adds = if seen.is_half { &all[..3] } else { &all[..] };
-        properties::rewrite(text, &[WAIT], adds, properties);
-        if seen.is_half {
-            let target = Target {
-                topic: HALF_TOPIC,
-                queue_id: 0,
-            };
-            return (target, sys_flag & !TRANSACTION_MASK);
-        }
-        let target = Target {
-            topic: SCHEDULE_TOPIC,
-            queue_id: level - 1,
-        };
-        (target, sys_flag)
     }
 
     /// What becomes of a message for a retry topic (`handleRetryAndDLQ`).
@@ -420,6 +371,7 @@ pub(crate) fn stored_at(asker: Asker, kind: Kind, queue_id: i32, place: &Appende
         queue_offset: place.queue_offset,
         physical_offset: place.physical_offset,
         others: Vec::new(),
+        recall: None,
     }
 }
 
@@ -427,22 +379,4 @@ pub(crate) fn no_group(group: &str) -> Refused {
     let see = codes::SEE_FAQ;
     let remark = format!("subscription group not exist, {group} {see}");
     (codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-}
-
-/// Only plain and committed messages are delayed.
-fn is_delayable(sys_flag: i32) -> bool {
-    let state = sys_flag & TRANSACTION_MASK;
-    state == 0 || state == mqcore_record::sys_flag::COMMIT
-}
-
-/// The delay level of a message, 0 for none.
-fn level_of(seen: &properties::Seen<'_>) -> Result<i32, Refused> {
-    let Some(text) = seen.delay else {
-        return Ok(0);
-    };
-    properties::level(text).ok_or_else(|| {
-        let text = String::from_utf8_lossy(text);
-        let remark = format!("the property {DELAY} is no number: {text:?}");
-        (codes::SYSTEM_ERROR, remark)
-    })
 }
