@@ -100,7 +100,9 @@ class Rounds:
 
     async def sample(self) -> None:
         """Notes every counter."""
-        sample(self._state, await asyncio.to_thread(self._state.store.queues))
+        timers = self._state.timers
+        progress = None if timers is None else await asyncio.to_thread(timers.progress)
+        sample(self._state, await asyncio.to_thread(self._state.store.queues), progress)
 
     async def _deliver_always(self) -> None:
         while True:

@@ -7,7 +7,7 @@ from mqcore.broker.members import ClientInfo
 from mqcore.broker.order_locks import QUEUES_PER_REQUEST_MAX
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
-from mqcore.model.heartbeats import ConsumerData, HeartbeatData
+from mqcore.model.heartbeats import TIMERS_FIELD, ConsumerData, HeartbeatData
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
@@ -76,7 +76,8 @@ class Clients:
         beaten = self._state.members.beat(beat, client, allowed)
         self._keeper.subscriptions_changed(beaten.updated)
         self._keeper.members_changed(beaten.changed)
-        return request.answer()
+        has_timers = "true" if self._state.settings.has_timers else "false"
+        return request.answer(ext={TIMERS_FIELD: has_timers})
 
     async def _admitted(self, told: Iterable[ConsumerData], now_ms: int) -> list[ConsumerData]:
         """Returns the groups that may exist; makes those that are new, and their retry topics."""
