@@ -59,7 +59,6 @@ def timing_policy(state: BrokerState) -> TimingPolicy:
     settings = state.settings
     return TimingPolicy(
         is_enabled=settings.has_timers,
-        step_ms=state.store.timer_step_ms,
         max_delay_ms=settings.timer_max_delay_s * _MS_PER_S,
         congested_at=settings.timers_congested_at,
         ahead_ms=state.timers_ahead_ms,

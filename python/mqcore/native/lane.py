@@ -40,7 +40,6 @@ class TimingPolicy(NamedTuple):
 
     Attributes:
         is_enabled: Whether they are taken.
-        step_ms: Length of a step of time.
         max_delay_ms: How far ahead they may be due.
         congested_at: From so many messages of a step on some are refused, from twice as many all.
         ahead_ms: How far the timers' clock is ahead of the wall clock.
@@ -49,7 +48,6 @@ class TimingPolicy(NamedTuple):
     """
 
     is_enabled: bool = False
-    step_ms: int = 1_000
     max_delay_ms: int = 259_200_000
     congested_at: int = 2**31 - 1
     ahead_ms: int = 0
@@ -200,7 +198,8 @@ class Delivered:
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
-    `set_timers` lets sends ask how full a step of time is. `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
+    `set_timers` lets sends ask how full a step of time is, `set_delay_levels` replaces
+    the levels of delay. `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
     row (None: it is not known any more); requests for what is not known are handed over.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer

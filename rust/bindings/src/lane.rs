@@ -145,6 +145,13 @@ impl NativeLane {
         self.lock().lane.decide_broker(broker);
     }
 
+    /// Replaces the delay levels.
+    fn set_delay_levels(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+        self.engine
+            .set_delay_levels(text)
+            .map_err(|error| raised(py, &error))
+    }
+
     /// Lets sends ask how full a step of time is.
     fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
         let wheel = timers.wheel();

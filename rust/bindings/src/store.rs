@@ -136,12 +136,6 @@ impl NativeStore {
         })
     }
 
-    /// Length of a step of the timers, ms.
-    #[getter]
-    fn timer_step_ms(&self) -> i64 {
-        self.engine.config().timer_step_ms()
-    }
-
     #[getter]
     fn unknown_settings(&self) -> Vec<String> {
         self.unknown.clone()

@@ -33,7 +33,6 @@ pub(crate) struct BrokerRow {
 #[derive(FromPyObject)]
 pub(crate) struct TimingRow {
     is_enabled: bool,
-    step_ms: i64,
     max_delay_ms: i64,
     congested_at: i32,
     ahead_ms: i64,
@@ -45,13 +44,12 @@ impl From<TimingRow> for Timing {
     fn from(row: TimingRow) -> Self {
         Self {
             is_enabled: row.is_enabled,
-            // A division: never by zero.
-            step_ms: row.step_ms.max(1),
             max_delay_ms: row.max_delay_ms,
             congested_at: row.congested_at,
             ahead_ms: row.ahead_ms,
             is_recall_enabled: row.is_recall_enabled,
             is_recall_enabled_read_only: row.is_recall_enabled_read_only,
+            ..Self::default()
         }
     }
 }

@@ -127,9 +127,9 @@ impl NativeTimers {
 
     fn set_waiting_rows(&self, py: Python<'_>, rows: Vec<(String, i64, i64)>) -> PyResult<()> {
         self.call(py, |inside| {
-            let rows = rows.into_iter().map(|(topic, count, changed_ms)| {
-                (topic, Waiting { count, changed_ms })
-            });
+            let rows = rows
+                .into_iter()
+                .map(|(topic, count, changed_ms)| (topic, Waiting { count, changed_ms }));
             inside.set_waiting(rows);
             Ok(())
         })
@@ -145,7 +145,9 @@ impl NativeTimers {
 
     /// How many wait in slots of a span of time.
     fn waiting_between(&self, py: Python<'_>, from_ms: i64, to_ms: i64) -> i64 {
-        through(py, Pass::Detached, || self.wheel.count(from_ms, Some(to_ms)))
+        through(py, Pass::Detached, || {
+            self.wheel.count(from_ms, Some(to_ms))
+        })
     }
 
     fn progress_row(&self, py: Python<'_>) -> PyResult<ProgressRow> {

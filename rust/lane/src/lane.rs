@@ -130,7 +130,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Replaces what is decided about the broker itself.
-    pub fn decide_broker(&mut self, broker: Broker) {
+    pub fn decide_broker(&mut self, mut broker: Broker) {
+        broker.timing.step_ms = self.store.config().timer_step_ms();
         self.desk.version = broker.version;
         self.policy.broker = Arc::new(broker);
     }

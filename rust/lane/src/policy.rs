@@ -177,7 +177,7 @@ pub struct Refusal {
 pub struct Timing {
     /// Whether they are taken (`timerWheelEnable`).
     pub is_enabled: bool,
-    /// Length of a step of time, ms (`timerPrecisionMs`).
+    /// Length of a step of time, ms: that of the store.
     pub step_ms: i64,
     /// How far ahead they may be due, ms (`timerMaxDelaySec`).
     pub max_delay_ms: i64,

@@ -268,7 +268,15 @@ mod tests {
 
     #[test]
     fn what_is_no_handle_is_none() {
-        for bad in ["", "=", "A", "djEgVCBi*", "djEgVCBibg==", "ÄÖ", "djIgVCBibiAxIEFDMTE="] {
+        for bad in [
+            "",
+            "=",
+            "A",
+            "djEgVCBi*",
+            "djEgVCBibg==",
+            "ÄÖ",
+            "djIgVCBibiAxIEFDMTE=",
+        ] {
             assert_eq!(Handle::parse(bad), None, "{bad}");
         }
     }

@@ -23,9 +23,7 @@ impl Timing {
         let ahead_ms = if timed.is_delete { 0 } else { self.ahead_ms };
         let number = |text: &[u8]| long(text).ok_or_else(|| self.illegal());
         let deliver_ms = match (timed.delay_s, timed.delay_ms, timed.deliver_ms) {
-            (Some(delay_s), ..) => {
-                now_ms.saturating_add(number(delay_s)?.saturating_mul(MS_PER_S))
-            }
+            (Some(delay_s), ..) => now_ms.saturating_add(number(delay_s)?.saturating_mul(MS_PER_S)),
             (None, Some(delay_ms), _) => now_ms.saturating_add(number(delay_ms)?),
             (None, None, Some(deliver_ms)) => number(deliver_ms)?.saturating_add(ahead_ms),
             (None, None, None) => return Ok(None),
@@ -133,7 +131,10 @@ mod tests {
             deliver_ms: Some(b"junk"),
             ..Timed::default()
         };
-        assert_eq!(timing().slot_of(&timed, NOW_MS), Ok(Some(1_700_000_010_000)));
+        assert_eq!(
+            timing().slot_of(&timed, NOW_MS),
+            Ok(Some(1_700_000_010_000))
+        );
     }
 
     #[test]

@@ -70,12 +70,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     /// What recalls a message that waits for its time; none without a key, and none for a retry
     /// (`attachRecallHandle`).
-    pub(crate) fn recall_handle(
-        &self,
-        way: Way,
-        seen: &Seen<'_>,
-        topic: &str,
-    ) -> Option<Box<str>> {
+    pub(crate) fn recall_handle(&self, way: Way, seen: &Seen<'_>, topic: &str) -> Option<Box<str>> {
         let Way::Timer(slot_ms) = way else {
             return None;
         };

@@ -217,8 +217,7 @@ impl<D: Disk> TimerLog<D> {
         self.tick += 1;
         let tick = self.tick;
         let cached = self.blocks.iter().position(|each| {
-            each.position <= position
-                && position + UNIT <= each.position + each.bytes.len() as u64
+            each.position <= position && position + UNIT <= each.position + each.bytes.len() as u64
         });
         let index = if let Some(index) = cached {
             index

@@ -248,17 +248,19 @@ impl<D: Disk> Timer<D> {
         now_ms < self.read_ms || self.wheel.next_used(self.read_ms, now_ms) < now_ms
     }
 
-    /// The positions of a slot's units, oldest first.
+    /// The positions of a slot's units, oldest first, without those up to `known` (-1 for all).
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     ///
     /// # Blocking
     /// Reads the log.
-    pub fn chain(&mut self, slot: &Slot) -> Result<Vec<u64>> {
+    pub fn chain(&mut self, slot: &Slot, known: i64) -> Result<Vec<u64>> {
         let mut positions = Vec::with_capacity(usize::try_from(slot.count).unwrap_or(0));
         let mut at = slot.last;
-        while let Ok(position) = u64::try_from(at) {
+        while at > known
+            && let Ok(position) = u64::try_from(at)
+        {
             let Found::Unit(unit) = self.log.at(position)? else {
                 break;
             };

@@ -366,11 +366,15 @@ impl<D: Disk> Wheel<D> {
 }
 
 fn long(bytes: &[u8], at: usize) -> i64 {
-    let field = bytes.get(at..at + 8).and_then(|field| field.try_into().ok());
+    let field = bytes
+        .get(at..at + 8)
+        .and_then(|field| field.try_into().ok());
     field.map_or(0, i64::from_be_bytes)
 }
 
 fn int(bytes: &[u8], at: usize) -> i32 {
-    let field = bytes.get(at..at + 4).and_then(|field| field.try_into().ok());
+    let field = bytes
+        .get(at..at + 4)
+        .and_then(|field| field.try_into().ok());
     field.map_or(0, i32::from_be_bytes)
 }

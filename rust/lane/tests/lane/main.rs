@@ -11,3 +11,4 @@ mod golden;
 mod later;
 mod pulls;
 mod sends;
+mod timers;
