@@ -95,7 +95,9 @@ class Keeper:
         self._groups.file.load(state.groups.load)
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
-        for level in range(1, len(state.delays.lengths_ms) + 1):
+        queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
+        state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
+        for level in state.delays.levels:
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
         policy.fill(state)
 

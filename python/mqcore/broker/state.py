@@ -134,6 +134,9 @@ class BrokerState:
 
     def change_settings(self, settings: BrokerSettings) -> None:
         """Replaces the settings."""
+        if settings.delay_levels != self.settings.delay_levels:
+            self.lane.set_delay_levels(settings.delay_levels)
+            self.delays.change(parse_levels(settings.delay_levels), self.now_ms())
         self.settings = settings
         self.settings_version = self.settings_version.next(self.now_ms())
         self.topics.rules = topic_rules(settings)

@@ -20,9 +20,7 @@ WaitingRow = tuple[str, int, int]
 
 def metrics_text(rows: Iterable[WaitingRow], version: DataVersion) -> bytes:
     """Returns the content of the file, and the body of GET_TIMER_METRICS."""
-    counts = {
-        topic: {"count": count, "timeStamp": changed_ms} for topic, count, changed_ms in rows
-    }
+    counts = {topic: {"count": count, "timeStamp": changed_ms} for topic, count, changed_ms in rows}
     return compact({"dataVersion": version.to_json(), "timingCount": counts})
 
 

@@ -17,6 +17,7 @@ __all__ = ["RecallHandle", "recall"]
 
 _VERSION: Final = "v1"
 _PARTS: Final = 5
+_SHOWN_CHARS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,20 @@ class RecallHandle:
         try:
             padded = text.encode("ascii") + b"=" * (-len(text) % 4)
             parts = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")
-            if len(parts) < _PARTS or parts[0] != _VERSION:
-                raise ValueError(f"{parts[0][:8]!r} is no version that is known")
-            return cls(parts[1], parts[2], int(parts[3]), parts[4])
+            version, topic, broker_name, deliver_at, message_id = parts[:_PARTS]
+            found = cls(topic, broker_name, int(deliver_at), message_id)
         except (ValueError, binascii.Error) as error:
-            shown = text if len(text) <= 64 else f"{text[:64]}..."
-            raise MessageError(
-                f"{shown!r} is no recall handle ({error}): give the recall_handle of a send's "
-                "result"
-            ) from error
+            raise cls._none(text, str(error)) from error
+        if version != _VERSION:
+            raise cls._none(text, f"version {version[:8]!r} is not known")
+        return found
+
+    @staticmethod
+    def _none(text: str, why: str) -> MessageError:
+        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+        return MessageError(
+            f"{shown!r} is no recall handle ({why}): give the recall_handle of a send's result"
+        )
 
 
 async def recall(instance: Instance, group: str, handle: str, timeout_s: float) -> str:

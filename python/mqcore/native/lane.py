@@ -198,9 +198,10 @@ class Delivered:
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
-    `set_timers` lets sends ask how full a step of time is, `set_delay_levels` replaces
-    the levels of delay. `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
+    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
     row (None: it is not known any more); requests for what is not known are handed over.
+    `set_timers` lets sends ask how full a step of time is, `set_delay_levels` replaces the levels
+    of delay.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
     offsets; `offset_changes` rises with each change.

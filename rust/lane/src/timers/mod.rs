@@ -27,6 +27,9 @@ use told::{TIME_DIGITS, Told, properties_of};
 
 /// Messages entered, and delivered, per call at the most: some milliseconds of work.
 pub const LIMIT_MAX: usize = 4_096;
+/// Calls that may pass until the clock is followed although messages wait to be entered: some 50 ms
+/// of work, so that a step ends in time whatever comes.
+const HELD_MAX: u32 = 8;
 /// The queue of the wheel's topic: it has one.
 const QUEUE_ID: i32 = 0;
 /// What `TIMER_ENQUEUE_MS` says of a message that was due before it could be entered.
@@ -62,6 +65,8 @@ pub struct Timers<D: Disk, C: Clock> {
     delivered: u64,
     units: Vec<QueueUnit>,
     now_ms: i64,
+    /// Calls since the clock was followed last.
+    held: u32,
 }
 
 impl<D: Disk, C: Clock> Timers<D, C> {
@@ -102,6 +107,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             delivered: 0,
             units: Vec::new(),
             now_ms,
+            held: 0,
         })
     }
 
@@ -149,17 +155,22 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             self.timer.turn(now_ms)?;
         }
         // Before the step ends: a message that deletes another one must be in its slot by then.
-        if !self.timer.is_far_behind() {
+        let is_far_behind = self.timer.is_far_behind(now_ms);
+        if !is_far_behind {
             self.enter_some(limit, &mut done)?;
         }
-        if may_turn {
-            self.timer.turn(now_ms)?;
+        self.held += 1;
+        if is_far_behind || self.held > HELD_MAX || self.behind()? == 0 {
+            self.held = 0;
+            if may_turn {
+                self.timer.turn(now_ms)?;
+            }
         }
         match self.deliver_some(limit, &mut done) {
             Err(error) if done == Ticked::default() => return Err(error),
             // What was done counts; the next call meets the error again.
             Err(_later) => {}
-            Ok(()) => done.has_more |= self.behind()? > 0 && !self.timer.is_far_behind(),
+            Ok(()) => done.has_more |= self.behind()? > 0 && !is_far_behind,
         }
         self.entered += done.entered;
         self.delivered += done.delivered;

@@ -254,9 +254,15 @@ fn a_recalled_message_never_comes_and_others_do() {
     timed.tick();
     let handle = answer.ext.get("recallHandle").unwrap();
     let recalled = timed.recall(handle);
-    assert_eq!((recalled.code, recalled.ext.get("msgId").unwrap().as_str()), (0, "A"));
+    assert_eq!(
+        (recalled.code, recalled.ext.get("msgId").unwrap().as_str()),
+        (0, "A")
+    );
     let other = "djEgdSBicm9rZXItYSAxIEE=";
-    assert_eq!(said(&timed.recall(other)), (604, "recall failed, topic not match"));
+    assert_eq!(
+        said(&timed.recall(other)),
+        (604, "recall failed, topic not match")
+    );
     assert_eq!(said(&timed.recall("x")), (604, "recall handle is invalid"));
     let done = timed.pass(20_000);
     assert_eq!((done.delivered, done.deleted), (1, 1));
@@ -330,7 +336,11 @@ fn a_clock_that_is_set_makes_nothing_early_lost_or_doubled() {
     timed.tick();
     timed.send_at("C", START_MS - day_ms + 3_000);
     timed.tick();
-    assert_eq!(timed.keys(), ["A"], "the time that comes again delivers nothing again");
+    assert_eq!(
+        timed.keys(),
+        ["A"],
+        "the time that comes again delivers nothing again"
+    );
     timed.pass(5_000);
     assert_eq!(timed.keys(), ["A", "C"]);
     let now_ms = timed.desk.store.wall_ms();
@@ -340,7 +350,11 @@ fn a_clock_that_is_set_makes_nothing_early_lost_or_doubled() {
     assert_eq!(timed.keys(), ["A", "C"], "not even after a kill");
     timed.desk.clock.set_wall_ms(START_MS + 2 * day_ms);
     timed.tick();
-    assert_eq!(timed.keys(), ["A", "C", "B"], "set forward, what is due comes");
+    assert_eq!(
+        timed.keys(),
+        ["A", "C", "B"],
+        "set forward, what is due comes"
+    );
 }
 
 #[test]
@@ -372,7 +386,11 @@ fn the_log_goes_on_over_files_and_gives_old_ones_back() {
     timed.kill();
     timed.pass(10_000);
     assert_eq!(timed.keys().len(), 200);
-    assert_eq!(timed.timers.retain().unwrap(), 0, "their messages are there");
+    assert_eq!(
+        timed.timers.retain().unwrap(),
+        0,
+        "their messages are there"
+    );
 }
 
 #[test]
@@ -441,8 +459,14 @@ fn whatever_happens_none_is_early_lost_or_delivered_after_its_recall() {
         }
         let arrived = timed.arrived();
         for (key, stored_ms) in &arrived {
-            let due_ms = *wanted.get(key).unwrap_or_else(|| panic!("{key} was recalled"));
-            assert!(*stored_ms >= due_ms, "{key} came {} ms early", due_ms - stored_ms);
+            let due_ms = *wanted
+                .get(key)
+                .unwrap_or_else(|| panic!("{key} was recalled"));
+            assert!(
+                *stored_ms >= due_ms,
+                "{key} came {} ms early",
+                due_ms - stored_ms
+            );
         }
         let mut keys: Vec<&String> = arrived.iter().map(|(key, _)| key).collect();
         keys.sort();
