@@ -1,11 +1,15 @@
 """Messages with a time of their own through a running broker, and what tools are told of them."""
 
+import functools
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from live_broker import Live, live
+from loops import run_on
 from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.timers import metrics_text, parse_metrics
 from mqcore.errors import BadJsonError
@@ -17,6 +21,16 @@ STEP_MS = 100
 TIMED = {"timerPrecisionMs": str(STEP_MS), "recallMessageEnable": "true"}
 # A held pull ends when the message comes; this only bounds a broker that fails.
 HOLD_MS = 20_000
+
+
+def on_loop(test: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Path], None]:
+    """Makes a test of a coroutine function."""
+
+    @functools.wraps(test)
+    def run(tmp_path: Path) -> None:
+        run_on("asyncio", test(tmp_path))
+
+    return run
 
 
 def now_ms() -> int:
@@ -32,6 +46,7 @@ async def pulled(running: Live, offset: int) -> dict[str, int]:
     }
 
 
+@on_loop
 async def test_a_timed_message_comes_in_its_step_and_is_counted_meanwhile(tmp_path: Path) -> None:
     async with live(tmp_path, **TIMED) as running:
         await running.create("t")
@@ -54,6 +69,7 @@ async def test_a_timed_message_comes_in_its_step_and_is_counted_meanwhile(tmp_pa
         assert len(point.body) == 56
 
 
+@on_loop
 async def test_a_recall_is_answered_with_the_key(tmp_path: Path) -> None:
     async with live(tmp_path, **TIMED) as running:
         await running.create("t")
@@ -67,6 +83,7 @@ async def test_a_recall_is_answered_with_the_key(tmp_path: Path) -> None:
         assert again.code == ResponseCode.ILLEGAL_OPERATION
 
 
+@on_loop
 async def test_recalls_and_timers_can_be_switched_off(tmp_path: Path) -> None:
     async with live(tmp_path, timerWheelEnable="false") as running:
         await running.create("t")
@@ -81,6 +98,7 @@ async def test_recalls_and_timers_can_be_switched_off(tmp_path: Path) -> None:
     assert not (tmp_path / "timerwheel").exists()
 
 
+@on_loop
 async def test_the_table_of_levels_changes_while_messages_wait(tmp_path: Path) -> None:
     async with live(tmp_path, messageDelayLevel="1h 2h") as running:
         await running.create("t")

@@ -222,6 +222,8 @@ class Broker:
                 state.config_path = self._config_path
                 keeper = Keeper(state)
                 keeper.load()
+                if settings.has_timers and keeper.has_timer_files:
+                    keeper.open_timers(self._clock())
             except BaseException:
                 store.close()
                 raise

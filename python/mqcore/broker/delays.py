@@ -91,7 +91,7 @@ class DelayTable:
         return self.lengths_ms[min(level, len(self.lengths_ms)) - 1]
 
     def need(self, levels: int, now_ms: int) -> None:
-        """Follows so many levels at the least: where messages wait, the table may have them no more.
+        """Follows so many levels at the least: the table may have lost one where messages wait.
 
         Args:
             levels: How many.

@@ -115,7 +115,7 @@ class TimerRounds:
     async def _is_open(self) -> bool:
         if self._state.timers is not None:
             return True
-        if self._state.bounds(TIMER_TOPIC, 0)[1] == 0 and not self._keeper.has_timer_files:
+        if self._state.bounds(TIMER_TOPIC, 0)[1] == 0:
             return False
         async with self._busy:
             await asyncio.to_thread(self._keeper.open_timers, self._now_ms())
