@@ -437,7 +437,9 @@ fn whatever_happens_none_is_early_lost_or_delivered_after_its_recall() {
                     let ahead_ms = 1 + dice(40 * step_ms.cast_unsigned()).cast_signed();
                     let answer = timed.send_at(&key, now_ms + ahead_ms);
                     let handle = answer.ext.get("recallHandle").unwrap();
-                    if dice(5) == 0 && ahead_ms > 2 * step_ms {
+                    // One that goes around the wheel may come after an outage that its rounds
+                    // fell into, as with the official broker.
+                    if dice(5) == 0 && (2 * step_ms..7 * step_ms).contains(&ahead_ms) {
                         assert_eq!(timed.recall(handle).code, 0);
                         recalled.push(key);
                     } else {
