@@ -41,8 +41,7 @@ async def pulled(running: Live, offset: int) -> dict[str, int]:
     """Waits for messages; returns their bodies with their store times."""
     answer = await running.pull("t", offset, wait_ms=HOLD_MS)
     return {
-        message.body.decode(): message.store_timestamp_ms
-        for message in decode_records(answer.body)
+        message.body.decode(): message.store_timestamp_ms for message in decode_records(answer.body)
     }
 
 

@@ -166,7 +166,6 @@ class Instance:
         )
         self.routes.listen(self._on_route)
         self.broker_versions: dict[str, int] = {}
-        # Brokers that say so themselves, whatever version they report.
         self._with_timers: set[str] = set()
         self.call_timeout_s = call_timeout_s
         self.default_queues = default_queues

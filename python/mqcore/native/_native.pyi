@@ -6,6 +6,7 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from mqcore.native._native_timers import NativeTimers
 from mqcore.native.lane import BrokerPolicy, GroupPolicy, Need, Subscription, TopicPolicy
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "NativeInspection",
     "NativeLane",
     "NativeStore",
+    "NativeTimers",
     "ReceiveBuffer",
     "RecordBatch",
     "Scan",
@@ -53,9 +55,7 @@ def encode_properties(
 ) -> bytes:
     """Returns the properties text of a message, as `append_many` takes it."""
 
-def note_fork() -> None:
-    """Tells the module that this process is a forked child."""
-
+def note_fork() -> None: ...
 def settings() -> list[tuple[str, str]]:
     """Returns every key that a store knows with its default."""
 
@@ -481,26 +481,6 @@ class NativeLane:
         list[tuple[LaneConnection, tuple[Command, Need, str]]],
     ]: ...
     def numbers(self) -> dict[str, int]: ...
-
-@disjoint_base
-class NativeTimers:
-    """The timers of a store. See `mqcore.native.timers.Timers`."""
-
-    def __new__(cls, store: NativeStore, now_ms: int | None = None) -> Self: ...
-    @property
-    def step_ms(self) -> int: ...
-    def is_due(self, now_ms: int | None = None) -> bool: ...
-    def tick_row(
-        self, now_ms: int | None = None, *, limit: int = ...
-    ) -> tuple[int, int, int, int, int, int, bool]: ...
-    def flush(self, now_ms: int | None = None) -> None: ...
-    def retain(self) -> int: ...
-    def check_point(self) -> bytes: ...
-    def waiting_rows(self) -> list[tuple[str, int, int]]: ...
-    def set_waiting_rows(self, rows: Sequence[tuple[str, int, int]]) -> None: ...
-    def forget(self, topic: str) -> None: ...
-    def waiting_between(self, from_ms: int, to_ms: int) -> int: ...
-    def progress_row(self) -> tuple[int, int, int, int, int, int, int, int, int]: ...
 
 @disjoint_base
 class LaneConnection:
