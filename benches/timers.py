@@ -105,12 +105,10 @@ async def deliver(timers: Timers, until_s: float) -> None:
     """The timetable of the broker (`TimerRounds`), without a broker."""
     step_ms = timers.step_ms
     while time.time() < until_s:
-        pause_ms = min(100, step_ms - time.time_ns() // 1_000_000 % step_ms)
-        if timers.is_due():
-            done = await asyncio.to_thread(timers.tick)
-            if done.has_more:
-                pause_ms = 0
-        await asyncio.sleep(pause_ms / 1000)
+        done = await asyncio.to_thread(timers.tick) if timers.is_due() else None
+        if done is None or not done.has_more:
+            pause_ms = min(100, step_ms - time.time_ns() // 1_000_000 % step_ms)
+            await asyncio.sleep(pause_ms / 1000)
 
 
 async def save(timers: Timers) -> None:

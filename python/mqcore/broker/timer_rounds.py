@@ -67,12 +67,11 @@ class TimerRounds:
         if settings.timers_silent_after_start_ms > 0:
             await asyncio.sleep(settings.timers_silent_after_start_ms / _MS_PER_S)
         while True:
-            pause_ms = self._pause_ms()
             try:
                 done = await self.tick()
                 self._failures = 0
-                if done is not None and done.has_more:
-                    pause_ms = 0
+                # Taken now: a call may have lasted to the end of the step.
+                pause_ms = 0 if done is not None and done.has_more else self._pause_ms()
             except MQError as error:
                 if self._failures % _TELL_EVERY == 0:
                     _log.error("timed messages cannot be delivered: %s", error.message)

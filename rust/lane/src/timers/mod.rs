@@ -25,8 +25,10 @@ pub use keep::{Progress, Waiting};
 use slots::Slotted;
 use told::{TIME_DIGITS, Told, properties_of};
 
-/// Messages entered, and delivered, per call at the most: some milliseconds of work.
-pub const LIMIT_MAX: usize = 4_096;
+/// Messages delivered per call at the most, some 40 ms of work: what a step brings goes in one.
+pub const LIMIT_MAX: usize = 32_768;
+/// Messages entered per call at the most: some 20 ms of work, before what is due.
+const ENTER_MAX: usize = 4_096;
 /// Calls that may pass until the clock is followed although messages wait to be entered: some 50 ms
 /// of work, so that a step ends in time whatever comes.
 const HELD_MAX: u32 = 8;
@@ -134,7 +136,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         Ok(max.saturating_sub(self.timer.queue_offset()))
     }
 
-    /// Enters what came, and delivers what is due: each at most `limit` messages.
+    /// Enters what came, and delivers what is due: each at most `limit` messages, which stays below
+    /// [`LIMIT_MAX`].
     ///
     /// # Durability
     /// That of an append; after [`Timers::flush`] nothing of it is repeated.
@@ -157,7 +160,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         // Before the step ends: a message that deletes another one must be in its slot by then.
         let is_far_behind = self.timer.is_far_behind(now_ms);
         if !is_far_behind {
-            self.enter_some(limit, &mut done)?;
+            self.enter_some(limit.min(ENTER_MAX), &mut done)?;
         }
         self.held += 1;
         if is_far_behind || self.held > HELD_MAX || self.behind()? == 0 {
