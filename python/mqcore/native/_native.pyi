@@ -56,9 +56,7 @@ def encode_properties(
     """Returns the properties text of a message, as `append_many` takes it."""
 
 def note_fork() -> None: ...
-def settings() -> list[tuple[str, str]]:
-    """Returns every key that a store knows with its default."""
-
+def settings() -> list[tuple[str, str]]: ...
 def write_state(path: str | Path, content: bytes) -> None:
     """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
 
