@@ -81,7 +81,10 @@ fn files_are_those_of_the_official_broker() {
     let point = read("config/timercheck");
     assert_eq!(point.len(), 4_096);
     let long = |at: usize| i64::from_be_bytes(point[at..at + 8].try_into().unwrap());
-    assert_eq!((long(0), long(8), long(16), long(24)), (NOW_MS, 4_096 + 156, 80, 80));
+    assert_eq!(
+        (long(0), long(8), long(16), long(24)),
+        (NOW_MS, 4_096 + 156, 80, 80)
+    );
     assert_eq!((long(32), long(40), long(48)), (0, NOW_MS + 5, 1));
 }
 
