@@ -56,6 +56,13 @@ impl<D: Disk> TimerLog<D> {
                 continue;
             };
             let path = dir.join(&entry.name);
+            if entry.len_bytes == 0 {
+                // A crash took its length, and with it whatever stood there.
+                let file = disk.open(&path, Open::Write)?;
+                file.set_len(file_len_bytes)?;
+                files.insert(base, file);
+                continue;
+            }
             if entry.len_bytes != file_len_bytes {
                 return Err(Error::WrongFileSize {
                     path,

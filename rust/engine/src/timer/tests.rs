@@ -20,6 +20,8 @@ fn config() -> TimerConfig {
 }
 
 fn open(disk: &TwinDisk) -> Timer<TwinDisk> {
+    // The store made it, and its name is durable.
+    disk.create_dir_all(Path::new("/t")).unwrap();
     let mut whole = |unit: &Unit| u64::try_from(unit.physical_offset / STRIDE).ok();
     Timer::open(disk, Path::new("/t"), &config(), NOW_MS, &mut whole).unwrap()
 }

@@ -159,9 +159,11 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         }
         // Before the step ends: a message that deletes another one must be in its slot by then.
         let is_far_behind = self.timer.is_far_behind(now_ms);
-        if !is_far_behind {
-            self.enter_some(limit.min(ENTER_MAX), &mut done)?;
-        }
+        let entered = if is_far_behind {
+            Ok(())
+        } else {
+            self.enter_some(limit.min(ENTER_MAX), &mut done)
+        };
         self.held += 1;
         if is_far_behind || self.held > HELD_MAX || self.behind()? == 0 {
             self.held = 0;
@@ -169,7 +171,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
                 self.timer.turn(now_ms)?;
             }
         }
-        match self.deliver_some(limit, &mut done) {
+        // What cannot be entered keeps nothing from being delivered.
+        match self.deliver_some(limit, &mut done).and(entered) {
             Err(error) if done == Ticked::default() => return Err(error),
             // What was done counts; the next call meets the error again.
             Err(_later) => {}
@@ -216,11 +219,11 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         } else {
             record_of(&self.store, offset, len)?
         };
-        let Some(record) = record else {
+        // What is no record any more would stand in the way for ever.
+        let Some(Ok(view)) = record.as_ref().map(|record| record.view(CrcCheck::Skip)) else {
             done.skipped += 1;
             return Ok(());
         };
-        let view = record.view(CrcCheck::Skip)?;
         let told = Told::of(view.properties);
         let (Some(real_topic), Some(due_ms)) = (told.real_topic, told.out_ms) else {
             done.skipped += 1;
