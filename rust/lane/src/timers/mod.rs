@@ -90,7 +90,12 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             let view = record.view(CrcCheck::Skip).ok()?;
             is_timed(&view).then(|| view.queue_offset.cast_unsigned())
         };
-        let mut timer = Timer::open(disk, root, &config, now_ms, &mut whole)?;
+        // The first start begins where the first message does: what is due meanwhile is entered
+        // all the same, with what deletes it.
+        let is_first = disk.stat(&root.join("timerwheel"))?.is_none();
+        let began_ms = first_stored_ms(&store)?.filter(|first_ms| is_first && *first_ms < now_ms);
+        let begin_ms = began_ms.unwrap_or(now_ms);
+        let mut timer = Timer::open(disk, root, &config, begin_ms, &mut whole)?;
         let bounds = store.bounds(TIMER_TOPIC.as_bytes(), QUEUE_ID)?;
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
         timer.set_queue_offset(timer.queue_offset().clamp(min, max));
@@ -316,6 +321,24 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             self.waiting.insert(topic.into(), waiting);
         }
     }
+}
+
+/// When the oldest message in the queue of the wheel's topic was stored.
+fn first_stored_ms<D: Disk, C: Clock>(store: &Store<D, C>) -> Result<Option<i64>> {
+    let topic = TIMER_TOPIC.as_bytes();
+    let Some(bounds) = store.bounds(topic, QUEUE_ID)? else {
+        return Ok(None);
+    };
+    let mut units = Vec::with_capacity(1);
+    store
+        .queues()
+        .read(topic, QUEUE_ID, bounds.min, 1, &mut units)?;
+    let Some(unit) = units.first().filter(|unit| !unit.is_blank()) else {
+        return Ok(None);
+    };
+    let record = record_of(store, unit.physical_offset, unit.size_bytes)?;
+    let view = record.as_ref().map(|record| record.view(CrcCheck::Skip));
+    Ok(view.and_then(|view| Some(view.ok()?.store_timestamp_ms)))
 }
 
 fn is_timed(view: &RecordView<'_>) -> bool {
