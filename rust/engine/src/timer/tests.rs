@@ -72,20 +72,20 @@ fn files_are_those_of_the_official_broker() {
     let at = (steps % 1_209_600) as usize * 32;
     assert_eq!(wheel[at..at + 8], steps.to_be_bytes());
     assert_eq!(wheel[at + 8..at + 16], 0i64.to_be_bytes());
-    // Number 78 is the 79th unit: 77 fit into the first file, with 16 bytes left for its end.
-    assert_eq!(wheel[at + 16..at + 24], (4_096 + 52i64).to_be_bytes());
+    // Number 78 is the 79th unit: 78 fit into the first file, with room left for its end.
+    assert_eq!(wheel[at + 16..at + 24], 4_096i64.to_be_bytes());
     assert_eq!(wheel[at + 24..at + 32], [0, 0, 0, 27, 0, 0, 0, 0]);
     let log = read("timerlog/00000000000000000000");
     assert_eq!(log.len(), 4_096);
-    let blank = &log[77 * 52..];
-    assert_eq!(blank[..4], 92i32.to_be_bytes());
+    let blank = &log[78 * 52..];
+    assert_eq!(blank[..4], 40i32.to_be_bytes());
     assert_eq!(blank[12..16], [0xCB, 0xD4, 0x31, 0x94]);
     let point = read("config/timercheck");
     assert_eq!(point.len(), 4_096);
     let long = |at: usize| i64::from_be_bytes(point[at..at + 8].try_into().unwrap());
     assert_eq!(
         (long(0), long(8), long(16), long(24)),
-        (NOW_MS, 4_096 + 156, 80, 80)
+        (NOW_MS, 4_096 + 104, 80, 80)
     );
     assert_eq!((long(32), long(40), long(48)), (0, NOW_MS + 5, 1));
 }

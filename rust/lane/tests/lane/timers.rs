@@ -382,7 +382,7 @@ fn the_log_goes_on_over_files_and_gives_old_ones_back() {
     let now_ms = timed.desk.store.wall_ms();
     timed.timers.flush(now_ms).unwrap();
     let files = timed.desk.twin.list(Path::new("/store/timerlog")).unwrap();
-    assert_eq!(files.len(), 3, "77 units of 52 bytes fit into 4096");
+    assert_eq!(files.len(), 3, "78 units of 52 bytes fit into 4096");
     timed.kill();
     timed.pass(10_000);
     assert_eq!(timed.keys().len(), 200);
