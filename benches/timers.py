@@ -111,18 +111,20 @@ async def deliver(timers: Timers, until_s: float) -> None:
             await asyncio.sleep(pause_ms / 1000)
 
 
-async def save(timers: Timers) -> None:
-    """Writes how far the timers are, every second."""
+async def save(store: Store, timers: Timers) -> None:
+    """Writes how far the timers are, every second, in the middle of a long step."""
     while True:
-        await asyncio.sleep(1)
+        after_ms = (time.time_ns() // 1_000_000 + 1000 - timers.step_ms // 3) % timers.step_ms
+        await asyncio.sleep(1 - (after_ms / 1000 if timers.step_ms >= 500 else 0))
+        await asyncio.to_thread(store.flush)
         await asyncio.to_thread(timers.flush)
 
 
-async def timetable(timers: Timers, from_s: float, until_s: float) -> float:
+async def timetable(store: Store, timers: Timers, from_s: float, until_s: float) -> float:
     """Delivers and saves; how much of a processor that took."""
     await asyncio.sleep(max(0.0, from_s - time.time()))
     cpu, began = time.process_time(), time.perf_counter()
-    saving = asyncio.create_task(save(timers))
+    saving = asyncio.create_task(save(store, timers))
     await deliver(timers, until_s)
     saving.cancel()
     return (time.process_time() - cpu) / (time.perf_counter() - began)
@@ -139,7 +141,7 @@ def due(directory: Path, per_s: int, seconds: int, step_ms: int) -> dict[str, fl
     enter_all(timers)
     timers.flush()
     first_s = first_ms / 1000
-    cpu = asyncio.run(timetable(timers, first_s - 0.5, first_s + seconds + step_s + 1))
+    cpu = asyncio.run(timetable(store, timers, first_s - 0.5, first_s + seconds + step_s + 1))
     store.wait_dispatched(store.stats().appended, timeout_ms=60_000)
     late: list[int] = []
     for queue_id in range(8):

@@ -258,7 +258,12 @@ class Keeper:
             return
         now_ms = self._state.now_ms()
 
+        store = self._state.store
+
         def save() -> None:
+            # First beside the timers: most of the wait for the disk is the log's, and meanwhile
+            # they may deliver.
+            store.flush()
             timers.flush(now_ms)
             self._timer_metrics.save(self.timer_metrics_text())
 

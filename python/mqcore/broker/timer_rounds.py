@@ -85,6 +85,14 @@ class TimerRounds:
         step_ms = _MS_PER_S if timers is None else timers.step_ms
         return min(_LOOK_MS, step_ms - self._now_ms() % step_ms)
 
+    def _until_save_ms(self) -> int:
+        """Returns the pause until the next save: it falls into the calm part of a long step."""
+        timers, pause_ms = self._state.timers, self._state.settings.timers_flush_ms
+        step_ms = 0 if timers is None else timers.step_ms
+        if not _MS_PER_S // 2 <= step_ms <= pause_ms:
+            return pause_ms
+        return pause_ms - (self._now_ms() + pause_ms - step_ms // 3) % step_ms
+
     async def tick(self) -> Ticked | None:
         """Enters what came, and delivers what is due; returns None where there was nothing to do.
 
@@ -122,7 +130,7 @@ class TimerRounds:
 
     async def _save_always(self) -> None:
         while True:
-            await asyncio.sleep(self._state.settings.timers_flush_ms / _MS_PER_S)
+            await asyncio.sleep(self._until_save_ms() / _MS_PER_S)
             try:
                 await self._keeper.save_timers()
             except MQError as error:

@@ -332,6 +332,15 @@ impl StoreConfig {
         self.disk_used_max_percent.clamp(10, 95)
     }
 
+    fn check_timer_log(&self) -> Result<()> {
+        let len_bytes = self.timer_log_file_len_bytes;
+        if (TIMER_LOG_FILE_MIN_BYTES..=FILE_LEN_MAX_BYTES).contains(&len_bytes) {
+            return Ok(());
+        }
+        let why = "4096 to 2147483647";
+        Err(refused("mappedFileSizeTimerLog", len_bytes, why))
+    }
+
     /// Checks the values against each other and rounds the queue file size up to whole units.
     ///
     /// # Errors
@@ -377,14 +386,7 @@ impl StoreConfig {
                 "slots * 4 + maxIndexNum * 20 must be below 2 GiB, with a slot and two entries";
             return Err(refused("maxHashSlotNum", self.index_slots, why));
         }
-        let timer_log = self.timer_log_file_len_bytes;
-        if !(TIMER_LOG_FILE_MIN_BYTES..=FILE_LEN_MAX_BYTES).contains(&timer_log) {
-            return Err(refused(
-                "mappedFileSizeTimerLog",
-                timer_log,
-                "4096 to 2147483647",
-            ));
-        }
+        self.check_timer_log()?;
         if self.transient_pool_enabled && self.transient_pool_buffers == 0 {
             return Err(refused(
                 "transientStorePoolSize",

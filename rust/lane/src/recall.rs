@@ -204,10 +204,10 @@ fn encode(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let padded = [0, 1, 2].map(|at| u32::from(group.get(at).copied().unwrap_or(0)));
-        let bits = padded[0] << 16 | padded[1] << 8 | padded[2];
+        let bits = (padded[0] << 16) | (padded[1] << 8) | padded[2];
         for at in 0..4 {
             if at <= group.len() {
-                let index = bits >> (18 - 6 * at) & 63;
+                let index = (bits >> (18 - 6 * at)) & 63;
                 out.push(char::from(ALPHABET[index as usize]));
             } else {
                 out.push('=');
@@ -232,7 +232,7 @@ fn decode(text: &[u8]) -> Option<Vec<u8>> {
                 Some(byte) => ALPHABET.iter().position(|each| each == byte)? as u32,
                 None => 0,
             };
-            bits = bits << 6 | digit;
+            bits = (bits << 6) | digit;
         }
         let bytes = bits.to_be_bytes();
         out.extend(&bytes[1..group.len()]);

@@ -57,7 +57,7 @@ impl Timing {
         let (count, limit) = (i64::from(count), i64::from(self.congested_at));
         let excess = count - limit;
         // Fibonacci hashing: neighbouring turns fall far apart.
-        let lot = i64::from(turn.wrapping_mul(0x9E37_79B9) >> 16) * limit.max(1) >> 16;
+        let lot = (i64::from(turn.wrapping_mul(0x9E37_79B9) >> 16) * limit.max(1)) >> 16;
         if excess <= 0 || (excess < limit && lot >= excess) {
             return Ok(());
         }

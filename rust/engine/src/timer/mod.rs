@@ -12,7 +12,7 @@
 
 mod log;
 mod recover;
-mod timer;
+mod turning;
 
 pub mod point;
 pub mod unit;
@@ -23,6 +23,6 @@ mod tests;
 
 pub use point::Point;
 pub use recover::Whole;
-pub use timer::{Entered, Entry, Opened, Timer, TimerConfig};
+pub use turning::{Entered, Entry, Opened, Timer, TimerConfig};
 pub use unit::Unit;
 pub use wheel::{Slot, Wheel};

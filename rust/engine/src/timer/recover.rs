@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::log::TimerLog;
 use super::point::Point;
-use super::timer::{Opened, TimerConfig};
+use super::turning::{Opened, TimerConfig};
 use super::unit::{Found, UNIT_BYTES, Unit};
 use super::wheel::{SLOTS, Slot, Wheel};
 use crate::disk::Disk;
