@@ -19,7 +19,7 @@ BENCH = cargo bench --locked -p mqcore-benches && $(BIN)/python benches/python_r
 CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored --nocapture && \
         MQCORE_KILL_ROUNDS=1000 cargo test --locked --release -p mqcore-engine --test kill -- \
         --nocapture
-FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-lane --test fuzz -- --ignored --nocapture \
+FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-lane -p mqcore-columns --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
            tests/broker/test_hostile.py
 # Extra arguments for pytest, for example: make test PYTEST=--without-java
@@ -35,7 +35,7 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.
 WHEELS       := target/wheels
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel demo demo-store test pytest interop bench bench-peers lint tidy deny fuzz crash fmt clean
+.PHONY: help setup wheel demo demo-store test pytest interop spark bench bench-peers lint tidy deny fuzz crash fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ $(WHEEL_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES) $(PYTHON_SOURCES)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --locked --quiet --out $(WHEELS)
 	@touch $@
 
-demo: setup ## Publish real flights to a broker, kill it in the middle, consume them all: a minute
+demo: setup ## Real flights through a killed broker, then Spark: delays, archive, report: three minutes
 	@$(DEMO)
 
 demo-store: setup ## The store alone: real flights, a kill, recovery, a query
@@ -75,6 +75,9 @@ pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test
 	@$(BIN)/pytest --matrix tests/interop $(PYTEST)
+
+spark: setup ## Spark: all of it, with a cluster of real processes, longer than in make test
+	@$(BIN)/pytest --matrix tests/spark $(PYTEST)
 
 bench: setup ## Measure, next to the limits of this machine; writes benches/results.json
 	@$(BENCH)

@@ -29,7 +29,7 @@ from interop.install import CACHE, compiled, fetched  # noqa: E402 - found by th
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 LOAD = TARGET / "release" / "mqcore-load"
-MQCORE = Path(sys.executable).parent / "mqcore"
+MQCORE = Path(os.environ.get("MQCORE_PROGRAM", Path(sys.executable).parent / "mqcore"))
 IS_QUICK = os.environ.get("MQCORE_BENCH") == "quick"
 
 VERSION = "5.3.3"
@@ -84,6 +84,11 @@ class Peer:
         """Sends for the usual time."""
         timing = ("--seconds", SECONDS, "--warm-seconds", WARM_SECONDS)
         return self.load("produce", topic, *timing, *arguments)
+
+    def transact(self, topic: str, *arguments: object) -> Report:
+        """Sends half messages and commits each for the usual time."""
+        timing = ("--seconds", SECONDS, "--warm-seconds", WARM_SECONDS)
+        return self.load("transact", topic, *timing, *arguments)
 
     def java_clients(self, topic: str, threads: int) -> Report:
         """Sends by the official Java client: so many threads, each with one message under way."""

@@ -89,6 +89,9 @@ def asynchronous_rows(one: Peer, other: Peer) -> Iterator[Row]:
     yield Row("1 x 1: p50 us", mine, theirs, "<= 1/3", 1 / 3, is_upper=True)
     a, b = (peer.produce("wide", "-c", 64) for peer in (one, other))
     yield Row("64 x 1: messages/s", rate(a), rate(b), ">= 2x", 2)
+    a, b = (peer.transact("transactions", *wide) for peer in (one, other))
+    name = "8 x 32, 1 KB: transactions/s (half and commit)"
+    yield Row(name, rate(a), rate(b), ">= 2x", 2)
     a, b = (peer.java_clients("wide", JAVA_THREADS) for peer in (one, other))
     name = f"official Java client, {JAVA_THREADS} threads: messages/s"
     # The client takes most of the machine: there is no goal but to be no worse.

@@ -3,7 +3,9 @@
 Starts `mqcore standalone`; `examples/publish_flights.py` publishes one message per flight, and
 `examples/read_flights.py` reads them as a consumer group at the same time. Half way the broker is
 killed with -9 and started again; producer and consumer go on by themselves. At the end every flight
-that was acknowledged must have been consumed. What is left stays in .cache/demo/broker.
+that was acknowledged must have been consumed. Then Spark streams the topic to Parquet, shows the
+delays by carrier and hour, archives the store and verifies the archive (`demo_spark.py`). What is
+left stays in .cache/demo: the store, the archive, the report.
 """
 
 import json
@@ -16,6 +18,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+import demo_spark
 from flights import CACHE, FLIGHTS, ROOT, flights
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
@@ -166,7 +169,8 @@ def judge(seconds: float) -> None:
 def main() -> None:
     """Runs the demonstration."""
     rows = flights()
-    shutil.rmtree(DATA, ignore_errors=True)
+    for left in (DATA, demo_spark.SPARK, demo_spark.ARCHIVE, demo_spark.REPORT):
+        shutil.rmtree(left, ignore_errors=True)
     CLIENTS_LOG.write_bytes(b"")
     with LINES.open("w", encoding="utf-8") as lines:
         for number, row in enumerate(rows):
@@ -179,12 +183,18 @@ def main() -> None:
     )
     try:
         run(broker)
+        began = time.perf_counter()
+        spark = demo_spark.started()
+        console.print(f"Spark {spark.version} started in {time.perf_counter() - began:.1f} s")
+        demo_spark.show_delays(spark, f"127.0.0.1:{broker.ports['namesrv']}", rows)
         console.print(f"the broker stopped cleanly in {broker.stop():.2f} s; mqcore store verify:")
     finally:
         broker.kill()
     command = [sys.executable, "-m", "mqcore.cli.main", "store", "verify", str(DATA)]
     if subprocess.run(command).returncode != 0:
         sys.exit("the store does not agree with itself")
+    demo_spark.keep(spark, DATA)
+    spark.stop()
     console.print(f"the store stays: mqcore store info {DATA.relative_to(ROOT)}")
 
 

@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--without-java",
         action="store_true",
-        help="leave out the tests that need Java 17 and the official broker",
+        help="leave out the tests that need Java 17: the official broker, Spark",
     )
     parser.addoption(
         "--judge",
@@ -42,8 +42,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects the tests marked `java` when asked to, those marked `matrix` unless asked for."""
-    unwanted = {"java"} if config.getoption("--without-java") else set()
+    """Deselects what needs Java when asked to, and what is marked `matrix` unless asked for."""
+    unwanted = {"java", "spark"} if config.getoption("--without-java") else set()
     if not config.getoption("--matrix"):
         unwanted.add("matrix")
     left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]

@@ -13,6 +13,7 @@ from mqcore.native import (
     Handed,
     Lane,
     LaneProtocol,
+    MembersPolicy,
     Store,
     Subscription,
     TopicPolicy,
@@ -108,7 +109,7 @@ async def serving(path: Path, **config: str | int) -> AsyncIterator[Desk]:
         topics = {"t": TopicPolicy(read_queues=4, write_queues=4), "%RETRY%g": TopicPolicy()}
         desk.lane.set_topics(topics)
         desk.lane.set_groups({"g": GroupPolicy()})
-        desk.lane.set_subscriptions("g", [Subscription("t", "*", "TAG", 1)])
+        desk.lane.set_members("g", MembersPolicy([Subscription("t", "*", "TAG", 1)]))
         loop = asyncio.get_running_loop()
         desk.lane.start(loop)
         server = await loop.create_server(lambda: Spoken(desk.lane, desk.served), "127.0.0.1", 0)

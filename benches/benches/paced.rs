@@ -145,6 +145,7 @@ fn read_from_start(store: &RealStore, stop: &AtomicBool, read: &AtomicU64) {
                 count_max: 32,
                 bytes_max: 1 << 20,
                 tags_codes: &[],
+                is_bulk: false,
             };
             let queue_id = i32::try_from(queue_id).unwrap_or(0);
             let got = store.get(TOPIC.as_bytes(), queue_id, ask).unwrap();

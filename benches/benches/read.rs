@@ -56,6 +56,7 @@ fn pull_all(store: &RealStore, touches: bool) -> u64 {
                 count_max: BATCH,
                 bytes_max: 1 << 20,
                 tags_codes: &[],
+                is_bulk: false,
             };
             let got = store.get(TOPIC.as_bytes(), queue_id, ask).unwrap();
             if got.status != GetStatus::Found {

@@ -55,6 +55,7 @@ from mqcore.native.wire_errors import (
     HeaderTextError,
     JsonHeaderError,
     JsonTextError,
+    RowError,
     TooManyFieldsError,
     UnknownSerializationError,
 )
@@ -115,6 +116,7 @@ __all__ = [
     "RemotingError",
     "ReplyTimeoutError",
     "ResponseError",
+    "RowError",
     "RunningLoopError",
     "SendError",
     "SendTimeoutError",

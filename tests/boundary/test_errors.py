@@ -14,7 +14,12 @@ from small_store import SMALL, filled
 ROOT = Path(__file__).resolve().parents[2]
 # Roots of families: nothing raises them as such.
 ROOTS = {"MQError", "StoreError", "RecordError", "FrameError"}
-FAMILIES = (StoreError, mqcore.errors.FrameError, mqcore.errors.JsonTextError)
+FAMILIES = (
+    StoreError,
+    mqcore.errors.FrameError,
+    mqcore.errors.JsonTextError,
+    mqcore.errors.RowError,
+)
 
 
 def raised_by_the_extension() -> set[str]:

@@ -31,6 +31,8 @@ def test_the_names_are_those_of_rocketmq() -> None:
             lags=(GroupLag("g", "t", 7), GroupLag("g", "%RETRY%g", 1, is_retry=True)),
             producers={("JAVA", "V4_9_8"): 2},
             consumers={("g", "GO", "V5_3_3"): 1},
+            divided={"g": 2},
+            conflicts=3,
             messages_in=11,
             messages_out=5,
             bytes_in=1100,
@@ -77,10 +79,12 @@ def test_the_names_are_those_of_rocketmq() -> None:
         "rocketmq_throughput_in_total": 1100,
         "rocketmq_throughput_out_total": 500,
         "mqcore_broker_healthy": 1,
+        "mqcore_subscription_conflicts_total": 3,
     }
     assert {name: found[name] for name in plain} == {
         name: [({}, float(number))] for name, number in plain.items()
     }
+    assert found["mqcore_inconsistent_subscriptions"] == [({"consumer_group": "g"}, 2.0)]
     assert found["mqcore_refused_total"] == [({"reason": "busy"}, 3.0)]
     assert found["mqcore_connections_closed_total"] == [({"reason": "slow"}, 1.0)]
 

@@ -226,9 +226,9 @@ def test_a_topic_that_somebody_else_is_making_is_waited_for(tmp_path: Path) -> N
     run_on("uvloop", run())
 
 
-def test_a_half_message_is_refused(tmp_path: Path) -> None:
+def test_half_messages_are_refused_where_the_settings_say_so(tmp_path: Path) -> None:
     async def run() -> None:
-        async with live(tmp_path) as client:
+        async with live(tmp_path, rejectTransactionMessage="true") as client:
             await client.create("T")
             answer = await client.send("T", b"half", TRAN_MSG="true", PGROUP="pg")
             assert answer.code == ResponseCode.NO_PERMISSION

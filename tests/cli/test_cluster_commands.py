@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from mqcore import aio
+from mqcore import PushConsumer, aio
 from mqcore.cli.main import commands
 from mqcore.client.message import Message
 from mqcore.client.results import SendResult
@@ -108,6 +108,21 @@ def test_a_group_is_described_and_moved(broker: Broker) -> None:
     lags = told(broker, "topic", "describe", "orders")["groups"]
     assert lags == {"readers": COUNT - 1}
     assert "readers" in run(broker, "group", "describe", "readers").stdout
+
+
+def test_members_that_want_different_messages_are_shown(broker: Broker) -> None:
+    def consumer(tags: str) -> PushConsumer:
+        topics = {"orders": tags}
+        return PushConsumer(broker.namesrv, group="divided", topics=topics, handler=print)
+
+    with consumer("new") as one:
+        assert told(broker, "group", "describe", "divided")["inconsistent"] == {}
+        with consumer("old") as other:
+            seen = told(broker, "group", "describe", "divided")["inconsistent"]
+            wanted = {one.client_id: {"orders": "new"}, other.client_id: {"orders": "old"}}
+            assert seen == wanted
+            said = run(broker, "group", "describe", "divided").stdout
+            assert "want different messages" in said
 
 
 def test_an_offset_that_is_not_there_is_refused(broker: Broker) -> None:

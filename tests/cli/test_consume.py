@@ -151,6 +151,15 @@ def test_a_reader_that_has_enough_ends_it(broker: Broker) -> None:
         assert process.stderr.read() == b""
 
 
+def test_a_group_consumes_by_an_expression() -> None:
+    with Broker({"enablePropertyFilter": "true"}) as broker:
+        with Producer(broker.namesrv) as producer:
+            for n in range(COUNT):
+                producer.send(Message("flights", b"%d" % n, properties={"delay": str(n)}))
+        arguments = ["-g", "late", "-c", "2", "--sql", "delay >= 4"]
+        assert consumed(broker, "flights", *arguments) == [b"4", b"5"]
+
+
 def test_what_was_printed_can_be_sent(broker: Broker) -> None:
     with Producer(broker.namesrv) as producer:
         producer.send(

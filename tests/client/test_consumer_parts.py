@@ -139,6 +139,7 @@ _FOUND = {"nextBeginOffset": "9", "suggestWhichBrokerId": "1", "maxOffset": "11"
         (21, {"nextBeginOffset": "x"}, After.PAUSE, 3000),
         (215, {}, After.PAUSE, 20),
         (24, {}, After.PAUSE, 3000),
+        (28, {}, After.PAUSE, 3000),
         (17, {}, After.PAUSE, 3000),
         (1, {}, After.PAUSE, 3000),
     ],
@@ -150,7 +151,7 @@ def test_each_answer_has_its_step(
     assert (step.after, step.pause_ms) == (after, pause_ms)
     if after is not After.PAUSE:
         assert (step.next_offset, step.broker_id) == (9, 1)
-    assert step.wants_heartbeat == (code == 24)
+    assert step.wants_heartbeat == (code in (24, 28))
 
 
 def test_a_pull_says_what_the_official_client_says() -> None:

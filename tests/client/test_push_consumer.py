@@ -167,6 +167,33 @@ def test_what_a_broker_cannot_filter_is_refused_at_the_start(cluster: Cluster) -
     run_on("asyncio", work())
 
 
+def test_expressions_choose_what_comes(tmp_path: Path) -> None:
+    async def work(cluster: Cluster) -> None:
+        bag = Bag()
+        for number in range(6):
+            await send(cluster, "sql", str(number), properties={"n": str(number)})
+        async with aio.PushConsumer(
+            cluster.namesrv,
+            group="sql",
+            handler=bag.add,
+            topics={"sql": Sql("n BETWEEN 3 AND 4 OR missing IS NOT NULL")},
+            consume_from=FIRST,
+        ):
+            await bag.holds(2)
+            await send(cluster, "sql", "5", properties={"n": "5"})
+            await send(cluster, "sql", "late", properties={"n": "3"})
+            await bag.holds(3)
+        assert bag.bodies == [b"3", b"4", b"late"]
+        wrong = aio.PushConsumer(
+            cluster.namesrv, group="wrong", handler=bag.add, topics={"sql": Sql("n >")}
+        )
+        with pytest.raises(ResponseError, match="the text ends at line 1, column 3"):
+            await wrong.start()
+
+    with serving(tmp_path, enablePropertyFilter="true") as cluster:
+        run_on("asyncio", work(cluster))
+
+
 def test_what_fails_comes_again_and_then_to_the_dead_letters(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

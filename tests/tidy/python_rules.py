@@ -6,6 +6,8 @@ import re
 from tidy.rust_rules import is_vague
 
 FUNCTION_LINES_MAX = 70
+SPARK_ROOM = "python/mqcore/spark/"
+SPARK_PACKAGES = frozenset({"pyarrow", "pyspark"})
 # Names that a protocol of the standard library prescribes: asyncio.BufferedProtocol.
 PRESCRIBED_NAMES = frozenset({"get_buffer"})
 
@@ -39,3 +41,24 @@ def class_faults(path: str, text: str) -> list[str]:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ClassDef) and is_vague(node.name)
     ]
+
+
+def spark_faults(path: str, text: str) -> list[str]:
+    """Of the package only the room of Spark imports PySpark and PyArrow, which few users have."""
+    in_package = path.startswith("python/mqcore/")
+    if not in_package or path.startswith(SPARK_ROOM):
+        return []
+    faults = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        faults += [
+            f"{path}:{node.lineno}: imports {name} outside of {SPARK_ROOM}"
+            for name in names
+            if name.split(".")[0] in SPARK_PACKAGES
+        ]
+    return faults

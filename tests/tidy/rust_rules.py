@@ -13,7 +13,7 @@ from tidy.house import line_at
 CRATE_FLOORS = (
     ("benches",),
     ("bindings",),
-    ("lane",),
+    ("lane", "columns", "packing"),
     ("engine", "wire"),
     ("record",),
 )

@@ -19,6 +19,18 @@ def test_classes_have_names_that_say_what_they_are() -> None:
     assert faults == []
 
 
+def test_spark_is_imported_in_its_room_only() -> None:
+    faults = [f for p, t in house.texts(".py") for f in python_rules.spark_faults(p, t)]
+    assert faults == []
+
+
+def test_an_import_of_spark_elsewhere_is_found() -> None:
+    for line in ("import pyspark", "from pyarrow.compute import sum", "import os, pyarrow as pa"):
+        assert python_rules.spark_faults("python/mqcore/cli/run.py", line)
+        assert not python_rules.spark_faults("python/mqcore/spark/session.py", line)
+    assert not python_rules.spark_faults("python/mqcore/cli/run.py", "import mqcore.spark")
+
+
 def test_a_missing_header_is_found() -> None:
     assert python_rules.header_faults("a.py", "import os\n")
     assert python_rules.header_faults("a.py", '"""Things"""\n')

@@ -22,6 +22,9 @@ with Broker() as broker, Producer(broker.namesrv) as producer:
         assert inbox.take()[0].body == b"one"
 (plugin,) = entry_points(group="pytest11", name="mqcore")
 assert plugin.value == "mqcore.testing.plugin"
+import importlib.util
+
+assert all(map(importlib.util.find_spec, ("pyspark_mqcore", "pyspark_mqcore_store")))
 import mqcore
 assert mqcore.__file__.startswith(sys.prefix), mqcore.__file__
 print("received with", sys.version_info[:2])

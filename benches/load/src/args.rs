@@ -23,6 +23,8 @@ pub(crate) enum Job {
     Consume(Consume),
     /// Opens connections that only send heartbeats.
     Idle(Idle),
+    /// Sends half messages and commits each: closed loop.
+    Transact(Transact),
 }
 
 /// How a header is written.
@@ -164,6 +166,16 @@ pub(crate) struct Idle {
     /// Seconds between two heartbeats of a connection.
     #[arg(long, default_value_t = 30.0)]
     pub(crate) heartbeat_seconds: f64,
+}
+
+/// Transactions.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Transact {
+    #[command(flatten)]
+    pub(crate) common: Aim,
+    /// Bytes of a body.
+    #[arg(long, default_value_t = 1024)]
+    pub(crate) size: usize,
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod processor;
 mod produce;
 mod requests;
 mod tally;
+mod transact;
 mod waiter;
 
 fn main() -> ExitCode {
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         args::Job::Produce(args) => produce::run(args),
         args::Job::Consume(args) => consume::run(args),
         args::Job::Idle(args) => idle::run(args),
+        args::Job::Transact(args) => transact::run(args),
     };
     let (report, code) = match result {
         Ok(report) if report.get("gone").is_none() => (report, ExitCode::SUCCESS),

@@ -1,10 +1,12 @@
 //! A send request whose header is written once: what changes from message to message has a fixed
 //! width and is put in place, so that the generator costs little beside the broker it loads.
 
-use mqcore_record::properties::{KEYS, UNIQ_KEY, WAIT};
+use mqcore_record::properties::{KEYS, PGROUP, TRAN_MSG, UNIQ_KEY, WAIT};
 use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
 use mqcore_wire::{Head, Serialization, WireError};
 
+/// The producer group.
+pub(crate) const GROUP: &str = "mqcore-load";
 /// Opaque numbers begin here: all have ten digits.
 pub(crate) const OPAQUE_BASE: i32 = 1_000_000_000;
 /// Digits of a message's number where it is a key.
@@ -34,6 +36,8 @@ pub(crate) struct Marks {
     pub(crate) has_keys: bool,
     /// A unique key, as the clients set it.
     pub(crate) has_uniq_keys: bool,
+    /// Half messages of transactions.
+    pub(crate) is_half: bool,
 }
 
 /// A request to one queue, but for opaque, keys and body.
@@ -54,6 +58,9 @@ pub(crate) fn properties(marks: Marks) -> String {
     }
     if marks.has_uniq_keys {
         text += &format!("{UNIQ_KEY}\u{1}{UNIQ_PREFIX}{UNIQ_MARK}\u{2}");
+    }
+    if marks.is_half {
+        text += &format!("{TRAN_MSG}\u{1}true\u{2}{PGROUP}\u{1}{GROUP}\u{2}");
     }
     text + &format!("{WAIT}\u{1}true\u{2}")
 }
@@ -116,7 +123,7 @@ impl Outline {
         };
         let mut bytes = Vec::new();
         let mut writer = FrameWriter::begin(&mut bytes, &head)?;
-        writer.text("a", "mqcore-load")?;
+        writer.text("a", GROUP)?;
         writer.text("b", topic)?;
         writer.text("c", "TBW102")?;
         writer.number("d", 4)?;
@@ -199,6 +206,7 @@ mod tests {
             let marks = Marks {
                 has_keys: true,
                 has_uniq_keys: true,
+                is_half: false,
             };
             let outline = Outline::send("T", 3, marks, false, 1_700_000_000_000, serialization);
             let mut out = vec![7];

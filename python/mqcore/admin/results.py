@@ -4,7 +4,7 @@ Lenient as official tools are: a member that is missing is 0, or empty.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mqcore.model.queues import MessageQueue
@@ -228,6 +228,9 @@ class GroupConnections:
         message_model: `CLUSTERING` or `BROADCASTING`.
         from_where: Where a new group begins.
         subscriptions: What it wants, by topic.
+        differences: What members want where they do not all want the same, by client id and topic
+            (`""`: not the topic); empty where they agree, and always of an official broker, which
+            does not tell.
     """
 
     clients: tuple[Connected, ...]
@@ -235,6 +238,7 @@ class GroupConnections:
     message_model: str
     from_where: str
     subscriptions: Mapping[str, SubscriptionData]
+    differences: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of_bodies(cls, values: list[Any]) -> Self:
@@ -247,6 +251,11 @@ class GroupConnections:
                 data = SubscriptionData.of_json(wanted)
                 if data is not None:
                     subscriptions[topic] = data
+        differences = {
+            client_id: {topic: as_text(text) for topic, text in as_dict(wanted).items()}
+            for each in found
+            for client_id, wanted in as_dict(each.get("inconsistentSubscriptions")).items()
+        }
         first = found[0]
         return cls(
             clients=tuple(sorted({row.client_id: row for row in rows}.values())),
@@ -254,6 +263,7 @@ class GroupConnections:
             message_model=as_text(first.get("messageModel")),
             from_where=as_text(first.get("consumeFromWhere")),
             subscriptions=dict(sorted(subscriptions.items())),
+            differences=dict(sorted(differences.items())),
         )
 
 

@@ -247,6 +247,9 @@ class Broker:
             await server.close(grace_s=_GRACE_S)
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
+            is_noted, _end = self.state.lane.write_notes()
+            if not is_noted:
+                _log.error("at the stop: ends of transactions could not be noted: asked for again")
             await keeper.save_all()
         if self._state is not None and not self._state.store.is_closed:
             self._state.lane.stop()

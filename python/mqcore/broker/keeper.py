@@ -14,6 +14,7 @@ from mqcore.broker.files import StateFile
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import metrics_text, parse_metrics
+from mqcore.broker.transaction_counts import TransactionCounts
 from mqcore.errors import MQError
 from mqcore.model.versions import DataVersion
 from mqcore.native import Timers, write_state
@@ -79,8 +80,13 @@ class Keeper:
         self._timer_metrics = StateFile(config / "timermetrics")
         self._timer_version = DataVersion(counter=0, timestamp_ms=0)
         self._timers_moved = False
+        self._filters = Saver(StateFile(config / "consumerFilter.json"), state.filters.text)
+        self._counts_table = TransactionCounts(state.boot_ms)
+        self._counts = Saver(StateFile(config / "transactionMetrics"), self._counts_text)
         self._offsets_saved = -1
         self._delays_saved = -1
+        self._filters_saved = 0
+        self._counts_saved = 0
         self.announce: Announce | None = None
         self._news: set[str] = set()
 
@@ -95,6 +101,10 @@ class Keeper:
         self._groups.file.load(state.groups.load)
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
+        self._filters.file.load(lambda text: state.filters.load(text, state.now_ms()))
+        self._counts.file.load(self._counts_table.load)
+        state.lane.load_transactions(self._counts_table.waiting)
+        self._counts_saved = state.lane.transaction_changes()
         queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
         state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
         for level in state.delays.levels:
@@ -140,7 +150,12 @@ class Keeper:
 
     def subscriptions_changed(self, groups: Iterable[str]) -> None:
         """Follows a change of who is online, or of what a group wants."""
-        policy.fill_subscriptions(self._state, groups)
+        names = tuple(groups)
+        state = self._state
+        for name in names:
+            if name not in state.members.consumers:
+                state.filters.unregister(name, state.now_ms())
+        policy.fill_subscriptions(state, names)
 
     def members_changed(self, groups: Iterable[str]) -> None:
         """Tells the members of groups soon that their membership changed."""
@@ -273,6 +288,36 @@ class Keeper:
         except MQError:
             self._timers_moved = True
             raise
+    async def save_filters(self) -> None:
+        """Writes the registered expressions, when they changed since the last time.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        filters = self._state.filters
+        filters.clean(self._state.now_ms())
+        changes = filters.changes
+        if changes == self._filters_saved:
+            return
+        await self._filters.save()
+        self._filters_saved = changes
+
+    async def save_counts(self) -> None:
+        """Writes how many half messages wait, when that changed.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        changes = self._state.lane.transaction_changes()
+        if changes != self._counts_saved:
+            await self._counts.save()
+            self._counts_saved = changes
+
+    def _counts_text(self) -> Callable[[], bytes]:
+        now_ms = self._state.now_ms()
+        waiting = {each.topic: each.waiting for each in self._state.lane.transactions()}
+        self._counts_table.note(waiting, now_ms)
+        return self._counts_table.text()
 
     async def save_all(self) -> None:
         """Writes every file; one that cannot be written does not keep the others from it."""
@@ -280,6 +325,8 @@ class Keeper:
             self.save_offsets,
             self.save_delays,
             self.save_timers,
+            self.save_filters,
+            self.save_counts,
             self._topics.save,
             self._groups.save,
         )

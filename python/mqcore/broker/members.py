@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from mqcore.broker.wishes import Wishes
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.subscriptions import SubscriptionData
 
@@ -70,12 +71,18 @@ class ConsumerGroup:
         clients: Its members by connection.
         subscriptions: What it wants, by topic.
         changed_ms: Time of the last change.
+        wishes: What each member wants, to see whether they agree.
     """
 
     data: ConsumerData
     clients: dict[Hashable, ClientInfo] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     changed_ms: int = 0
+    wishes: Wishes = field(default_factory=Wishes)
+
+    def differences(self) -> dict[str, dict[str, str]]:
+        """Returns what its members want where they differ, by client id and topic."""
+        return self.wishes.differences({link: c.client_id for link, c in self.clients.items()})
 
     def client_ids(self) -> list[str]:
         """Returns the ids of its members, each once, in the order of their arrival."""
@@ -86,6 +93,7 @@ class ConsumerGroup:
         known = self.clients.get(client.link)
         self.clients[client.link] = client
         self.data = data
+        self.wishes.note(client.link, data.subscriptions)
         is_changed = known is None or known.client_id != client.client_id
         for wanted in data.subscriptions:
             old = self.subscriptions.get(wanted.topic)
@@ -202,6 +210,7 @@ class Members:
         known = self._consumers.get(group)
         if known is None or known.clients.pop(link, None) is None:
             return False
+        known.wishes.forget(link)
         if not known.clients:
             del self._consumers[group]
         return True

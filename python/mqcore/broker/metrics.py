@@ -73,6 +73,23 @@ class TimerFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicTransactions:
+    """The transactions of one topic.
+
+    Attributes:
+        topic: The topic that the messages are meant for.
+        waiting: Half messages without an end.
+        committed: Committed since the start.
+        rolled_back: Rolled back since the start.
+    """
+
+    topic: str
+    waiting: int
+    committed: int
+    rolled_back: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A broker at one moment.
 
@@ -85,8 +102,12 @@ class Snapshot:
         groups: Number of consumer groups.
         flows: Every topic.
         lags: Every group on every topic it has offsets of.
+        transactions: Every topic that had transactions.
+        checks: Questions about half messages since the start, by what became of them.
         producers: Connected producers by language and version.
         consumers: Connected consumers by group, language and version.
+        divided: Groups whose members want different messages: how many different wishes.
+        conflicts: How often a group came to be divided since the start.
         messages_in: Messages stored for sends since the start.
         messages_out: Messages given to pulls since the start.
         bytes_in: Bytes of records stored for sends since the start.
@@ -111,8 +132,12 @@ class Snapshot:
     groups: int = 0
     flows: tuple[TopicFlow, ...] = ()
     lags: tuple[GroupLag, ...] = ()
+    transactions: tuple[TopicTransactions, ...] = ()
+    checks: Mapping[str, int] = field(default_factory=dict)
     producers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     consumers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    divided: Mapping[str, int] = field(default_factory=dict)
+    conflicts: int = 0
     messages_in: int = 0
     messages_out: int = 0
     bytes_in: int = 0
@@ -176,6 +201,7 @@ def metrics(snapshot: Snapshot) -> Iterator[Metric]:
     """Yields the metrics of a snapshot."""
     family = _Family(snapshot)
     yield from _flow_metrics(snapshot, family)
+    yield from _transaction_metrics(snapshot, family)
     yield from _client_metrics(snapshot, family)
     yield from _store_metrics(snapshot, family)
     if snapshot.timers is not None:
@@ -218,6 +244,34 @@ def _flow_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     )
 
 
+def _transaction_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
+    rows = snapshot.transactions
+    yield family.gauge(
+        "rocketmq_half_messages",
+        "Half messages without an end",
+        ("topic",),
+        {(each.topic,): each.waiting for each in rows},
+    )
+    yield family.counter(
+        "rocketmq_commit_messages",
+        "Transactions committed",
+        ("topic",),
+        {(each.topic,): each.committed for each in rows},
+    )
+    yield family.counter(
+        "rocketmq_rollback_messages",
+        "Transactions rolled back",
+        ("topic",),
+        {(each.topic,): each.rolled_back for each in rows},
+    )
+    yield family.counter(
+        "mqcore_transaction_checks",
+        "Half messages asked about, by what became of the question",
+        ("result",),
+        _keyed(snapshot.checks),
+    )
+
+
 def _client_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     yield family.gauge(
         "rocketmq_consumer_lag_messages",
@@ -239,6 +293,18 @@ def _client_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
         "Consumers",
         ("consumer_group", "language", "version"),
         snapshot.consumers,
+    )
+    yield family.gauge(
+        "mqcore_inconsistent_subscriptions",
+        "Different subscriptions inside one group",
+        ("consumer_group",),
+        _keyed(snapshot.divided),
+    )
+    yield family.counter(
+        "mqcore_subscription_conflicts",
+        "How often members of a group came to subscribe differently",
+        (),
+        {(): snapshot.conflicts},
     )
 
 

@@ -6,6 +6,8 @@ Figures of the lane and of members are taken on the loop, those of the store in 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from mqcore.broker.consumer_offsets import split_key
 from mqcore.broker.metrics import (
@@ -14,6 +16,7 @@ from mqcore.broker.metrics import (
     Snapshot,
     TimerFigures,
     TopicFlow,
+    TopicTransactions,
     exposition,
     parsed_labels,
 )
@@ -65,14 +68,32 @@ async def snapshot(state: BrokerState) -> Snapshot:
         for name, group in state.members.consumers.items()
         for client in group.clients.values()
     )
-    return await asyncio.to_thread(_whole, state, lane, offsets, (producers, consumers))
+    consumer_groups = state.members.consumers.items()
+    divided = {
+        name: group.wishes.count for name, group in consumer_groups if group.wishes.count > 1
+    }
+    clients = _Clients(producers, consumers, divided)
+    transactions = tuple(
+        TopicTransactions(each.topic, max(0, each.waiting), each.committed, each.rolled_back)
+        for each in state.lane.transactions()
+    )
+    whole = await asyncio.to_thread(_whole, state, lane, offsets, clients)
+    return replace(whole, transactions=transactions, checks=dict(state.checks))
+
+
+class _Clients(NamedTuple):
+    """Figures of members, taken on the loop."""
+
+    producers: Mapping[tuple[str, ...], int]
+    consumers: Mapping[tuple[str, ...], int]
+    divided: Mapping[str, int]
 
 
 def _whole(
     state: BrokerState,
     lane: Mapping[str, int],
     offsets: Mapping[str, Mapping[int, int]],
-    clients: tuple[Mapping[tuple[str, ...], int], Mapping[tuple[str, ...], int]],
+    clients: _Clients,
 ) -> Snapshot:
     settings, stats = state.settings, state.store.stats()
     return Snapshot(
@@ -84,8 +105,10 @@ def _whole(
         groups=len(state.groups.groups),
         flows=_flows(state),
         lags=_lags(state, offsets),
-        producers=clients[0],
-        consumers=clients[1],
+        producers=clients.producers,
+        consumers=clients.consumers,
+        divided=clients.divided,
+        conflicts=state.conflicts,
         messages_in=lane.get("sends", 0),
         messages_out=lane.get("pulled", 0),
         bytes_in=lane.get("send_bytes", 0),

@@ -12,6 +12,8 @@ from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
 from mqcore.native import (
     BrokerPolicy,
     GroupPolicy,
+    MembersPolicy,
+    RegisteredFilter,
     Subscription,
     TimingPolicy,
     TopicPolicy,
@@ -45,11 +47,14 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         accepts_sends_from_ms=settings.accepts_sends_from_ms,
         is_long_polling=settings.long_polling,
         short_polling_ms=settings.short_polling_ms,
-        # Nothing checks back or commits yet: a half message would wait for ever, so it is refused
-        # in the official words, whatever rejectTransactionMessage says.
-        rejects_transactions=True,
+        rejects_transactions=settings.rejects_transactions,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        note_bytes_max=max(1, settings.transaction_note_bytes),
+        note_interval_ms=max(0, settings.transaction_note_interval_ms),
         refuse_sends=refuse_sends,
         version=state.version,
+        filters_properties=settings.filters_properties,
+        filters_retries=settings.filters_retries,
         timing=timing_policy(state),
     )
 
@@ -129,11 +134,15 @@ def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
     for name in groups:
         group = state.members.consumers.get(name)
         if group is None:
-            state.lane.set_subscriptions(name, None)
+            state.lane.set_members(name, None)
             continue
-        wanted = (
+        wanted = [
             Subscription(each.topic, each.expression, each.kind, each.version)
             for each in group.subscriptions.values()
-        )
+        ]
+        filters = [
+            RegisteredFilter(each.topic, each.expression, each.version)
+            for each in state.filters.of_group(name)
+        ]
         is_broadcasting = group.data.message_model == BROADCASTING
-        state.lane.set_subscriptions(name, wanted, is_broadcasting=is_broadcasting)
+        state.lane.set_members(name, MembersPolicy(wanted, filters, is_broadcasting))

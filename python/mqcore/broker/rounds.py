@@ -12,8 +12,9 @@ from mqcore.broker.keeper import Keeper
 from mqcore.broker.runtime import sample
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import MINUTE_STEP_MS
+from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
-from mqcore.model.topics import SCHEDULE_TOPIC
+from mqcore.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
 from mqcore.remoting import Link
 
 _log = logging.getLogger("mqcore.broker")
@@ -21,6 +22,8 @@ _log = logging.getLogger("mqcore.broker")
 _MS_PER_S = 1_000
 # Distance of two looks for clients that are silent, as the official broker has it.
 _EXPIRY_PERIOD_S = 10.0
+# Distance of two writes of what groups have registered, as the official broker has it.
+_FILTERS_PERIOD_S = 10.0
 # Messages delivered per call and level: some milliseconds of work.
 _DELIVER_MAX = 1_024
 # A level with nothing due is looked at this often at the least: what arrives meanwhile is due
@@ -28,6 +31,8 @@ _DELIVER_MAX = 1_024
 _LOOK_MAX_MS = 500
 # A level that fails is told of this often, not ten times a second.
 _TELL_EVERY = 60
+# However small the settings are, what is repeated leaves the loop some time.
+_PERIOD_MIN_S = 0.01
 
 
 class Rounds:
@@ -47,12 +52,16 @@ class Rounds:
         self.due_ms: Callable[[int], int] | None = None
         # Held while a level is delivered: offsets must not stay behind what was stored.
         self._busy = asyncio.Lock()
+        self._halves = HalfMessages(state, keeper)
 
     def start(self) -> None:
         """Begins every round, each with a task of its own."""
         settings = self._state.settings
         self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
         self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
+        self._every("save filters", lambda: _FILTERS_PERIOD_S, self._keeper.save_filters)
+        self._every("save transaction counts", lambda: self._counts_s, self._keeper.save_counts)
+        self._every("check transactions", lambda: self._checks_s, self.check_transactions)
         self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
         self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
         loop = asyncio.get_running_loop()
@@ -74,6 +83,14 @@ class Rounds:
     @property
     def _delays_s(self) -> float:
         return self._state.settings.delay_offsets_interval_ms / _MS_PER_S
+
+    @property
+    def _checks_s(self) -> float:
+        return max(_PERIOD_MIN_S, self._state.settings.transaction_check_interval_ms / _MS_PER_S)
+
+    @property
+    def _counts_s(self) -> float:
+        return max(_PERIOD_MIN_S, self._state.settings.transaction_counts_interval_ms / _MS_PER_S)
 
     def _every(
         self, name: str, period_s: Callable[[], float], round_: Callable[[], Awaitable[None]]
@@ -103,6 +120,18 @@ class Rounds:
         timers = self._state.timers
         progress = None if timers is None else await asyncio.to_thread(timers.progress)
         sample(self._state, await asyncio.to_thread(self._state.store.queues), progress)
+
+    async def check_transactions(self, *, ahead_ms: int = 0) -> None:
+        """Asks about the half messages that nobody ended; gives up those asked about too often.
+
+        Args:
+            ahead_ms: How much older than the clock says they are, for tests.
+        """
+        for queue_id in self._state.read_queues(HALF_TOPIC):
+            check = await self._halves.begin(queue_id)
+            while check.has_more:
+                async with self._busy:
+                    await check.go_on(ahead_ms)
 
     async def _deliver_always(self) -> None:
         while True:

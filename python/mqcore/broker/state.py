@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from mqcore.broker.bloom import BloomFilter
 from mqcore.broker.delays import DelayTable, parse_levels
+from mqcore.broker.filters import FilterTable
 from mqcore.broker.groups import GroupTable
 from mqcore.broker.members import Members
 from mqcore.broker.order_locks import OrderLocks
@@ -16,7 +18,7 @@ from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
-from mqcore.native import Command, Lane, Store, Timers
+from mqcore.native import Command, Lane, Store, Timers, sql_fault
 from mqcore.remoting import ResponseCode
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
@@ -37,13 +39,17 @@ class BrokerState:
         topics: The topics.
         groups: The consumer groups.
         members: Who is online.
+        filters: The expressions that groups have registered.
         locks: Who may read which ordered queue.
         delays: How far delayed messages were delivered.
         statistics: Counters over windows.
+        conflicts: How often members of a group came to differ in what they want.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
         timers: Messages with a time of their own; None before the first of them.
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
+        checks: How many half messages were asked about, could not be because no producer of their
+            group is connected, and were given up: by those words.
         check: Looks at a request of the lane before it is executed, and may answer it; for tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
@@ -59,13 +65,16 @@ class BrokerState:
     topics: TopicTable
     groups: GroupTable
     members: Members
+    filters: FilterTable
     locks: OrderLocks
     delays: DelayTable
     statistics: Statistics
     settings_version: DataVersion
     offsets_version: DataVersion
+    conflicts: int = 0
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
+    checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     config_path: Path | None = None
     timers: Timers | None = None
     timers_ahead_ms: int = 0
@@ -94,6 +103,11 @@ class BrokerState:
             topics=TopicTable(topic_rules(settings), boot_ms, len(levels_ms)),
             groups=GroupTable(auto_create=settings.creates_groups, now_ms=boot_ms),
             members=Members(),
+            filters=FilterTable(
+                BloomFilter.of(settings.filter_bloom_error_percent, settings.filter_bloom_expected),
+                sql_fault,
+                settings.filter_kept_ms,
+            ),
             locks=OrderLocks(),
             delays=DelayTable(levels_ms, boot_ms),
             statistics=Statistics(),

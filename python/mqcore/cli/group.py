@@ -127,6 +127,9 @@ def _described(
             for each in members
         ],
         "subscriptions": {topic: each.expression for topic, each in wanted.items()},
+        "inconsistent": {each: dict(online.differences[each]) for each in online.differences}
+        if online
+        else {},
         "queues": [
             _queue_row(row.queue)
             | {
@@ -160,10 +163,31 @@ def _tell(name: str, online: "GroupConnections | None", progress: "GroupProgress
     )
     if described["subscriptions"]:
         say_table(["subscribed topic", "expression"], described["subscriptions"].items())
+    _tell_differences(described["inconsistent"])
     say_table(
         ["topic", "broker", "queue", "next", "end", "lag", "read up to"],
         [[*list(row.values())[:-1], time_text(row["last_ms"])] for row in described["queues"]],
         empty="it has committed no offset yet",
+    )
+
+
+def _tell_differences(inconsistent: dict[str, dict[str, str]]) -> None:
+    """Prints what members want where they do not all want the same."""
+    from mqcore.cli.tables import say_table
+
+    if not inconsistent:
+        return
+    click.echo(
+        "Its members want different messages, and each loses what only it wants: "
+        "give all of them the same subscriptions, or groups of their own."
+    )
+    say_table(
+        ["member", "topic", "wants"],
+        [
+            [client_id, topic, text or "(not subscribed)"]
+            for client_id, wanted in inconsistent.items()
+            for topic, text in wanted.items()
+        ],
     )
 
 

@@ -27,8 +27,9 @@ _HELPS = {
     "namesrv": "Run a name server.",
     "ping": "Ask whether a broker or name server is ready.",
     "produce": "Send lines of files, or of standard input, to a topic.",
+    "spark": "Run the pipelines of Spark: archive, replay, verify, report.",
     "standalone": "Run a name server and a broker in one process.",
-    "store": "Look at store directories, check them, mend them.",
+    "store": "Look at store directories, check them, archive them, mend them.",
     "top": "Watch topics and groups: rates, messages, lag.",
     "topic": "List, create, describe and delete topics.",
 }

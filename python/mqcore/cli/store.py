@@ -2,6 +2,7 @@
 
 import click
 
+from mqcore.cli.archive import archive
 from mqcore.cli.dump import dump
 from mqcore.cli.info import info
 from mqcore.cli.recover import recover
@@ -11,11 +12,11 @@ from mqcore.cli.verify import verify
 
 @click.group()
 def store() -> None:
-    """Look at store directories, check them, mend them.
+    """Look at store directories, check them, archive them, mend them.
 
-    info, verify and dump change nothing and work beside a running broker.
+    info, verify, dump and archive change nothing and work beside a running broker.
     """
 
 
-for _command in (info, verify, dump, recover, repair):
+for _command in (info, verify, dump, archive, recover, repair):
     store.add_command(_command)

@@ -9,6 +9,7 @@ those of `DefaultMQPushConsumerImpl.pullMessage` and `PullAPIWrapper`.
     21 offset moved            the queue begins anew at the broker's offset
     215 flow control           pull again in 20 ms
     24 subscription not known  heartbeat, pull again in 3 s (a broker that was restarted)
+    25, 27, 28 it, or its expression, not the newest: as 24
     17 topic not there         route, pull again in 3 s
     else, and lost calls       pull again in 3 s
 """
@@ -40,6 +41,13 @@ PULL_TIMEOUT_S: Final = 30.0
 # After an error, and after a broker's flow control (official).
 ERROR_PAUSE_MS: Final = 3_000
 _FLOW_PAUSE_MS: Final = 20
+# What a broker says that does not know the newest subscription or expression.
+_WANTING_HEARTBEAT: Final = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_EXIST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
 
 _COMMIT, _SUSPEND, _SUBSCRIPTION, _LITE = 1, 2, 4, 16
 
@@ -158,8 +166,7 @@ def step_after(answer: Command, asked_offset: int) -> PullStep:
     return PullStep(
         After.PAUSE,
         pause_ms=ERROR_PAUSE_MS,
-        wants_heartbeat=code
-        in (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST),
+        wants_heartbeat=code in _WANTING_HEARTBEAT,
         wants_route=code in (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION),
         why=why,
     )

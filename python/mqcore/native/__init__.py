@@ -14,13 +14,16 @@ from mqcore.native._native import (  # noqa: E402 - an unfit machine is refused 
     AppendedMany,
     GetResult,
     Message,
+    PackedRows,
     RecordBatch,
+    RowPacker,
     Scan,
     decode_records,
     door_counts,
     encode_properties,
     note_fork,
     settings,
+    sql_fault,
     write_state,
 )
 from mqcore.native.inspection import (  # noqa: E402
@@ -39,12 +42,20 @@ from mqcore.native.lane import (  # noqa: E402
     Handed,
     Lane,
     LaneProtocol,
+    MembersPolicy,
+    RegisteredFilter,
     Subscription,
     TimingPolicy,
     TopicPolicy,
 )
 from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
 from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
+from mqcore.native.transactions import (  # noqa: E402
+    CheckedHalves,
+    CheckQuestion,
+    CheckRules,
+    TransactionCount,
+)
 from mqcore.native.wire import (  # noqa: E402
     Command,
     Compression,
@@ -61,6 +72,9 @@ __all__ = [
     "Appended",
     "AppendedMany",
     "BrokerPolicy",
+    "CheckQuestion",
+    "CheckRules",
+    "CheckedHalves",
     "Command",
     "Compression",
     "Delivered",
@@ -74,12 +88,16 @@ __all__ = [
     "Inspection",
     "Lane",
     "LaneProtocol",
+    "MembersPolicy",
     "Message",
     "OpenReport",
+    "PackedRows",
     "QueueBounds",
     "QueueState",
     "Rebuilt",
     "RecordBatch",
+    "RegisteredFilter",
+    "RowPacker",
     "Scan",
     "Segment",
     "Serialization",
@@ -91,6 +109,7 @@ __all__ = [
     "Timers",
     "TimingPolicy",
     "TopicPolicy",
+    "TransactionCount",
     "Verdict",
     "compress",
     "decode_records",
@@ -101,6 +120,7 @@ __all__ = [
     "parse_relaxed_json",
     "rebuild",
     "settings",
+    "sql_fault",
     "write_state",
 ]
 

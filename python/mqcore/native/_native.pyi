@@ -1,17 +1,36 @@
 """The extension as type checkers see it: what the names do not say. A test compares the two."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from mqcore.native._columns import (
+    ColumnBatch,
+    ColumnBytes,
+    NativeRecordColumns,
+    PackedRows,
+    RecordBatch,
+    RowPacker,
+    Scan,
+    queue_units,
+)
 from mqcore.native._native_timers import NativeTimers
-from mqcore.native.lane import BrokerPolicy, GroupPolicy, Need, Subscription, TopicPolicy
+from mqcore.native.lane import (
+    BrokerPolicy,
+    DrainedRow,
+    GroupPolicy,
+    MembersPolicy,
+    TopicPolicy,
+)
+from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
 
 __all__ = [
     "Appended",
     "AppendedMany",
+    "ColumnBatch",
+    "ColumnBytes",
     "Command",
     "FrameForm",
     "FrameReader",
@@ -20,10 +39,13 @@ __all__ = [
     "Message",
     "NativeInspection",
     "NativeLane",
+    "NativeRecordColumns",
     "NativeStore",
     "NativeTimers",
+    "PackedRows",
     "ReceiveBuffer",
     "RecordBatch",
+    "RowPacker",
     "Scan",
     "compress",
     "decode_records",
@@ -33,8 +55,10 @@ __all__ = [
     "encode_properties",
     "note_fork",
     "parse_relaxed_json",
+    "queue_units",
     "rebuild",
     "settings",
+    "sql_fault",
     "write_state",
 ]
 
@@ -156,45 +180,6 @@ class GetResult:
     def max_offset(self) -> int: ...
     @property
     def suggests_replica(self) -> bool: ...
-
-@final
-class RecordBatch(Sequence[Message]):
-    """Records that lie side by side in the log: a sequence of messages, and columns of all.
-
-    `blanks`: ends of files (physical offset, length in bytes); `wrapped`: batches left as they are.
-    """
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, key: int, /) -> Message: ...  # type: ignore[override]
-    @property
-    def topics(self) -> list[str]: ...
-    @property
-    def queue_ids(self) -> memoryview[int]: ...
-    @property
-    def queue_offsets(self) -> memoryview[int]: ...
-    @property
-    def physical_offsets(self) -> memoryview[int]: ...
-    @property
-    def store_timestamps_ms(self) -> memoryview[int]: ...
-    @property
-    def stored_body_lens_bytes(self) -> memoryview[int]: ...
-    @property
-    def stored_bodies(self) -> list[bytes]: ...
-    @property
-    def wrapped(self) -> int: ...
-    @property
-    def blanks(self) -> list[tuple[int, int]]: ...
-
-@final
-class Scan(Iterator[RecordBatch]):
-    """Batches in log order; `end_why`: what ended them, unless that is the limit or zeros."""
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> RecordBatch: ...
-    @property
-    def position(self) -> int: ...
-    @property
-    def end_why(self) -> str | None: ...
 
 @disjoint_base
 class NativeStore:
@@ -436,8 +421,9 @@ def compress(body: Buffer, kind: int, level: int = ...) -> bytes:
 def decompress(body: Buffer, kind: int, limit_bytes: int) -> bytes:
     """Returns a body as it was before, of at most `limit_bytes`."""
 
-def parse_relaxed_json(text: Buffer) -> Any:
-    """Returns the value of RocketMQ's JSON. See `mqcore.native.wire.parse_relaxed_json`."""
+# See `mqcore.native.wire`. What is wrong with an SQL92 text, and where; None for one that is right.
+def parse_relaxed_json(text: Buffer) -> Any: ...
+def sql_fault(text: str) -> str | None: ...
 
 @final
 class ReceiveBuffer:
@@ -459,9 +445,7 @@ class NativeLane:
     def set_topic(self, name: str, topic: TopicPolicy | None) -> None: ...
     def set_groups(self, groups: Mapping[str, GroupPolicy]) -> None: ...
     def set_group(self, name: str, group: GroupPolicy | None) -> None: ...
-    def set_members(
-        self, group: str, rows: Sequence[Subscription] | None, *, is_broadcasting: bool = False
-    ) -> None: ...
+    def set_members(self, group: str, members: MembersPolicy | None) -> None: ...
     def load_offsets(self, table: Mapping[str, Mapping[int, int]]) -> None: ...
     def offset_rows(self) -> list[tuple[str, dict[int, int]]]: ...
     def offsets_of(self, group: str, topic: str) -> dict[int, int]: ...
@@ -471,13 +455,12 @@ class NativeLane:
     def deliver(
         self, level: int, offset: int, *, limit: int = ..., now_ms: int | None = None
     ) -> tuple[int, int, int | None, int, bool, int]: ...
-    def drain_all(
-        self, now_ms: int | None = None
-    ) -> tuple[
-        int | None,
-        list[tuple[int, str]],
-        list[tuple[LaneConnection, tuple[Command, Need, str]]],
-    ]: ...
+    def write_notes(self) -> tuple[bool, int]: ...
+    def check(self, at: HalfPlace, rules: CheckRules, until: int | None) -> CheckedRow: ...
+    def transaction_rows(self) -> list[tuple[str, int, int, int, int]]: ...
+    def load_transactions(self, waiting: dict[str, int]) -> None: ...
+    def transaction_changes(self) -> int: ...
+    def drain_all(self, now_ms: int | None = None) -> DrainedRow: ...
     def numbers(self) -> dict[str, int]: ...
 
 @disjoint_base

@@ -1,17 +1,18 @@
 """The lane: hot requests executed natively, between an event loop's sockets and the store.
 
-A lane belongs to one loop; its methods are called from that loop's thread, but for `deliver_due`
-and those before `start`. What the policy does not allow comes up as `Handed`.
+A lane belongs to one loop; its methods are called from that loop's thread, but for `deliver_due`,
+`check_halves` and those before `start`. What the policy does not allow comes up as `Handed`.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self, cast
+from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
 from mqcore.native._native import Command, LaneConnection, NativeLane
 from mqcore.native.store import Store
+from mqcore.native.transactions import CheckedHalves, CheckQuestion, CheckRules, TransactionCount
 
 __all__ = [
     "BrokerPolicy",
@@ -20,6 +21,8 @@ __all__ = [
     "Handed",
     "Lane",
     "LaneProtocol",
+    "MembersPolicy",
+    "RegisteredFilter",
     "Subscription",
     "TimingPolicy",
     "TopicPolicy",
@@ -33,6 +36,11 @@ _MS_PER_SECOND = 1_000
 _VERSION = 409
 
 Need = Literal["code", "topic", "group", "check"]
+HandedRow: TypeAlias = tuple[Command, Need, str]
+# When to drain again, tickets that are not the lane's, and requests for Python.
+DrainedRow: TypeAlias = tuple[
+    int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
+]
 
 
 class TimingPolicy(NamedTuple):
@@ -76,6 +84,12 @@ class BrokerPolicy(NamedTuple):
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer.
         timing: Messages with a time of their own.
+        filters_properties: Take expressions over properties (`enablePropertyFilter`).
+        filters_retries: Put retries through the expression for the topic that they came from
+            (`filterSupportRetry`).
+        transaction_timeout_ms: Age from which on a half message is asked about.
+        note_bytes_max: Bytes of a note about many ends of transactions (versions from 5.1 on).
+        note_interval_ms: How long an end may wait to be noted with others.
     """
 
     name: str
@@ -94,6 +108,11 @@ class BrokerPolicy(NamedTuple):
     rejects_transactions: bool = False
     needs_replica: bool = False
     version: int = _VERSION
+    filters_properties: bool = False
+    filters_retries: bool = False
+    transaction_timeout_ms: int = 6_000
+    note_bytes_max: int = 4_096
+    note_interval_ms: int = 3_000
     timing: TimingPolicy = TimingPolicy()
 
 
@@ -157,6 +176,34 @@ class Subscription(NamedTuple):
     version: int
 
 
+class RegisteredFilter(NamedTuple):
+    """An expression that a group has registered for a topic.
+
+    Attributes:
+        topic: The topic.
+        expression: SQL text; one that does not compile is taken as none.
+        version: The `subVersion` that it came with.
+    """
+
+    topic: str
+    expression: str
+    version: int
+
+
+class MembersPolicy(NamedTuple):
+    """The online members of a group, as the lane needs them.
+
+    Attributes:
+        subscriptions: What they subscribe.
+        filters: The group's expressions, also of topics that it does not subscribe any more.
+        is_broadcasting: Whether they consume by broadcast.
+    """
+
+    subscriptions: Sequence[Subscription]
+    filters: Sequence[RegisteredFilter] = ()
+    is_broadcasting: bool = False
+
+
 class Handed(NamedTuple):
     """A request for Python.
 
@@ -198,13 +245,15 @@ class Delivered:
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
-    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic` and `set_group` one
-    row (None: it is not known any more); requests for what is not known are handed over.
-    `set_timers` lets sends ask how full a step of time is, `set_delay_levels` replaces the levels
-    of delay.
+    `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
+    `set_members` one row (None: it is not known any more, or nobody is online); requests for what
+    is not known are handed over. `set_timers` lets sends ask how full a step of time is,
+    `set_delay_levels` replaces the levels of delay.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
-    offsets; `offset_changes` rises with each change.
+    offsets; `offset_changes` rises with each change. `write_notes` notes on disk every transaction
+    that is ended, and tells whether it could, and the end of the log; `load_transactions` takes how
+    many half messages waited by topic, `transaction_changes` rises with each change of that.
 
     Args:
         store: The store.
@@ -223,17 +272,6 @@ class Lane(NativeLane):
         lane._loop = None
         lane._timer = None
         return lane
-
-    def set_subscriptions(
-        self,
-        group: str,
-        subscriptions: Iterable[Subscription] | None,
-        *,
-        is_broadcasting: bool = False,
-    ) -> None:
-        """Replaces what the online members of a group subscribe; None: nobody is online."""
-        rows = None if subscriptions is None else list(subscriptions)
-        self.set_members(group, rows, is_broadcasting=is_broadcasting)
 
     def offsets(self) -> dict[str, dict[int, int]]:
         """Returns a snapshot of all consumer offsets, by the official keys `topic@group`."""
@@ -254,6 +292,46 @@ class Lane(NativeLane):
             StoreError: The first message could not be read or stored; nothing has happened.
         """
         return Delivered(*self.deliver(level, offset, limit=limit, now_ms=now_ms))
+
+    def check_halves(
+        self,
+        queue_id: int,
+        half_offset: int,
+        note_offset: int,
+        rules: CheckRules,
+        *,
+        until: int | None = None,
+    ) -> CheckedHalves:
+        """Goes on with a round over a half queue. May wait for the disk; any thread.
+
+        Args:
+            queue_id: The queue of the half topic.
+            half_offset: Where it goes on.
+            note_offset: Where the queue of notes goes on.
+            rules: What the round goes by.
+            until: That of the round's first call; None for the first call.
+
+        Raises:
+            StoreError: Something could not be read or stored; nothing has happened.
+        """
+        half, note, until, rows, copied, given_up, has_more, needs_topic, end = self.check(
+            (queue_id, half_offset, note_offset), rules, until
+        )
+        return CheckedHalves(
+            half_offset=half,
+            note_offset=note,
+            until=until,
+            questions=[CheckQuestion(*row) for row in rows],
+            copied=copied,
+            given_up=given_up,
+            has_more=has_more,
+            needs_topic=needs_topic,
+            end=end,
+        )
+
+    def transactions(self) -> list[TransactionCount]:
+        """Returns the transactions of every topic that had some."""
+        return [TransactionCount(*row) for row in self.transaction_rows()]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the store for the connections of `loop`."""
@@ -362,7 +440,7 @@ class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
 
     # What the native half calls.
 
-    def hand_over(self, rows: list[tuple[Command, Need, str]]) -> None:
+    def hand_over(self, rows: list[HandedRow]) -> None:
         """Takes requests as the native half has them."""
         self.handed([Handed(*row) for row in rows])
 

@@ -18,6 +18,7 @@ __all__ = [
     "HeaderTextError",
     "JsonHeaderError",
     "JsonTextError",
+    "RowError",
     "TooManyFieldsError",
     "UnknownSerializationError",
 ]
@@ -159,4 +160,16 @@ class JsonTextError(MQError):
     position: int
     line: int
     column: int
+    why: str
+
+
+class RowError(MQError):
+    """A row of columns cannot become a message.
+
+    Attributes:
+        row: Its number among all rows that were packed, from 0.
+        why: Why.
+    """
+
+    row: int
     why: str

@@ -215,7 +215,8 @@ class Broker(_Face):
         """Lets time pass for messages that are delayed, and for those that wait for a retry.
 
         What is due then is delivered at once. Messages that are sent afterwards are not older.
-        Nothing else gets older: heartbeats, locks and store times follow the wall clock.
+        Transactions without an end are checked once, as if they were so much older. Nothing else
+        gets older: heartbeats, locks and store times follow the wall clock.
 
         Args:
             time: How long, in seconds.

@@ -209,7 +209,10 @@ class Embedded:
             policy.fill(broker.state)
 
     async def advance(self, by_ms: int) -> None:
-        """Lets everything that is delayed now become older, and delivers what is due."""
+        """Lets everything that is delayed now become older, and delivers what is due.
+
+        Half messages without an end are as much older, for this time, and are checked.
+        """
         if by_ms < 0:
             raise ValueError(f"time does not go back: {by_ms} ms")
         broker, jumped_ms = self._running(), wall_ms()
@@ -223,6 +226,7 @@ class Embedded:
         policy.fill(broker.state)
         await broker.rounds.deliver_all()
         await broker.timer_rounds.tick_all()
+        await broker.rounds.check_transactions(ahead_ms=by_ms)
 
     def has_topic(self, topic: str) -> bool:
         """Whether it knows a topic."""

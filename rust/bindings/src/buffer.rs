@@ -1,5 +1,6 @@
-//! The receive buffer that all connections of a loop share, and writing to a borrowed socket: the
-//! two places where Python and the lane meet in memory and in a descriptor.
+//! Where Python and Rust meet in memory and in a descriptor: the receive buffer that all connections
+//! of a loop share, columns handed out, bytes that another object keeps still, and writing to a
+//! borrowed socket.
 #![expect(
     unsafe_code,
     reason = "the buffer protocol and a borrowed descriptor have no safe interface"
@@ -10,6 +11,8 @@ use std::ffi::c_int;
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
+use mqcore_columns::Buffer;
+use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -67,6 +70,93 @@ impl ReceiveBuffer {
             Err(PyErr::fetch(slf.py()))
         }
     }
+}
+
+/// One buffer of a column. Invariant:
+/// C1: it is never changed after it was made, so that its memory stays where it is while it lives.
+#[pyclass(frozen, module = "mqcore.native._native")]
+pub(crate) struct ColumnBytes {
+    buffer: Buffer,
+}
+
+impl ColumnBytes {
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        Self { buffer }
+    }
+
+    fn place(&self) -> (*const u8, usize) {
+        match &self.buffer {
+            Buffer::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
+            Buffer::Ints(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+            Buffer::Longs(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
+        }
+    }
+}
+
+#[pymethods]
+impl ColumnBytes {
+    // SAFETY: called by the interpreter alone, with a view to fill or null.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("no view to fill"));
+        }
+        let (start, len) = slf.get().place();
+        let (start, len) = (start.cast_mut().cast(), len.cast_signed());
+        // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
+        // asks to write is refused.
+        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 1, flags) };
+        if filled == 0 {
+            Ok(())
+        } else {
+            Err(PyErr::fetch(slf.py()))
+        }
+    }
+}
+
+/// The bytes of an object. Those of a read-only buffer are copied nowhere. Invariant B3: who gives
+/// out a buffer as read-only keeps it where it is and as it is until it is given back: `bytes` and
+/// Arrow promise that.
+pub(crate) enum Still {
+    Lent(PyUntypedBuffer),
+    Copied(Vec<u8>),
+}
+
+impl Still {
+    /// The bytes of `object`, whatever they count as.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the bytes do not lie side by side"));
+        }
+        if buffer.readonly() {
+            return Ok(Self::Lent(buffer));
+        }
+        // Somebody may write into it: what is read is what stands there now.
+        Ok(Self::Copied(lent(&buffer).to_vec()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Lent(buffer) => lent(buffer),
+            Self::Copied(bytes) => bytes,
+        }
+    }
+}
+
+/// The bytes of a contiguous buffer.
+fn lent(buffer: &PyUntypedBuffer) -> &[u8] {
+    let len = buffer.len_bytes();
+    if len == 0 {
+        // Such a buffer may point nowhere.
+        return &[];
+    }
+    // SAFETY: B3 for what is read-only; a writable one is read with the GIL held, at once. It is
+    // contiguous, and `len` is its whole length.
+    unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), len) }
 }
 
 /// What a socket took.

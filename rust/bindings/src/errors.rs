@@ -5,6 +5,7 @@
 use mqcore_engine::error::Error;
 use mqcore_engine::relaxed_json::JsonError;
 use mqcore_engine::status::PutStatus;
+use mqcore_packing::RowError;
 use mqcore_record::RecordError;
 use mqcore_wire::WireError;
 use pyo3::exceptions::PyRuntimeError;
@@ -58,6 +59,12 @@ pub(crate) fn raised_after(py: Python<'_>, error: &Error, stored: usize) -> PyEr
 pub(crate) fn of_bytes(py: Python<'_>, error: &WireError) -> PyErr {
     let (class, facts) = of_wire(error);
     made(py, OF_WIRE, class, &error.to_string(), facts)
+}
+
+/// The exception for a row that cannot be sent.
+pub(crate) fn of_row(py: Python<'_>, error: &RowError) -> PyErr {
+    let facts = vec![("row", number(error.row)), ("why", text(&error.fault))];
+    made(py, OF_WIRE, "RowError", &error.to_string(), facts)
 }
 
 /// The exception for a text that is no JSON of RocketMQ.

@@ -9,7 +9,8 @@ use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
 use mqcore_engine::store::Store;
-use mqcore_lane::policy::{Group, Topic};
+use mqcore_lane::policy::{Group, Members, Topic};
+use mqcore_lane::transactions::counts::Count;
 use mqcore_lane::{ConnectionId, Handed, Lane, Need, delay};
 use mqcore_record::Host;
 use pyo3::prelude::*;
@@ -21,8 +22,9 @@ use crate::door::{KEEP_RECORDS_MAX, Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
 use crate::store::NativeStore;
-use crate::tables::{BrokerRow, GroupRow, SubscriptionRow, TopicRow, members};
+use crate::tables::{BrokerRow, GroupRow, MembersRow, TopicRow};
 use crate::timers::NativeTimers;
+use crate::transactions::{CheckedRow, Checkers, RulesRow, checked_row};
 use crate::wire::Command;
 
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
@@ -48,6 +50,7 @@ pub(crate) struct Inside {
 pub(crate) struct NativeLane {
     inside: Mutex<Inside>,
     connections: Mutex<HashMap<ConnectionId, Py<LaneConnection>>>,
+    checkers: Checkers,
     pub(crate) engine: Arc<Engine>,
     clock: SystemClock,
     store_host: Host,
@@ -131,6 +134,7 @@ impl NativeLane {
                 manual_ms: None,
             }),
             connections: Mutex::default(),
+            checkers: Checkers::default(),
             engine,
             clock: SystemClock::new(),
             store_host,
@@ -190,17 +194,13 @@ impl NativeLane {
         };
     }
 
-    #[pyo3(signature = (group, rows, *, is_broadcasting=false))]
-    fn set_members(
-        &self,
-        group: String,
-        rows: Option<Vec<SubscriptionRow>>,
-        is_broadcasting: bool,
-    ) {
+    fn set_members(&self, group: String, members: Option<MembersRow>) {
+        // Expressions are compiled before the lock is taken.
+        let members = members.map(Members::from);
         let mut inside = self.lock();
         let table = &mut inside.lane.policy.members;
-        match rows {
-            Some(rows) => table.insert(group.into_boxed_str(), members(rows, is_broadcasting)),
+        match members {
+            Some(members) => table.insert(group.into_boxed_str(), members),
             None => table.remove(group.as_str()),
         };
     }
@@ -271,6 +271,53 @@ impl NativeLane {
             done.has_more,
             done.skipped,
         ))
+    }
+
+    /// Writes the notes of all ends; whether all are written, and the end of the log behind them.
+    fn write_notes(&self) -> (bool, u64) {
+        let is_all = self.lock().lane.write_notes();
+        (is_all, self.engine.files().positions.appended.position())
+    }
+
+    fn check(
+        &self,
+        py: Python<'_>,
+        at: (i32, u64, u64),
+        rules: RulesRow,
+        until: Option<u64>,
+    ) -> PyResult<CheckedRow> {
+        let (done, ended) = through(py, Pass::Detached, || {
+            let mut checker = self.checkers.take(at);
+            let done = checker.go_on(&self.engine, rules.into(), until)?;
+            self.checkers.keep(at.0, checker);
+            let mut inside = self.lock();
+            let ended = inside.lane.note_checked(&done);
+            self.tell_deadline(&mut inside);
+            Ok((done, ended))
+        })
+        .map_err(|error| raised(py, &error))?;
+        Ok(checked_row(py, done, &ended))
+    }
+
+    /// Half messages by topic: that wait, committed, rolled back, given up.
+    fn transaction_rows(&self) -> Vec<(String, i64, u64, u64, u64)> {
+        let inside = self.lock();
+        let all = inside.lane.ends.counts.all();
+        let row = |(topic, count): (&str, Count)| {
+            let ended = (count.committed, count.rolled_back, count.given_up);
+            (topic.to_owned(), count.waiting, ended.0, ended.1, ended.2)
+        };
+        all.map(row).collect()
+    }
+
+    fn load_transactions(&self, waiting: HashMap<String, i64>) {
+        let rows = waiting.into_iter();
+        let rows = rows.map(|(topic, count)| (topic.into_boxed_str(), count));
+        self.lock().lane.ends.counts.load(rows);
+    }
+
+    fn transaction_changes(&self) -> u64 {
+        self.lock().lane.ends.counts.changes()
     }
 
     /// Answers what can be answered; milliseconds until the next call is due, tickets that are not

@@ -8,17 +8,20 @@
 //! | `many` | the columns of `append_many` |
 //! | `records` | a stored message, decoded field by field on request |
 //! | `batch` | records in log order, with columns |
+//! | `columns` | records as Arrow lays them out |
 //! | `state` | small state files |
 //! | `inspection` | a store directory looked at without changing it |
 //! | `wire` | commands, frames in pieces, compressed bodies |
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `form` | frames of one kind, many times |
 //! | `parts` | the body of a batch request |
+//! | `packing` | rows of columns packed into the bodies of requests |
 //! | `lane` | the class over the lane |
 //! | `timers` | the class over the timers of a store |
 //! | `connection` | a connection of the lane as an event loop sees it |
-//! | `buffer` | the shared receive buffer, and writing to a borrowed socket |
-//! | `tables` | policy tables out of named tuples |
+//! | `buffer` | memory and descriptors that Python and Rust share |
+//! | `tables` | policy tables out of named tuples, expressions judged |
+//! | `transactions` | the check of half messages, its checkers kept between calls |
 //! | `numbers` | reports as dictionaries |
 //! | `door` | the one place that decides whether the GIL is kept |
 //! | `fork` | knows a forked child |
@@ -29,6 +32,7 @@ use pyo3::prelude::*;
 mod answers;
 mod batch;
 mod buffer;
+mod columns;
 mod connection;
 mod door;
 mod draft;
@@ -40,12 +44,14 @@ mod json;
 mod lane;
 mod many;
 mod numbers;
+mod packing;
 mod parts;
 mod records;
 mod state;
 mod store;
 mod tables;
 mod timers;
+mod transactions;
 mod wire;
 
 /// The bytes of the store: what `mqcore.native` gives a face to.
@@ -56,7 +62,9 @@ mod _native {
     #[pymodule_export]
     use crate::batch::{RecordBatch, Scan, decode_records};
     #[pymodule_export]
-    use crate::buffer::ReceiveBuffer;
+    use crate::buffer::{ColumnBytes, ReceiveBuffer};
+    #[pymodule_export]
+    use crate::columns::{ColumnBatch, NativeRecordColumns, queue_units};
     #[pymodule_export]
     use crate::connection::LaneConnection;
     #[pymodule_export]
@@ -78,6 +86,8 @@ mod _native {
     #[pymodule_export]
     use crate::numbers::settings;
     #[pymodule_export]
+    use crate::packing::{PackedRows, RowPacker};
+    #[pymodule_export]
     use crate::parts::encode_parts;
     #[pymodule_export]
     use crate::records::Message;
@@ -85,6 +95,7 @@ mod _native {
     use crate::state::write_state;
     #[pymodule_export]
     use crate::store::NativeStore;
+    use crate::tables::sql_fault;
     #[pymodule_export]
     use crate::timers::NativeTimers;
     #[pymodule_export]

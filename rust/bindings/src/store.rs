@@ -292,17 +292,14 @@ impl NativeStore {
             count_max: max_count,
             bytes_max: max_bytes,
             tags_codes: &codes,
+            is_bulk: false,
         };
         self.check(py)?;
         let topic = topic.as_bytes();
         // With a tag test the engine may look at many more units than it gives records.
-        let is_short = max_count <= KEEP_RECORDS_MAX
-            && codes.is_empty()
-            && self
-                .engine
-                .is_hot(topic, queue_id, offset, max_count)
-                .unwrap_or(false);
-        let pass = Pass::keeping_if(is_short);
+        let is_hot = self.engine.is_hot(topic, queue_id, offset, max_count);
+        let is_few = max_count <= KEEP_RECORDS_MAX && codes.is_empty();
+        let pass = Pass::keeping_if(is_few && is_hot.unwrap_or(false));
         let got = self.call(py, pass, |engine| engine.get(topic, queue_id, ask))?;
         GetResult::of(py, got)
     }

@@ -1,9 +1,13 @@
 //! Policy tables out of Python's named tuples. No logic.
 
+use std::sync::Arc;
+
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
 use mqcore_lane::policy::{
-    Broker, Filter, Group, Members, Perm, Refusal, Subscription, Timing, Topic,
+    Broker, Group, Members, Perm, Refusal, Registered, Subscription, Timing, Topic, Transactions,
+    Wanted,
 };
+use mqcore_lane::sql::Sql;
 use mqcore_record::Host;
 use pyo3::prelude::*;
 
@@ -26,6 +30,11 @@ pub(crate) struct BrokerRow {
     rejects_transactions: bool,
     needs_replica: bool,
     version: i32,
+    filters_properties: bool,
+    filters_retries: bool,
+    transaction_timeout_ms: i64,
+    note_bytes_max: usize,
+    note_interval_ms: u64,
     timing: TimingRow,
 }
 
@@ -84,8 +93,15 @@ impl BrokerRow {
             short_polling_ms: self.short_polling_ms,
             is_replica_readable: self.is_replica_readable,
             rejects_transactions: self.rejects_transactions,
+            transactions: Transactions {
+                timeout_ms: self.transaction_timeout_ms,
+                note_bytes_max: self.note_bytes_max,
+                note_interval_ms: self.note_interval_ms,
+            },
             needs_replica: self.needs_replica,
             timing: self.timing.into(),
+            filters_properties: self.filters_properties,
+            filters_retries: self.filters_retries,
         }
     }
 }
@@ -151,16 +167,47 @@ pub(crate) struct SubscriptionRow {
     version: i64,
 }
 
-pub(crate) fn members(rows: Vec<SubscriptionRow>, is_broadcasting: bool) -> Members {
-    let pairs = rows.into_iter().map(|row| {
-        let subscription = Subscription {
-            filter: Filter::parse(Some(&row.expression), Some(&row.kind)),
-            version: row.version,
-        };
-        (row.topic.into_boxed_str(), subscription)
-    });
-    Members {
-        is_broadcasting,
-        subscriptions: pairs.collect(),
+/// `RegisteredFilter`.
+#[derive(FromPyObject)]
+pub(crate) struct FilterRow {
+    topic: String,
+    expression: String,
+    version: i64,
+}
+
+/// `MembersPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct MembersRow {
+    subscriptions: Vec<SubscriptionRow>,
+    filters: Vec<FilterRow>,
+    is_broadcasting: bool,
+}
+
+impl From<MembersRow> for Members {
+    fn from(row: MembersRow) -> Self {
+        let subscriptions = row.subscriptions.into_iter().map(|row| {
+            let subscription = Subscription {
+                wanted: Wanted::parse(Some(&row.expression), Some(&row.kind)),
+                version: row.version,
+            };
+            (row.topic.into_boxed_str(), subscription)
+        });
+        // One that does not compile is as one that is not there: nobody is told it was taken.
+        let filters = row.filters.into_iter().filter_map(|row| {
+            let sql = Arc::new(Sql::compile(&row.expression).ok()?);
+            let version = row.version;
+            Some((row.topic.into_boxed_str(), Registered { sql, version }))
+        });
+        Self {
+            is_broadcasting: row.is_broadcasting,
+            subscriptions: subscriptions.collect(),
+            filters: Arc::new(filters.collect()),
+        }
     }
+}
+
+/// What is wrong with an expression, and where; `None` for one that can be used.
+#[pyfunction]
+pub(crate) fn sql_fault(text: &str) -> Option<String> {
+    Sql::compile(text).err().map(|error| error.to_string())
 }

@@ -146,6 +146,7 @@ fn check_all(store: &RealStore, lines: &[Value]) -> (usize, usize) {
                 count_max: 32,
                 bytes_max: 1 << 20,
                 tags_codes: &[],
+                is_bulk: false,
             };
             let got = store.get(topic.as_bytes(), *queue_id, ask).unwrap();
             assert_eq!(got.status, GetStatus::Found, "{topic} {queue_id} at {at}");

@@ -82,6 +82,7 @@ fn check(store: &TwinStore, count: usize) {
             count_max: 32,
             bytes_max: 1 << 20,
             tags_codes: &[],
+            is_bulk: false,
         };
         let got = store.get(b"T", 0, ask).unwrap();
         if got.status != GetStatus::Found {

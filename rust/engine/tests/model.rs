@@ -240,6 +240,7 @@ impl Pair {
             count_max: 5,
             bytes_max: 1 << 20,
             tags_codes: &codes,
+            is_bulk: false,
         };
         let got = self.store().get(topic, place.1, ask).unwrap();
         let first = kept.first().map_or(0, |sent| sent.at.queue_offset);

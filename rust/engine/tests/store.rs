@@ -77,6 +77,7 @@ fn all(from: u64, count_max: usize) -> Ask<'static> {
         count_max,
         bytes_max: 1 << 20,
         tags_codes: &[],
+        is_bulk: false,
     }
 }
 

@@ -47,18 +47,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     pub(crate) fn answer_stored(&mut self, stored: &Stored, status: PutStatus) {
-        if stored.kind == Kind::Back {
-            let (code, remark) = if status == PutStatus::PutOk {
-                (codes::SUCCESS, None)
-            } else {
-                (codes::SYSTEM_ERROR, Some(status.name()))
-            };
-            return self
-                .desk
-                .reply(&stored.asker, Said { code, remark }, |_| Ok(()));
-        }
-        if stored.kind == Kind::Recall {
-            return self.answer_recalled(stored, status);
+        match stored.kind {
+            Kind::Send => {}
+            Kind::Back => return self.answer_back(stored, status),
+            Kind::End => return self.answer_end(stored, status),
+            Kind::Recall => return self.answer_recalled(stored, status),
         }
         let code = match status {
             PutStatus::PutOk => codes::SUCCESS,
@@ -88,6 +81,33 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             fields.text("MSG_REGION", &broker.region)?;
             fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
         });
+    }
+
+    fn answer_back(&mut self, stored: &Stored, status: PutStatus) {
+        let (code, remark) = if status == PutStatus::PutOk {
+            (codes::SUCCESS, None)
+        } else {
+            (codes::SYSTEM_ERROR, Some(status.name()))
+        };
+        let said = Said { code, remark };
+        self.desk.reply(&stored.asker, said, |_fields| Ok(()));
+    }
+
+    /// The message is committed however late its sync or its replica was (`sendFinalMessage`).
+    fn answer_end(&mut self, stored: &Stored, status: PutStatus) {
+        let said = match status {
+            PutStatus::PutOk
+            | PutStatus::FlushDiskTimeout
+            | PutStatus::FlushSlaveTimeout
+            | PutStatus::SlaveNotAvailable => (codes::SUCCESS, None),
+            other => {
+                let (code, remark) = self.refusal_of(other, "the flush failed");
+                (code, Some(remark))
+            }
+        };
+        let (code, remark) = (said.0, said.1.as_deref());
+        let said = Said { code, remark };
+        self.desk.reply(&stored.asker, said, |_fields| Ok(()));
     }
 
     /// Refuses a send; every answer to one names region and trace switch.

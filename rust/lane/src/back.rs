@@ -115,7 +115,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
     }
 
-    fn record_if_hot(&self, physical_offset: u64) -> Result<Option<RecordBytes<D>>> {
+    pub(crate) fn record_if_hot(&self, physical_offset: u64) -> Result<Option<RecordBytes<D>>> {
         let Some(head) = self.store.record_now(physical_offset, 4)? else {
             return Ok(None);
         };

@@ -17,6 +17,8 @@ pub const GET_MAX_OFFSET: i32 = 30;
 pub const GET_MIN_OFFSET: i32 = 31;
 /// A consumer could not work a message off.
 pub const CONSUMER_SEND_MSG_BACK: i32 = 36;
+/// A transaction ends.
+pub const END_TRANSACTION: i32 = 37;
 /// A message, header with short names.
 pub const SEND_MESSAGE_V2: i32 = 310;
 /// Several messages, header with short names.
@@ -63,8 +65,11 @@ pub const SUBSCRIPTION_NOT_EXIST: i32 = 24;
 pub const SUBSCRIPTION_NOT_LATEST: i32 = 25;
 /// No such subscription group.
 pub const SUBSCRIPTION_GROUP_NOT_EXIST: i32 = 26;
-
-/// The request makes no sense (5.x).
+/// The group has registered no expression for the topic.
+pub const FILTER_DATA_NOT_EXIST: i32 = 27;
+/// The registered expression is older than the request.
+pub const FILTER_DATA_NOT_LATEST: i32 = 28;
+/// Not allowed as things stand (5.x).
 pub const ILLEGAL_OPERATION: i32 = 604;
 
 /// What official remarks end with (`FAQUrl.suggestTodo`).

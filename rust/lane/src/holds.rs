@@ -39,8 +39,13 @@ pub struct Pull {
     pub count_max: usize,
     /// Bytes at the most.
     pub bytes_max: u64,
+    /// Whether the official limits of one answer do not count.
+    pub is_bulk: bool,
     /// Which records.
     pub filter: Filter,
+    /// The version of its group's subscription that the filter is of at the least; `None` where the
+    /// request brought its filter.
+    pub version: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -96,12 +101,13 @@ impl Holds {
     }
 
     /// Takes the pulls of a queue that want what came: records up to `next_offset` with these tags
-    /// codes (none: nobody kept them).
+    /// codes (none: nobody kept them). Whose filter looks at records is asked for by `wants`.
     pub fn arrived(
         &mut self,
         topic: &str,
         queue_id: i32,
         news: (u64, &[i64]),
+        wants: impl Fn(&Pull) -> bool,
         out: &mut Vec<Pull>,
     ) {
         let (next_offset, tags_codes) = news;
@@ -110,12 +116,13 @@ impl Holds {
         let Some(ids) = self.by_queue.get(&key) else {
             return;
         };
-        let wants = |id: &u64| {
+        let woken = |id: &u64| {
             let pull = &self.by_id.get(id)?.pull;
             let is_new = u64::try_from(pull.queue_offset).map_or(true, |from| from < next_offset);
-            (is_new && pull.filter.may_want(tags_codes)).then_some(*id)
+            let may_want = is_new && pull.filter.may_want(tags_codes);
+            (may_want && (!pull.filter.looks_at_records() || wants(pull))).then_some(*id)
         };
-        let woken: Vec<u64> = ids.iter().filter_map(wants).collect();
+        let woken: Vec<u64> = ids.iter().filter_map(woken).collect();
         self.take(&woken, out);
     }
 
@@ -221,11 +228,13 @@ mod tests {
             queue_offset,
             count_max: 32,
             bytes_max: 1,
+            is_bulk: false,
             filter: if opaque % 3 == 0 {
                 Filter::Tags([1_i64].into())
             } else {
                 Filter::All
             },
+            version: None,
         }
     }
 
@@ -282,7 +291,7 @@ mod tests {
                         vec![]
                     }
                     Step::Arrive(queue_id, next, codes) => {
-                        holds.arrived("t", queue_id, (next, &codes), &mut out);
+                        holds.arrived("t", queue_id, (next, &codes), |_| true, &mut out);
                         split(&mut model, |(held, _at)| {
                             held.queue_id == queue_id
                                 && held.queue_offset < next as i64

@@ -16,12 +16,14 @@ use mqcore_wire::{Command, CommandRef};
 use crate::asker::{Asker, ConnectionId};
 use crate::codes;
 use crate::desk::{Desk, Said};
+use crate::filtering::Compiled;
 use crate::holds::{Holds, Pull};
 use crate::offsets::Offsets;
 use crate::parked::Parked;
 use crate::policy::{Broker, Policy};
 use crate::readers::{Done, Readers};
 use crate::requests::{BadField, Request};
+use crate::transactions::ends::Ends;
 
 /// How long a send may wait for the next log file, ms: the official bound of its send queue
 /// (`waitTimeMillsInSendQueue`).
@@ -96,12 +98,15 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) readers: Readers<D, C>,
     /// The wheel of messages with a time of their own, to ask how full a step is.
     pub wheel: Option<Arc<Wheel<D>>>,
+    /// How transactions ended.
+    pub ends: Ends,
     pub(crate) handed: Vec<Handed>,
     /// Rises with each message without a queue of its own, so that queues take turns.
     pub(crate) turn: u32,
     pub(crate) now_ms: u64,
     pub(crate) acks_deadline_ms: Option<u64>,
     pub(crate) scratch: Vec<u8>,
+    pub(crate) compiled: Compiled,
     deferred: VecDeque<Deferred>,
     deferred_bytes: usize,
 }
@@ -118,12 +123,14 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             desk: Desk::new(),
             holds: Holds::default(),
             parked: Parked::default(),
+            ends: Ends::default(),
             handed: Vec::new(),
             turn: 0,
             now_ms: 0,
             wheel: None,
             acks_deadline_ms: None,
             scratch: Vec::new(),
+            compiled: Compiled::default(),
             deferred: VecDeque::new(),
             deferred_bytes: 0,
         }
@@ -199,6 +206,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 | codes::SEND_BATCH_MESSAGE
                 | codes::CONSUMER_SEND_MSG_BACK
                 | codes::RECALL_MESSAGE
+                | codes::END_TRANSACTION
                 | codes::PULL_MESSAGE
                 | codes::LITE_PULL_MESSAGE
                 | codes::QUERY_CONSUMER_OFFSET
@@ -213,6 +221,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             codes::SEND_MESSAGE_V2 | codes::SEND_BATCH_MESSAGE => self.send(request, true, how),
             codes::SEND_MESSAGE => self.send(request, false, how),
             codes::CONSUMER_SEND_MSG_BACK => self.send_back(request, how),
+            codes::END_TRANSACTION => self.end_transaction(request),
             codes::PULL_MESSAGE | codes::LITE_PULL_MESSAGE => self.pull(request, how),
             codes::QUERY_CONSUMER_OFFSET => self.query_offset(request),
             codes::UPDATE_CONSUMER_OFFSET => self.update_offset(request),
@@ -274,10 +283,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
         self.wake_holds();
         self.run_deferred();
+        self.write_due_notes();
         for done in self.readers.take_done() {
             match done {
                 Done::Pull(pull, hold, got) => self.answer_pull(pull, hold, *got),
                 Done::Back(returned, how, record) => self.put_back_read(&returned, how, record),
+                Done::End(ending, record) => self.end_read(&ending, record),
                 Done::Search(asker, found) => self.answer_search(&asker, found),
             }
         }
@@ -293,14 +304,19 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 continue;
             };
             let news = (arrival.next_offset, arrival.tags_codes.as_slice());
+            // Records that came; when there were too many to keep their codes, nobody knows how many.
+            let count = arrival.tags_codes.len() as u64;
+            let from = arrival.next_offset.saturating_sub(count);
+            let store = &self.store;
+            let wants = |pull: &Pull| count == 0 || Self::wants_arrived(store, pull, from);
             self.holds
-                .arrived(topic, arrival.queue.queue_id, news, &mut woken);
+                .arrived(topic, arrival.queue.queue_id, news, wants, &mut woken);
         }
         self.holds.due(self.now_ms, &mut woken);
         for (topic, queue_id) in self.holds.check(self.now_ms) {
             if let Ok(Some(bounds)) = self.store.bounds(topic.as_bytes(), queue_id) {
                 self.holds
-                    .arrived(&topic, queue_id, (bounds.max, &[]), &mut woken);
+                    .arrived(&topic, queue_id, (bounds.max, &[]), |_| true, &mut woken);
             }
         }
         for pull in woken {
@@ -350,7 +366,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub fn next_deadline_ms(&self) -> Option<u64> {
         let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);
         let held = self.holds.next_deadline_ms();
-        let deadlines = [held, self.acks_deadline_ms, deferred];
+        let noted = self.ends.next_due_ms();
+        let deadlines = [held, self.acks_deadline_ms, deferred, noted];
         deadlines.into_iter().flatten().min()
     }
 
@@ -379,6 +396,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             ("held", self.holds.len() as u64),
             ("parked", self.parked.len() as u64),
             ("deferred", self.deferred.len() as u64),
+            ("ends_to_note", self.ends.waiting() as u64),
             ("queued_bytes", self.desk.queued_bytes() as u64),
             ("pinned_bytes", self.desk.pinned_bytes() as u64),
             ("half_frames_bytes", self.desk.half_frames_bytes as u64),

@@ -10,6 +10,8 @@
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`policy`] | what was decided, as tables |
 //! | [`offsets`] | the live consumer offsets |
+//! | [`sql`] | expressions over properties, compiled |
+//! | `filtering` | which filter a pull goes by, and records put through it |
 //! | [`holds`] | held pulls |
 //! | [`parked`] | sends that wait for their watermark |
 //! | [`desk`] | connections and the answers to them, in order |
@@ -18,6 +20,7 @@
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
 //! | `way`, `timing`, `recall` | where a message waits; which time it asks for; taking it back |
+//! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
 pub mod asker;
@@ -33,11 +36,14 @@ pub mod parked;
 pub mod policy;
 pub mod readers;
 pub mod requests;
+pub mod sql;
 pub mod stats;
 pub mod timers;
+pub mod transactions;
 
 mod answers;
 pub mod back;
+mod filtering;
 mod names;
 mod places;
 mod properties;

@@ -13,6 +13,10 @@ pub(crate) const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 pub(crate) const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 /// The topic of half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
+/// The topic of the notes that half messages are ended.
+pub(crate) const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
+/// The topic of half messages that nobody ended.
+pub(crate) const CHECK_MAX_TIME_TOPIC: &str = "TRANS_CHECK_MAX_TIME_TOPIC";
 /// What the topics of retries begin with.
 pub(crate) const RETRY_PREFIX: &str = "%RETRY%";
 /// What the topics of dead letters begin with.
@@ -21,8 +25,8 @@ pub(crate) const DEAD_LETTER_PREFIX: &str = "%DLQ%";
 const NOT_ALLOWED: [&str; 6] = [
     SCHEDULE_TOPIC,
     HALF_TOPIC,
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
+    OP_HALF_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
     "SELF_TEST_TOPIC",
     "OFFSET_MOVED_EVENT",
 ];

@@ -41,6 +41,8 @@ pub enum Kind {
     Back,
     /// A recall: the answer names the key of what is recalled.
     Recall,
+    /// A transaction that was committed: the answer is a code.
+    End,
 }
 
 /// The parked sends.

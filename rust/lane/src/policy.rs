@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
+
+use crate::sql::Sql;
 
 /// Permission bit: consumers may read.
 const PERM_READ: i32 = 4;
@@ -88,29 +91,28 @@ pub struct Group {
     pub needs_check: bool,
 }
 
-/// Which messages a consumer wants.
+/// Which messages a subscription names: those of tags, or those of an expression that is compiled
+/// elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Filter {
-    /// All.
-    All,
-    /// Those whose tag has one of these codes.
-    Tags(Arc<[i64]>),
-    /// Those that an expression of this kind selects: not the lane's to evaluate.
+pub enum Wanted {
+    /// What tags say.
+    Tags(Filter),
+    /// An expression of this kind.
     Expression(Arc<str>),
 }
 
-impl Filter {
-    /// The filter of a subscription text (`FilterAPI.build`); `None` when it cannot be one.
+impl Wanted {
+    /// What a subscription text wants (`FilterAPI.build`); `None` when it cannot be one.
     #[must_use]
     pub fn parse(text: Option<&str>, kind: Option<&str>) -> Option<Self> {
         let text = text.unwrap_or_default();
         if let Some(kind) = kind
-            && kind != "TAG"
+            && !matches!(kind, "TAG" | "")
         {
             return (!text.is_empty()).then(|| Self::Expression(kind.into()));
         }
         if text.is_empty() || text == "*" {
-            return Some(Self::All);
+            return Some(Self::Tags(Filter::All));
         }
         // Java's split drops trailing empty parts and then refuses when no part is left.
         if text.split("||").all(str::is_empty) {
@@ -121,27 +123,66 @@ impl Filter {
         if codes.is_empty() {
             codes.push(NO_TAGS_CODE);
         }
-        Some(Self::Tags(codes.into()))
+        Some(Self::Tags(Filter::Tags(codes.into())))
     }
+}
 
+/// Which messages a pull is to give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Filter {
+    /// All.
+    All,
+    /// Those whose tag has one of these codes.
+    Tags(Arc<[i64]>),
+    /// Those whose properties pass.
+    Sql(Arc<Sql>),
+    /// Those that pass what their group wants of the topic they came from; those of other topics
+    /// are given (`ExpressionForRetryMessageFilter`).
+    SqlOfOrigin(Arc<Filters>),
+}
+
+impl Filter {
     /// The codes to ask the store for; empty for all.
     #[must_use]
     pub fn codes(&self) -> &[i64] {
         match self {
             Self::Tags(codes) => codes,
-            Self::All | Self::Expression(_) => &[],
+            Self::All | Self::Sql(_) | Self::SqlOfOrigin(_) => &[],
         }
     }
 
-    /// Whether one of some records may be wanted; no codes are codes that nobody kept.
+    /// Whether one of some records may be wanted, as far as their codes tell; no codes are codes
+    /// that nobody kept.
     #[must_use]
     pub fn may_want(&self, tags_codes: &[i64]) -> bool {
         match self {
-            Self::All | Self::Expression(_) => true,
+            Self::All | Self::Sql(_) | Self::SqlOfOrigin(_) => true,
             Self::Tags(codes) => {
                 tags_codes.is_empty() || tags_codes.iter().any(|code| codes.contains(code))
             }
         }
+    }
+
+    /// Whether records have to be looked at.
+    #[must_use]
+    pub fn looks_at_records(&self) -> bool {
+        matches!(self, Self::Sql(_) | Self::SqlOfOrigin(_))
+    }
+
+    /// Whether a message with these properties is wanted, and how many single tests that took at
+    /// the most. Tags are not looked at.
+    #[must_use]
+    pub fn wants(&self, properties: &[u8]) -> (bool, usize) {
+        let sql = match self {
+            Self::All | Self::Tags(_) => None,
+            Self::Sql(sql) => Some(&**sql),
+            Self::SqlOfOrigin(filters) => {
+                let origin = lookup(properties, RETRY_TOPIC);
+                let origin = origin.and_then(|topic| std::str::from_utf8(topic).ok());
+                origin.and_then(|topic| Some(&*filters.get(topic)?.sql))
+            }
+        };
+        sql.map_or((true, 1), |sql| (sql.matches(properties), sql.cost()))
     }
 }
 
@@ -149,10 +190,22 @@ impl Filter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// Which messages they want; `None` when the expression cannot be read.
-    pub filter: Option<Filter>,
+    pub wanted: Option<Wanted>,
     /// Version of the subscription (`subVersion`).
     pub version: i64,
 }
+
+/// The expression that a group has registered for one topic (`ConsumerFilterData`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// The expression.
+    pub sql: Arc<Sql>,
+    /// Version of the subscription that it came with (`clientVersion`).
+    pub version: i64,
+}
+
+/// What a group has registered, by topic.
+pub type Filters = HashMap<Box<str>, Registered>;
 
 /// The members of a group that are online.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -161,6 +214,8 @@ pub struct Members {
     pub is_broadcasting: bool,
     /// Their subscriptions by topic.
     pub subscriptions: HashMap<Box<str>, Subscription>,
+    /// Their expressions by topic.
+    pub filters: Arc<Filters>,
 }
 
 /// A refusal that Python has decided on: code and remark.
@@ -207,6 +262,27 @@ impl Default for Timing {
     }
 }
 
+/// How transactions are ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transactions {
+    /// Age from which on a half message is asked about, ms (`transactionTimeOut`).
+    pub timeout_ms: i64,
+    /// Bytes of a note about many ends at the most (`transactionOpMsgMaxSize`).
+    pub note_bytes_max: usize,
+    /// How long an end may wait to be noted with others, ms (`transactionOpBatchInterval`).
+    pub note_interval_ms: u64,
+}
+
+impl Default for Transactions {
+    fn default() -> Self {
+        Self {
+            timeout_ms: 6_000,
+            note_bytes_max: 4_096,
+            note_interval_ms: 3_000,
+        }
+    }
+}
+
 /// The broker's own state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broker {
@@ -242,10 +318,16 @@ pub struct Broker {
     pub is_replica_readable: bool,
     /// Whether transactions are refused.
     pub rejects_transactions: bool,
+    /// How transactions are ended.
+    pub transactions: Transactions,
     /// Whether an answer waits for replicas.
     pub needs_replica: bool,
     /// Messages with a time of their own.
     pub timing: Timing,
+    /// Whether pulls may bring or use expressions (`enablePropertyFilter`).
+    pub filters_properties: bool,
+    /// Whether retries pass the expression for the topic they came from (`filterSupportRetry`).
+    pub filters_retries: bool,
 }
 
 impl Default for Broker {
@@ -270,8 +352,11 @@ impl Default for Broker {
             short_polling_ms: 1_000,
             is_replica_readable: false,
             rejects_transactions: false,
+            transactions: Transactions::default(),
             needs_replica: false,
             timing: Timing::default(),
+            filters_properties: false,
+            filters_retries: false,
         }
     }
 }
@@ -293,30 +378,50 @@ pub struct Policy {
 mod tests {
     use super::*;
 
+    fn tags(text: &str) -> Option<Filter> {
+        match Wanted::parse(Some(text), Some("TAG"))? {
+            Wanted::Tags(filter) => Some(filter),
+            Wanted::Expression(_) => None,
+        }
+    }
+
     #[test]
     fn subscriptions_are_read_as_the_official_filter_reads_them() {
-        let parse = |text| Filter::parse(Some(text), Some("TAG"));
-        assert_eq!(parse("*"), Some(Filter::All));
-        assert_eq!(parse(""), Some(Filter::All));
-        assert_eq!(Filter::parse(None, None), Some(Filter::All));
+        assert_eq!(tags("*"), Some(Filter::All));
+        assert_eq!(tags(""), Some(Filter::All));
+        assert_eq!(Wanted::parse(None, None), Some(Wanted::Tags(Filter::All)));
         let codes = [tags_code(b"TagA"), tags_code(b"b")];
-        assert_eq!(parse("TagA || b ||"), Some(Filter::Tags(codes.into())));
-        assert_eq!(parse("||"), None);
-        assert_eq!(parse(" || "), Some(Filter::Tags([NO_TAGS_CODE].into())));
-        assert_eq!(
-            Filter::parse(Some("a > 1"), Some("SQL92")).unwrap().codes(),
-            [0; 0]
-        );
-        assert_eq!(Filter::parse(None, Some("SQL92")), None);
+        assert_eq!(tags("TagA || b ||"), Some(Filter::Tags(codes.into())));
+        assert_eq!(tags("||"), None);
+        assert_eq!(tags(" || "), Some(Filter::Tags([NO_TAGS_CODE].into())));
+        let sql = Wanted::parse(Some("a > 1"), Some("SQL92"));
+        assert_eq!(sql, Some(Wanted::Expression("SQL92".into())));
+        assert_eq!(Wanted::parse(None, Some("SQL92")), None);
     }
 
     #[test]
     fn an_arrival_wakes_whom_it_may_concern() {
-        let wants_b = Filter::parse(Some("b"), None).unwrap();
+        let wants_b = tags("b").unwrap();
         assert!(wants_b.may_want(&[1, tags_code(b"b")]));
         assert!(!wants_b.may_want(&[1, 2]));
         assert!(wants_b.may_want(&[]), "codes that nobody kept");
         assert!(Filter::All.may_want(&[7]));
+    }
+
+    #[test]
+    fn a_retry_is_judged_by_the_topic_it_came_from() {
+        let sql = Arc::new(Sql::compile("a = 1").unwrap());
+        let registered = Registered { sql, version: 1 };
+        let filters: Filters = [("t".into(), registered)].into_iter().collect();
+        let filter = Filter::SqlOfOrigin(Arc::new(filters));
+        let wants = |text: &str| filter.wants(text.as_bytes()).0;
+        assert!(wants("RETRY_TOPIC\u{1}t\u{2}a\u{1}1\u{2}"));
+        assert!(!wants("RETRY_TOPIC\u{1}t\u{2}a\u{1}2\u{2}"));
+        assert!(
+            wants("RETRY_TOPIC\u{1}u\u{2}a\u{1}2\u{2}"),
+            "of another topic"
+        );
+        assert!(wants("a\u{1}2\u{2}"), "of none");
     }
 
     #[test]

@@ -18,6 +18,10 @@ use crate::send::Refused;
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
 /// pinned, since what is beyond that is copied.
 const QUEUED_BYTES_MAX: usize = 2 * PINNED_BYTES_MAX;
+/// Records of one bulk answer: more than a reader makes of one batch buys nothing.
+const BULK_COUNT_MAX: usize = 8_192;
+/// Bytes of one bulk answer: half of what stops a connection whose client does not read.
+const BULK_BYTES_MAX: u64 = 4 << 20;
 /// Longest hold that a client may ask for, ms: beyond its own time-outs it means nothing.
 const HOLD_MS_MAX: u64 = 3_600_000;
 
@@ -66,7 +70,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
         });
         let config = self.store.config();
-        let most = config.read_count_memory_max.max(config.read_count_disk_max);
+        let (most, most_bytes) = if header.is_bulk {
+            (BULK_COUNT_MAX, BULK_BYTES_MAX)
+        } else {
+            let most = config.read_count_memory_max.max(config.read_count_disk_max);
+            (most, u64::MAX)
+        };
         let wanted = usize::try_from(header.count_max).unwrap_or(0);
         let pull = Pull {
             asker: request.asker,
@@ -80,33 +89,42 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .bytes_max
                 .and_then(|max| u64::try_from(max).ok())
                 .filter(|max| *max > 0)
-                .unwrap_or(u64::MAX),
+                .map_or(most_bytes, |max| max.min(most_bytes)),
+            is_bulk: header.is_bulk,
             filter,
+            version: (!header.subscribes()).then_some(header.version),
         };
         self.read_pull(pull, hold_ms);
         Ok(Outcome::Done)
     }
 
     /// Runs a held pull again; whatever comes of it is the answer.
-    pub(crate) fn pull_again(&mut self, pull: Pull) {
-        // What was allowed when it came may be gone by now.
+    pub(crate) fn pull_again(&mut self, mut pull: Pull) {
+        // What was allowed and wanted when it came may be another by now.
         let checked = self.check_place(&pull.group, &pull.topic, pull.queue_id, &pull.asker);
-        match checked {
-            Ok(()) => self.read_pull(pull, None),
-            Err(Stop::Refuse((code, remark))) => self.refuse(&pull.asker, code, &remark),
-            Err(Stop::Hand(Need::Group(name))) => {
-                let (code, remark) = no_group(&name);
-                self.refuse(&pull.asker, code, &remark);
+        let filter = checked.and_then(|()| match pull.version {
+            None => Ok(None),
+            Some(version) => {
+                let filter = self.filter_of_group(&pull.group, &pull.topic, version);
+                filter.map(Some).map_err(Stop::Refuse)
             }
-            Err(Stop::Hand(_topic)) => {
-                let (code, remark) = no_topic(&pull.topic);
-                self.refuse(&pull.asker, code, &remark);
+        });
+        let (code, remark) = match filter {
+            Ok(filter) => {
+                if let Some(filter) = filter {
+                    pull.filter = filter;
+                }
+                return self.read_pull(pull, None);
             }
-        }
+            Err(Stop::Refuse(refused)) => refused,
+            Err(Stop::Hand(Need::Group(name))) => no_group(&name),
+            Err(Stop::Hand(_topic)) => no_topic(&pull.topic),
+        };
+        self.refuse(&pull.asker, code, &remark);
     }
 
     fn check_pull(
-        &self,
+        &mut self,
         request: &Request<'_>,
         header: &PullHeader<'_>,
         how: How,
@@ -128,13 +146,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if needs_check && how == How::ByPolicy {
             return Err(Stop::Hand(Need::Check));
         }
-        let filter = self.filter_of(header)?;
-        if let Filter::Expression(kind) = &filter {
-            let remark =
-                format!("The broker does not support consumer to filter message by {kind}");
-            return refuse(codes::SYSTEM_ERROR, remark);
-        }
-        Ok(filter)
+        self.filter_of(header).map_err(Stop::Refuse)
     }
 
     /// Whether a group may read a queue at all.
@@ -181,47 +193,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         Ok(())
     }
 
-    /// What the consumer wants: as the request says, or as its group's heartbeats do.
-    fn filter_of(&self, header: &PullHeader<'_>) -> std::result::Result<Filter, Stop> {
-        if header.subscribes() {
-            let filter = Filter::parse(header.subscription, header.expression_kind);
-            return match filter {
-                Some(filter) => Ok(filter),
-                None => refuse(
-                    codes::SUBSCRIPTION_PARSE_FAILED,
-                    "parse the consumer's subscription failed",
-                ),
-            };
-        }
-        let see = codes::SEE_FAQ;
-        let Some(members) = self.policy.members.get(header.group) else {
-            let remark = format!("the consumer's group info not exist{see}");
-            return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
-        };
-        let group = self.policy.groups.get(header.group);
-        if members.is_broadcasting && group.is_some_and(|g| !g.is_broadcast_enabled) {
-            let remark = format!(
-                "the consumer group[{}] can not consume by broadcast way",
-                header.group
-            );
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        let Some(subscription) = members.subscriptions.get(header.topic) else {
-            let remark = format!("the consumer's subscription not exist{see}");
-            return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
-        };
-        if subscription.version < header.version {
-            return refuse(
-                codes::SUBSCRIPTION_NOT_LATEST,
-                "the consumer's subscription not latest",
-            );
-        }
-        subscription.filter.clone().ok_or_else(|| {
-            let remark = "parse the consumer's subscription failed".to_owned();
-            Stop::Refuse((codes::SUBSCRIPTION_PARSE_FAILED, remark))
-        })
-    }
-
     fn read_pull(&mut self, pull: Pull, hold_ms: Option<u64>) {
         if self.desk.queued_bytes() > QUEUED_BYTES_MAX {
             return self.refuse(&pull.asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
@@ -231,8 +202,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             let got = self.got_below_zero(&pull);
             return self.answer_pull(pull, hold_ms, got);
         };
-        // With a tag test the store may look at many more units than it gives records.
-        let units = if pull.filter.codes().is_empty() {
+        // With a test the store may look at many more units than it gives records.
+        let units = if pull.filter.codes().is_empty() && !pull.filter.looks_at_records() {
             pull.count_max
         } else {
             let scanned = self.store.config().filter_scan_max_bytes;

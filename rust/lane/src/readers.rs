@@ -13,8 +13,10 @@ use mqcore_engine::store::{Ask, Got, Store};
 
 use crate::asker::Asker;
 use crate::back::Returned;
+use crate::filtering::Sieve;
 use crate::holds::Pull;
 use crate::lane::How;
+use crate::transactions::Ending;
 
 /// Cold reads that wait at the most; beyond it they are refused. At a millisecond each a client
 /// would wait a second for its turn.
@@ -27,6 +29,8 @@ pub enum Job {
     Pull(Pull, Option<u64>),
     /// A message that is sent back.
     Back(Returned, How),
+    /// A half message that is ended.
+    End(Ending),
     /// The offset that goes with a time.
     Search {
         /// Who asks.
@@ -49,6 +53,8 @@ pub enum Done<D: Disk> {
     Pull(Pull, Option<u64>, Box<Result<Got<D>>>),
     /// A message that is sent back.
     Back(Returned, How, Result<RecordBytes<D>>),
+    /// A half message that is ended.
+    End(Ending, Result<RecordBytes<D>>),
     /// An offset.
     Search(Asker, Result<Option<u64>>),
 }
@@ -146,6 +152,10 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
             let record = store.record_at(returned.physical_offset);
             Done::Back(returned, how, record)
         }
+        Job::End(ending) => {
+            let record = store.record_at(ending.physical_offset);
+            Done::End(ending, record)
+        }
         Job::Search {
             asker,
             topic,
@@ -170,6 +180,11 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
         count_max: pull.count_max,
         bytes_max: pull.bytes_max,
         tags_codes: pull.filter.codes(),
+        is_bulk: pull.is_bulk,
     };
-    store.get(pull.topic.as_bytes(), pull.queue_id, ask)
+    let topic = pull.topic.as_bytes();
+    if pull.filter.looks_at_records() {
+        return store.select(topic, pull.queue_id, ask, &mut Sieve::of(&pull.filter));
+    }
+    store.get(topic, pull.queue_id, ask)
 }

@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use mqcore_record::sys_flag;
 use mqcore_wire::{Command, CommandRef, Fields};
 
 use crate::asker::{Asker, ConnectionId};
+use crate::transactions::ends::Decision;
 
 /// Where the fields of a request stand.
 #[derive(Debug, Clone, Copy)]
@@ -230,6 +232,8 @@ pub struct PullHeader<'a> {
     pub count_max: i32,
     /// Bytes at the most, where the client says so (5.x).
     pub bytes_max: Option<i32>,
+    /// Whether the answer may be as long as the client says, beyond the official limits (ours).
+    pub is_bulk: bool,
     /// The flags of the pull.
     pub sys_flag: i32,
     /// The offset to commit.
@@ -264,6 +268,7 @@ impl<'a> PullHeader<'a> {
             queue_offset: request.number("queueOffset")?,
             count_max: request.number("maxMsgNums")?,
             bytes_max: request.optional("maxMsgBytes")?,
+            is_bulk: request.field("mqcoreBulk") == Some("true"),
             sys_flag: request.number("sysFlag")?,
             commit_offset: request.number("commitOffset")?,
             suspend_ms: request.number("suspendTimeoutMillis")?,
@@ -349,6 +354,46 @@ impl<'a> QueuePlace<'a> {
             timestamp_ms: request.optional("timestamp")?,
             is_upper: boundary.is_some_and(|b| b.eq_ignore_ascii_case("upper")),
         })
+    }
+}
+
+/// The end of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End<'a> {
+    /// The producer group.
+    pub group: &'a str,
+    /// Queue offset of the half message (`tranStateTableOffset`).
+    pub half_offset: i64,
+    /// Physical offset of the half message.
+    pub commit_log_offset: i64,
+    /// Whether it answers a question of the broker's.
+    pub is_answer: bool,
+    state: i32,
+}
+
+impl<'a> End<'a> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// The first bad field.
+    pub fn read(request: &Request<'a>) -> Result<Self, BadField> {
+        Ok(Self {
+            group: request.text("producerGroup")?,
+            half_offset: request.number("tranStateTableOffset")?,
+            commit_log_offset: request.number("commitLogOffset")?,
+            state: request.number("commitOrRollback")?,
+            is_answer: request.is_true("fromTransactionCheck"),
+        })
+    }
+
+    /// What was decided; `None` while nothing is.
+    #[must_use]
+    pub const fn decision(&self) -> Option<Decision> {
+        match self.state {
+            sys_flag::COMMIT => Some(Decision::Commit),
+            sys_flag::ROLLBACK => Some(Decision::Rollback),
+            _ => None,
+        }
     }
 }
 

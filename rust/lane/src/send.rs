@@ -17,6 +17,7 @@ use crate::parked::{Kind, PARKED_MAX, PARKED_PER_CONNECTION_MAX, Stored};
 use crate::policy::Topic;
 use crate::properties::{self, CLUSTER};
 use crate::requests::{BadField, Request, Send};
+use crate::way::level_of;
 
 /// Bytes of a record beside body and properties, at the most.
 pub(crate) const RECORD_REST_BYTES: usize = 512;
@@ -188,7 +189,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         queue_id: i32,
         how: How,
     ) -> Result<Option<Outcome>, Refused> {
-        let seen = properties::see(send.properties.as_bytes());
+        let mut seen = properties::see(send.properties.as_bytes());
+        let delay = level_of(&seen)?;
+        // Clients before 4.6.1 send messages back with the mark of the transaction they came by.
+        seen.is_half &= !(send.reconsume_times > 0 && delay > 0);
         let dead_letter = match self.dead_letter_of(request, send, how)? {
             Ok(dead_letter) => dead_letter,
             Err(need) => return Ok(Some(Outcome::Hand(need))),
@@ -234,6 +238,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let place = appended.map_err(|error| self.refused(&error))?;
         self.desk.stats.sends += 1;
         self.desk.stats.send_bytes += place.len_bytes;
+        if seen.is_half {
+            self.ends
+                .counts
+                .change(send.topic, |count| count.waiting += 1);
+        }
         let mut stored = stored_at(request.asker, Kind::Send, queue_id, &place);
         stored.recall = recall;
         self.settle(stored, place.end(), seen.waits);

@@ -4,6 +4,7 @@
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
+use mqcore_record::properties::{TRANSACTION_ID, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::TRANSACTION_MASK;
 
 use crate::codes;
@@ -15,6 +16,9 @@ use crate::properties::{
 };
 use crate::recall::handle_of;
 use crate::send::{Refused, Target};
+
+/// First release that keeps the transaction's id as a property of its own: V5_1_0.
+const KEEPS_TRANSACTION_ID_FROM: i32 = 433;
 
 /// The way of a message to its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +95,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         properties: &mut Vec<u8>,
     ) -> (Target<'t>, i32) {
         let cluster = (CLUSTER, self.policy.broker.cluster.as_bytes());
+        if way == Way::Half {
+            return self.keep_half(&wanted, text, sys_flag, properties);
+        }
         if matches!(way, Way::Straight | Way::Undelayed) {
             let drops: &[&str] = if way == Way::Undelayed {
                 &[WAIT, DELAY]
@@ -111,10 +118,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             (REAL_TOPIC, wanted.topic.as_bytes()),
             (REAL_QID, queue.as_bytes()),
         ];
-        let mut drops: &[&str] = &[WAIT];
+        let drops: &[&str];
         let (topic, queue_id) = match way {
-            // The delay of a half message counts once it is committed: it stays as it was sent.
-            Way::Straight | Way::Undelayed | Way::Half => (HALF_TOPIC, 0),
+            Way::Straight | Way::Undelayed | Way::Half => return (wanted, sys_flag),
             Way::Level(level) => {
                 adds.push((DELAY, waits_for.as_bytes()));
                 drops = &[WAIT, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC];
@@ -127,13 +133,34 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
         };
         properties::rewrite(text, drops, &adds, properties);
-        let is_half = way == Way::Half;
-        let sys_flag = if is_half {
-            sys_flag & !TRANSACTION_MASK
-        } else {
-            sys_flag
-        };
         (Target { topic, queue_id }, sys_flag)
+    }
+
+    /// A half message in its own topic (`parseHalfMessageInner`). All of its properties stay, and a
+    /// delay counts once it is committed.
+    fn keep_half<'t>(
+        &self,
+        wanted: &Target<'_>,
+        text: &[u8],
+        sys_flag: i32,
+        properties: &mut Vec<u8>,
+    ) -> (Target<'t>, i32) {
+        let queue = wanted.queue_id.to_string();
+        let mut adds = vec![
+            (CLUSTER, self.policy.broker.cluster.as_bytes()),
+            (REAL_TOPIC, wanted.topic.as_bytes()),
+            (REAL_QID, queue.as_bytes()),
+        ];
+        let has_id = self.policy.broker.version >= KEEPS_TRANSACTION_ID_FROM;
+        if let Some(id) = has_id.then(|| lookup(text, UNIQ_KEY)).flatten() {
+            adds.push((TRANSACTION_ID, id));
+        }
+        properties::rewrite(text, &[], &adds, properties);
+        let target = Target {
+            topic: HALF_TOPIC,
+            queue_id: 0,
+        };
+        (target, sys_flag & !TRANSACTION_MASK)
     }
 }
 
@@ -144,7 +171,7 @@ fn is_delayable(sys_flag: i32) -> bool {
 }
 
 /// The delay level of a message, 0 for none.
-fn level_of(seen: &Seen<'_>) -> Result<i32, Refused> {
+pub(crate) fn level_of(seen: &Seen<'_>) -> Result<i32, Refused> {
     let Some(text) = seen.delay else {
         return Ok(0);
     };

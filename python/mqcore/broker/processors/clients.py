@@ -1,5 +1,6 @@
 """Clients that come, stay and leave: heartbeats, membership, order locks, who is connected."""
 
+import logging
 from collections.abc import Iterable, Mapping
 
 from mqcore.broker.keeper import Keeper
@@ -15,6 +16,11 @@ from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX, topic_fault
 from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+
+_log = logging.getLogger("mqcore.broker")
+
+# Members that a warning names: enough to find the others.
+_DIFFERENCES_SHOWN_MAX = 4
 
 # Names of languages by their code on the wire; a code beyond is of a language made later.
 _LANGUAGES = (
@@ -74,10 +80,28 @@ class Clients:
             # It left while its groups were being made: nobody would take it out again.
             return request.answer()
         beaten = self._state.members.beat(beat, client, allowed)
-        self._keeper.subscriptions_changed(beaten.updated)
+        filters = self._state.filters
+        filtered = [d.group for d in allowed if filters.register(d.group, d.subscriptions, now_ms)]
+        self._keeper.subscriptions_changed(dict.fromkeys((*beaten.updated, *filtered)))
         self._keeper.members_changed(beaten.changed)
+        self._tell_differences(data.group for data in allowed)
         has_timers = "true" if self._state.settings.has_timers else "false"
         return request.answer(ext={TIMERS_FIELD: has_timers})
+
+    def _tell_differences(self, groups: Iterable[str]) -> None:
+        """Tells of groups whose members have come to want different messages."""
+        for name in groups:
+            group = self._state.members.consumers.get(name)
+            if group is None or not group.wishes.news():
+                continue
+            self._state.conflicts += 1
+            shown = list(group.differences().items())[:_DIFFERENCES_SHOWN_MAX]
+            _log.warning(
+                "group %s: its members want different messages, and each loses what only it "
+                "wants: %s. Give all of them the same subscriptions, or groups of their own",
+                name,
+                "; ".join(f"{client} {wanted}" for client, wanted in shown),
+            )
 
     async def _admitted(self, told: Iterable[ConsumerData], now_ms: int) -> list[ConsumerData]:
         """Returns the groups that may exist; makes those that are new, and their retry topics."""
@@ -117,13 +141,18 @@ class Clients:
         return request.answer()
 
     def check(self, request: Request) -> Command:
-        """46: whether an expression can be used here; those of tags can."""
+        """46: whether an expression can be used here; where it cannot, what is wrong and where."""
         wanted = SubscriptionData.of_json(parse_object(request.body).get("subscriptionData"))
-        if wanted is not None and not wanted.is_tag:
+        if wanted is None or wanted.is_tag:
+            return request.answer()
+        if not self._state.settings.filters_properties:
             raise RefusedError(
                 f"The broker does not support consumer to filter message by {wanted.kind}",
                 code=ResponseCode.SYSTEM_ERROR,
             )
+        fault = self._state.filters.fault(wanted.kind, wanted.expression)
+        if fault is not None:
+            raise RefusedError(fault, code=ResponseCode.SUBSCRIPTION_PARSE_FAILED)
         return request.answer()
 
     def consumer_ids(self, request: Request) -> Command:
@@ -152,6 +181,10 @@ class Clients:
             "messageModel": group.data.message_model,
             "subscriptionTable": wanted,
         }
+        differences = group.differences()
+        if differences:
+            # Ours; official tools read past it.
+            body["inconsistentSubscriptions"] = differences
         return request.answer(body=compact(body))
 
     def producers(self, request: Request) -> Command:

@@ -137,6 +137,36 @@ class BlockingLink:
             raise ConnectionLostError(f"{self.address}: {error}", address=self.address) from error
         self.used_s = time.monotonic()
 
+    def receive_exactly(self, into: memoryview, timeout_s: float) -> None:
+        """Fills a buffer with what comes; for who reads frames without a command's own reader.
+
+        Raises:
+            CallTimeoutError: Not enough came in time.
+            ConnectionLostError: The connection ended.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        at = 0
+        try:
+            while at < len(into):
+                self._socket.settimeout(max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S))
+                count = self._socket.recv_into(into[at:])
+                if not count:
+                    raise ConnectionLostError(
+                        f"{self.address}: the connection ended", address=self.address
+                    )
+                at += count
+        except TimeoutError as error:
+            raise CallTimeoutError(
+                f"{self.address}: {at} of {len(into)} bytes of an answer came within "
+                f"{timeout_s:g} s",
+                address=self.address,
+                code=0,
+                timeout_s=timeout_s,
+            ) from error
+        except OSError as error:
+            raise ConnectionLostError(f"{self.address}: {error}", address=self.address) from error
+        self.used_s = time.monotonic()
+
     @property
     def is_fresh(self) -> bool:
         """Whether it was used lately and the broker has not closed it."""

@@ -14,6 +14,10 @@ use crate::config::QUEUE_UNIT_BYTES;
 pub(super) const UNIT_LEN: usize = 20;
 const _: () = assert!(UNIT_LEN as u64 == QUEUE_UNIT_BYTES && UNIT_LEN == 8 + 4 + 8);
 
+/// Greatest number in a unit that is no tags code but a place in the extension file of an official
+/// broker (`ConsumeQueueExt.MAX_ADDR`): hashes are ints.
+const EXTENSION_PLACE_MAX: i64 = i32::MIN as i64 - 1;
+
 /// Where one message of a queue lies in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unit {
@@ -72,6 +76,13 @@ impl Unit {
         *self == Self::BLANK
     }
 
+    /// Whether a reader for one of these tags may want the record. Where the code stands in an
+    /// extension file, which is not read, it may: readers compare the tags themselves.
+    #[must_use]
+    pub fn may_have_tags(&self, codes: &[i64]) -> bool {
+        codes.contains(&self.tags_code) || self.tags_code <= EXTENSION_PLACE_MAX
+    }
+
     /// The first byte of the log after the record.
     #[must_use]
     pub fn physical_end(&self) -> i64 {
@@ -106,6 +117,18 @@ mod tests {
         assert_eq!(&bytes, expected);
         assert_eq!(Unit::decode(&bytes), unit);
         assert!(unit.is_present() && !unit.is_blank());
+    }
+
+    #[test]
+    fn a_code_that_stands_elsewhere_may_be_any() {
+        let unit = |tags_code| Unit {
+            tags_code,
+            ..Unit::BLANK
+        };
+        assert!(unit(7).may_have_tags(&[6, 7]));
+        assert!(!unit(7).may_have_tags(&[6]));
+        assert!(!unit(i64::from(i32::MIN)).may_have_tags(&[6]), "a hash");
+        assert!(unit(i64::MIN + 4096).may_have_tags(&[6]), "a place");
     }
 
     #[test]

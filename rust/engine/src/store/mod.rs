@@ -37,7 +37,7 @@ use crate::watermark::Doorbell;
 
 pub use answers::{GetStatus, Got, Queried};
 pub use open::{OpenHow, OpenReport};
-pub use read::Ask;
+pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
 pub use stats::{QueueStat, SegmentStat, Stats};

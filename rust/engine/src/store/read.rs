@@ -27,6 +27,40 @@ pub struct Ask<'a> {
     pub bytes_max: u64,
     /// Only records with one of these tag hashes; empty: all.
     pub tags_codes: &'a [i64],
+    /// Whether the official limits of one answer do not count: who asks has set fit ones.
+    pub is_bulk: bool,
+}
+
+/// What is to be done with a record that a read has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is given.
+    Give,
+    /// It is passed over.
+    Pass,
+    /// The read ends in front of it.
+    Stop,
+}
+
+/// Looks at records before they are given. The first record that a read comes to must not stop it:
+/// its reader would come back to the same place for ever.
+pub trait Judge {
+    /// Whether it looks at all.
+    const LOOKS: bool;
+
+    /// Decides about one record.
+    fn judge(&mut self, record: &[u8]) -> Verdict;
+}
+
+/// Gives every record.
+struct GiveAll;
+
+impl Judge for GiveAll {
+    const LOOKS: bool = false;
+
+    fn judge(&mut self, _record: &[u8]) -> Verdict {
+        Verdict::Give
+    }
 }
 
 impl<D: Disk, C: Clock> Store<D, C> {
@@ -46,10 +80,27 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Blocking
     /// Below the hot window: for the disk.
     pub fn get(&self, topic: &[u8], queue_id: i32, ask: Ask<'_>) -> Result<Got<D>> {
+        self.select(topic, queue_id, ask, &mut GiveAll)
+    }
+
+    /// As [`Store::get`], of the records that a judge gives.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Below the hot window: for the disk.
+    pub fn select<J: Judge>(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        ask: Ask<'_>,
+        judge: &mut J,
+    ) -> Result<Got<D>> {
         let scan_units = (self.config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize;
         let units_max = scan_units.max(ask.count_max);
         let mut units = Vec::with_capacity(ask.count_max.min(units_max));
-        let wanted = if ask.tags_codes.is_empty() {
+        let wanted = if ask.tags_codes.is_empty() && !J::LOOKS {
             ask.count_max
         } else {
             units_max
@@ -68,12 +119,18 @@ impl<D: Disk, C: Clock> Store<D, C> {
             from if from == max => (GetStatus::OffsetOverflowOne, max),
             from if from > max => (GetStatus::OffsetOverflowBadly, max),
             from if units.is_empty() => (GetStatus::OffsetFoundNull, from),
-            _ => return self.collect(ask, bounds, &units),
+            _ => return self.collect(ask, bounds, &units, judge),
         };
         Ok(empty(status, next_offset, bounds))
     }
 
-    fn collect(&self, ask: Ask<'_>, bounds: Bounds, units: &[Unit]) -> Result<Got<D>> {
+    fn collect<J: Judge>(
+        &self,
+        ask: Ask<'_>,
+        bounds: Bounds,
+        units: &[Unit],
+        judge: &mut J,
+    ) -> Result<Got<D>> {
         let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
         let mut reader = self.log.reader();
@@ -93,14 +150,21 @@ impl<D: Disk, C: Clock> Store<D, C> {
             }
             got.suggests_replica = is_far;
             got.next_offset += 1;
-            if !ask.tags_codes.is_empty() && !ask.tags_codes.contains(&unit.tags_code) {
+            if !ask.tags_codes.is_empty() && !unit.may_have_tags(ask.tags_codes) {
                 continue;
             }
             match reader.record(place, size as usize) {
-                Ok(record) => {
-                    got.bytes += size;
-                    got.records.push(record);
-                }
+                Ok(record) => match judge.judge(record.as_bytes()) {
+                    Verdict::Give => {
+                        got.bytes += size;
+                        got.records.push(record);
+                    }
+                    Verdict::Pass => {}
+                    Verdict::Stop => {
+                        got.next_offset -= 1;
+                        break;
+                    }
+                },
                 Err(Error::NoRecord { .. }) if place < reader.start() => {
                     if got.records.is_empty() {
                         got.status = GetStatus::MessageWasRemoving;
@@ -125,7 +189,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         if got.records.is_empty() {
             return false;
         }
-        let (bytes_max, count_max) = if is_far {
+        let (bytes_max, count_max) = if ask.is_bulk {
+            (READ_BYTES_MAX, ask.count_max)
+        } else if is_far {
             (
                 self.config.read_bytes_disk_max,
                 self.config.read_count_disk_max,

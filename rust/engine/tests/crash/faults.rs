@@ -310,6 +310,7 @@ fn queues_that_cannot_be_written_hold_appends_back_until_they_can() {
         count_max: 8,
         bytes_max: 1 << 20,
         tags_codes: &[],
+        is_bulk: false,
     };
     assert_eq!(store.get(b"T", 0, ask).unwrap().status, GetStatus::Found);
     twin.heal();

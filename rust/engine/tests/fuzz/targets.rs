@@ -419,6 +419,7 @@ fn use_store(store: &Store<TwinDisk, ManualClock>) {
                 count_max: 8,
                 bytes_max: 1 << 20,
                 tags_codes: &[],
+                is_bulk: false,
             };
             let Ok(got) = store.get(topic.as_bytes(), 0, ask) else {
                 break;

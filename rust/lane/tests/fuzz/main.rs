@@ -14,15 +14,46 @@ mod run;
 use desk::{Desk, host, pull_with, request, send_with};
 use mqcore_engine::commit_log::{Scan, Stop, scan};
 use mqcore_engine::config::FlushDiskType;
+use mqcore_lane::sql::Sql;
 use mqcore_record::CrcCheck;
 use mqcore_wire::command::encode;
 use mqcore_wire::{Head, Serialization};
 use run::{Target, target};
 
-const TARGETS: [Target; 1] = [Target {
-    is_slow: true,
-    ..target("lane", conversations, lane)
-}];
+const TARGETS: [Target; 2] = [
+    Target {
+        is_slow: true,
+        ..target("lane", conversations, lane)
+    },
+    target("sql", expressions, sql),
+];
+
+/// Expressions with every construct.
+fn expressions() -> Vec<Vec<u8>> {
+    let texts = [
+        "dep_delay > 60 AND origin = 'JFK'",
+        "a BETWEEN -1 AND 2.5 OR NOT (b NOT BETWEEN 1 AND c) -- c\n AND TRUE",
+        "a IN ('x', 'it''s', '') and b not in ('ä') /* c */ or c IS NOT NULL",
+        "a CONTAINS 'b' OR a NOT STARTSWITH 'c' OR a ENDSWITH '' AND NULL <> FALSE",
+        "((((- + a >= 5l))) = (b <> .5e1)) IS NULL",
+    ];
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+/// A text is refused or compiled; compiled, it says the same twice, of any properties.
+fn sql(bytes: &[u8], number: u64) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(sql) = Sql::compile(&text) else {
+        return;
+    };
+    let value = (number % 300).to_string();
+    let usual = format!("a\u{1}{value}\u{2}b\u{1}x\u{2}c\u{1}0x1p{value}\u{2}");
+    for properties in [usual.as_bytes(), bytes] {
+        let said = sql.matches(properties);
+        let again = Sql::compile(sql.text()).map(|sql| sql.matches(properties));
+        assert_eq!(again, Ok(said));
+    }
+}
 
 /// The hot requests, each as JSON and binary, in two orders.
 fn conversations() -> Vec<Vec<u8>> {
@@ -39,6 +70,15 @@ fn conversations() -> Vec<Vec<u8>> {
         send_with(2, &[("i", "TAGS\u{1}A\u{2}KEYS\u{1}k\u{2}")], &[7; 900]),
         pull_with(3, &[]),
         pull_with(4, &[("sysFlag", "7"), ("suspendTimeoutMillis", "1000")]),
+        pull_with(
+            12,
+            &[
+                ("sysFlag", "6"),
+                ("suspendTimeoutMillis", "1000"),
+                ("expressionType", "SQL92"),
+                ("subscription", "KEYS = 'k' OR n > 5"),
+            ],
+        ),
         request(15, 5, &offset, b""),
         request(14, 6, &offset[..3], b""),
         request(29, 7, &at, b""),
@@ -86,6 +126,9 @@ fn binary(code: i32, fields: &[(&str, &str)]) -> Vec<u8> {
 
 fn lane(bytes: &[u8], number: u64) {
     let mut desk = Desk::new(FlushDiskType::Async);
+    let mut broker = mqcore_lane::policy::Broker::clone(&desk.lane.policy.broker);
+    broker.filters_properties = true;
+    desk.lane.decide_broker(broker);
     let other = desk.lane.open(host(10), "1.2.3.4:10");
     let piece = (number % 700 + 1) as usize;
     for part in bytes.chunks(piece) {

@@ -7,7 +7,7 @@ use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::store::{OpenHow, Store};
-use mqcore_lane::policy::{Broker, Filter, Group, Members, Perm, Subscription, Topic};
+use mqcore_lane::policy::{Broker, Filter, Group, Members, Perm, Subscription, Topic, Wanted};
 use mqcore_lane::{ConnectionId, Lane};
 use mqcore_record::Host;
 use mqcore_wire::command::encode;
@@ -81,12 +81,12 @@ impl Desk {
         topics.insert("%RETRY%g".into(), TOPIC);
         lane.policy.groups.insert("g".into(), GROUP);
         let subscription = Subscription {
-            filter: Some(Filter::All),
+            wanted: Some(Wanted::Tags(Filter::All)),
             version: 5,
         };
         let members = Members {
-            is_broadcasting: false,
             subscriptions: [("t".into(), subscription)].into_iter().collect(),
+            ..Members::default()
         };
         lane.policy.members.insert("g".into(), members);
         let client = lane.open(host(9), "1.2.3.4:9");

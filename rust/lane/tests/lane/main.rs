@@ -6,9 +6,14 @@
 )]
 
 mod bad_bytes;
+mod checks;
 mod desk;
 mod golden;
 mod later;
 mod pulls;
 mod sends;
+mod sql;
+mod sql_model;
+mod sql_vectors;
 mod timers;
+mod transactions;

@@ -2,7 +2,7 @@
 
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_lane::Need;
-use mqcore_lane::policy::{Filter, Group, Perm, Subscription, Topic};
+use mqcore_lane::policy::{Group, Perm, Topic};
 
 use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
 
@@ -231,12 +231,22 @@ fn a_broadcasting_group_that_may_not_is_refused() {
     let members = desk.lane.policy.members.get_mut("g").unwrap();
     members.is_broadcasting = true;
     assert_eq!(desk.ask(&pull_with(1, &[])).code, 16);
-    let sql = Subscription {
-        filter: Some(Filter::Expression("SQL92".into())),
-        version: 5,
+}
+
+#[test]
+fn a_bulk_pull_is_bound_by_what_it_asks_and_not_by_the_official_limits() {
+    let mut desk = filled(100);
+    let next = |desk: &mut Desk, fields: &[(&str, &str)]| {
+        let answer = desk.ask(&pull_with(1, fields));
+        answer.ext["nextBeginOffset"].clone()
     };
-    let members = desk.lane.policy.members.get_mut("g").unwrap();
-    members.is_broadcasting = false;
-    members.subscriptions.insert("t".into(), sql);
-    assert_eq!(desk.ask(&pull_with(1, &[])).code, 1);
+    let many = ("maxMsgNums", "90");
+    assert_eq!(next(&mut desk, &[many]), "32", "the official limit");
+    assert_eq!(next(&mut desk, &[many, ("mqcoreBulk", "true")]), "90");
+    assert_eq!(next(&mut desk, &[many, ("mqcoreBulk", "yes")]), "32");
+    let huge = ("maxMsgNums", "2147483647");
+    assert_eq!(next(&mut desk, &[huge, ("mqcoreBulk", "true")]), "100");
+    let bytes = [huge, ("mqcoreBulk", "true"), ("maxMsgBytes", "1000")];
+    let short: u32 = next(&mut desk, &bytes).parse().unwrap();
+    assert!((1..20).contains(&short), "{short} records in 1,000 bytes");
 }

@@ -145,6 +145,7 @@ impl Timed {
                     count_max: 1_000,
                     bytes_max: u64::MAX,
                     tags_codes: &[],
+                    is_bulk: false,
                 };
                 let got = self.desk.store.get(b"t", queue_id, ask).unwrap();
                 if got.records.is_empty() {
@@ -195,6 +196,7 @@ fn it_comes_as_it_went_with_the_properties_of_the_official_broker() {
         count_max: 1,
         bytes_max: u64::MAX,
         tags_codes: &[],
+        is_bulk: false,
     };
     let got = timed.desk.store.get(b"t", 0, ask).unwrap();
     let view = got.records[0].view(CrcCheck::Verify).unwrap();

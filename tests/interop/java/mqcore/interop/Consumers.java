@@ -10,6 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -60,7 +61,7 @@ final class Consumers {
         if (call.flag("broadcast")) {
             broadcast(consumer);
         }
-        consumer.subscribe(call.text("topic"), call.text("expr", "*"));
+        consumer.subscribe(call.text("topic"), selector(call));
         int failures = call.number("fail", 0);
         String reply = call.text("reply", "");
         DefaultMQProducer replier = reply.isEmpty() ? null : replier(call);
@@ -90,6 +91,12 @@ final class Consumers {
         };
         running.put(call.name, run);
         return List.of();
+    }
+
+    private static MessageSelector selector(Call call) {
+        String sql = call.text("sql", "");
+        return sql.isEmpty() ? MessageSelector.byTag(call.text("expr", "*"))
+            : MessageSelector.bySql(sql);
     }
 
     private static DefaultMQProducer replier(Call call) throws Exception {
@@ -140,7 +147,7 @@ final class Consumers {
         String topic = call.text("topic");
         List<MessageQueue> assigned = new ArrayList<>();
         if (!call.flag("assign")) {
-            consumer.subscribe(topic, call.text("expr", "*"));
+            consumer.subscribe(topic, selector(call));
         }
         consumer.start();
         if (call.flag("assign")) {

@@ -27,12 +27,17 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * acknowledged NAME count=                              waits for so many of the flood
  * view NAME topic= id=        query NAME topic= key=    messages by id (offset id or unique) and key
  * bounds NAME topic=          search NAME topic= time=  one item per queue
- * push NAME group= namesrv= topic= [expr=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
+ * push NAME group= namesrv= topic= [expr=|sql=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
  *      [traced=1] [reply=]    replies to requests with this text, a colon and the request's
- * lite NAME group= namesrv= topic= [expr=] [assign=1] [seek=]
+ * lite NAME group= namesrv= topic= [expr=|sql=] [assign=1] [seek=]
  * pull NAME group= namesrv= topic= [expr=]              every message of the topic, pulled
+ * select NAME group= namesrv= topic= sqls=             what SQL92 texts (between units separators)
+ *      give of the topic by pulls: one item per text
  * got NAME count=             waits for so many different messages; one item per delivery
  * allocated NAME topic= count=                          waits until it has so many queues
+ * transactions NAME group= namesrv=                    starts a producer of transactions
+ * half NAME topic= body= state=commit|rollback|unknown [tags=] [immune=]    sent, then ended so
+ * decide NAME body= state=    what it answers from now on     asked NAME    what it was asked
  * mqadmin - COMMAND ARGUMENT...  one item: what it printed (`until=`: cut when this was printed)
  * close NAME
  */
@@ -42,6 +47,7 @@ public final class Drive {
 
     private final Producers producers = new Producers();
     private final Consumers consumers = new Consumers();
+    private final Transactions transactions = new Transactions();
 
     private Drive() { }
 
@@ -89,12 +95,18 @@ public final class Drive {
             case "push" -> consumers.push(call);
             case "lite" -> consumers.lite(call);
             case "pull" -> consumers.pull(call);
+            case "select" -> Selections.select(call);
             case "got" -> consumers.got(call);
             case "allocated" -> consumers.allocated(call);
+            case "transactions" -> transactions.start(call);
+            case "half" -> transactions.half(call);
+            case "decide" -> transactions.decide(call);
+            case "asked" -> transactions.asked(call);
             case "mqadmin" -> Tools.run(call);
             case "close" -> {
                 producers.close(call.name);
                 consumers.close(call.name);
+                transactions.close(call.name);
                 yield List.of();
             }
             default -> throw new IllegalArgumentException("no such call: " + call.verb);

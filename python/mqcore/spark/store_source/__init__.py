@@ -1,0 +1,1 @@
+"""`format("mqcore-store")`: a store directory read in parallel, without a broker."""

@@ -1,0 +1,188 @@
+"""Which task reads which bytes of the log. Looks at files, reads no record but first ones."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from pyspark.sql.datasource import InputPartition
+
+from mqcore.spark.store_source.options import StoreOptions
+from mqcore.spark.store_source.places import Place, PlaceError, place_of
+from mqcore.spark.store_source.segments import (
+    ABORT_FILE,
+    CHECKPOINT_FILE,
+    Segment,
+    cut_at_log_end,
+    first_store_ms,
+    segments_of,
+    store_root,
+    without_prepared,
+)
+
+# Store times are monotone in our stores; an official broker's clock may have stepped back, and a
+# file is left out only where that could not matter.
+CLOCK_STEP_MS: Final = 60_000
+_PATTERN_CHARACTERS: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """The records of one file that begin in a range.
+
+    Attributes:
+        place: Where the file is.
+        segment: The file.
+        start: Physical offset where it begins.
+        end: Records that begin here or behind are another's.
+        before_ms: Only records that were stored before.
+    """
+
+    place: Place
+    segment: Segment
+    start: int
+    end: int
+    before_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The numbers of a `checkpoint` file.
+
+    Attributes:
+        physic_ms: Store time up to which the log is flushed.
+        logics_ms: The same for the queues.
+        index_ms: End time of the newest flushed full index file.
+        master_flushed_offset: What the master had flushed (5.x; 0 where nobody says).
+        confirm_offset: The confirm offset (5.x; 0 where nobody says).
+    """
+
+    physic_ms: int
+    logics_ms: int
+    index_ms: int
+    master_flushed_offset: int
+    confirm_offset: int
+
+
+class RangesPartition(InputPartition):
+    """What one task reads.
+
+    Attributes:
+        ranges: Ranges of files, in the order of the log.
+    """
+
+    def __init__(self, ranges: tuple[LogRange, ...]) -> None:
+        """Keeps the ranges."""
+        super().__init__(ranges)
+        self.ranges = ranges
+
+
+def places_of(options: StoreOptions) -> list[Place]:
+    """Returns the places of the paths, patterns resolved.
+
+    Raises:
+        PlaceError: A pattern means nothing.
+    """
+    places: list[Place] = []
+    for path in options.paths:
+        place = place_of(path, options.storage)
+        if not _PATTERN_CHARACTERS & set(path):
+            places.append(place)
+            continue
+        found = place.matches(place.root)
+        if not found:
+            raise PlaceError(f"nothing is at {path}", path=path)
+        scheme, separator, _rest = path.partition("://")
+        is_remote = bool(separator) and scheme != "file"
+        lead = f"{scheme}://" if is_remote else ""
+        places.extend(place_of(lead + match, options.storage) for match in found)
+    return places
+
+
+def checkpoint_of(place: Place) -> Checkpoint | None:
+    """Returns the checkpoint of the store at a place, None where there is none."""
+    root = store_root(place)
+    if root is None or place.size(f"{root}/{CHECKPOINT_FILE}") is None:
+        return None
+    fields = place.read(f"{root}/{CHECKPOINT_FILE}", 0, 40).ljust(40, b"\0")
+    numbers = [int.from_bytes(fields[at : at + 8], "big", signed=True) for at in range(0, 40, 8)]
+    return Checkpoint(*numbers)
+
+
+def flushed_before_ms(place: Place) -> int | None:
+    """Returns the store time before which everything is flushed, None where all of it is.
+
+    Only a store that was not closed has anything that is not. What was stored in the very
+    millisecond may be flushed or not, and is left out.
+    """
+    root = store_root(place)
+    if root is None or place.size(f"{root}/{ABORT_FILE}") is None:
+        return None
+    checkpoint = checkpoint_of(place)
+    return checkpoint.physic_ms if checkpoint else 0
+
+
+def ranges_of(place: Place, options: StoreOptions) -> list[LogRange]:
+    """Returns the ranges of one place that are to be read, in the order of the log."""
+    segments = cut_at_log_end(place, without_prepared(place, segments_of(place)))
+    before_ms = flushed_before_ms(place) if options.is_flushed_only else None
+    ranges: list[LogRange] = []
+    for segment in _in_time(place, segments, options):
+        start = max(segment.base, options.start_physical or 0)
+        end = segment.end
+        if options.end_physical is not None:
+            end = min(end, options.end_physical)
+        if start < end:
+            whole = LogRange(place, segment, start, end, before_ms)
+            ranges.extend(_split(whole, options.split_bytes))
+    return ranges
+
+
+def _in_time(place: Place, segments: list[Segment], options: StoreOptions) -> Iterator[Segment]:
+    """Yields the files that can hold something stored in the time asked for."""
+    if options.start_ms is None and options.end_ms is None:
+        yield from segments
+        return
+    firsts = [first_store_ms(place, segment) for segment in segments]
+    for number, segment in enumerate(segments):
+        first = firsts[number]
+        # The next file begins with something that was stored later than all of this one.
+        following = firsts[number + 1] if number + 1 < len(firsts) else None
+        is_before = (
+            options.start_ms is not None
+            and following is not None
+            and following + CLOCK_STEP_MS < options.start_ms
+        )
+        is_behind = (
+            options.end_ms is not None
+            and first is not None
+            and first - CLOCK_STEP_MS >= options.end_ms
+        )
+        if not is_before and not is_behind:
+            yield segment
+
+
+def _split(whole: LogRange, split_bytes: int) -> Iterator[LogRange]:
+    """Yields parts of about the same length, none longer than asked for."""
+    len_bytes = whole.end - whole.start
+    parts = -(-len_bytes // split_bytes)
+    cuts = [whole.start + len_bytes * number // parts for number in range(parts + 1)]
+    for start, end in pairwise(cuts):
+        yield replace(whole, start=start, end=end)
+
+
+def partitions_of(ranges: Iterable[LogRange], split_bytes: int) -> list[RangesPartition]:
+    """Packs ranges into tasks, in their order; small files share one."""
+    partitions: list[RangesPartition] = []
+    packed: list[LogRange] = []
+    packed_bytes = 0
+    for each in ranges:
+        len_bytes = each.end - each.start
+        if packed and packed_bytes + len_bytes > split_bytes:
+            partitions.append(RangesPartition(tuple(packed)))
+            packed, packed_bytes = [], 0
+        packed.append(each)
+        packed_bytes += len_bytes
+    if packed:
+        partitions.append(RangesPartition(tuple(packed)))
+    return partitions

@@ -1,0 +1,217 @@
+"""One task of a write: rows come as Arrow batches, leave as requests, and all are acknowledged.
+
+The last request of each topic leaves when all others are acknowledged, and says how many rows there
+were: what an attempt says of its rows, it has.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from mqcore.client.identity import unique_ids
+from mqcore.client.outgoing import SEND, SEND_BATCH, Outgoing
+from mqcore.client.properties import RESERVED
+from mqcore.client.results import QueueRef
+from mqcore.client.topics import Target
+from mqcore.clock import wall_ms
+from mqcore.errors import MQError
+from mqcore.model.topics import topic_fault
+from mqcore.native import PackedRows, RowPacker
+from mqcore.native.wire_errors import RowError
+from mqcore.spark.errors import RowRefusedError, SinkError, SparkError
+from mqcore.spark.topic_sink.columns import TOPIC, buffers_of
+from mqcore.spark.topic_sink.marks import LAST_RESERVE_BYTES, ROW_OF, ROWS, TASK, TaskMark
+from mqcore.spark.topic_sink.options import SinkOptions
+from mqcore.spark.topic_sink.sending import Request, TopicClient, Window
+
+__all__ = ["TaskReport", "WriteTask", "new_attempt"]
+
+# All requests of a task that wait for rows; a task has some hundred MiB.
+_OPEN_BYTES_MAX: Final = 64 << 20
+_LEVEL: Final = 5
+# What the marks are called is ours as well.
+_SYSTEM_NAMES: Final = sorted(RESERVED | {TASK, ROW_OF, ROWS})
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What became of a task.
+
+    Attributes:
+        mark: Which part of the result it made, and as which attempt.
+        rows: How many rows.
+        topic_rows: How many of them went to each topic.
+    """
+
+    mark: TaskMark
+    rows: int
+    topic_rows: dict[str, int] = field(default_factory=dict)
+
+
+def new_attempt(number: int) -> str:
+    """Returns what tells an attempt from all others, those of a driver that started again too.
+
+    Args:
+        number: The number that Spark gives it.
+    """
+    return f"{number}-{os.urandom(4).hex()}"
+
+
+@dataclass(slots=True)
+class _Topic:
+    """A topic of the task: its queues stay those that rows are packed for."""
+
+    target: Target
+    queues: tuple[QueueRef, ...]
+    rows: int = 0
+    is_timed: bool = False
+
+
+class WriteTask:
+    """Writes the rows of one task."""
+
+    def __init__(self, options: SinkOptions, mark: TaskMark, client: TopicClient) -> None:
+        """Begins.
+
+        Args:
+            options: How rows are written.
+            mark: Which part of which result it makes.
+            client: What sends.
+        """
+        self._options = options
+        self._mark = mark
+        self._client = client
+        self._window = Window(client, options)
+        self._shared = mark.shared_text if options.is_marked else ""
+        self._numbers: dict[str, int] = {}
+        self._topics: list[_Topic] = []
+        kind = options.compression
+        self._packer = RowPacker(
+            batch_bytes=options.batch_bytes,
+            message_bytes_max=options.message_bytes_max,
+            open_bytes_max=_OPEN_BYTES_MAX,
+            compression_kind=None if kind is None else int(kind),
+            compression_level=_LEVEL,
+            compress_above_bytes=options.compress_above_bytes,
+            shared_len_bytes=len(self._shared) + LAST_RESERVE_BYTES,
+            is_marked=options.is_marked,
+            system_names=_SYSTEM_NAMES,
+        )
+
+    def write(self, batches: Iterable[pa.RecordBatch], places: dict[str, int]) -> TaskReport:
+        """Sends all rows; returns when all are acknowledged.
+
+        Args:
+            batches: The rows.
+            places: Where each column stands.
+
+        Raises:
+            RowRefusedError: A row cannot be sent; rows before it may be stored.
+            SinkError: A request was not acknowledged, or a topic is not there.
+        """
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    self._take(batch, places)
+            self._finish()
+        except RowError as error:
+            raise self._refused(error.row, error.why) from None
+        except SparkError:
+            raise
+        except MQError as error:
+            raise SinkError(f"{self._place}: {error.message}") from error
+        return self._report()
+
+    @property
+    def _place(self) -> str:
+        mark = self._mark
+        return f"partition {mark.partition}, attempt {mark.attempt.partition('-')[0]}"
+
+    def _refused(self, row: int, why: str) -> RowRefusedError:
+        return RowRefusedError(
+            f"{self._place}, row {row} of its input cannot be sent: {why}",
+            partition=self._mark.partition,
+            row=row,
+            why=why,
+        )
+
+    def _take(self, batch: pa.RecordBatch, places: dict[str, int]) -> None:
+        number = None
+        columns = buffers_of(batch, places)
+        if self._options.topic is not None:
+            number = self._number(self._options.topic)
+            columns.pop(TOPIC, None)
+        else:
+            self._look_up(batch.column(places[TOPIC]))
+        if "deliverTimestamp" in places and batch.column(places["deliverTimestamp"]).null_count < (
+            batch.num_rows
+        ):
+            self._need_timers()
+        lead, first = unique_ids().take(batch.num_rows, wall_ms())
+        packed = self._packer.pack(columns, batch.num_rows, lead, first, number)
+        for one in packed:
+            self._send(one)
+
+    def _look_up(self, topics: pa.Array) -> None:
+        """Finds the queues of every topic that rows name, before the first of them is packed."""
+        for name in topics.unique().to_pylist():
+            if name is None or name in self._numbers:
+                continue
+            fault = topic_fault(name)
+            if fault is not None:
+                row = self._packer.rows + topics.index(name).as_py()
+                raise self._refused(row, f"topic {name[:200]!r}: {fault}")
+            self._number(name)
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            target = self._client.target(name)
+            queues = target.queues
+            pairs = [(queue.broker_name, queue.queue_id) for queue in queues]
+            number = self._numbers[name] = self._packer.topic(name, pairs)
+            self._topics.append(_Topic(target, queues))
+        return number
+
+    def _need_timers(self) -> None:
+        for topic in self._topics:
+            if not topic.is_timed:
+                self._client.need_timers(topic.target)
+                topic.is_timed = True
+
+    def _finish(self) -> None:
+        packed = self._packer.finish()
+        for one in packed:
+            if one.topic_rows is None:
+                self._send(one)
+        self._window.drain()
+        for one in packed:
+            if one.topic_rows is not None:
+                self._topics[one.topic].rows = one.topic_rows
+                self._send(one)
+        self._window.drain()
+
+    def _send(self, packed: PackedRows) -> None:
+        topic = self._topics[packed.topic]
+        properties = packed.properties + self._shared
+        if packed.topic_rows is not None and self._shared:
+            properties += TaskMark.last_text(packed.topic_rows)
+        outgoing = Outgoing(
+            topic.target.topic,
+            packed.body,
+            properties,
+            f"rows {packed.first_row} to {packed.last_row}",
+            wall_ms(),
+            code=SEND_BATCH if packed.is_batch else SEND,
+            sys_flag=packed.sys_flag,
+            is_batch=packed.is_batch,
+        )
+        queue = None if packed.queue is None else topic.queues[packed.queue]
+        self._window.send(Request(outgoing, topic.target, queue, packed.rows))
+
+    def _report(self) -> TaskReport:
+        rows = {topic.target.topic: topic.rows for topic in self._topics if topic.rows}
+        return TaskReport(self._mark, self._packer.rows, rows)

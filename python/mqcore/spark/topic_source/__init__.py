@@ -1,0 +1,1 @@
+"""Reading topics as rows, in batches and as streams."""

@@ -1,0 +1,67 @@
+//! The units of a consume queue as columns. Pure; knows no file.
+
+use crate::buffers::{Batch, Growing};
+use crate::column::Layout;
+
+/// Bytes of a unit: place in the log (i64), bytes of the record (i32), tags code (i64).
+pub const UNIT_LEN_BYTES: usize = 20;
+/// Size of a unit that only fills the file before its first one (`ConsumeQueue.fillPreBlank`).
+const PRE_BLANK_SIZE: i32 = i32::MAX;
+
+/// Queue offset, physical offset, size and tags code of the units in a piece of a queue file that
+/// begins at queue offset `first`. Units that are not written (size 0) or only fill are left out,
+/// and so is a unit that is cut off at the end.
+#[must_use]
+pub fn queue_units(bytes: &[u8], first: i64) -> Batch {
+    let (units, _cut_off) = bytes.as_chunks::<UNIT_LEN_BYTES>();
+    let mut columns = [Layout::Longs, Layout::Longs, Layout::Ints, Layout::Longs]
+        .map(|layout| Growing::with_room(layout, units.len(), 0));
+    let mut rows = 0;
+    for (number, unit) in units.iter().enumerate() {
+        let [p0, p1, p2, p3, p4, p5, p6, p7, s0, s1, s2, s3, tags @ ..] = *unit;
+        let size = i32::from_be_bytes([s0, s1, s2, s3]);
+        if size <= 0 || size == PRE_BLANK_SIZE {
+            continue;
+        }
+        let place = i64::from_be_bytes([p0, p1, p2, p3, p4, p5, p6, p7]);
+        let [queue_offset, physical_offset, size_bytes, tags_code] = &mut columns;
+        queue_offset.push_long(first.saturating_add(number as i64));
+        physical_offset.push_long(place);
+        size_bytes.push_int(size);
+        tags_code.push_long(i64::from_be_bytes(tags));
+        rows += 1;
+    }
+    Batch {
+        rows,
+        columns: columns.map(Growing::done).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffers::Buffer;
+
+    fn unit(place: i64, size: i32, tags: i64) -> Vec<u8> {
+        let numbers = [place.to_be_bytes(), tags.to_be_bytes()];
+        [&numbers[0][..], &size.to_be_bytes(), &numbers[1]].concat()
+    }
+
+    #[test]
+    fn units_that_say_nothing_are_left_out() {
+        let bytes = [
+            unit(0, i32::MAX, 0),
+            unit(7, 100, -5),
+            unit(107, 50, 6),
+            unit(0, 0, 0),
+            vec![1; 19],
+        ];
+        let batch = queue_units(&bytes.concat(), 1_000);
+        assert_eq!(batch.rows, 2);
+        let numbers = |at: usize| batch.columns[at].buffers[1].clone().unwrap();
+        assert_eq!(numbers(0), Buffer::Longs(vec![1_001, 1_002]));
+        assert_eq!(numbers(1), Buffer::Longs(vec![7, 107]));
+        assert_eq!(numbers(2), Buffer::Ints(vec![100, 50]));
+        assert_eq!(numbers(3), Buffer::Longs(vec![-5, 6]));
+    }
+}

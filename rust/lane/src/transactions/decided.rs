@@ -1,0 +1,216 @@
+//! Which places of a half queue are ended, as the notes in the queue of operations say: one bit per
+//! place from the first that is open on. Pure state; knows no store.
+//!
+//! A note counts as done when every place that it names lies before the first open one; the group's
+//! offset in the queue of operations passes only notes that are done, so that a restart finds all
+//! that it needs again.
+
+use std::collections::{BTreeSet, VecDeque};
+
+/// Places kept track of at the most, from the first open one on: 8 MiB of bits. Notes about places
+/// beyond are read later.
+pub const SPAN_MAX: u64 = 64 << 20;
+/// Notes that are not done at the most: 24 MiB.
+pub const NOTES_MAX: usize = 1 << 20;
+/// Places kept that were noted after they had been passed; of more than these the lowest are
+/// forgotten, whose copies are then asked about although they are ended.
+const LATE_MAX: usize = 65_536;
+
+const BITS: u64 = u64::BITS as u64;
+
+/// A note that was read.
+#[derive(Debug, Clone, Copy)]
+struct Note {
+    offset: u64,
+    /// The last place that it names; `None` for a note about nothing that is open.
+    last: Option<u64>,
+}
+
+/// The ended places of one half queue.
+#[derive(Debug)]
+pub struct Decided {
+    /// The first place that is open.
+    front: u64,
+    /// Bits from the word of `front` on.
+    words: VecDeque<u64>,
+    notes: VecDeque<Note>,
+    /// The next note to be read.
+    next_note: u64,
+    /// Places that were noted as ended when they had been passed: their copies are ended.
+    late: BTreeSet<u64>,
+}
+
+impl Decided {
+    /// Nothing known, from these offsets of both queues on.
+    #[must_use]
+    pub fn at(front: u64, next_note: u64) -> Self {
+        Self {
+            front,
+            words: VecDeque::new(),
+            notes: VecDeque::new(),
+            next_note,
+            late: BTreeSet::new(),
+        }
+    }
+
+    /// The first open place.
+    #[must_use]
+    pub const fn front(&self) -> u64 {
+        self.front
+    }
+
+    /// The next note to be read.
+    #[must_use]
+    pub const fn next_note(&self) -> u64 {
+        self.next_note
+    }
+
+    /// The offset up to which all notes are done.
+    #[must_use]
+    pub fn done_notes(&self) -> u64 {
+        self.notes
+            .front()
+            .map_or(self.next_note, |note| note.offset)
+    }
+
+    /// Whether another note can be taken.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.notes.len() < NOTES_MAX
+    }
+
+    /// Takes the note at [`Decided::next_note`]; false when it names a place too far ahead: then it
+    /// is not taken.
+    pub fn take(&mut self, places: impl Iterator<Item = u64> + Clone) -> bool {
+        let (all, front) = (places, self.front);
+        let open = all.clone().filter(|place| *place >= front);
+        let last = open.clone().max();
+        if last.is_some_and(|last| last - self.front >= SPAN_MAX) {
+            return false;
+        }
+        for place in open {
+            let at = self.word_of(place);
+            if at >= self.words.len() {
+                self.words.resize(at + 1, 0);
+            }
+            if let Some(word) = self.words.get_mut(at) {
+                *word |= 1 << (place % BITS);
+            }
+        }
+        self.late.extend(all.filter(|place| *place < front));
+        while self.late.len() > LATE_MAX {
+            self.late.pop_first();
+        }
+        let offset = self.next_note;
+        self.notes.push_back(Note { offset, last });
+        self.next_note += 1;
+        true
+    }
+
+    /// Passes over notes that are gone.
+    pub fn skip_notes_to(&mut self, offset: u64) {
+        self.next_note = self.next_note.max(offset);
+    }
+
+    /// Whether a place is ended.
+    #[must_use]
+    pub fn holds(&self, place: u64) -> bool {
+        if place < self.front {
+            return true;
+        }
+        let word = self.words.get(self.word_of(place)).copied().unwrap_or(0);
+        word & (1 << (place % BITS)) != 0
+    }
+
+    /// Whether a place was noted as ended after it had been passed.
+    #[must_use]
+    pub fn is_late(&self, place: u64) -> bool {
+        self.late.contains(&place)
+    }
+
+    /// Everything before a place is done; notes that are, too, are forgotten.
+    pub fn pass_to(&mut self, front: u64) {
+        let gone = usize::try_from(front / BITS - self.front / BITS).unwrap_or(usize::MAX);
+        self.words.drain(..gone.min(self.words.len()));
+        self.front = front;
+        let is_done = |note: &Note| note.last.is_none_or(|last| last < front);
+        while self.notes.front().is_some_and(is_done) {
+            self.notes.pop_front();
+        }
+    }
+
+    fn word_of(&self, place: u64) -> usize {
+        usize::try_from(place / BITS - self.front / BITS).unwrap_or(usize::MAX)
+    }
+}
+
+/// The places that the body of a note names: numbers, each but the last of 4.9 with a comma behind.
+/// What is no number is left out.
+pub fn places(body: &[u8]) -> impl Iterator<Item = u64> + Clone {
+    let parts = body.split(|byte| *byte == b',');
+    parts.filter_map(|part| std::str::from_utf8(part).ok()?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_of_both_releases_are_read() {
+        let read = |body: &[u8]| places(body).collect::<Vec<_>>();
+        assert_eq!(read(b"7"), [7]);
+        assert_eq!(read(b"7,8,100,"), [7, 8, 100]);
+        assert_eq!(read(b"x,-1,9,"), [9]);
+        assert_eq!(read(b""), [0; 0]);
+    }
+
+    #[test]
+    fn a_note_is_done_once_all_it_names_is_passed() {
+        let mut decided = Decided::at(10, 3);
+        assert!(decided.take([12, 200].into_iter()));
+        assert!(decided.take([4].into_iter()), "about what was passed");
+        assert!(decided.take([10].into_iter()));
+        assert!(decided.holds(10) && decided.holds(12) && decided.holds(200));
+        assert!(!decided.holds(11) && !decided.holds(13) && !decided.holds(201));
+        assert!(decided.holds(9));
+        assert_eq!((decided.done_notes(), decided.next_note()), (3, 6));
+        decided.pass_to(200);
+        assert_eq!(decided.done_notes(), 3, "200 is still open");
+        assert!(decided.holds(200));
+        decided.pass_to(201);
+        assert_eq!(decided.done_notes(), 6);
+        assert!(!decided.holds(201));
+    }
+
+    #[test]
+    fn a_place_too_far_ahead_waits() {
+        let mut decided = Decided::at(5, 0);
+        assert!(!decided.take([5 + SPAN_MAX].into_iter()));
+        assert_eq!(decided.next_note(), 0);
+        assert!(decided.take([4 + SPAN_MAX].into_iter()));
+    }
+
+    #[test]
+    fn it_agrees_with_a_set() {
+        let mut decided = Decided::at(0, 0);
+        let mut set = std::collections::BTreeSet::new();
+        let mut dice: u64 = 7;
+        let mut front = 0;
+        for _step in 0..2_000 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let place = front + (dice >> 33) % 300;
+            assert!(decided.take([place, place + 1].into_iter()));
+            set.extend([place, place + 1]);
+            while set.contains(&front) {
+                front += 1;
+            }
+            if dice.is_multiple_of(5) {
+                front += 1;
+            }
+            decided.pass_to(front);
+            for place in front..front + 310 {
+                assert_eq!(decided.holds(place), set.contains(&place), "{place}");
+            }
+        }
+    }
+}

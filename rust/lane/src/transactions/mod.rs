@@ -1,0 +1,24 @@
+//! Transactions: how a half message ends, and what becomes of those that nobody ends
+//! (`EndTransactionProcessor`, `TransactionalMessageServiceImpl`).
+//!
+//! A half message waits in a queue of its own. Its end is noted in the queue of operations; what
+//! has no such note after a while is asked back, and stored anew at the end of the half queue, so
+//! that the queue is read from front to back once.
+//!
+//! | module | what |
+//! |---|---|
+//! | `end` | END_TRANSACTION: checks, the committed message, the note |
+//! | [`ends`] | what is ended and not noted on disk yet, and what was ended lately |
+//! | [`counts`] | half messages that wait, and ends, by topic |
+//! | [`decided`] | which places of the half queue are ended, as the notes say |
+//! | [`check`] | one round over the half queue |
+//! | `half` | what a half message becomes: itself again, committed, given up, a question |
+
+pub mod check;
+pub mod counts;
+pub mod decided;
+mod end;
+pub mod ends;
+mod half;
+
+pub use end::Ending;

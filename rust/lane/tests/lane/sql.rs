@@ -1,0 +1,246 @@
+//! Pulls by expressions: who is refused and why, what is given, what wakes a held one.
+
+use std::sync::Arc;
+
+use mqcore_engine::config::FlushDiskType;
+use mqcore_lane::policy::{Broker, Filters, Registered, Subscription, Wanted};
+use mqcore_lane::sql::Sql;
+
+use crate::desk::{Desk, TOPIC, pull_with, said, send_with};
+
+const SQL: (&str, &str) = ("expressionType", "SQL92");
+
+/// A desk whose broker knows expressions, with so many messages of `n` = 0, 1, ...
+fn filled(count: i32) -> Desk {
+    let mut desk = Desk::new(FlushDiskType::Async);
+    switch(&mut desk, |broker| broker.filters_properties = true);
+    for at in 0..count {
+        send(&mut desk, &format!("n\u{1}{at}\u{2}"));
+    }
+    desk.settle();
+    desk
+}
+
+fn switch(desk: &mut Desk, change: impl FnOnce(&mut Broker)) {
+    let mut broker = Broker::clone(&desk.lane.policy.broker);
+    change(&mut broker);
+    desk.lane.decide_broker(broker);
+}
+
+fn send(desk: &mut Desk, properties: &str) {
+    desk.feed(&send_with(1, &[("i", properties)], b"x"));
+    desk.bytes();
+}
+
+/// Lets the group subscribe a topic by an expression, and register one.
+fn subscribe(desk: &mut Desk, topic: &str, registered: Option<(&str, i64)>) {
+    let members = desk.lane.policy.members.get_mut("g").unwrap();
+    let subscription = Subscription {
+        wanted: Some(Wanted::Expression("SQL92".into())),
+        version: 5,
+    };
+    members.subscriptions.insert(topic.into(), subscription);
+    let row = registered.map(|(text, version)| {
+        let sql = Arc::new(Sql::compile(text).unwrap());
+        (topic.into(), Registered { sql, version })
+    });
+    members.filters = Arc::new(row.into_iter().collect::<Filters>());
+}
+
+fn bring<'a>(text: &'a str, more: &[(&'a str, &'a str)]) -> Vec<u8> {
+    let fields = [("sysFlag", "4"), SQL, ("subscription", text)];
+    let fields: Vec<_> = fields.iter().chain(more).copied().collect();
+    pull_with(1, &fields)
+}
+
+fn counted(desk: &mut Desk, request: &[u8]) -> (i32, usize, String) {
+    let before = desk.number("pulled");
+    let answer = desk.ask(request);
+    let count = (desk.number("pulled") - before) as usize;
+    (answer.code, count, answer.ext["nextBeginOffset"].clone())
+}
+
+#[test]
+fn a_pull_that_brings_its_expression_gets_what_matches() {
+    let mut desk = filled(40);
+    let (code, count, next) = counted(&mut desk, &bring("n BETWEEN 10 AND 19", &[]));
+    assert_eq!((code, count, next.as_str()), (0, 10, "40"));
+    let few = bring("n >= 10", &[("maxMsgNums", "4")]);
+    let (code, count, next) = counted(&mut desk, &few);
+    assert_eq!((code, count, next.as_str()), (0, 4, "14"));
+    let (code, count, next) = counted(&mut desk, &bring("n > 1000", &[]));
+    assert_eq!((code, count, next.as_str()), (20, 0, "40"));
+    let answer = desk.ask(&bring("missing > 1", &[]));
+    assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
+}
+
+#[test]
+fn an_expression_that_is_none_is_refused_with_its_place() {
+    let mut desk = filled(1);
+    let long = "x".repeat(1 << 20);
+    let nested = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
+    let cases = [
+        ("", "parse the consumer's subscription failed"),
+        ("n >", "but the text ends at line 1, column 3"),
+        (&nested, "brackets in one another at line 1, column 129"),
+        (&long, "1048576 bytes of text"),
+    ];
+    for (text, wanted) in cases {
+        let answer = desk.ask(&bring(text, &[]));
+        assert_eq!(answer.code, 23);
+        let remark = answer.remark.unwrap();
+        assert!(
+            remark.starts_with("parse the consumer's subscription failed"),
+            "{remark}"
+        );
+        assert!(remark.contains(wanted), "{remark}");
+    }
+    let other = [
+        ("sysFlag", "4"),
+        ("expressionType", "XPATH"),
+        ("subscription", "n"),
+    ];
+    assert_eq!(desk.ask(&pull_with(1, &other)).code, 23);
+}
+
+#[test]
+fn a_group_goes_by_what_it_has_registered() {
+    let mut desk = filled(10);
+    subscribe(&mut desk, "t", None);
+    let answer = desk.ask(&pull_with(1, &[]));
+    let none = "The broker's consumer filter data is not exist!Your expression may be wrong!";
+    assert_eq!(said(&answer), (27, none));
+    subscribe(&mut desk, "t", Some(("n > 5", 4)));
+    let answer = desk.ask(&pull_with(1, &[]));
+    assert_eq!(
+        said(&answer),
+        (28, "the consumer's consumer filter data not latest")
+    );
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let (code, count, next) = counted(&mut desk, &pull_with(1, &[]));
+    assert_eq!((code, count, next.as_str()), (0, 4, "10"));
+    let newer = pull_with(1, &[("subVersion", "6")]);
+    assert_eq!(desk.ask(&newer).code, 25);
+    switch(&mut desk, |broker| broker.filters_properties = false);
+    let off = "The broker does not support consumer to filter message by SQL92";
+    assert_eq!(said(&desk.ask(&pull_with(1, &[]))), (1, off));
+    assert_eq!(said(&desk.ask(&bring("n > ", &[]))), (1, off));
+    assert_eq!(desk.ask(&bring("", &[])).code, 23);
+}
+
+#[test]
+fn a_held_pull_wakes_with_the_message_that_matches() {
+    let mut desk = filled(3);
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let wait = [
+        ("sysFlag", "2"),
+        ("suspendTimeoutMillis", "20000"),
+        ("queueOffset", "3"),
+    ];
+    desk.feed(&pull_with(50, &wait));
+    for at in ["1", "2", "x"] {
+        send(&mut desk, &format!("n\u{1}{at}\u{2}"));
+        desk.settle();
+        assert!(desk.answers().is_empty(), "{at}");
+    }
+    send(&mut desk, "n\u{1}6\u{2}");
+    desk.settle();
+    let answer = desk.answers().remove(0);
+    assert_eq!((answer.opaque, said(&answer)), (50, (0, "FOUND")));
+    assert_eq!(answer.ext["nextBeginOffset"], "7");
+}
+
+#[test]
+fn what_does_not_match_is_told_by_the_check_so_that_the_offset_goes_on() {
+    let mut desk = filled(0);
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    desk.feed(&pull_with(50, &wait));
+    send(&mut desk, "n\u{1}1\u{2}");
+    desk.settle();
+    assert!(desk.answers().is_empty());
+    desk.pass(5_000);
+    let answer = desk.answers().remove(0);
+    assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
+    assert_eq!(answer.ext["nextBeginOffset"], "1");
+}
+
+#[test]
+fn a_held_pull_goes_by_what_its_group_wants_when_it_runs_again() {
+    let mut desk = filled(0);
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    desk.feed(&pull_with(50, &wait));
+    desk.feed(&pull_with(51, &wait));
+    subscribe(&mut desk, "t", Some(("n = 1", 6)));
+    send(&mut desk, "n\u{1}1\u{2}");
+    desk.settle();
+    assert!(desk.answers().is_empty(), "woken by what it was held for");
+    desk.pass(5_000);
+    for answer in desk.answers() {
+        assert_eq!(said(&answer), (0, "FOUND"));
+    }
+    desk.feed(&pull_with(52, &[wait[0], wait[1], ("queueOffset", "1")]));
+    desk.lane.policy.members.clear();
+    desk.pass(20_000);
+    assert_eq!(desk.answers().remove(0).code, 24);
+}
+
+#[test]
+fn many_arrivals_at_once_wake_whoever_looks_for_itself() {
+    let mut desk = filled(0);
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    desk.feed(&pull_with(50, &wait));
+    for _ in 0..100 {
+        send(&mut desk, "n\u{1}1\u{2}");
+    }
+    desk.settle();
+    let answer = desk.answers().remove(0);
+    assert_eq!(
+        (answer.code, answer.ext["nextBeginOffset"].as_str()),
+        (20, "100")
+    );
+}
+
+#[test]
+fn an_expensive_expression_goes_through_a_queue_in_parts() {
+    let mut desk = filled(700);
+    let terms: Vec<String> = (0..4_000).map(|at| format!("n = -{}", at + 1)).collect();
+    let text = terms.join(" OR ");
+    let mut from = "0".to_owned();
+    let mut answers = 0;
+    while from != "700" {
+        let fields = [("queueOffset", from.as_str())];
+        let (code, count, next) = counted(&mut desk, &bring(&text, &fields));
+        assert_eq!((code, count), (20, 0));
+        let (before, after): (u64, u64) = (from.parse().unwrap(), next.parse().unwrap());
+        assert!(before < after && after <= before + 60, "{before} {after}");
+        from = next;
+        answers += 1;
+    }
+    assert!(answers > 10);
+}
+
+#[test]
+fn retries_are_filtered_by_their_origin_where_the_broker_does_so() {
+    let mut desk = filled(0);
+    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    desk.lane.policy.topics.insert("%RETRY%g".into(), TOPIC);
+    let texts = [
+        "n\u{1}1\u{2}RETRY_TOPIC\u{1}t\u{2}",
+        "n\u{1}6\u{2}RETRY_TOPIC\u{1}t\u{2}",
+        "n\u{1}1\u{2}RETRY_TOPIC\u{1}u\u{2}",
+    ];
+    for text in texts {
+        desk.feed(&send_with(1, &[("b", "%RETRY%g"), ("i", text)], b"x"));
+        assert_eq!(desk.answers().remove(0).code, 0);
+    }
+    desk.settle();
+    let pull = bring("n > 100", &[("topic", "%RETRY%g")]);
+    let (code, count, _next) = counted(&mut desk, &pull);
+    assert_eq!((code, count), (20, 0), "off: by its own expression");
+    switch(&mut desk, |broker| broker.filters_retries = true);
+    let (code, count, next) = counted(&mut desk, &pull);
+    assert_eq!((code, count, next.as_str()), (0, 2, "3"));
+}
