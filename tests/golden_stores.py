@@ -125,4 +125,5 @@ GOLDEN_CONFIG = {
     "maxMessageSize": "65536",
     "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
+    "mappedFileSizeTimerLog": "1040000",
 }

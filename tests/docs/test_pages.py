@@ -38,7 +38,7 @@ def is_as_shown(shown: str, printed: str) -> bool:
     return doctest.OutputChecker().check_output(shown, lines + "\n", how)
 
 
-@pytest.mark.parametrize("page", ["client.md", "filters.md", "testing.md"])
+@pytest.mark.parametrize("page", ["client.md", "delays.md", "filters.md", "testing.md"])
 def test_the_code_of_a_page_runs(page: str, mqcore_broker: Broker, tmp_path: Path) -> None:
     code = blocks(page, "python")
     assert code

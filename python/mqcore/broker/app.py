@@ -25,6 +25,7 @@ from mqcore.broker.processors import dispatcher_of
 from mqcore.broker.registration import Registrar
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
+from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
@@ -96,6 +97,7 @@ class Broker:
         self._state: BrokerState | None = None
         self._keeper: Keeper | None = None
         self._rounds: Rounds | None = None
+        self._timer_rounds: TimerRounds | None = None
         self._registrar: Registrar | None = None
         self._server: Server | None = None
         self._observatory: Observatory | None = None
@@ -118,6 +120,13 @@ class Broker:
         if self._rounds is None:
             raise RuntimeError("the broker does not serve")
         return self._rounds
+
+    @property
+    def timer_rounds(self) -> TimerRounds:
+        """When the timers are looked at; there while the broker serves."""
+        if self._timer_rounds is None:
+            raise RuntimeError("the broker does not serve")
+        return self._timer_rounds
 
     @property
     def registered(self) -> frozenset[str]:
@@ -168,6 +177,8 @@ class Broker:
         await self._observe(state)
         self._rounds = Rounds(state, keeper)
         self._rounds.start()
+        self._timer_rounds = TimerRounds(state, keeper)
+        self._timer_rounds.start()
         self._registrar = Registrar(state)
         keeper.announce = self._registrar.announce
         self._registrar.start()
@@ -211,6 +222,8 @@ class Broker:
                 state.config_path = self._config_path
                 keeper = Keeper(state)
                 keeper.load()
+                if settings.has_timers and keeper.has_timer_files:
+                    keeper.open_timers(self._clock())
             except BaseException:
                 store.close()
                 raise
@@ -286,6 +299,9 @@ class Broker:
         rounds, self._rounds = self._rounds, None
         if rounds is not None:
             await rounds.stop()
+        timer_rounds, self._timer_rounds = self._timer_rounds, None
+        if timer_rounds is not None:
+            await timer_rounds.stop()
 
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""

@@ -86,6 +86,32 @@ class DelayTable:
         if "dataVersion" in found:
             self._version = DataVersion.of_json(found["dataVersion"])
 
+    def length_ms(self, level: int) -> int:
+        """Returns how long a level waits; one above the table, as long as the last of it."""
+        return self.lengths_ms[min(level, len(self.lengths_ms)) - 1]
+
+    def need(self, levels: int, now_ms: int) -> None:
+        """Follows so many levels at the least: the table may have lost one where messages wait.
+
+        Args:
+            levels: How many.
+            now_ms: When they are to be looked at first.
+        """
+        for level in range(len(self._levels) + 1, min(levels, LEVELS_MAX) + 1):
+            self._levels[level] = _Level(self._kept.pop(level, 0), now_ms)
+
+    def change(self, lengths_ms: tuple[int, ...], now_ms: int) -> None:
+        """Replaces the table; levels that it has no more are followed as long as we run."""
+        self.lengths_ms = lengths_ms
+        self.need(len(lengths_ms), now_ms)
+        for known in self._levels.values():
+            known.look_ms = now_ms
+
+    @property
+    def levels(self) -> range:
+        """The levels that are followed."""
+        return range(1, len(self._levels) + 1)
+
     def clamp(self, level: int, bounds: tuple[int, int] | None) -> None:
         """Moves a level into its queue: what lies outside was deleted, or never was."""
         low, high = bounds or (0, 0)

@@ -13,9 +13,11 @@ from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offse
 from mqcore.broker.files import StateFile
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
+from mqcore.broker.timers import metrics_text, parse_metrics
 from mqcore.broker.transaction_counts import TransactionCounts
 from mqcore.errors import MQError
-from mqcore.native import write_state
+from mqcore.model.versions import DataVersion
+from mqcore.native import Timers, write_state
 from mqcore.remoting import Link, RequestCode
 
 _log = logging.getLogger("mqcore.broker")
@@ -75,6 +77,9 @@ class Keeper:
         self._offsets = Saver(StateFile(config / "consumerOffset.json"), self._offsets_text)
         self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
         self._delays_text: Callable[[], bytes] = state.delays.text
+        self._timer_metrics = StateFile(config / "timermetrics")
+        self._timer_version = DataVersion(counter=0, timestamp_ms=0)
+        self._timers_moved = False
         self._filters = Saver(StateFile(config / "consumerFilter.json"), state.filters.text)
         self._counts_table = TransactionCounts(state.boot_ms)
         self._counts = Saver(StateFile(config / "transactionMetrics"), self._counts_text)
@@ -100,7 +105,9 @@ class Keeper:
         self._counts.file.load(self._counts_table.load)
         state.lane.load_transactions(self._counts_table.waiting)
         self._counts_saved = state.lane.transaction_changes()
-        for level in range(1, len(state.delays.lengths_ms) + 1):
+        queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
+        state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
+        for level in state.delays.levels:
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
         policy.fill(state)
 
@@ -216,6 +223,72 @@ class Keeper:
         await self._delays.save()
         self._delays_saved = changes
 
+    @property
+    def has_timer_files(self) -> bool:
+        """Whether an earlier life of the store had timers."""
+        return (Path(self._state.settings.store_dir) / "timerwheel").exists()
+
+    def open_timers(self, now_ms: int) -> None:
+        """Opens the timers of the store. Blocks; for a thread.
+
+        Raises:
+            StoreError: Their files cannot be used.
+            StateFileError: The counts of what waits cannot be read.
+        """
+        state = self._state
+        timers = Timers(state.store, now_ms)
+
+        def take(text: bytes) -> None:
+            rows, self._timer_version = parse_metrics(text)
+            timers.set_waiting_rows(rows)
+
+        self._timer_metrics.load(take)
+        state.lane.set_timers(timers)
+        state.timers = timers
+
+    def timers_moved(self) -> None:
+        """Notes that the timers did something: it is to be written."""
+        self._timers_moved = True
+
+    def timer_metrics_text(self) -> bytes:
+        """Returns how many messages of each topic wait. Blocks; for a thread."""
+        timers = self._state.timers
+        if timers is None:
+            return metrics_text((), self._timer_version)
+        rows = timers.waiting_rows()
+        changed_ms = max((row[2] for row in rows), default=0)
+        known = self._timer_version
+        if changed_ms > known.timestamp_ms:
+            self._timer_version = known.next(changed_ms)
+        return metrics_text(rows, self._timer_version)
+
+    async def save_timers(self) -> None:
+        """Writes how far the timers are, when they did something since the last time.
+
+        Raises:
+            StoreError: The log or a file of the timers cannot be written.
+        """
+        timers = self._state.timers
+        if timers is None or not self._timers_moved:
+            return
+        now_ms = self._state.now_ms()
+
+        store = self._state.store
+
+        def save() -> None:
+            # First beside the timers: most of the wait for the disk is the log's, and meanwhile
+            # they may deliver.
+            store.flush()
+            timers.flush(now_ms)
+            self._timer_metrics.save(self.timer_metrics_text())
+
+        self._timers_moved = False
+        try:
+            await asyncio.shield(asyncio.to_thread(save))
+        except MQError:
+            self._timers_moved = True
+            raise
+
     async def save_filters(self) -> None:
         """Writes the registered expressions, when they changed since the last time.
 
@@ -252,6 +325,7 @@ class Keeper:
         saves = (
             self.save_offsets,
             self.save_delays,
+            self.save_timers,
             self.save_filters,
             self.save_counts,
             self._topics.save,

@@ -50,6 +50,29 @@ class GroupLag:
 
 
 @dataclass(frozen=True, slots=True)
+class TimerFigures:
+    """Messages with a time of their own.
+
+    Attributes:
+        behind: Messages in their queue that are not entered.
+        behind_ms: How far the first slot that is not delivered lies back, ms.
+        waiting: Messages that wait.
+        entered: Messages entered since the start.
+        delivered: Messages delivered since the start.
+        by_topic: Messages that wait, by topic.
+        by_bound: Messages that are due within so many seconds, and not within the bound before.
+    """
+
+    behind: int
+    behind_ms: int
+    waiting: int
+    entered: int
+    delivered: int
+    by_topic: Mapping[str, int]
+    by_bound: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class TopicTransactions:
     """The transactions of one topic.
 
@@ -97,6 +120,7 @@ class Snapshot:
         dispatch_behind_bytes: Stored, not in its queues.
         reserve_ms: Age of the oldest message; -1 without one.
         memory: Bytes of memory by kind: mapped, locked, resident.
+        timers: Messages with a time of their own, None without any.
         faults: What is wrong with it, empty when it is well.
     """
 
@@ -126,6 +150,7 @@ class Snapshot:
     dispatch_behind_bytes: int = 0
     reserve_ms: int = -1
     memory: Mapping[str, int] = field(default_factory=dict)
+    timers: TimerFigures | None = None
     faults: tuple[str, ...] = ()
 
 
@@ -179,6 +204,8 @@ def metrics(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _transaction_metrics(snapshot, family)
     yield from _client_metrics(snapshot, family)
     yield from _store_metrics(snapshot, family)
+    if snapshot.timers is not None:
+        yield from _timer_metrics(snapshot.timers, family)
     yield family.one("rocketmq_broker_permission", "4 read, 2 write, 6 both", snapshot.permission)
     yield family.one("rocketmq_topic_number", "Topics", snapshot.topics)
     yield family.one("rocketmq_consumer_group_number", "Consumer groups", snapshot.groups)
@@ -306,6 +333,36 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
         yield family.gauge(name, what, labels, {local: number})
     yield family.gauge(
         "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
+    )
+
+
+def _timer_metrics(timers: TimerFigures, family: _Family) -> Iterator[Metric]:
+    labels = ("storage_type", "storage_medium")
+    local = ("local", "disk")
+    gauges = (
+        ("rocketmq_timer_enqueue_lag", "Timed messages that are not entered", timers.behind),
+        ("rocketmq_timer_dequeue_lag", "Timed messages that wait", timers.waiting),
+        ("rocketmq_timer_dequeue_latency", "Age of the first slot, ms", timers.behind_ms),
+    )
+    for name, what, number in gauges:
+        yield family.gauge(name, what, labels, {local: number})
+    counters = (
+        ("rocketmq_timer_enqueue", "Timed messages entered", timers.entered),
+        ("rocketmq_timer_dequeue", "Timed messages delivered", timers.delivered),
+    )
+    for name, what, number in counters:
+        yield family.counter(name, what, labels, {local: number})
+    yield family.gauge(
+        "rocketmq_timing_messages",
+        "Timed messages that wait, per topic",
+        (*labels, "topic"),
+        {(*local, topic): count for topic, count in timers.by_topic.items()},
+    )
+    yield family.gauge(
+        "rocketmq_timer_message_snapshot",
+        "Timed messages that wait, by the time until they are due",
+        (*labels, "timer_bound_s"),
+        {(*local, str(bound)): count for bound, count in timers.by_bound.items()},
     )
 
 

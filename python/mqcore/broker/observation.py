@@ -14,6 +14,7 @@ from mqcore.broker.metrics import (
     CONTENT_TYPE,
     GroupLag,
     Snapshot,
+    TimerFigures,
     TopicFlow,
     TopicTransactions,
     exposition,
@@ -21,12 +22,14 @@ from mqcore.broker.metrics import (
 )
 from mqcore.broker.observatory import Page, Source
 from mqcore.broker.state import BrokerState
+from mqcore.broker.timers import BOUNDS_S
 from mqcore.errors import MQError
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
 
 _OK = 200
+_MS_PER_S = 1_000
 _UNAVAILABLE = 503
 _REFUSED = "refused_"
 _CLOSED = "closed_"
@@ -122,7 +125,30 @@ def _whole(
             "locked": stats.locked_bytes,
             "resident": stats.resident_bytes,
         },
+        timers=_timers(state),
         faults=faults_of(stats),
+    )
+
+
+def _timers(state: BrokerState) -> TimerFigures | None:
+    timers = state.timers
+    if timers is None:
+        return None
+    progress, now_ms = timers.progress(), state.now_ms() + state.timers_ahead_ms
+    bounds_ms = [(bound, now_ms + bound * _MS_PER_S) for bound in BOUNDS_S]
+    by_bound = {}
+    from_ms = now_ms
+    for bound, to_ms in bounds_ms:
+        by_bound[bound] = timers.waiting_between(from_ms, to_ms)
+        from_ms = to_ms
+    return TimerFigures(
+        behind=progress.behind,
+        behind_ms=max(0, now_ms - progress.read_ms),
+        waiting=progress.waiting,
+        entered=progress.entered,
+        delivered=progress.delivered,
+        by_topic={topic: count for topic, count, _changed_ms in timers.waiting_rows()},
+        by_bound=by_bound,
     )
 
 

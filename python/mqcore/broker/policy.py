@@ -15,6 +15,7 @@ from mqcore.native import (
     MembersPolicy,
     RegisteredFilter,
     Subscription,
+    TimingPolicy,
     TopicPolicy,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 
+_MS_PER_S = 1_000
 # What a client is told that sends while the broker stops: another broker may take it.
 _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
@@ -53,6 +55,20 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         version=state.version,
         filters_properties=settings.filters_properties,
         filters_retries=settings.filters_retries,
+        timing=timing_policy(state),
+    )
+
+
+def timing_policy(state: BrokerState) -> TimingPolicy:
+    """Returns what the lane needs to know of messages with a time of their own."""
+    settings = state.settings
+    return TimingPolicy(
+        is_enabled=settings.has_timers,
+        max_delay_ms=settings.timer_max_delay_s * _MS_PER_S,
+        congested_at=settings.timers_congested_at,
+        ahead_ms=state.timers_ahead_ms,
+        is_recall_enabled=settings.allows_recall,
+        is_recall_enabled_read_only=settings.allows_recall_read_only,
     )
 
 

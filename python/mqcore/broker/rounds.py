@@ -117,7 +117,9 @@ class Rounds:
 
     async def sample(self) -> None:
         """Notes every counter."""
-        sample(self._state, await asyncio.to_thread(self._state.store.queues))
+        timers = self._state.timers
+        progress = None if timers is None else await asyncio.to_thread(timers.progress)
+        sample(self._state, await asyncio.to_thread(self._state.store.queues), progress)
 
     async def check_transactions(self, *, ahead_ms: int = 0) -> None:
         """Asks about the half messages that nobody ended; gives up those asked about too often.
@@ -146,7 +148,7 @@ class Rounds:
 
     async def deliver_all(self) -> None:
         """Delivers everything that is due now, whenever its level wants to be looked at."""
-        for level in range(1, len(self._state.delays.lengths_ms) + 1):
+        for level in self._state.delays.levels:
             has_more = True
             while has_more:
                 async with self._busy:
@@ -164,7 +166,7 @@ class Rounds:
             # What arrives now is due the level's length later.
             state.delays.delivered(level, offset, now_ms + self._idle_ms(level), now_ms)
             return False
-        due_ms = None if self.due_ms is None else self.due_ms(state.delays.lengths_ms[level - 1])
+        due_ms = None if self.due_ms is None else self.due_ms(state.delays.length_ms(level))
         try:
             done = await asyncio.to_thread(
                 state.lane.deliver_due, level, max(offset, low), limit=_DELIVER_MAX, now_ms=due_ms
@@ -187,4 +189,4 @@ class Rounds:
         return done.has_more
 
     def _idle_ms(self, level: int) -> int:
-        return min(max(IDLE_MS, self._state.delays.lengths_ms[level - 1] // 2), _LOOK_MAX_MS)
+        return min(max(IDLE_MS, self._state.delays.length_ms(level) // 2), _LOOK_MAX_MS)

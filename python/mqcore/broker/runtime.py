@@ -12,13 +12,15 @@ from mqcore.broker.statistics import Series
 from mqcore.errors import MQError
 from mqcore.model.topics import SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
-from mqcore.native import QueueBounds, Stats
+from mqcore.native import QueueBounds, Stats, TimerProgress
 
 # Counters of the whole broker, keyed by the cluster as the official names have it.
 PUT_TOTAL = "BROKER_PUT_NUMS"
 GET_TOTAL = "BROKER_GET_NUMS"
 TOPIC_PUT = "TOPIC_PUT_NUMS"
 GROUP_GET = "GROUP_GET_NUMS"
+TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
+TIMER_DELIVERED = "TIMER_DEQUEUE_NUMS"
 
 _MS_PER_S = 1_000
 _S_PER_MINUTE = 60
@@ -26,12 +28,15 @@ _MINUTES_PER_HOUR = 60
 _HOURS_PER_DAY = 24
 
 
-def sample(state: BrokerState, queues: Iterable[QueueBounds]) -> None:
+def sample(
+    state: BrokerState, queues: Iterable[QueueBounds], timers: TimerProgress | None = None
+) -> None:
     """Notes the running totals: of the broker, of topics by their queues, of groups by offsets.
 
     Args:
         state: The broker.
         queues: Every queue of its store.
+        timers: How far its timers are.
     """
     now_ms, numbers = state.now_ms(), state.statistics
     lane = state.lane.stats()
@@ -39,6 +44,10 @@ def sample(state: BrokerState, queues: Iterable[QueueBounds]) -> None:
     numbers.note(PUT_TOTAL, cluster, lane.get("sends", 0), now_ms)
     numbers.note(GET_TOTAL, cluster, lane.get("pulled", 0), now_ms)
     places = [(PUT_TOTAL, cluster), (GET_TOTAL, cluster)]
+    if timers is not None:
+        for name, total in ((TIMER_ENTERED, timers.entered), (TIMER_DELIVERED, timers.delivered)):
+            numbers.note(name, cluster, total, now_ms)
+            places.append((name, cluster))
     totals: dict[str, int] = {}
     for queue in queues:
         totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
@@ -67,6 +76,7 @@ def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]
         **_log(state, stats),
         **_delays(state),
         **_queues(lane),
+        **_timers(state, now_ms + state.timers_ahead_ms),
     }
 
 
@@ -155,15 +165,26 @@ def _queues(lane: Mapping[str, int]) -> dict[str, str]:
     for name in ("send", "pull", "litePull", "query", "ack"):
         table[f"{name}ThreadPoolQueueSize"] = str(waiting.get(name, 0))
         table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
-    for name in (
-        "timerReadBehind",
-        "timerOffsetBehind",
-        "timerCongestNum",
-        "timerEnqueueTps",
-        "timerDequeueTps",
-    ):
-        table[name] = "0"
     return table
+
+
+def _timers(state: BrokerState, now_ms: int) -> dict[str, str]:
+    """How far the timers are; rates are those of the last minute."""
+    timers = state.timers
+    if timers is None:
+        zeros = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
+        return zeros | dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), "0.0")
+    progress = timers.progress()
+    cluster = state.settings.cluster
+    series = [state.statistics.find(each, cluster) for each in (TIMER_ENTERED, TIMER_DELIVERED)]
+    rates = [0.0 if each is None else each.minute.per_second for each in series]
+    return {
+        "timerReadBehind": str(max(0, now_ms - progress.read_ms) // _MS_PER_S),
+        "timerOffsetBehind": str(progress.behind),
+        "timerCongestNum": str(progress.waiting),
+        "timerEnqueueTps": f"{rates[0]:.1f}",
+        "timerDequeueTps": f"{rates[1]:.1f}",
+    }
 
 
 def elapsed_text(elapsed_ms: int) -> str:

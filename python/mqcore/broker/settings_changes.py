@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from mqcore.broker.delays import parse_levels
 from mqcore.config import BrokerSettings, Configuration, Setting, broker_settings
 from mqcore.config.values import Value, parsed
-from mqcore.errors import RefusedError
+from mqcore.errors import RefusedError, SettingError
 from mqcore.remoting import ResponseCode
 
 # What takes effect at once; anything else is refused or needs a restart.
@@ -26,11 +27,16 @@ CHANGEABLE: Final = frozenset(
         "flushConsumerOffsetInterval",
         "flushDelayOffsetInterval",
         "longPollingEnable",
+        "messageDelayLevel",
         "notifyConsumerIdsChangedEnable",
         "registerNameServerPeriod",
         "rejectTransactionMessage",
         "slowOperationMs",
+        "recallMessageEnable",
         "startAcceptSendRequestTimeStamp",
+        "timerCongestNumEachSlot",
+        "timerMaxDelaySec",
+        "timerStopEnqueue",
         "traceOn",
         "transactionCheckInterval",
         "transactionCheckMax",
@@ -79,6 +85,7 @@ def changed(
         made[key] = text.strip()
     renewed = Configuration(configuration.program, known, configuration.warnings)
     fresh = broker_settings(renewed)
+    _check_levels(fresh.delay_levels)
     # What the start found out, such as the host's name and the chosen port, stays what it was.
     fresh = replace(
         fresh,
@@ -90,6 +97,13 @@ def changed(
         name_servers=settings.name_servers,
     )
     return fresh, made
+
+
+def _check_levels(text: str) -> None:
+    try:
+        parse_levels(text)
+    except SettingError as error:
+        raise RefusedError(error.message, code=ResponseCode.SYSTEM_ERROR) from error
 
 
 def _value(setting: Setting, text: str) -> Value:

@@ -18,7 +18,7 @@ from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
-from mqcore.native import Command, Lane, Store, sql_fault
+from mqcore.native import Command, Lane, Store, Timers, sql_fault
 from mqcore.remoting import ResponseCode
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
@@ -46,6 +46,8 @@ class BrokerState:
         conflicts: How often members of a group came to differ in what they want.
         refusals: How many requests Python refused, by the name of the code.
         link_refusals: How many connections were refused or closed, by reason.
+        timers: Messages with a time of their own; None before the first of them.
+        timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
         checks: How many half messages were asked about, could not be because no producer of their
             group is connected, and were given up: by those words.
         check: Looks at a request of the lane before it is executed, and may answer it; for tests.
@@ -74,6 +76,8 @@ class BrokerState:
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     config_path: Path | None = None
+    timers: Timers | None = None
+    timers_ahead_ms: int = 0
     check: Callable[[Command], Command | None] | None = None
 
     @classmethod
@@ -144,6 +148,9 @@ class BrokerState:
 
     def change_settings(self, settings: BrokerSettings) -> None:
         """Replaces the settings."""
+        if settings.delay_levels != self.settings.delay_levels:
+            self.lane.set_delay_levels(settings.delay_levels)
+            self.delays.change(parse_levels(settings.delay_levels), self.now_ms())
         self.settings = settings
         self.settings_version = self.settings_version.next(self.now_ms())
         self.topics.rules = topic_rules(settings)
@@ -160,6 +167,7 @@ def topic_rules(settings: BrokerSettings) -> TopicRules:
         cluster_topic=settings.has_cluster_topic,
         broker_topic=settings.has_broker_topic,
         trace_topic=settings.trace_topic if settings.has_trace_topic else None,
+        has_timers=settings.has_timers,
     )
 
 

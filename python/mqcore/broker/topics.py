@@ -25,6 +25,7 @@ from mqcore.model.topics import (
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     SYSTEM_PREFIX,
+    TIMER_TOPIC,
     TopicConfig,
     topic_fault,
 )
@@ -51,6 +52,7 @@ class TopicRules:
         cluster_topic: `clusterTopicEnable`.
         broker_topic: `brokerTopicEnable`.
         trace_topic: Name of the trace topic, None without one.
+        has_timers: `timerWheelEnable`.
     """
 
     cluster: str
@@ -60,6 +62,7 @@ class TopicRules:
     cluster_topic: bool = True
     broker_topic: bool = True
     trace_topic: str | None = None
+    has_timers: bool = False
 
     def system_topics(self, schedule_queues: int) -> Iterable[TopicConfig]:
         """Yields the topics that are there from the start."""
@@ -81,6 +84,8 @@ class TopicRules:
         if self.trace_topic:
             yield topic(self.trace_topic, 1)
         yield topic(f"{self.cluster}_REPLY_TOPIC", 1)
+        if self.has_timers:
+            yield topic(TIMER_TOPIC, 1)
         yield topic(HALF_TOPIC, 1)
         yield topic(OP_HALF_TOPIC, 1)
 

@@ -105,6 +105,39 @@ def query(cluster: Cluster, topic: str, key: str, limit: int, begin_ms: int, end
     )
 
 
+@msg.command("recall")
+@click.argument("handle")
+@click.option(
+    "-g", "--group", default="mqcore-cli", show_default=True, help="Group of the producer."
+)
+@cluster_options
+def recall(cluster: Cluster, handle: str, group: str) -> None:
+    """Take back a timed message before it is delivered.
+
+    HANDLE is the recall_handle of the send's result. Brokers allow it with recallMessageEnable.
+    """
+    import asyncio
+
+    from mqcore.client.producer import Producer
+
+    async def recalled() -> str:
+        async with Producer(
+            cluster.namesrv,
+            group=group,
+            credentials=cluster.credentials,
+            tls=cluster.has_tls or None,
+        ) as producer:
+            return await producer.recall(handle, timeout_s=cluster.timeout_s)
+
+    message_id = asyncio.run(recalled())
+    if cluster.as_json:
+        from mqcore.cli.tables import say_json
+
+        say_json({"message_id": message_id})
+    else:
+        click.echo(f"message {message_id} is recalled")
+
+
 def _show(cluster: Cluster, found: list["Message"], *, is_short: bool = False) -> None:
     """Prints messages, and ends with exit code 1 where there is none."""
     if cluster.as_json:

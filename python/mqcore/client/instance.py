@@ -40,7 +40,7 @@ from mqcore.errors import (
     UnsupportedError,
     UsageError,
 )
-from mqcore.model.heartbeats import HeartbeatData
+from mqcore.model.heartbeats import TIMERS_FIELD, HeartbeatData
 from mqcore.model.topics import group_fault
 from mqcore.model.versions import version_name
 from mqcore.native import Command
@@ -166,6 +166,7 @@ class Instance:
         )
         self.routes.listen(self._on_route)
         self.broker_versions: dict[str, int] = {}
+        self._with_timers: set[str] = set()
         self.call_timeout_s = call_timeout_s
         self.default_queues = default_queues
         self._duties = Duties()
@@ -438,7 +439,8 @@ class Instance:
         for name in sorted(names):
             address = self.address_of(name)
             version = self.broker_versions.get(address or "", _TIMERS_SINCE)
-            if address is not None and version < _TIMERS_SINCE:
+            has_timers = version >= _TIMERS_SINCE or address in self._with_timers
+            if address is not None and not has_timers:
                 raise UnsupportedError(
                     f"topic {topic}: broker {name} at {address} says that it is "
                     f"{version_name(version)}, which delivers timed messages at once: use "
@@ -462,6 +464,8 @@ class Instance:
             return
         self._told.add(address)
         self.broker_versions[address] = answer.version
+        if answer.ext.get(TIMERS_FIELD) == "true":
+            self._with_timers.add(address)
 
     def _recipients(self) -> set[str]:
         """Returns who must know us: masters; slaves too where there are consumers."""

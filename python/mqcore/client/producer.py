@@ -22,6 +22,7 @@ from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import CORRELATION_ID
+from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import Sender, check_queue
@@ -367,6 +368,17 @@ class Producer:
         fixed = queues[0] if queues else QueueRef(target.topic, name, 0)
         outgoing = self.prepared(target, message, reply_properties(request))
         return await self.sender.deliver(target, outgoing, message, fixed=fixed)
+
+    async def recall(self, handle: str, *, timeout_s: float = 3.0) -> str:
+        """Takes a timed message back, by the `recall_handle` of its send; returns its unique id.
+
+        Raises:
+            MessageError: It is no handle.
+            NoRouteError: The broker that keeps the message is not known.
+            ResponseError: The broker does not allow recalls, or it is too late.
+        """
+        self.check_usable()
+        return await recall(self.instance, self.sender.group, handle, timeout_s)
 
     async def need_timers(self, target: Target) -> None:
         """Checks that the brokers of a topic deliver timed messages in time.

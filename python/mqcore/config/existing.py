@@ -44,6 +44,9 @@ def existing_sizes(root: Path, log_dir: Path | None = None) -> dict[str, str]:
     )
     if queue:
         found["mappedFileSizeConsumeQueue"] = str(queue)
+    timer_log = _first_size(_files(root / "timerlog"))
+    if timer_log:
+        found["mappedFileSizeTimerLog"] = str(timer_log)
     index = next((entry.stat().st_size for entry in _scan(root / "index")), 0)
     for slots, entries in _INDEX_CAPACITIES:
         if index == _INDEX_HEADER_BYTES + slots * _SLOT_BYTES + entries * _ENTRY_BYTES:

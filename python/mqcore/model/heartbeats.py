@@ -20,6 +20,9 @@ FROM_WHERE: Final = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
+# In the answer to a heartbeat: whether the broker delivers timed messages in time. Ours alone says
+# so; of others the version tells.
+TIMERS_FIELD: Final = "timerWheelEnable"
 BROADCASTING: Final = MESSAGE_MODELS[0]
 CLUSTERING: Final = MESSAGE_MODELS[1]
 PASSIVELY: Final = CONSUME_TYPES[1]

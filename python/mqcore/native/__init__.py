@@ -45,9 +45,11 @@ from mqcore.native.lane import (  # noqa: E402
     MembersPolicy,
     RegisteredFilter,
     Subscription,
+    TimingPolicy,
     TopicPolicy,
 )
 from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
+from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
 from mqcore.native.transactions import (  # noqa: E402
     CheckedHalves,
     CheckQuestion,
@@ -102,6 +104,10 @@ __all__ = [
     "Stats",
     "Store",
     "Subscription",
+    "Ticked",
+    "TimerProgress",
+    "Timers",
+    "TimingPolicy",
     "TopicPolicy",
     "TransactionCount",
     "Verdict",

@@ -16,6 +16,7 @@ from mqcore.native._columns import (
     Scan,
     queue_units,
 )
+from mqcore.native._native_timers import NativeTimers
 from mqcore.native.lane import (
     BrokerPolicy,
     DrainedRow,
@@ -40,6 +41,7 @@ __all__ = [
     "NativeLane",
     "NativeRecordColumns",
     "NativeStore",
+    "NativeTimers",
     "PackedRows",
     "ReceiveBuffer",
     "RecordBatch",
@@ -77,12 +79,8 @@ def encode_properties(
 ) -> bytes:
     """Returns the properties text of a message, as `append_many` takes it."""
 
-def note_fork() -> None:
-    """Tells the module that this process is a forked child."""
-
-def settings() -> list[tuple[str, str]]:
-    """Returns every key that a store knows with its default."""
-
+def note_fork() -> None: ...
+def settings() -> list[tuple[str, str]]: ...
 def write_state(path: str | Path, content: bytes) -> None:
     """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
 
@@ -441,6 +439,8 @@ class NativeLane:
     @property
     def offset_changes(self) -> int: ...
     def set_broker(self, broker: BrokerPolicy) -> None: ...
+    def set_timers(self, timers: NativeTimers) -> None: ...
+    def set_delay_levels(self, text: str) -> None: ...
     def set_topics(self, topics: Mapping[str, TopicPolicy]) -> None: ...
     def set_topic(self, name: str, topic: TopicPolicy | None) -> None: ...
     def set_groups(self, groups: Mapping[str, GroupPolicy]) -> None: ...

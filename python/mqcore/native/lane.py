@@ -24,6 +24,7 @@ __all__ = [
     "MembersPolicy",
     "RegisteredFilter",
     "Subscription",
+    "TimingPolicy",
     "TopicPolicy",
 ]
 
@@ -40,6 +41,26 @@ HandedRow: TypeAlias = tuple[Command, Need, str]
 DrainedRow: TypeAlias = tuple[
     int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
 ]
+
+
+class TimingPolicy(NamedTuple):
+    """What is decided about messages with a time of their own.
+
+    Attributes:
+        is_enabled: Whether they are taken.
+        max_delay_ms: How far ahead they may be due.
+        congested_at: From so many messages of a step on some are refused, from twice as many all.
+        ahead_ms: How far the timers' clock is ahead of the wall clock.
+        is_recall_enabled: Whether they may be recalled.
+        is_recall_enabled_read_only: Whether they may be while the broker takes no messages.
+    """
+
+    is_enabled: bool = False
+    max_delay_ms: int = 259_200_000
+    congested_at: int = 2**31 - 1
+    ahead_ms: int = 0
+    is_recall_enabled: bool = False
+    is_recall_enabled_read_only: bool = True
 
 
 class BrokerPolicy(NamedTuple):
@@ -62,6 +83,7 @@ class BrokerPolicy(NamedTuple):
         rejects_transactions: Refuse half messages.
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer.
+        timing: Messages with a time of their own.
         filters_properties: Take expressions over properties (`enablePropertyFilter`).
         filters_retries: Put retries through the expression for the topic that they came from
             (`filterSupportRetry`).
@@ -91,6 +113,7 @@ class BrokerPolicy(NamedTuple):
     transaction_timeout_ms: int = 6_000
     note_bytes_max: int = 4_096
     note_interval_ms: int = 3_000
+    timing: TimingPolicy = TimingPolicy()
 
 
 class TopicPolicy(NamedTuple):
@@ -224,7 +247,8 @@ class Lane(NativeLane):
 
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
-    is not known are handed over.
+    is not known are handed over. `set_timers` lets sends ask how full a step of time is,
+    `set_delay_levels` replaces the levels of delay.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
     offsets; `offset_changes` rises with each change. `write_notes` notes on disk every transaction

@@ -138,6 +138,8 @@ class Embedded:
         assert broker is not None
         self._broker = broker
         broker.rounds.due_ms = lambda length_ms: self._ageing.due_ms(length_ms, wall_ms())
+        broker.state.timers_ahead_ms = self._ageing.passed_ms
+        policy.fill(broker.state)
         self._apply_faults(broker)
 
     async def stop(self) -> None:
@@ -220,7 +222,10 @@ class Embedded:
             await asyncio.sleep(0.0005)
         # What was acknowledged is in its level's queue a moment later.
         await asyncio.to_thread(_until_dispatched, broker)
+        broker.state.timers_ahead_ms = self._ageing.passed_ms
+        policy.fill(broker.state)
         await broker.rounds.deliver_all()
+        await broker.timer_rounds.tick_all()
         await broker.rounds.check_transactions(ahead_ms=by_ms)
 
     def has_topic(self, topic: str) -> bool:

@@ -23,6 +23,7 @@ use crate::errors::raised;
 use crate::fork::Origin;
 use crate::store::NativeStore;
 use crate::tables::{BrokerRow, GroupRow, MembersRow, TopicRow};
+use crate::timers::NativeTimers;
 use crate::transactions::{CheckedRow, Checkers, RulesRow, checked_row};
 use crate::wire::Command;
 
@@ -146,6 +147,19 @@ impl NativeLane {
     fn set_broker(&self, broker: BrokerRow) {
         let broker = broker.broker(self.store_host);
         self.lock().lane.decide_broker(broker);
+    }
+
+    /// Replaces the delay levels.
+    fn set_delay_levels(&self, py: Python<'_>, text: &str) -> PyResult<()> {
+        self.engine
+            .set_delay_levels(text)
+            .map_err(|error| raised(py, &error))
+    }
+
+    /// Lets sends ask how full a step of time is.
+    fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
+        let wheel = timers.wheel();
+        self.lock().lane.wheel = Some(wheel);
     }
 
     fn set_topics(&self, topics: HashMap<String, TopicRow>) {

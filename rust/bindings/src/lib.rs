@@ -17,6 +17,7 @@
 //! | `parts` | the body of a batch request |
 //! | `packing` | rows of columns packed into the bodies of requests |
 //! | `lane` | the class over the lane |
+//! | `timers` | the class over the timers of a store |
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | memory and descriptors that Python and Rust share |
 //! | `tables` | policy tables out of named tuples, expressions judged |
@@ -49,6 +50,7 @@ mod records;
 mod state;
 mod store;
 mod tables;
+mod timers;
 mod transactions;
 mod wire;
 
@@ -93,8 +95,9 @@ mod _native {
     use crate::state::write_state;
     #[pymodule_export]
     use crate::store::NativeStore;
-    #[pymodule_export]
     use crate::tables::sql_fault;
+    #[pymodule_export]
+    use crate::timers::NativeTimers;
     #[pymodule_export]
     use crate::wire::{Command, FrameReader, compress, decompress};
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
 use mqcore_lane::policy::{
-    Broker, Group, Members, Perm, Refusal, Registered, Subscription, Topic, Transactions, Wanted,
+    Broker, Group, Members, Perm, Refusal, Registered, Subscription, Timing, Topic, Transactions,
+    Wanted,
 };
 use mqcore_lane::sql::Sql;
 use mqcore_record::Host;
@@ -34,6 +35,32 @@ pub(crate) struct BrokerRow {
     transaction_timeout_ms: i64,
     note_bytes_max: usize,
     note_interval_ms: u64,
+    timing: TimingRow,
+}
+
+/// `TimingPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct TimingRow {
+    is_enabled: bool,
+    max_delay_ms: i64,
+    congested_at: i32,
+    ahead_ms: i64,
+    is_recall_enabled: bool,
+    is_recall_enabled_read_only: bool,
+}
+
+impl From<TimingRow> for Timing {
+    fn from(row: TimingRow) -> Self {
+        Self {
+            is_enabled: row.is_enabled,
+            max_delay_ms: row.max_delay_ms,
+            congested_at: row.congested_at,
+            ahead_ms: row.ahead_ms,
+            is_recall_enabled: row.is_recall_enabled,
+            is_recall_enabled_read_only: row.is_recall_enabled_read_only,
+            ..Self::default()
+        }
+    }
 }
 
 fn refusal(remark: Option<String>) -> Option<Refusal> {
@@ -72,6 +99,7 @@ impl BrokerRow {
                 note_interval_ms: self.note_interval_ms,
             },
             needs_replica: self.needs_replica,
+            timing: self.timing.into(),
             filters_properties: self.filters_properties,
             filters_retries: self.filters_retries,
         }

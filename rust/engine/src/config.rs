@@ -13,6 +13,9 @@ pub const RECORD_OVERHEAD_MAX_BYTES: u64 = 64 * KIB;
 /// RocketMQ keeps positions in a file as Java `int`.
 pub const FILE_LEN_MAX_BYTES: u64 = i32::MAX as u64;
 
+/// Shortest file of the timer log: room for a unit and the mark of the end.
+const TIMER_LOG_FILE_MIN_BYTES: u64 = PAGE_BYTES;
+
 /// When an acknowledgement is given (`FlushDiskType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FlushDiskType {
@@ -262,6 +265,12 @@ settings! {
     filter_scan_max_bytes: u64 = 16_000, "maxFilterMessageSize";
     /// The 18 delay levels.
     delay_levels: String = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(), "messageDelayLevel";
+    /// Bytes of a file of the timer log.
+    timer_log_file_len_bytes: u64 = 100 * MIB, "mappedFileSizeTimerLog";
+    /// Length of a slot of the timer wheel, ms: see [`StoreConfig::timer_step_ms`].
+    timer_precision_ms: u64 = 1_000, "timerPrecisionMs";
+    /// Slots ahead of now that a timed message may lie in; one that is farther ahead is entered again.
+    timer_roll_window_slots: u64 = 172_800, "timerRollWindowSlot";
 }
 
 impl StoreConfig {
@@ -304,11 +313,32 @@ impl StoreConfig {
         }
     }
 
+    /// Length of a slot of the timer wheel, ms: 100, 200, 500 or 1000, the largest that
+    /// `timerPrecisionMs` reaches (`MessageStoreConfig.setTimerPrecisionMs`).
+    #[must_use]
+    pub fn timer_step_ms(&self) -> i64 {
+        match self.timer_precision_ms {
+            0..200 => 100,
+            200..500 => 200,
+            500..1_000 => 500,
+            _ => 1_000,
+        }
+    }
+
     /// The percent of used disk at which expired files go at any hour, as the official getter
     /// clamps it.
     #[must_use]
     pub fn disk_used_max_percent_clamped(&self) -> u64 {
         self.disk_used_max_percent.clamp(10, 95)
+    }
+
+    fn check_timer_log(&self) -> Result<()> {
+        let len_bytes = self.timer_log_file_len_bytes;
+        if (TIMER_LOG_FILE_MIN_BYTES..=FILE_LEN_MAX_BYTES).contains(&len_bytes) {
+            return Ok(());
+        }
+        let why = "4096 to 2147483647";
+        Err(refused("mappedFileSizeTimerLog", len_bytes, why))
     }
 
     /// Checks the values against each other and rounds the queue file size up to whole units.
@@ -356,6 +386,7 @@ impl StoreConfig {
                 "slots * 4 + maxIndexNum * 20 must be below 2 GiB, with a slot and two entries";
             return Err(refused("maxHashSlotNum", self.index_slots, why));
         }
+        self.check_timer_log()?;
         if self.transient_pool_enabled && self.transient_pool_buffers == 0 {
             return Err(refused(
                 "transientStorePoolSize",

@@ -2,7 +2,7 @@
 //! in groups, dispatched to queues and index, recovered after any end, and given back by retention.
 //!
 //! Knows no Python and no client socket. The house, floor by floor (a room imports only from floors
-//! below): `store, inspect | dispatch | commit_log, flush, consume_queue, key_index | segment, checkpoint,
+//! below): `store, inspect | dispatch | commit_log, flush, consume_queue, key_index, timer | segment, checkpoint,
 //! progress, arrivals, small_state | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
 
 pub mod arrivals;
@@ -27,5 +27,6 @@ pub mod segment;
 pub mod small_state;
 pub mod status;
 pub mod store;
+pub mod timer;
 pub mod units;
 pub mod watermark;

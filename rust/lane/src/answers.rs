@@ -51,6 +51,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Kind::Send => {}
             Kind::Back => return self.answer_back(stored, status),
             Kind::End => return self.answer_end(stored, status),
+            Kind::Recall => return self.answer_recalled(stored, status),
         }
         let code = match status {
             PutStatus::PutOk => codes::SUCCESS,
@@ -74,6 +75,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             fields.text("msgId", &ids)?;
             fields.number("queueId", stored.queue_id.into())?;
             fields.number("queueOffset", stored.queue_offset.cast_signed())?;
+            if let Some(handle) = &stored.recall {
+                fields.text("recallHandle", handle)?;
+            }
             fields.text("MSG_REGION", &broker.region)?;
             fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
         });

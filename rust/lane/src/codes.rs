@@ -26,6 +26,9 @@ pub const SEND_BATCH_MESSAGE: i32 = 320;
 /// A pull of a consumer without rebalancing (5.x).
 pub const LITE_PULL_MESSAGE: i32 = 361;
 
+/// A message with a time of its own is not to be delivered (5.3.2).
+pub const RECALL_MESSAGE: i32 = 370;
+
 /// Done.
 pub const SUCCESS: i32 = 0;
 /// Anything that went wrong and has no code of its own.

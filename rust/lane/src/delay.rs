@@ -67,12 +67,21 @@ pub fn deliver_due<D: Disk, C: Clock>(
     store
         .queues()
         .read(topic, queue_id, done.next_offset, limit, &mut units)?;
-    let delay_ms = usize::try_from(level).ok().and_then(|l| store.delay_ms(l));
+    let place = usize::try_from(level).unwrap_or(0);
+    let delay_ms = store.delay_ms(place);
     let latest_ms = now_ms.saturating_add(delay_ms.unwrap_or(0));
+    // A level that the table has no more: its messages wait as long as they were told to.
+    let is_retired = place > store.delay_levels();
     for unit in &units {
         // A time further away than the level's delay comes from another table of levels, or from a
         // clock that stepped: it is due.
-        let is_due = unit.is_blank() || unit.tags_code <= now_ms || unit.tags_code > latest_ms;
+        let is_due = unit.is_blank()
+            || unit.tags_code <= now_ms
+            || if is_retired {
+                is_from_ahead(store, unit, now_ms)
+            } else {
+                unit.tags_code > latest_ms
+            };
         if !is_due {
             done.next_due_ms = Some(unit.tags_code);
             return Ok(done);
@@ -91,6 +100,17 @@ pub fn deliver_due<D: Disk, C: Clock>(
     }
     done.has_more = done.next_offset < bounds.max && !units.is_empty();
     Ok(done)
+}
+
+/// Whether a message was stored at a time that is still to come: the clock was set back.
+fn is_from_ahead<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit, now_ms: i64) -> bool {
+    let record = store.record_at(unit.physical_offset.cast_unsigned());
+    // What cannot be read is met again by the delivery, which knows what to do.
+    record.is_ok_and(|record| {
+        record
+            .view(CrcCheck::Skip)
+            .is_ok_and(|view| view.store_timestamp_ms > now_ms)
+    })
 }
 
 /// Stores a message in its real topic: its end in the log, or `None` when it cannot go anywhere.

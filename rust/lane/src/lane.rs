@@ -9,6 +9,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::Store;
+use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
@@ -95,6 +96,8 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) holds: Holds,
     pub(crate) parked: Parked,
     pub(crate) readers: Readers<D, C>,
+    /// The wheel of messages with a time of their own, to ask how full a step is.
+    pub wheel: Option<Arc<Wheel<D>>>,
     /// How transactions ended.
     pub ends: Ends,
     pub(crate) handed: Vec<Handed>,
@@ -124,6 +127,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             handed: Vec::new(),
             turn: 0,
             now_ms: 0,
+            wheel: None,
             acks_deadline_ms: None,
             scratch: Vec::new(),
             compiled: Compiled::default(),
@@ -133,7 +137,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Replaces what is decided about the broker itself.
-    pub fn decide_broker(&mut self, broker: Broker) {
+    pub fn decide_broker(&mut self, mut broker: Broker) {
+        broker.timing.step_ms = self.store.config().timer_step_ms();
         self.desk.version = broker.version;
         self.policy.broker = Arc::new(broker);
     }
@@ -200,6 +205,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 | codes::SEND_MESSAGE_V2
                 | codes::SEND_BATCH_MESSAGE
                 | codes::CONSUMER_SEND_MSG_BACK
+                | codes::RECALL_MESSAGE
                 | codes::END_TRANSACTION
                 | codes::PULL_MESSAGE
                 | codes::LITE_PULL_MESSAGE
@@ -222,6 +228,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             codes::GET_MAX_OFFSET => self.max_offset(request),
             codes::GET_MIN_OFFSET => self.min_offset(request),
             codes::SEARCH_OFFSET_BY_TIMESTAMP => self.search_offset(request),
+            codes::RECALL_MESSAGE => self.recall(request),
             _ => Ok(Outcome::Hand(Need::Code)),
         };
         ran.unwrap_or_else(|bad| {

@@ -18,6 +18,8 @@
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
 //! | [`delay`] | delivery of delayed messages |
+//! | [`timers`] | entering and delivery of messages with a time of their own |
+//! | `way`, `timing`, `recall` | where a message waits; which time it asks for; taking it back |
 //! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
@@ -36,6 +38,7 @@ pub mod readers;
 pub mod requests;
 pub mod sql;
 pub mod stats;
+pub mod timers;
 pub mod transactions;
 
 mod answers;
@@ -45,7 +48,10 @@ mod names;
 mod places;
 mod properties;
 mod pull;
+mod recall;
 mod send;
+mod timing;
+mod way;
 
 pub use asker::{Asker, ConnectionId};
 pub use lane::{Handed, Lane, Need};

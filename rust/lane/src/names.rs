@@ -9,6 +9,8 @@ use crate::send::Refused;
 const TOPIC_LEN_MAX: usize = 127;
 /// The topic of delayed messages.
 pub(crate) const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
+/// The topic of messages that wait for a time of their own.
+pub(crate) const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 /// The topic of half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// The topic of the notes that half messages are ended.

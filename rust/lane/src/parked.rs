@@ -28,6 +28,8 @@ pub struct Stored {
     pub physical_offset: u64,
     /// Physical offsets of the others of a batch.
     pub others: Vec<u64>,
+    /// What recalls it, of a message with a time of its own; the key of a message that was recalled.
+    pub recall: Option<Box<str>>,
 }
 
 /// Which request an answer belongs to.
@@ -37,6 +39,8 @@ pub enum Kind {
     Send,
     /// A message sent back by its consumer: the answer is a code.
     Back,
+    /// A recall: the answer names the key of what is recalled.
+    Recall,
     /// A transaction that was committed: the answer is a code.
     End,
 }
@@ -101,6 +105,7 @@ mod tests {
             queue_offset: 0,
             physical_offset: 0,
             others: Vec::new(),
+            recall: None,
         }
     }
 

@@ -227,6 +227,41 @@ pub struct Refusal {
     pub remark: String,
 }
 
+/// What is decided about messages with a time of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Whether they are taken (`timerWheelEnable`).
+    pub is_enabled: bool,
+    /// Length of a step of time, ms: that of the store.
+    pub step_ms: i64,
+    /// How far ahead they may be due, ms (`timerMaxDelaySec`).
+    pub max_delay_ms: i64,
+    /// From so many messages of one step on some are refused, from twice as many all
+    /// (`timerCongestNumEachSlot`).
+    pub congested_at: i32,
+    /// How far the timers' clock is ahead of the wall clock, ms: for tests that let time pass.
+    pub ahead_ms: i64,
+    /// Whether they may be recalled (`recallMessageEnable`).
+    pub is_recall_enabled: bool,
+    /// Whether they may be while the broker takes no messages
+    /// (`allowRecallWhenBrokerNotWriteable`).
+    pub is_recall_enabled_read_only: bool,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            is_enabled: false,
+            step_ms: 1_000,
+            max_delay_ms: 259_200_000,
+            congested_at: i32::MAX,
+            ahead_ms: 0,
+            is_recall_enabled: false,
+            is_recall_enabled_read_only: true,
+        }
+    }
+}
+
 /// How transactions are ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transactions {
@@ -287,6 +322,8 @@ pub struct Broker {
     pub transactions: Transactions,
     /// Whether an answer waits for replicas.
     pub needs_replica: bool,
+    /// Messages with a time of their own.
+    pub timing: Timing,
     /// Whether pulls may bring or use expressions (`enablePropertyFilter`).
     pub filters_properties: bool,
     /// Whether retries pass the expression for the topic they came from (`filterSupportRetry`).
@@ -317,6 +354,7 @@ impl Default for Broker {
             rejects_transactions: false,
             transactions: Transactions::default(),
             needs_replica: false,
+            timing: Timing::default(),
             filters_properties: false,
             filters_retries: false,
         }

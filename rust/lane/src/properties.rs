@@ -13,6 +13,17 @@ pub(crate) const REAL_TOPIC: &str = "REAL_TOPIC";
 pub(crate) const REAL_QID: &str = "REAL_QID";
 pub(crate) const RETRY_TOPIC: &str = "RETRY_TOPIC";
 pub(crate) const ORIGIN_MESSAGE_ID: &str = "ORIGIN_MESSAGE_ID";
+pub(crate) const UNIQ_KEY: &str = "UNIQ_KEY";
+pub(crate) const TIMER_DELIVER_MS: &str = "TIMER_DELIVER_MS";
+pub(crate) const TIMER_DELAY_MS: &str = "TIMER_DELAY_MS";
+pub(crate) const TIMER_DELAY_SEC: &str = "TIMER_DELAY_SEC";
+pub(crate) const TIMER_OUT_MS: &str = "TIMER_OUT_MS";
+pub(crate) const TIMER_ENQUEUE_MS: &str = "TIMER_ENQUEUE_MS";
+pub(crate) const TIMER_DEQUEUE_MS: &str = "TIMER_DEQUEUE_MS";
+pub(crate) const TIMER_ROLL_TIMES: &str = "TIMER_ROLL_TIMES";
+pub(crate) const TIMER_DEL_UNIQKEY: &str = "TIMER_DEL_UNIQKEY";
+/// What the properties that ask for a time begin with: all others are passed by on this alone.
+const TIMER_PREFIX: &[u8] = b"TIMER_";
 const TRAN_MSG: &str = "TRAN_MSG";
 
 /// What the broker looks at.
@@ -24,6 +35,40 @@ pub(crate) struct Seen<'a> {
     pub(crate) delay: Option<&'a [u8]>,
     /// Whether it is a half message of a transaction.
     pub(crate) is_half: bool,
+    /// Which time of its own it asks for.
+    pub(crate) timed: Timed<'a>,
+    /// The unique key that its sender gave it.
+    pub(crate) uniq_key: Option<&'a [u8]>,
+}
+
+/// The properties that ask for a time of delivery, as texts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Timed<'a> {
+    pub(crate) delay_s: Option<&'a [u8]>,
+    pub(crate) delay_ms: Option<&'a [u8]>,
+    pub(crate) deliver_ms: Option<&'a [u8]>,
+    /// It was timed before.
+    pub(crate) is_out: bool,
+    /// It deletes another message.
+    pub(crate) is_delete: bool,
+}
+
+impl<'a> Timed<'a> {
+    fn see(&mut self, name: &[u8], value: &'a [u8]) {
+        match name {
+            b"TIMER_DELAY_SEC" => self.delay_s = Some(value),
+            b"TIMER_DELAY_MS" => self.delay_ms = Some(value),
+            b"TIMER_DELIVER_MS" => self.deliver_ms = Some(value),
+            b"TIMER_OUT_MS" => self.is_out = true,
+            b"TIMER_DEL_UNIQKEY" => self.is_delete = true,
+            _ => {}
+        }
+    }
+
+    /// Whether a time is asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.delay_s.is_some() || self.delay_ms.is_some() || self.deliver_ms.is_some()
+    }
 }
 
 pub(crate) fn see(text: &[u8]) -> Seen<'_> {
@@ -31,6 +76,8 @@ pub(crate) fn see(text: &[u8]) -> Seen<'_> {
         waits: true,
         delay: None,
         is_half: false,
+        timed: Timed::default(),
+        uniq_key: None,
     };
     for (name, value) in pairs(text) {
         if name == WAIT.as_bytes() {
@@ -39,6 +86,10 @@ pub(crate) fn see(text: &[u8]) -> Seen<'_> {
             seen.delay = Some(value);
         } else if name == TRAN_MSG.as_bytes() {
             seen.is_half = value.eq_ignore_ascii_case(b"true");
+        } else if name == UNIQ_KEY.as_bytes() {
+            seen.uniq_key = Some(value);
+        } else if name.starts_with(TIMER_PREFIX) {
+            seen.timed.see(name, value);
         }
     }
     seen

@@ -427,3 +427,28 @@ impl<'a> Back<'a> {
         })
     }
 }
+
+/// A recall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recall<'a> {
+    /// Who sent the message.
+    pub group: &'a str,
+    /// Its topic.
+    pub topic: &'a str,
+    /// What its send was answered with.
+    pub handle: &'a str,
+}
+
+impl<'a> Recall<'a> {
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// [`BadField`].
+    pub fn read(request: &Request<'a>) -> Result<Self, BadField> {
+        Ok(Self {
+            group: request.field("producerGroup").unwrap_or_default(),
+            topic: request.text("topic")?,
+            handle: request.text("recallHandle")?,
+        })
+    }
+}

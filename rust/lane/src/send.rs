@@ -6,20 +6,18 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
 use mqcore_engine::disk::Disk;
 use mqcore_record::batch::{items, join_properties};
-use mqcore_record::properties::{TRANSACTION_ID, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{MULTI_TAGS, TRANSACTION_MASK};
 use mqcore_record::{Host, Message};
 
 use crate::asker::Asker;
 use crate::codes;
 use crate::lane::{How, Lane, Need, Outcome};
-use crate::names::{
-    DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, check_name, spelled,
-};
+use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, PARKED_MAX, PARKED_PER_CONNECTION_MAX, Stored};
 use crate::policy::Topic;
-use crate::properties::{self, CLUSTER, DELAY, REAL_QID, REAL_TOPIC, WAIT};
+use crate::properties::{self, CLUSTER};
 use crate::requests::{BadField, Request, Send};
+use crate::way::level_of;
 
 /// Bytes of a record beside body and properties, at the most.
 pub(crate) const RECORD_REST_BYTES: usize = 512;
@@ -27,8 +25,6 @@ pub(crate) const RECORD_REST_BYTES: usize = 512;
 const BATCH_COUNT_MAX: usize = 65_536;
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;
-/// First release that keeps the transaction's id as a property of its own: V5_1_0.
-const KEEPS_TRANSACTION_ID_FROM: i32 = 433;
 /// A refusal: code and remark.
 pub(crate) type Refused = (i32, String);
 
@@ -222,10 +218,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             topic: name,
             queue_id: queue,
         };
-        let delay = if dead_letter.is_some() { 0 } else { delay };
         let sys_flag = send.sys_flag | multi_tags;
-        let (target, sys_flag) =
-            self.redirect(wanted, send, (&seen, delay), sys_flag, &mut properties);
+        let way = self.way_of(&seen, sys_flag, name, dead_letter.is_some())?;
+        let recall = self.recall_handle(way, &seen, name);
+        let text = send.properties.as_bytes();
+        let (target, sys_flag) = self.redirect(wanted, text, way, sys_flag, &mut properties);
         let draft = Draft {
             flag: send.flag,
             sys_flag,
@@ -246,7 +243,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .counts
                 .change(send.topic, |count| count.waiting += 1);
         }
-        let stored = stored_at(request.asker, Kind::Send, queue_id, &place);
+        let mut stored = stored_at(request.asker, Kind::Send, queue_id, &place);
+        stored.recall = recall;
         self.settle(stored, place.end(), seen.waits);
         Ok(None)
     }
@@ -277,75 +275,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 }
             }
         }
-    }
-
-    /// Where a message really goes, with the flags and the properties that it has there: a half
-    /// message waits in its own topic, a delayed one in that of its level.
-    fn redirect<'t>(
-        &self,
-        wanted: Target<'t>,
-        send: &Send<'_>,
-        (seen, delay): (&properties::Seen<'_>, i32),
-        sys_flag: i32,
-        properties: &mut Vec<u8>,
-    ) -> (Target<'t>, i32) {
-        let text = send.properties.as_bytes();
-        let cluster = (CLUSTER, self.policy.broker.cluster.as_bytes());
-        let is_delayed = delay > 0 && is_delayable(sys_flag);
-        if seen.is_half {
-            return self.keep_half(&wanted, text, sys_flag, properties);
-        }
-        if !is_delayed {
-            let drops: &[&str] = if seen.delay.is_some() && delay == 0 {
-                &[WAIT, DELAY]
-            } else {
-                &[WAIT]
-            };
-            properties::rewrite(text, drops, &[cluster], properties);
-            return (wanted, sys_flag);
-        }
-        let queue = wanted.queue_id.to_string();
-        let level = self.clipped_level(delay);
-        let level_text = level.to_string();
-        let adds = [
-            cluster,
-            (REAL_TOPIC, wanted.topic.as_bytes()),
-            (REAL_QID, queue.as_bytes()),
-            (DELAY, level_text.as_bytes()),
-        ];
-        properties::rewrite(text, &[WAIT], &adds, properties);
-        let target = Target {
-            topic: SCHEDULE_TOPIC,
-            queue_id: level - 1,
-        };
-        (target, sys_flag)
-    }
-
-    /// A half message in its own topic (`parseHalfMessageInner`). All of its properties stay, and a
-    /// delay counts once it is committed.
-    fn keep_half<'t>(
-        &self,
-        wanted: &Target<'_>,
-        text: &[u8],
-        sys_flag: i32,
-        properties: &mut Vec<u8>,
-    ) -> (Target<'t>, i32) {
-        let queue = wanted.queue_id.to_string();
-        let mut adds = vec![
-            (CLUSTER, self.policy.broker.cluster.as_bytes()),
-            (REAL_TOPIC, wanted.topic.as_bytes()),
-            (REAL_QID, queue.as_bytes()),
-        ];
-        let has_id = self.policy.broker.version >= KEEPS_TRANSACTION_ID_FROM;
-        if let Some(id) = has_id.then(|| lookup(text, UNIQ_KEY)).flatten() {
-            adds.push((TRANSACTION_ID, id));
-        }
-        properties::rewrite(text, &[], &adds, properties);
-        let target = Target {
-            topic: HALF_TOPIC,
-            queue_id: 0,
-        };
-        (target, sys_flag & !TRANSACTION_MASK)
     }
 
     /// What becomes of a message for a retry topic (`handleRetryAndDLQ`).
@@ -451,6 +380,7 @@ pub(crate) fn stored_at(asker: Asker, kind: Kind, queue_id: i32, place: &Appende
         queue_offset: place.queue_offset,
         physical_offset: place.physical_offset,
         others: Vec::new(),
+        recall: None,
     }
 }
 
@@ -458,22 +388,4 @@ pub(crate) fn no_group(group: &str) -> Refused {
     let see = codes::SEE_FAQ;
     let remark = format!("subscription group not exist, {group} {see}");
     (codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-}
-
-/// Only plain and committed messages are delayed.
-fn is_delayable(sys_flag: i32) -> bool {
-    let state = sys_flag & TRANSACTION_MASK;
-    state == 0 || state == mqcore_record::sys_flag::COMMIT
-}
-
-/// The delay level of a message, 0 for none.
-fn level_of(seen: &properties::Seen<'_>) -> Result<i32, Refused> {
-    let Some(text) = seen.delay else {
-        return Ok(0);
-    };
-    properties::level(text).ok_or_else(|| {
-        let text = String::from_utf8_lossy(text);
-        let remark = format!("the property {DELAY} is no number: {text:?}");
-        (codes::SYSTEM_ERROR, remark)
-    })
 }

@@ -10,6 +10,7 @@ from mqcore.broker.processors.messages import Messages
 from mqcore.broker.processors.offset_admin import OffsetAdmin
 from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replies import Replies
+from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
 from mqcore.broker.state import BrokerState
 from mqcore.remoting import Dispatcher
@@ -28,6 +29,7 @@ def dispatcher_of(state: BrokerState, keeper: Keeper) -> Dispatcher:
         Messages(state),
         OffsetAdmin(state),
         Progress(state),
+        Timers(state, keeper),
         TopicAdmin(state, keeper),
         Replies(state),
     ):

@@ -114,6 +114,8 @@ class TopicAdmin:
             await self._keeper.topics_changed([name])
         self._state.lane.remove_offsets(topic=name)
         await asyncio.to_thread(self._state.store.delete_topic, name)
+        if self._state.timers is not None:
+            await asyncio.to_thread(self._state.timers.forget, name)
         return request.answer()
 
     def all(self, request: Request) -> Command:

@@ -284,6 +284,13 @@ class Producer:
         """
         return self.thread.run(lambda: self.core.reply(request, body))
 
+    def recall(self, handle: str, *, timeout_s: float = 3.0) -> str:
+        """Takes a timed message back, by the `recall_handle` of its send; returns its unique id.
+
+        Errors are those of `mqcore.aio.Producer.recall`.
+        """
+        return self.thread.run(lambda: self.core.recall(handle, timeout_s=timeout_s))
+
     def queues(self, topic: str) -> list[QueueRef]:
         """Returns the queues of a topic that may be written.
 

@@ -14,6 +14,7 @@ use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Request};
 use crate::error::{Error, Result};
 use crate::key_index::{KeyIndex, Keyed};
+use crate::lock::{RwLock, RwLockReadGuard};
 
 /// The topic of delayed messages: its queue units hold the time of delivery in place of the tags.
 const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
@@ -77,6 +78,24 @@ impl DelayLevels {
     }
 }
 
+/// The levels as they are now: an administrator may change them while messages are stored.
+#[derive(Debug, Clone)]
+pub(super) struct LiveLevels(Arc<RwLock<DelayLevels>>);
+
+impl LiveLevels {
+    pub(super) fn new(levels: DelayLevels) -> Self {
+        Self(Arc::new(RwLock::new(levels)))
+    }
+
+    pub(super) fn now(&self) -> RwLockReadGuard<'_, DelayLevels> {
+        self.0.read()
+    }
+
+    pub(super) fn replace(&self, levels: DelayLevels) {
+        *self.0.write() = levels;
+    }
+}
+
 /// Topics that have batch queues (5.x): not ours to feed, and a plain queue beside them would keep
 /// the official broker from starting (`ConsumeQueueStore.queueTypeShouldBe`).
 pub(super) fn batch_topics<D: Disk>(disk: &D, root: &Path) -> Result<Vec<String>> {
@@ -91,7 +110,7 @@ pub(super) fn batch_topics<D: Disk>(disk: &D, root: &Path) -> Result<Vec<String>
 /// Feeds the queues.
 pub(super) struct QueueFollower<D: Disk, C: Clock> {
     pub(super) queues: Arc<QueueTable<D>>,
-    pub(super) levels: DelayLevels,
+    pub(super) levels: LiveLevels,
     /// Topics whose queues are batch queues: see [`batch_topics`].
     pub(super) batch_topics: Vec<String>,
     pub(super) clock: C,
@@ -127,7 +146,7 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
         }
         let due = match request.wanted.delay {
             Some(level) if record.topic == SCHEDULE_TOPIC => {
-                self.levels.due_ms(level, record.store_timestamp_ms)
+                self.levels.now().due_ms(level, record.store_timestamp_ms)
             }
             _ => None,
         };

@@ -59,7 +59,7 @@ pub struct Store<D: Disk, C: Clock> {
     acks: Mutex<AckQueue>,
     wake: WakeDescriptor,
     arrivals: Arc<Arrivals>,
-    levels: followers::DelayLevels,
+    levels: followers::LiveLevels,
     refusals: Refusals,
     batch_topics: Vec<String>,
     report: OpenReport,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::lock::Mutex;
 
-use super::followers::{DelayLevels, IndexFollower, QueueFollower, batch_topics};
+use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics};
 use super::look::{Looked, find, find_end, index_opening, look_first, stamp_of, warn_of_place};
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
@@ -74,7 +74,7 @@ struct Making<'a, D: Disk, C: Clock> {
     disk: &'a D,
     clock: C,
     config: &'a StoreConfig,
-    levels: DelayLevels,
+    levels: LiveLevels,
     arrivals: Arc<Arrivals>,
     notices: Arc<Notices>,
     root: PathBuf,
@@ -93,7 +93,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// For recovery: as long as it takes to read what was not synced at the last checkpoint.
     pub fn open(disk: D, clock: C, config: StoreConfig, how: OpenHow) -> Result<Self> {
         let config = config.check()?;
-        let levels = DelayLevels::parse(&config.delay_levels)?;
+        let levels = LiveLevels::new(DelayLevels::parse(&config.delay_levels)?);
         let root = config.root()?;
         look_first(&disk, &config)?;
         disk.create_dir_all(&root)?;

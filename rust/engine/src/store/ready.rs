@@ -5,6 +5,7 @@ use mqcore_record::CrcCheck;
 use mqcore_record::layout::BLANK_LEN_BYTES;
 
 use super::Store;
+use super::followers::DelayLevels;
 use crate::clock::Clock;
 use crate::commit_log::LogBatches;
 use crate::config::FlushDiskType;
@@ -64,13 +65,23 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// How many delay levels there are (`messageDelayLevel`).
     #[must_use]
     pub fn delay_levels(&self) -> usize {
-        self.levels.count()
+        self.levels.now().count()
+    }
+
+    /// Replaces the delay levels (`messageDelayLevel`): messages that are stored from now on wait so
+    /// long; those that wait keep their times.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Config`]: nothing has changed.
+    pub fn set_delay_levels(&self, text: &str) -> Result<()> {
+        self.levels.replace(DelayLevels::parse(text)?);
+        Ok(())
     }
 
     /// How long a delay level waits, ms; `None` for a level that is none.
     #[must_use]
     pub fn delay_ms(&self, level: usize) -> Option<i64> {
-        self.levels.delay_ms(level)
+        self.levels.now().delay_ms(level)
     }
 
     /// Whether up to `count` records from a queue offset on can be read from memory alone: their

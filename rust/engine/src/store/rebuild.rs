@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use mqcore_record::{CrcCheck, scan_wanted};
 
-use super::followers::{DelayLevels, IndexFollower, QueueFollower, batch_topics};
+use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics};
 use super::open::{ABORT_NAME, INDEX_DIR};
 use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
 use crate::clock::Clock;
@@ -86,7 +86,7 @@ fn build<D: Disk, C: Clock>(
     let table = QueueTable::open(disk.clone(), aside, config, Arc::clone(notices), None)?;
     let queues = QueueFollower {
         queues: Arc::new(table),
-        levels: DelayLevels::parse(&config.delay_levels)?,
+        levels: LiveLevels::new(DelayLevels::parse(&config.delay_levels)?),
         batch_topics: batch_topics(disk, &config.root()?)?,
         clock: clock.clone(),
         write_at_ms: AtomicU64::new(0),

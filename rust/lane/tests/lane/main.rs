@@ -15,4 +15,5 @@ mod sends;
 mod sql;
 mod sql_model;
 mod sql_vectors;
+mod timers;
 mod transactions;

@@ -20,6 +20,8 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * producer NAME group= namesrv= [compress_over=]        starts one
  * send NAME topic= body= [how=sync|async|oneway|selector|batch] [count=] [size=] [fill=same|random]
  *      [tags=] [keys=] [delay=]                         one item per message
+ *      [delay_s=|delay_ms=|deliver_ms=] [property=NAME:TEXT]     5.x: a time of its own
+ * recall NAME topic= handle=                            5.3: one item, its id
  * flood NAME topic= body= [threads=]                    sends in the background until ...
  * flooded NAME                                          ... here: one item per SEND_OK
  * acknowledged NAME count=                              waits for so many of the flood
@@ -82,6 +84,7 @@ public final class Drive {
         return switch (call.verb) {
             case "producer" -> producers.start(call);
             case "send" -> producers.send(call);
+            case "recall" -> producers.recall(call);
             case "flood" -> producers.flood(call);
             case "flooded" -> producers.flooded(call);
             case "acknowledged" -> producers.acknowledged(call);

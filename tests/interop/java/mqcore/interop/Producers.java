@@ -102,7 +102,8 @@ final class Producers {
         return results;
     }
 
-    private static Message message(Call call, int number) {
+    private static Message message(Call call, int number)
+        throws ReflectiveOperationException {
         byte[] text = (call.text("body") + "-" + number).getBytes(StandardCharsets.UTF_8);
         byte[] body = Arrays.copyOf(text, Math.max(text.length, call.number("size", 0)));
         if ("random".equals(call.text("fill", "same"))) {
@@ -123,7 +124,13 @@ final class Producers {
         if (call.number("delay", 0) > 0) {
             message.setDelayTimeLevel(call.number("delay", 0));
         }
+        Timed.set(message, call);
         return message;
+    }
+
+    List<?> recall(Call call) throws Exception {
+        String id = Timed.recall(producer(call), call.text("topic"), call.text("handle"));
+        return List.of(Map.of("msg_id", id));
     }
 
     private static Map<String, Object> result(SendResult sent, Message message) {
@@ -133,6 +140,7 @@ final class Producers {
         result.put("offset_msg_id", sent.getOffsetMsgId());
         result.put("queue_id", sent.getMessageQueue().getQueueId());
         result.put("queue_offset", sent.getQueueOffset());
+        result.put("recall_handle", Timed.handle(sent));
         if (message != null) {
             Deliveries.body(result, message.getBody());
         }

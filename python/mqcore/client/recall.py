@@ -1,0 +1,104 @@
+"""Taking a timed message back: what its handle says, and the request (`RecallMessageHandle`).
+
+A handle is base64 of `v1 TOPIC BROKER TIME KEY`; a broker of 5.3.2 and later gives one with the
+answer to the send of a timed message.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from typing import Final, Self
+
+from mqcore.client.instance import Instance
+from mqcore.errors import MessageError, NoRouteError, ResponseError
+from mqcore.remoting.codes import RequestCode
+
+__all__ = ["RecallHandle", "recall"]
+
+_VERSION: Final = "v1"
+_PARTS: Final = 5
+_SHOWN_CHARS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RecallHandle:
+    """What a handle says.
+
+    Attributes:
+        topic: The topic, as brokers know it.
+        broker_name: Who keeps the message.
+        deliver_at_ms: When it is due, Unix ms.
+        message_id: Its unique id.
+    """
+
+    topic: str
+    broker_name: str
+    deliver_at_ms: int
+    message_id: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Returns what a handle says.
+
+        Raises:
+            MessageError: It is none.
+        """
+        try:
+            padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+            parts = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")
+            version, topic, broker_name, deliver_at, message_id = parts[:_PARTS]
+            found = cls(topic, broker_name, int(deliver_at), message_id)
+        except (ValueError, binascii.Error) as error:
+            raise cls._none(text, str(error)) from error
+        if version != _VERSION:
+            raise cls._none(text, f"version {version[:8]!r} is not known")
+        return found
+
+    @staticmethod
+    def _none(text: str, why: str) -> MessageError:
+        shown = text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
+        return MessageError(
+            f"{shown!r} is no recall handle ({why}): give the recall_handle of a send's result"
+        )
+
+
+async def recall(instance: Instance, group: str, handle: str, timeout_s: float) -> str:
+    """Asks the broker that keeps a timed message not to deliver it.
+
+    Args:
+        instance: The client.
+        group: The producer's group, as brokers know it.
+        handle: The handle.
+        timeout_s: The deadline, in seconds.
+
+    Returns:
+        The unique id of the message.
+
+    Raises:
+        MessageError: It is no handle.
+        NoRouteError: The broker is not known.
+        ResponseError: The broker refused: recalls are switched off, or it is too late.
+        RemotingError: It did not answer.
+    """
+    said = RecallHandle.parse(handle)
+    await instance.route(said.topic)
+    address = instance.address_of(said.broker_name)
+    if address is None:
+        raise NoRouteError(
+            f"topic {said.topic}: broker {said.broker_name}, which keeps message "
+            f"{said.message_id}, is not in its route: it is gone, or the handle is another "
+            "cluster's",
+            topic=said.topic,
+        )
+    ext = {"producerGroup": group, "topic": said.topic, "recallHandle": handle}
+    ext["bname"] = said.broker_name
+    answer = await instance.call(address, RequestCode.RECALL_MESSAGE, ext, timeout_s=timeout_s)
+    if answer.code != 0:
+        raise ResponseError(
+            f"{address} did not recall message {said.message_id} of topic {said.topic}: "
+            f"{answer.code} {answer.remark}",
+            address=address,
+            code=answer.code,
+            remark=answer.remark or "",
+        )
+    return answer.ext.get("msgId") or said.message_id

@@ -1,0 +1,367 @@
+//! Messages with a time of their own on their way: from the queue of the wheel's topic into the
+//! wheel, and when their slot is due out of it into their topic (`TimerMessageStore`). Knows no
+//! timetable: whoever has one calls, from any thread, one at a time.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use mqcore_engine::clock::Clock;
+use mqcore_engine::commit_log::RecordBytes;
+use mqcore_engine::consume_queue::Unit as QueueUnit;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::{Error, Result};
+use mqcore_engine::store::Store;
+use mqcore_engine::timer::{Entered, Entry, Timer, TimerConfig, Unit, Wheel};
+use mqcore_record::{CrcCheck, Message, RecordView, java_hash_bytes};
+
+use crate::names::TIMER_TOPIC;
+
+mod keep;
+mod slots;
+mod told;
+
+pub use keep::{Progress, Waiting};
+use slots::Slotted;
+use told::{TIME_DIGITS, Told, properties_of};
+
+/// Messages delivered per call at the most, some 40 ms of work: what a step brings goes in one.
+pub const LIMIT_MAX: usize = 32_768;
+/// Messages entered per call at the most: some 20 ms of work, before what is due.
+const ENTER_MAX: usize = 4_096;
+/// Calls that may pass until the clock is followed although messages wait to be entered: some 50 ms
+/// of work, so that a step ends in time whatever comes.
+const HELD_MAX: u32 = 8;
+/// The queue of the wheel's topic: it has one.
+const QUEUE_ID: i32 = 0;
+/// What `TIMER_ENQUEUE_MS` says of a message that was due before it could be entered.
+const NEVER_ENTERED: i64 = i64::MAX;
+
+/// What a call did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ticked {
+    /// Messages taken from the queue.
+    pub entered: u64,
+    /// Messages stored in their topic.
+    pub delivered: u64,
+    /// Messages that go around the wheel again.
+    pub rolled: u64,
+    /// Messages that were deleted by another one.
+    pub deleted: u64,
+    /// Messages passed over: gone by retention, or with nowhere to go.
+    pub skipped: u64,
+    /// How late the last one was delivered, ms behind the end of its step.
+    pub late_ms: i64,
+    /// Whether more can be done now.
+    pub has_more: bool,
+}
+
+/// The timers of a store.
+pub struct Timers<D: Disk, C: Clock> {
+    store: Arc<Store<D, C>>,
+    timer: Timer<D>,
+    slotted: Option<Slotted<D>>,
+    waiting: HashMap<Box<str>, Waiting>,
+    changes: u64,
+    entered: u64,
+    delivered: u64,
+    units: Vec<QueueUnit>,
+    now_ms: i64,
+    /// Calls since the clock was followed last.
+    held: u32,
+}
+
+impl<D: Disk, C: Clock> Timers<D, C> {
+    /// Opens the timers of an open store.
+    ///
+    /// # Errors
+    /// As [`Timer::open`].
+    ///
+    /// # Blocking
+    /// As [`Timer::open`].
+    pub fn open(store: Arc<Store<D, C>>, disk: &D, root: &Path, now_ms: i64) -> Result<Self> {
+        let config = TimerConfig {
+            step_ms: store.config().timer_step_ms(),
+            roll_slots: store.config().timer_roll_window_slots,
+            log_file_len_bytes: store.config().timer_log_file_len_bytes,
+        };
+        let mut whole = |unit: &Unit| {
+            let record = record_of(&store, unit.physical_offset, unit.len_bytes).ok()??;
+            let view = record.view(CrcCheck::Skip).ok()?;
+            is_timed(&view).then(|| view.queue_offset.cast_unsigned())
+        };
+        // The first start begins where the first message does: what is due meanwhile is entered
+        // all the same, with what deletes it.
+        let is_first = disk.stat(&root.join("timerwheel"))?.is_none();
+        let began_ms = first_stored_ms(&store)?.filter(|first_ms| is_first && *first_ms < now_ms);
+        let begin_ms = began_ms.unwrap_or(now_ms);
+        let mut timer = Timer::open(disk, root, &config, begin_ms, &mut whole)?;
+        let bounds = store.bounds(TIMER_TOPIC.as_bytes(), QUEUE_ID)?;
+        let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
+        timer.set_queue_offset(timer.queue_offset().clamp(min, max));
+        let opened = timer.opened();
+        if opened.is_rebuilt {
+            let text = "the timer wheel did not fit its log: it was made again from the log";
+            store.files().notices.warn(text);
+        }
+        Ok(Self {
+            store,
+            timer,
+            slotted: None,
+            waiting: HashMap::new(),
+            changes: 0,
+            entered: 0,
+            delivered: 0,
+            units: Vec::new(),
+            now_ms,
+            held: 0,
+        })
+    }
+
+    /// The wheel, to ask how full a slot is.
+    #[must_use]
+    pub fn wheel(&self) -> &Arc<Wheel<D>> {
+        self.timer.wheel()
+    }
+
+    /// Whether a call of [`Timers::tick`] would do anything.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_due(&self, now_ms: i64) -> Result<bool> {
+        let is_half_done = self.slotted.as_ref().is_some_and(|slotted| slotted.at > 0);
+        let is_due = is_half_done || self.behind()? > 0 || self.timer.is_due(now_ms);
+        Ok(is_due || self.wants_reading(now_ms))
+    }
+
+    /// Messages in the queue that are not entered.
+    fn behind(&self) -> Result<u64> {
+        let bounds = self.store.bounds(TIMER_TOPIC.as_bytes(), QUEUE_ID)?;
+        let max = bounds.map_or(0, |bounds| bounds.max);
+        Ok(max.saturating_sub(self.timer.queue_offset()))
+    }
+
+    /// Enters what came, and delivers what is due: each at most `limit` messages, which stays below
+    /// [`LIMIT_MAX`].
+    ///
+    /// # Durability
+    /// That of an append; after [`Timers::flush`] nothing of it is repeated.
+    ///
+    /// # Errors
+    /// What kept the first message of the call from being stored or entered; nothing is lost, the
+    /// next call goes on there.
+    ///
+    /// # Blocking
+    /// For the disk, where messages are cold.
+    pub fn tick(&mut self, now_ms: i64, limit: usize) -> Result<Ticked> {
+        let limit = limit.clamp(1, LIMIT_MAX);
+        let mut done = Ticked::default();
+        self.now_ms = now_ms;
+        // A slot that is half delivered is ended first, whatever the clock says meanwhile.
+        let may_turn = self.slotted.as_ref().is_none_or(|slotted| slotted.at == 0);
+        if may_turn && now_ms < self.timer.write_ms() {
+            self.timer.turn(now_ms)?;
+        }
+        // Before the step ends: a message that deletes another one must be in its slot by then.
+        let is_far_behind = self.timer.is_far_behind(now_ms);
+        let entered = if is_far_behind {
+            Ok(())
+        } else {
+            self.enter_some(limit.min(ENTER_MAX), &mut done)
+        };
+        self.held += 1;
+        if is_far_behind || self.held > HELD_MAX || self.behind()? == 0 {
+            self.held = 0;
+            if may_turn {
+                self.timer.turn(now_ms)?;
+            }
+        }
+        // What cannot be entered keeps nothing from being delivered.
+        match self.deliver_some(limit, &mut done).and(entered) {
+            Err(error) if done == Ticked::default() => return Err(error),
+            // What was done counts; the next call meets the error again.
+            Err(_later) => {}
+            Ok(()) => done.has_more |= self.behind()? > 0 && !is_far_behind,
+        }
+        self.entered += done.entered;
+        self.delivered += done.delivered;
+        Ok(done)
+    }
+
+    fn enter_some(&mut self, limit: usize, done: &mut Ticked) -> Result<()> {
+        let topic = TIMER_TOPIC.as_bytes();
+        let Some(bounds) = self.store.bounds(topic, QUEUE_ID)? else {
+            return Ok(());
+        };
+        let from = self.timer.queue_offset().clamp(bounds.min, bounds.max);
+        if from >= bounds.max {
+            return Ok(());
+        }
+        let mut units = std::mem::take(&mut self.units);
+        units.clear();
+        let queues = self.store.queues();
+        let read = queues.read(topic, QUEUE_ID, from, limit, &mut units);
+        let entered = read.and_then(|_read| {
+            for (at, unit) in units.iter().enumerate() {
+                self.enter(unit, done)?;
+                done.entered += 1;
+                self.timer.set_queue_offset(from + at as u64 + 1);
+            }
+            Ok(())
+        });
+        done.has_more |= units.len() == limit;
+        self.units = units;
+        match entered {
+            Err(error) if done.entered == 0 => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn enter(&mut self, queued: &QueueUnit, done: &mut Ticked) -> Result<()> {
+        let (offset, len) = (queued.physical_offset, queued.size_bytes);
+        let record = if queued.is_blank() {
+            None
+        } else {
+            record_of(&self.store, offset, len)?
+        };
+        // What is no record any more would stand in the way for ever.
+        let Some(Ok(view)) = record.as_ref().map(|record| record.view(CrcCheck::Skip)) else {
+            done.skipped += 1;
+            return Ok(());
+        };
+        let told = Told::of(view.properties);
+        let (Some(real_topic), Some(due_ms)) = (told.real_topic, told.out_ms) else {
+            done.skipped += 1;
+            return Ok(());
+        };
+        let entry = Entry {
+            due_ms,
+            physical_offset: offset,
+            len_bytes: len,
+            topic_hash: java_hash_bytes(real_topic),
+            is_delete: told.deletes.is_some(),
+        };
+        match self.timer.enter(&entry)? {
+            Entered::Waits => self.count(real_topic, if entry.is_delete { -1 } else { 1 }),
+            Entered::Due if entry.is_delete => done.deleted += 1,
+            Entered::Due => {
+                let step_ms = self.wheel().step_ms();
+                let late_ms = self.store.wall_ms() - due_ms - step_ms;
+                let mut text = properties_of(&view, NEVER_ENTERED, None);
+                self.put(&view, &told, &mut text, false, done)?;
+                done.late_ms = late_ms;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a message in its topic, or in that of the wheel again.
+    fn put(
+        &mut self,
+        view: &RecordView<'_>,
+        told: &Told<'_>,
+        text: &mut [u8],
+        is_roll: bool,
+        done: &mut Ticked,
+    ) -> Result<()> {
+        let topic = told
+            .real_topic
+            .and_then(|topic| std::str::from_utf8(topic).ok());
+        let (target, queue_id) = match (topic, told.real_queue) {
+            _ if is_roll => (TIMER_TOPIC, QUEUE_ID),
+            (Some(topic), Some(queue_id)) if queue_id >= 0 => (topic, queue_id),
+            _ => {
+                done.skipped += 1;
+                return Ok(());
+            }
+        };
+        let now = self.store.wall_ms().to_string();
+        if let Some(end) = text.len().checked_sub(TIME_DIGITS + 1)
+            && now.len() == TIME_DIGITS
+        {
+            text[end..end + TIME_DIGITS].copy_from_slice(now.as_bytes());
+        }
+        let appended = self.store.append(&Message {
+            topic: target,
+            queue_id,
+            flag: view.flag,
+            sys_flag: view.sys_flag,
+            born_timestamp_ms: view.born_timestamp_ms,
+            born_host: view.born_host,
+            store_host: view.store_host,
+            reconsume_times: view.reconsume_times,
+            prepared_transaction_offset: 0,
+            body: view.body,
+            properties: text,
+            version: None,
+        });
+        match appended {
+            Ok(_place) if is_roll => done.rolled += 1,
+            Ok(_place) => done.delivered += 1,
+            // Its topic has a name that no topic may have, or its properties do not fit any more:
+            // it would stand in the way for ever.
+            Err(Error::Message(_)) => done.skipped += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, topic: &[u8], by: i64) {
+        let Ok(topic) = std::str::from_utf8(topic) else {
+            return;
+        };
+        let changed_ms = self.store.wall_ms();
+        self.changes += 1;
+        if let Some(waiting) = self.waiting.get_mut(topic) {
+            waiting.count += by;
+            waiting.changed_ms = changed_ms;
+        } else {
+            let count = by;
+            let waiting = Waiting { count, changed_ms };
+            self.waiting.insert(topic.into(), waiting);
+        }
+    }
+}
+
+/// When the oldest message in the queue of the wheel's topic was stored.
+fn first_stored_ms<D: Disk, C: Clock>(store: &Store<D, C>) -> Result<Option<i64>> {
+    let topic = TIMER_TOPIC.as_bytes();
+    let Some(bounds) = store.bounds(topic, QUEUE_ID)? else {
+        return Ok(None);
+    };
+    let mut units = Vec::with_capacity(1);
+    store
+        .queues()
+        .read(topic, QUEUE_ID, bounds.min, 1, &mut units)?;
+    let Some(unit) = units.first().filter(|unit| !unit.is_blank()) else {
+        return Ok(None);
+    };
+    let record = record_of(store, unit.physical_offset, unit.size_bytes)?;
+    let view = record.as_ref().map(|record| record.view(CrcCheck::Skip));
+    Ok(view.and_then(|view| Some(view.ok()?.store_timestamp_ms)))
+}
+
+fn is_timed(view: &RecordView<'_>) -> bool {
+    view.topic == TIMER_TOPIC.as_bytes()
+}
+
+/// A message by its place; `None` when it is gone.
+fn record_of<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    physical_offset: i64,
+    len_bytes: i32,
+) -> Result<Option<RecordBytes<D>>> {
+    let (Ok(place), Ok(len)) = (u64::try_from(physical_offset), usize::try_from(len_bytes)) else {
+        return Ok(None);
+    };
+    let found = match store.record_now(place, len) {
+        Ok(Some(record)) => Ok(record),
+        Ok(None) => store.record_at(place),
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(record) => Ok(Some(record)),
+        Err(Error::NoRecord { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

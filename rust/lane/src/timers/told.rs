@@ -1,0 +1,64 @@
+//! What the properties of a timed message say, and what they become on its way out
+//! (`TimerMessageStore.convert`). Pure.
+
+use mqcore_record::RecordView;
+use mqcore_record::properties::pairs;
+
+use crate::properties::{self, TIMER_DEQUEUE_MS, TIMER_ENQUEUE_MS, TIMER_ROLL_TIMES};
+
+/// Bytes of what is added to the properties, about.
+const PROPERTIES_ADDED_BYTES: usize = 96;
+/// Digits of a time in milliseconds, until the year 2286.
+pub(super) const TIME_DIGITS: usize = 13;
+
+/// What of a message matters here.
+#[derive(Default)]
+pub(super) struct Told<'a> {
+    pub(super) real_topic: Option<&'a [u8]>,
+    pub(super) real_queue: Option<i32>,
+    pub(super) uniq_key: Option<&'a [u8]>,
+    pub(super) deletes: Option<&'a [u8]>,
+    pub(super) out_ms: Option<i64>,
+    pub(super) rolls: i64,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn of(text: &'a [u8]) -> Self {
+        fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
+            std::str::from_utf8(value).ok()?.parse().ok()
+        }
+        let mut told = Self::default();
+        for (name, value) in pairs(text) {
+            match name {
+                b"REAL_TOPIC" => told.real_topic = Some(value),
+                b"REAL_QID" => told.real_queue = number(value),
+                b"UNIQ_KEY" => told.uniq_key = Some(value),
+                b"TIMER_DEL_UNIQKEY" => told.deletes = Some(value),
+                b"TIMER_OUT_MS" => told.out_ms = number(value),
+                b"TIMER_ROLL_TIMES" => told.rolls = number(value).unwrap_or(0),
+                _ => {}
+            }
+        }
+        told
+    }
+
+    /// What another message names to delete this one (`buildDeleteKey`).
+    pub(super) fn delete_key(&self) -> Option<Vec<u8>> {
+        Some([self.real_topic?, b"+", self.uniq_key?].concat())
+    }
+}
+
+/// The properties of a message on its way out; the time of delivery stands at the end, and is none
+/// yet.
+pub(super) fn properties_of(view: &RecordView<'_>, entered_ms: i64, rolls: Option<i64>) -> Vec<u8> {
+    let (entered, none) = (entered_ms.to_string(), [b'0'; TIME_DIGITS]);
+    let rolls = rolls.map(|rolls| rolls.to_string());
+    let mut adds = vec![(TIMER_ENQUEUE_MS, entered.as_bytes())];
+    if let Some(rolls) = &rolls {
+        adds.push((TIMER_ROLL_TIMES, rolls.as_bytes()));
+    }
+    adds.push((TIMER_DEQUEUE_MS, &none));
+    let mut text = Vec::with_capacity(view.properties.len() + PROPERTIES_ADDED_BYTES);
+    properties::rewrite(view.properties, &[], &adds, &mut text);
+    text
+}
