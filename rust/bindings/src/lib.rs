@@ -95,6 +95,7 @@ mod _native {
     use crate::state::write_state;
     #[pymodule_export]
     use crate::store::NativeStore;
+    #[pymodule_export]
     use crate::tables::sql_fault;
     #[pymodule_export]
     use crate::timers::NativeTimers;
