@@ -178,14 +178,16 @@ def test_a_half_message_that_is_not_kept_as_promised_is_rolled_back() -> None:
     run_on("asyncio", work())
 
 
-def test_a_broker_without_transactions_refuses_in_words(cluster: Cluster) -> None:
+def test_a_broker_without_transactions_refuses_in_words() -> None:
     async def work() -> None:
-        async with aio.TransactionProducer(cluster.namesrv, group="tx") as producer:
-            with pytest.raises(SendError, match="answered 16"):
-                async with producer.transaction() as transaction:
-                    await transaction.send(Message("half", b"x"))
-            with pytest.raises(UsageError, match="delayed"):
-                await producer.send_half(Message("half", b"x", delay_level=1))
+        with scripted() as server:
+            server.send = lambda request: request.answer(16, "no transactions here")
+            async with aio.TransactionProducer(server.address, group="tx") as producer:
+                with pytest.raises(SendError, match="answered 16"):
+                    async with producer.transaction() as transaction:
+                        await transaction.send(Message("half", b"x"))
+                with pytest.raises(UsageError, match="delayed"):
+                    await producer.send_half(Message("half", b"x", delay_level=1))
 
     run_on("asyncio", work())
 
