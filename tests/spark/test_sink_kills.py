@@ -159,6 +159,7 @@ spark.stop()
 '''
 
 
+@pytest.mark.matrix
 def test_a_cluster_writes_reads_and_scans_through_the_death_of_an_executor(
     broker: Broker, tmp_path: Path
 ) -> None:
