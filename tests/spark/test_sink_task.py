@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -185,10 +185,22 @@ def test_a_row_that_cannot_go_is_named(
     assert refused.value.message.startswith("partition 5, attempt 0, row ")
 
 
-def test_a_time_of_delivery_needs_a_broker_with_timers(broker: Broker) -> None:
+def test_a_time_of_delivery_needs_a_broker_with_timers() -> None:
     batch = batch_of({"body": [b"a"], "deliverTimestamp": [datetime.now(UTC)]})
-    with pytest.raises(SinkError, match="delivers timed messages at once"):
+    with (
+        Broker({"timerWheelEnable": "false"}) as broker,
+        pytest.raises(SinkError, match="delivers timed messages at once"),
+    ):
         write_rows(broker, [batch], topic="timed")
+
+
+def test_a_row_comes_at_its_time(broker: Broker) -> None:
+    later = datetime.now(UTC) + timedelta(minutes=10)
+    batch = batch_of({"body": [b"now", b"later"], "deliverTimestamp": [None, later]})
+    write_rows(broker, [batch], topic="timed")
+    assert [each.body for each in broker.messages("timed")] == [b"now"]
+    broker.advance(timedelta(minutes=11))
+    assert {each.body for each in broker.messages("timed")} == {b"now", b"later"}
 
 
 def test_a_topic_of_a_row_is_judged_before_anything_is_packed(broker: Broker) -> None:
