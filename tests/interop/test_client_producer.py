@@ -87,7 +87,9 @@ def test_batches_and_gathered_sends_arrive_in_order(case: Case) -> None:
     case.create(1)
     with mqcore.Producer(case.namesrv, group="PG_py") as producer:
         (batch,) = producer.send_batch(_numbered(10, case.topic, tags="t"))
-        tickets = [producer.send_soon(message) for message in _numbered(10, case.topic)]
+        # Without a key batches overtake each other: several of them are under way at once.
+        gathered = _numbered(10, case.topic, sharding_key="one after the other")
+        tickets = [producer.send_soon(message) for message in gathered]
         results = [ticket.result() for ticket in tickets]
     pulled = case.pulled(20)
     assert [item["body"] for item in pulled] == [f"m-{at}" for at in range(10)] * 2
