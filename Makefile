@@ -70,9 +70,8 @@ test: lint setup ## Everything that proves the house: lint, Rust tests, Python t
 	@cargo test --locked --workspace --exclude mqcore-bindings
 	@$(MAKE) pytest
 
-# Two at once, the tests of a file one after the other: most of them wait for processes to start.
 pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
-	@$(BIN)/pytest -n 2 --dist loadfile $(PYTEST)
+	@$(BIN)/pytest $(PYTEST)
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test
 	@$(BIN)/pytest --matrix tests/interop $(PYTEST)
