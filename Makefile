@@ -71,7 +71,7 @@ test: lint setup ## Everything that proves the house: lint, Rust tests, Python t
 	@$(MAKE) pytest
 
 pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
-	@$(BIN)/pytest $(PYTEST)
+	@$(BIN)/python scripts/run_tests.py $(PYTEST)
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test
 	@$(BIN)/pytest --matrix tests/interop $(PYTEST)

@@ -41,6 +41,8 @@ FIRST_SECONDS = 15 if IS_QUICK else 30
 HEAP = "1g"
 OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang")
 SEGMENT_BYTES = 1 << 30
+# Handles of popped messages say it.
+BROKER_NAME = "broker-a"
 START_SECONDS = 90.0
 STOP_SECONDS = 60.0
 LOAD_SECONDS = 600.0
@@ -68,7 +70,7 @@ class Peer:
 
     def load(self, job: str, topic: str, *arguments: object) -> Report:
         """Runs `mqcore-load` against it, and makes the topic the first time."""
-        made = () if topic in self.topics or job == "consume" else ("--create",)
+        made = () if topic in self.topics or job in ("consume", "pop") else ("--create",)
         self.topics.add(topic)
         command = [LOAD, job, "--broker", self.address, "--pid", self.pid, "--topic", topic]
         words = [str(word) for word in (*command, *made, *arguments)]
@@ -191,6 +193,7 @@ def _official(home: Path, flush: str, port: int, namesrv: str) -> Iterator[Peer]
     conf = home / "broker.conf"
     settings = {
         "brokerIP1": "127.0.0.1",
+        "brokerName": BROKER_NAME,
         "listenPort": port,
         "namesrvAddr": namesrv,
         "storePathRootDir": home / "store",
@@ -218,6 +221,7 @@ def ours(home: Path, flush: str) -> Iterator[Peer]:
     namesrv = free_port()
     command += ["--namesrv-port", str(namesrv), "--set", f"flushDiskType={flush}"]
     command += ["--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}"]
+    command += ["--set", f"brokerName={BROKER_NAME}"]
     with running("ours", command, "mqcore standalone ready on", None, cwd=home) as peer:
         peer.namesrv = f"127.0.0.1:{namesrv}"
         yield peer

@@ -56,6 +56,8 @@ SUSTAINED_SECONDS = 10 if IS_QUICK else 60
 # A record of 1 KB as it lies in the log: head, body, topic.
 RECORD_BYTES = 91 + 1_024 + len("sustained")
 JAVA_THREADS = 64
+# Messages of the row of pops, and those of them that are popped: the last may be waited for.
+POPPED = 40_000 if IS_QUICK else 400_000
 
 
 def warm(*peers: Peer) -> None:
@@ -120,6 +122,18 @@ def fan_out_row(one: Peer, other: Peer) -> Row:
 
     a, b = (bytes_per_processor_second(peer) / 1e6 for peer in (one, other))
     return Row("fan-out to 8 consumers: MB per broker CPU second", a, b, ">= 3x", 3)
+
+
+def pop_row(one: Peer, other: Peer) -> Row:
+    """Messages popped and acknowledged one by one, of a topic that is still in memory."""
+
+    def popped(peer: Peer) -> float:
+        peer.load("produce", "popped", "-c", 8, "-w", 32, "--size", 128, "--count", POPPED)
+        load = ("-c", 8, "-w", 2, "--count", POPPED - POPPED // 10, "--seconds", 60)
+        return rate(peer.load("pop", "popped", *load))
+
+    a, b = (popped(peer) for peer in (one, other))
+    return Row("8 x 2, 128 B: messages popped and acknowledged/s", a, b, ">= 2x", 2)
 
 
 def sustained_row(one: Peer, scratch: Path) -> Row:
@@ -249,6 +263,7 @@ def broker_rows(scratch: Path) -> Iterator[Row]:
                 continue
             yield from asynchronous_rows(one, other)
             yield fan_out_row(one, other)
+            yield pop_row(one, other)
     with ours(scratch / "many", "ASYNC_FLUSH") as one:
         yield from many_rows(one)
         yield from headline_rows(one)

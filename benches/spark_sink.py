@@ -1,13 +1,16 @@
-"""How fast Spark writes: our sink into our broker, beside `mqcore-load` and Spark's Kafka sink.
+"""How fast Spark writes: our sink into our broker.
 
-    spark_sink.py [ours] [kafka]
+    spark_sink.py [batch] [deliveries]
 
-Local Spark of two cores, the broker on the same machine; rows are made by the JVM, with a key each.
-Every figure is the best of three writes after one that warms up. Prints one JSON object per row.
+`batch` stands beside `mqcore-load`, `deliveries` are streaming queries at least once and exactly
+once. Beside Spark's Kafka sink: `spark_kafka.py`. Local Spark of two cores, the broker on the same
+machine; rows have a key each. Every figure is the best of three writes after one that warms up.
+Prints one JSON object per row.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import tempfile
@@ -16,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import peer_brokers
-from kafka import running_kafka
-from peer_brokers import CACHE, IS_QUICK, fetched, ours
+from peer_brokers import IS_QUICK, ours
 
 import mqcore.spark
+from mqcore.admin import Admin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,13 +32,14 @@ if TYPE_CHECKING:
 ROUNDS = 3
 # Bytes of a body, and so many rows that a write takes some seconds.
 SIZES = {200: 300_000 if IS_QUICK else 2_000_000, 1_024: 100_000 if IS_QUICK else 600_000}
-# The newest that Maven Central has; its classes serve the releases after it too.
-CONNECTOR = "4.2.0"
-KAFKA_POM = Path(__file__).with_name("spark-kafka-pom.xml")
 QUEUES = 4
+DECISIONS = "MQCORE_SPARK_DECISIONS"
+# Batches of a streaming query, and files of each: a task takes one.
+EPOCHS = 4
+FILES_OF_EPOCH = 2
 
 
-def session(directory: Path, *, has_kafka: bool) -> SparkSession:
+def session(directory: Path) -> SparkSession:
     """Returns a session of two cores."""
     settings: dict[str, object] = {
         "spark.ui.enabled": False,
@@ -44,9 +48,6 @@ def session(directory: Path, *, has_kafka: bool) -> SparkSession:
         "spark.local.dir": directory / "local",
         "spark.sql.warehouse.dir": directory / "warehouse",
     }
-    if has_kafka:
-        jars = fetched(CONNECTOR, CACHE / f"spark-kafka-{CONNECTOR}", KAFKA_POM)
-        settings["spark.jars"] = ",".join(map(str, sorted(jars.glob("*.jar"))))
     spark = mqcore.spark.session("sink bench", master="local[2]", config=settings)
     spark.sparkContext.setLogLevel("ERROR")
     return spark
@@ -96,26 +97,63 @@ def measure_ours(spark: SparkSession, directory: Path) -> None:
             say("sink into ours", size, reached, **shares)
 
 
-def measure_kafka(spark: SparkSession, directory: Path) -> None:
-    """Measures Spark's Kafka sink into one node."""
-    with running_kafka(directory / "kafka") as kafka:
+def measure_deliveries(spark: SparkSession, directory: Path) -> None:
+    """Measures streaming queries with both deliveries, in turn: the same files, the same broker."""
+    with ours(directory / "deliveries", "ASYNC_FLUSH") as peer:
+        create(peer.namesrv, DECISIONS, 1)
         for size, count in SIZES.items():
-            topic = f"sink{size}"
-            kafka.create(topic, QUEUES)
-            made = rows(spark, count, size, "value", "key")
-            options = {"kafka.bootstrap.servers": kafka.address, "topic": topic}
-            say("sink into Kafka", size, rate(made, count, "kafka", options))
+            files = str(directory / f"files{size}")
+            made = rows(spark, count, size, "body", "keys").repartition(EPOCHS * FILES_OF_EPOCH)
+            made.write.parquet(files)
+            create(peer.namesrv, f"stream{size}", QUEUES)
+            best: dict[str, float] = {}
+            for number in range(1 + ROUNDS):
+                for delivery in ("at-least-once", "exactly-once"):
+                    checkpoint = directory / f"checkpoint-{size}-{delivery}-{number}"
+                    options = {
+                        "namesrv": peer.namesrv,
+                        "topic": f"stream{size}",
+                        "delivery": delivery,
+                        "checkpointLocation": checkpoint,
+                    }
+                    seconds = stream_seconds(spark, files, options)
+                    if number:
+                        best[delivery] = min(best.get(delivery, seconds), seconds)
+            plain = count / best["at-least-once"]
+            exact = count / best["exactly-once"]
+            say("stream, at least once", size, plain)
+            say("stream, exactly once", size, exact, of_at_least_once=round(exact / plain, 2))
+
+
+def create(namesrv: str, topic: str, queues: int) -> None:
+    """Makes a topic."""
+
+    async def made() -> None:
+        async with Admin(namesrv) as admin:
+            await admin.topics.create(topic, queues=queues)
+
+    asyncio.run(made())
+
+
+def stream_seconds(spark: SparkSession, files: str, options: Mapping[str, Any]) -> float:
+    """Returns how long the triggers of a query took that writes all files."""
+    read = spark.readStream.schema("body string, keys string")
+    frame = read.option("maxFilesPerTrigger", FILES_OF_EPOCH).parquet(files)
+    query = frame.writeStream.format("mqcore").options(**options).trigger(availableNow=True).start()
+    query.awaitTermination()
+    progress = [json.loads(each.json) for each in query.recentProgress]
+    return float(sum(each["durationMs"]["triggerExecution"] for each in progress)) / 1_000
 
 
 def main() -> None:
     """Measures what is asked for, or both."""
-    asked = sys.argv[1:] or ["ours", "kafka"]
+    asked = sys.argv[1:] or ["batch", "deliveries"]
     with tempfile.TemporaryDirectory(dir=peer_brokers.TARGET) as scratch:
-        spark = session(Path(scratch), has_kafka="kafka" in asked)
-        if "ours" in asked:
+        spark = session(Path(scratch))
+        if "batch" in asked:
             measure_ours(spark, Path(scratch))
-        if "kafka" in asked:
-            measure_kafka(spark, Path(scratch))
+        if "deliveries" in asked:
+            measure_deliveries(spark, Path(scratch))
         spark.stop()
 
 

@@ -16,8 +16,9 @@ async def send_all(producer: aio.Producer, lines: TextIO, acks: TextIO) -> None:
     """Several of these share the lines: each has one message under way."""
     for line in lines:
         flight = json.loads(line)
-        keys = [f"{flight['carrier']}{flight['flight']}", *filter(None, [flight["tailnum"]])]
-        message = Message("flights", line.rstrip(), tags=flight["carrier"], keys=keys)
+        tag, told = flight["carrier"], {name: flight[name] for name in ("origin", "dep_delay")}
+        keys = [tag + flight["flight"], *filter(None, [flight["tailnum"]])]
+        message = Message("flights", line.rstrip(), tags=tag, keys=keys, properties=told)
         while True:
             try:
                 await producer.send(message)

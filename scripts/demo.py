@@ -3,9 +3,10 @@
 Starts `mqcore standalone`; `examples/publish_flights.py` publishes one message per flight, and
 `examples/read_flights.py` reads them as a consumer group at the same time. Half way the broker is
 killed with -9 and started again; producer and consumer go on by themselves. At the end every flight
-that was acknowledged must have been consumed. Then Spark streams the topic to Parquet, shows the
-delays by carrier and hour, archives the store and verifies the archive (`demo_spark.py`). What is
-left stays in .cache/demo: the store, the archive, the report.
+that was acknowledged must have been consumed. Then it shows what else a message can do
+(`demo_messages.py`): wait, be booked, be chosen, come again, be traced. Then Spark streams the
+topic to Parquet, shows the delays by carrier and hour, archives the store and verifies the archive
+(`demo_spark.py`). What is left stays in .cache/demo: the store, the archive, the report.
 """
 
 import json
@@ -18,6 +19,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
+import demo_messages
 import demo_spark
 from flights import CACHE, FLIGHTS, ROOT, flights
 from rich.console import Console
@@ -41,12 +43,18 @@ console = Console(soft_wrap=True, highlight=False)
 
 
 class Broker:
-    """The broker's process."""
+    """The broker's process.
+
+    Attributes:
+        ports: Where broker and name server listen.
+        killed_s: When it was killed, in Unix seconds.
+    """
 
     def __init__(self) -> None:
         """Takes free ports at the first start."""
         self._process: subprocess.Popen[bytes] | None = None
         self.ports = {"broker": 0, "namesrv": 0}
+        self.killed_s = 0.0
 
     @property
     def address(self) -> str:
@@ -59,6 +67,8 @@ class Broker:
         command = [sys.executable, "-m", "mqcore.cli.main", "standalone", "--data", str(DATA)]
         command += ["--port", str(self.ports["broker"])]
         command += ["--namesrv-port", str(self.ports["namesrv"]), "--port-file", str(PORTS)]
+        for setting in demo_messages.SETTINGS.items():
+            command += ["--set", "=".join(setting)]
         began = time.perf_counter()
         with LOG.open("ab") as log:
             self._process = subprocess.Popen(
@@ -73,6 +83,7 @@ class Broker:
     def kill(self) -> None:
         """Kills it with -9."""
         if self._process is not None and self._process.poll() is None:
+            self.killed_s = time.time()
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
 
@@ -183,10 +194,12 @@ def main() -> None:
     )
     try:
         run(broker)
+        namesrv = f"127.0.0.1:{broker.ports['namesrv']}"
+        demo_messages.show(namesrv, rows, broker.killed_s)
         began = time.perf_counter()
         spark = demo_spark.started()
         console.print(f"Spark {spark.version} started in {time.perf_counter() - began:.1f} s")
-        demo_spark.show_delays(spark, f"127.0.0.1:{broker.ports['namesrv']}", rows)
+        demo_spark.show_delays(spark, namesrv, rows)
         console.print(f"the broker stopped cleanly in {broker.stop():.2f} s; mqcore store verify:")
     finally:
         broker.kill()

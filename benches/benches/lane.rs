@@ -12,6 +12,7 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::store::Store;
 use mqcore_lane::policy::{Group, Perm, Topic};
+use mqcore_lane::repeats::Repeats;
 use mqcore_lane::{ConnectionId, Lane};
 use mqcore_record::Host;
 use mqcore_wire::command::encode;
@@ -23,6 +24,12 @@ const AT_ONCE: i32 = 32;
 const BODY_BYTES: usize = 1_024;
 /// A run stores some gigabytes: short enough that they stay in memory.
 const MEASURED: Duration = Duration::from_millis(1_500);
+
+/// The unique key of the messages; its last half is a number.
+const KEY: &str = "7F0000010001000000000000000000FF";
+/// What a broker with a window is told: ten minutes, 64 MiB.
+const WINDOW_MS: i64 = 600_000;
+const WINDOW_BYTES: usize = 64 << 20;
 
 struct Desk {
     store: Arc<Store<RealDisk, SystemClock>>,
@@ -109,7 +116,8 @@ fn request(code: i32, opaque: i32, fields: &[(&str, &str)], body: &[u8]) -> Vec<
 }
 
 fn sends() -> Vec<u8> {
-    let properties = "KEYS\u{1}N14228\u{2}UNIQ_KEY\u{1}7F0000010001000000000000000000FF\u{2}WAIT\u{1}true\u{2}TAGS\u{1}EWR";
+    let properties =
+        format!("KEYS\u{1}N14228\u{2}UNIQ_KEY\u{1}{KEY}\u{2}WAIT\u{1}true\u{2}TAGS\u{1}EWR");
     let body = vec![b'x'; BODY_BYTES];
     let one = |opaque: i32| {
         let queue = (opaque % 4).to_string();
@@ -122,7 +130,7 @@ fn sends() -> Vec<u8> {
             ("f", "0"),
             ("g", "1795249596000"),
             ("h", "0"),
-            ("i", properties),
+            ("i", properties.as_str()),
             ("j", "0"),
             ("k", "false"),
             ("m", "false"),
@@ -164,6 +172,57 @@ fn send(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Every send has another unique key, as sends have: without and with a window that remembers them,
+/// which is full after some two million.
+fn remembered(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("lane");
+    group.measurement_time(MEASURED).warm_up_time(MEASURED);
+    group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
+    for is_remembering in [false, true] {
+        let mut desk = Desk::new("lane-remembered");
+        if is_remembering {
+            let opened = Repeats::open(&desk.store, WINDOW_MS, WINDOW_BYTES);
+            desk.lane
+                .remember(opened.ok().map(|(repeats, _found)| repeats));
+        }
+        let mut bytes = sends();
+        let ends = key_ends(&bytes);
+        let mut number = 0_u64;
+        let name = if is_remembering {
+            "send/32 of 1 KiB, remembered"
+        } else {
+            "send/32 of 1 KiB, each its key"
+        };
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                for end in &ends {
+                    number += 1;
+                    let digits = format!("{number:016X}");
+                    if let Some(key) = bytes.get_mut(end - digits.len()..*end) {
+                        key.copy_from_slice(digits.as_bytes());
+                    }
+                }
+                desk.turn(&bytes)
+            });
+        });
+        let numbers = desk.lane.numbers();
+        assert!(
+            numbers
+                .iter()
+                .all(|(name, count)| *name != "repeats" || *count == 0)
+        );
+    }
+    group.finish();
+}
+
+/// Where the unique keys in some requests end.
+fn key_ends(bytes: &[u8]) -> Vec<usize> {
+    let key = KEY.as_bytes();
+    let found = bytes.windows(key.len()).enumerate();
+    let found = found.filter(|(_, window)| *window == key);
+    found.map(|(at, _)| at + key.len()).collect()
+}
+
 fn pull(criterion: &mut Criterion) {
     let mut desk = Desk::new("lane-pull");
     for _round in 0..100 {
@@ -183,5 +242,5 @@ fn pull(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, send, pull);
+criterion_group!(benches, send, remembered, pull);
 criterion_main!(benches);

@@ -17,16 +17,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mqcore import errors
-    from mqcore.client.allocation import (
-        Averagely,
-        AveragelyByCircle,
-        ByConfig,
-        ByMachineRoom,
-        ConsistentHash,
-        MachineRoomNearby,
-        Sticky,
-        Strategy,
-    )
     from mqcore.client.blocking.client import Client
     from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
@@ -47,6 +37,16 @@ if TYPE_CHECKING:
     from mqcore.client.transactions import TransactionResult, TransactionState
     from mqcore.config import read_properties
     from mqcore.errors import MQError, RecordError, SendError, StoreError
+    from mqcore.model.allocation import (
+        Averagely,
+        AveragelyByCircle,
+        ByConfig,
+        ByMachineRoom,
+        ConsistentHash,
+        MachineRoomNearby,
+        Sticky,
+        Strategy,
+    )
     from mqcore.native import (
         Appended,
         Compression,
@@ -64,13 +64,13 @@ if TYPE_CHECKING:
 # Where each name comes from; `module:name` where it has another name there.
 _HOMES = {
     "Appended": "mqcore.native",
-    "Averagely": "mqcore.client.allocation",
-    "AveragelyByCircle": "mqcore.client.allocation",
-    "ByConfig": "mqcore.client.allocation",
-    "ByMachineRoom": "mqcore.client.allocation",
+    "Averagely": "mqcore.model.allocation",
+    "AveragelyByCircle": "mqcore.model.allocation",
+    "ByConfig": "mqcore.model.allocation",
+    "ByMachineRoom": "mqcore.model.allocation",
     "Client": "mqcore.client.blocking.client",
     "Compression": "mqcore.native",
-    "ConsistentHash": "mqcore.client.allocation",
+    "ConsistentHash": "mqcore.model.allocation",
     "ConsumeContext": "mqcore.client.consume_hooks",
     "ConsumeFrom": "mqcore.client.starting_offset",
     "ConsumeHook": "mqcore.client.consume_hooks",
@@ -82,7 +82,7 @@ _HOMES = {
     "Inspection": "mqcore.native",
     "LogHandler": "mqcore.client.log_handler",
     "MQError": "mqcore.errors",
-    "MachineRoomNearby": "mqcore.client.allocation",
+    "MachineRoomNearby": "mqcore.model.allocation",
     "Message": "mqcore.client.message",
     "OFFICIAL_49": "mqcore.client.faults",
     "OFFICIAL_53": "mqcore.client.faults",
@@ -107,11 +107,11 @@ _HOMES = {
     "SendStatus": "mqcore.client.results",
     "Sql": "mqcore.client.subscribing",
     "Stats": "mqcore.native",
-    "Sticky": "mqcore.client.allocation",
+    "Sticky": "mqcore.model.allocation",
     "Store": "mqcore.native",
     "StoreError": "mqcore.errors",
     "StoredMessage": "mqcore.native:Message",
-    "Strategy": "mqcore.client.allocation",
+    "Strategy": "mqcore.model.allocation",
     "TlsFiles": "mqcore.remoting.tls",
     "Transaction": "mqcore.client.blocking.transaction_producer",
     "TransactionProducer": "mqcore.client.blocking.transaction_producer",

@@ -99,6 +99,7 @@ __all__ = [
     "MQError",
     "MessageError",
     "MessageTooLargeError",
+    "MountError",
     "NameServerError",
     "NegativeLengthError",
     "NoRecordError",
@@ -142,6 +143,10 @@ __all__ = [
 
 class BadJsonError(MQError):
     """A text is no JSON, not even in the dialect of RocketMQ's programs."""
+
+
+class MountError(MQError):
+    """A store cannot be served without being changed: it is none, or there is no room for it."""
 
 
 class StateFileError(MQError):

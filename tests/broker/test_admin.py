@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.test_serving import heartbeat
-from live_broker import Live, live
+from live_broker import SUBSCRIPTION, Live, live
 from loops import run_on, until
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
@@ -97,6 +97,47 @@ def test_groups_are_created_listed_and_deleted(tmp_path: Path) -> None:
             assert gone.code == 0
             missing = await client.call(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "g"})
             assert missing.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+    run_on("uvloop", run())
+
+
+def test_a_group_is_forbidden_a_topic(tmp_path: Path) -> None:
+    async def forbid(client: Live, **ext: object) -> bool:
+        asked = {"group": "g", "topic": "T", **ext}
+        found = await client.json(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, asked)
+        return not found["readable"]
+
+    async def pulled(client: Live, topic: str, flags: int = 0) -> int:
+        ext = {
+            **{"consumerGroup": "g", "topic": topic, "queueId": 0, "queueOffset": 0},
+            **{"maxMsgNums": 32, "sysFlag": flags, "commitOffset": 0, "suspendTimeoutMillis": 0},
+            **{"subscription": "*", "subVersion": 1, "expressionType": "TAG"},
+        }
+        return (await client.call(RequestCode.PULL_MESSAGE, ext)).code
+
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            for topic in ("T", "U"):
+                await client.create(topic)
+                await client.send(topic, b"x")
+            await client.settled()
+            assert not await forbid(client)
+            assert await forbid(client, readable=False)
+            assert await forbid(client, topic="U", readable=False)
+            # Nobody is online: that is what it hears.
+            assert await pulled(client, "T") == ResponseCode.SUBSCRIPTION_NOT_EXIST
+            await heartbeat(client, "A", "g", "T", "U")
+            assert await pulled(client, "T") == ResponseCode.NO_PERMISSION
+            assert await pulled(client, "T", SUBSCRIPTION) == ResponseCode.SUCCESS
+            assert not await forbid(client, topic="U", readable=True)
+            assert await pulled(client, "U") == ResponseCode.SUCCESS
+            assert (await client.call(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)).code != 0
+        async with live(tmp_path) as client:
+            assert await forbid(client)
+            await heartbeat(client, "A", "g", "T", "U")
+            assert await pulled(client, "T") == ResponseCode.NO_PERMISSION
+            assert not await forbid(client, readable=True)
+            assert await pulled(client, "T") == ResponseCode.SUCCESS
 
     run_on("uvloop", run())
 

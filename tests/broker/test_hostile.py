@@ -14,6 +14,7 @@ import pytest
 from live_broker import Live, live
 from loops import run_on, until
 from mqcore.broker.processors import dispatcher_of
+from mqcore.broker.topic_queues import TopicQueues
 from remoting.hostile import Hostile
 from remoting.peers import attack
 
@@ -23,6 +24,7 @@ AT_ONCE = 20
 
 # What the lane serves itself; oneway or not.
 LANE_CODES = [10, 310, 320, 36, 11, 361, 14, 15, 29, 30, 31]
+LANE_CODES += [200_050, 200_051, 200_052, 200_053, 200_054, 200_055, 200_151]
 QUEUE = {"topic": "T", "brokerName": "b", "queueId": 0}
 FIELDS = {
     "topic": "T",
@@ -35,6 +37,10 @@ FIELDS = {
     "suspendTimeoutMillis": "0",
     "subscription": "*",
     "subVersion": "1",
+    "invisibleTime": "5000",
+    "pollTime": "0",
+    "initMode": "0",
+    "extraInfo": "0 1 5000 0 0 b 0 0",
     "expressionType": "TAG",
     "producerGroup": "p",
     "consumerGroup": "g",
@@ -106,6 +112,16 @@ BODIES = [
         }
     ).encode(),
     json.dumps({"consumerGroup": "g", "clientId": "c", "mqSet": [QUEUE]}).encode(),
+    json.dumps({"topic": "T", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 1}).encode(),
+    json.dumps(
+        {
+            "topic": "T",
+            "consumerGroup": "g",
+            "clientId": "c",
+            "strategyName": "AVG",
+            "messageModel": "CLUSTERING",
+        }
+    ).encode(),
     json.dumps({"groupName": "g", "consumeEnable": True, "retryQueueNums": 1}).encode(),
     b"maxMessageSize=4096\nstorePathRootDir=/x\nbrokerPermission=6\n",
 ]
@@ -132,7 +148,11 @@ def test_hostile_peers_disturb_nobody(
             await client.create("T", 2)
             await client.create("Witness")
             state, keeper = client.broker.state, client.broker._opened_keeper()
-            codes = [*dispatcher_of(state, keeper).codes, *LANE_CODES, *LANE_CODES]
+            codes = [
+                *dispatcher_of(state, keeper, TopicQueues(state)).codes,
+                *LANE_CODES,
+                *LANE_CODES,
+            ]
             hostile = Hostile(21, codes=codes, fields=FIELDS, bodies=BODIES)
             streams = list(hostile.streams(ROUNDS))
             for first in range(0, len(streams), AT_ONCE):

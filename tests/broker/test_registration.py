@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from live_broker import SMALL, live
+import pytest
+
+from live_broker import SMALL, Live, live
 from loops import run_on, until
-from mqcore.broker.registration import register_body
+from mqcore.broker.registration import ordered_topics, register_body
 from mqcore.config import Layer, Program, namesrv_settings, resolved, settings_of_pairs
+from mqcore.errors import BadJsonError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.namesrv import NameServer
 from mqcore.native import Command
@@ -18,8 +21,8 @@ from mqcore.standalone import DEFAULTS, Standalone, namesrv_settings_of
 
 
 @contextlib.asynccontextmanager
-async def name_server(directory: Path, port: int = 0) -> AsyncIterator[str]:
-    pairs = {"listenPort": str(port), "kvConfigPath": str(directory / f"kv-{port}.json")}
+async def name_server(directory: Path, port: int = 0, **keys: str) -> AsyncIterator[str]:
+    pairs = {"listenPort": str(port), "kvConfigPath": str(directory / f"kv-{port}.json")} | keys
     server = NameServer(namesrv_settings(resolved(Program.NAMESRV, [Layer("test", pairs)])))
     address = await server.start()
     assert isinstance(address, TcpAddress)
@@ -122,3 +125,38 @@ def test_both_in_one_process(tmp_path: Path) -> None:
             await asyncio.wait_for(both.stop(), 30.0)
 
     run_on("uvloop", run())
+
+
+def test_a_name_server_says_which_topics_are_ordered(tmp_path: Path) -> None:
+    """`updateOrderConf` writes it there; brokers learn of it with their registrations."""
+
+    async def is_ordered(client: Live, topic: str) -> bool:
+        found = await client.json(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+        return bool(found["order"])
+
+    async def run() -> None:
+        async with name_server(tmp_path, returnOrderTopicConfigToBroker="true") as address:
+            async with live(tmp_path / "store", namesrvAddr=address) as client:
+                assert await client.broker.until_registered(address, timeout_s=20.0)
+                await client.create("T", 2)
+                entry = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "b:2"}
+                put = await client.client.call(address, RequestCode.PUT_KV_CONFIG, entry)
+                assert put.code == 0
+                assert not await is_ordered(client, "T")
+                # A topic is made, and registered.
+                await client.create("U", 1)
+                assert await is_ordered(client, "T")
+                assert not await is_ordered(client, "U")
+            async with live(tmp_path / "store", namesrvAddr="") as client:
+                assert await is_ordered(client, "T")
+
+    run_on("uvloop", run())
+
+
+@pytest.mark.parametrize("body", [b"[", b'{"table":3}', b"", b"{}"])
+def test_a_name_server_may_answer_anything(body: bytes) -> None:
+    if body == b"[":
+        with pytest.raises(BadJsonError):
+            ordered_topics(body)
+    else:
+        assert ordered_topics(body) == ()

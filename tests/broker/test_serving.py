@@ -226,6 +226,29 @@ def test_a_topic_that_somebody_else_is_making_is_waited_for(tmp_path: Path) -> N
     run_on("uvloop", run())
 
 
+def test_the_first_message_of_a_group_to_come_back_may_be_a_dead_letter(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            await client.create("T")
+            for number, is_half_made in enumerate((False, True)):
+                sent = await client.send("T", b"never")
+                group = f"new{number}"
+                if is_half_made:
+                    client.broker.state.topics.create_for_group(f"%RETRY%{group}", 1, now_ms=0)
+                back = {
+                    "offset": int(sent.ext["msgId"][16:], 16),
+                    "group": group,
+                    "delayLevel": -1,
+                    "originTopic": "T",
+                }
+                answer = await client.call(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+                assert answer.code == 0, answer.remark
+                found = await client.pull(f"%DLQ%{group}", 0, wait_ms=15_000)
+                assert b"never" in found.body
+
+    run_on("uvloop", run())
+
+
 def test_half_messages_are_refused_where_the_settings_say_so(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path, rejectTransactionMessage="true") as client:

@@ -21,7 +21,8 @@ from broker.transactional import (
 from loops import run_on
 from mqcore.broker.metrics import exposition
 from mqcore.broker.observation import snapshot
-from mqcore.remoting import RequestCode
+from mqcore.model.topics import TIMER_TOPIC
+from mqcore.remoting import RequestCode, ResponseCode
 
 
 def on(directory: Path, work: Callable[[Bench], Awaitable[None]], **keys: str) -> None:
@@ -137,6 +138,30 @@ def test_rounds_come_by_themselves(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
 
     on(tmp_path, work, transactionCheckInterval="20", transactionTimeOut="0")
+
+
+def test_a_committed_message_with_a_time_of_its_own_waits_for_it(tmp_path: Path) -> None:
+    async def work(bench: Bench) -> None:
+        timed = await bench.half(b"timed", TIMER_DELAY_SEC=3_600)
+        level = await bench.half(b"level", DELAY=3, TIMER_DELAY_SEC=3_600)
+        never = await bench.half(b"never", TIMER_DELAY_SEC=1_000_000)
+        for half in (timed, level):
+            assert (await bench.end(half, COMMIT)).code == 0
+        assert (await bench.end(never, COMMIT)).code == ResponseCode.MESSAGE_ILLEGAL
+        assert await bench.bodies() == []
+        [message] = await bench.messages(TIMER_TOPIC)
+        meant = {name: message.properties[name] for name in ("REAL_TOPIC", "REAL_QID")}
+        assert (message.body, meant) == (b"timed", {"REAL_TOPIC": "T", "REAL_QID": "0"})
+        assert "TRAN_MSG" not in message.properties
+
+        ahead_ms = 2 * 3_600_000
+        bench.broker.state.timers_ahead_ms = ahead_ms
+        bench.broker.rounds.due_ms = lambda _length_ms: bench.broker.state.now_ms() + ahead_ms
+        await bench.broker.rounds.deliver_all()
+        await bench.broker.timer_rounds.tick_all()
+        assert sorted(await bench.bodies()) == [b"level", b"timed"]
+
+    on(tmp_path, work)
 
 
 @pytest.mark.parametrize("release", ["V4_9_8", "V5_3_3"])

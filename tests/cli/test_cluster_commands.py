@@ -105,6 +105,18 @@ def test_a_group_is_described_and_moved(broker: Broker) -> None:
     one = ["--queue", "broker-test:1", "--to-offset", "1"]
     told(broker, "group", "reset", "readers", "orders", *one, "-y")
     assert broker.offsets("readers", "orders") == {0: 0, 1: 1}
+    told(broker, "group", "reset", "readers", "orders", "--by", "1", "-y")
+    assert broker.offsets("readers", "orders") == {0: 1, 1: 2}
+    told(broker, "group", "reset", "readers", "orders", "--by", "-2", *one[:2], "-y")
+    assert broker.offsets("readers", "orders") == {0: 1, 1: 0}
+    planned = told(broker, "group", "reset", "readers", "orders", "--by", "-9", "--dry-run")
+    assert {row["to"] for row in planned["queues"]} == {0}
+    told(broker, "group", "reset", "readers", "orders", "--by", "900", "-y")
+    assert told(broker, "group", "describe", "readers")["lag"] == 0
+    told(broker, "group", "reset", "readers", "orders", "--to-earliest", "-y")
+    told(broker, "group", "reset", "readers", "orders", *one, "-y")
+    result = run(broker, "group", "reset", "nobody", "orders", "--by", "1", "-y")
+    assert "nobody" in str(result.exception)
     lags = told(broker, "topic", "describe", "orders")["groups"]
     assert lags == {"readers": COUNT - 1}
     assert "readers" in run(broker, "group", "describe", "readers").stdout
@@ -138,6 +150,8 @@ def test_an_offset_that_is_not_there_is_refused(broker: Broker) -> None:
     [
         ["group", "reset", "g", "orders", "-y"],
         ["group", "reset", "g", "orders", "--to-latest", "--to-earliest", "-y"],
+        ["group", "reset", "g", "orders", "--by", "1", "--to-latest", "-y"],
+        ["group", "reset", "g", "orders", "--to-latest", "--queue", "b:0", "-y"],
         ["group", "reset", "g", "orders", "--to-offset", "1", "-y"],
         ["group", "reset", "g", "orders", "--to-offset", "1", "--queue", "nonsense", "-y"],
         ["group", "reset", "g", "orders", "--to-time", "soon", "-y"],

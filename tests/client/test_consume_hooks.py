@@ -20,7 +20,8 @@ from mqcore.client.instance import Instance
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.outcomes import judged
 from mqcore.client.results import QueueRef
-from mqcore.client.trace import TRACE_TOPIC, Tracer
+from mqcore.client.trace import Tracer
+from mqcore.model.topics import TRACE_TOPIC
 from mqcore.native import decode_records
 from mqcore.remoting import Request, RequestCode
 

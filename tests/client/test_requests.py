@@ -10,10 +10,10 @@ from loops import run_on
 from mqcore import Credentials, Message, ReceivedMessage, SendResult, TransactionState, aio
 from mqcore.client.properties import parse_properties
 from mqcore.client.requests import reply_of, reply_properties
-from mqcore.client.trace import TRACE_TOPIC
 from mqcore.client.trace_lines import pub_line, sub_after_line, sub_before_line
 from mqcore.client.transactions import state_of
 from mqcore.errors import MessageError, ReplyTimeoutError, SendError, UsageError
+from mqcore.model.topics import TRACE_TOPIC
 from mqcore.native import Command, decode_records
 from mqcore.remoting import Client, Request, RequestCode, expect
 

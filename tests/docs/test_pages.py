@@ -38,8 +38,11 @@ def is_as_shown(shown: str, printed: str) -> bool:
     return doctest.OutputChecker().check_output(shown, lines + "\n", how)
 
 
-@pytest.mark.parametrize("page", ["client.md", "delays.md", "filters.md", "testing.md"])
+@pytest.mark.parametrize(
+    "page", ["client.md", "delays.md", "filters.md", "testing.md", "tracing.md"]
+)
 def test_the_code_of_a_page_runs(page: str, mqcore_broker: Broker, tmp_path: Path) -> None:
+    mqcore_broker.create_topic("RMQ_SYS_TRACE_TOPIC", queues=1)
     code = blocks(page, "python")
     assert code
     lines = [f"# block {number}\n{block}" for number, block in enumerate(code)]
@@ -67,8 +70,9 @@ def test_the_fixtures_of_the_page_serve(tmp_path: Path) -> None:
     assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+@pytest.mark.parametrize(("page", "commands"), [("commands.md", 10), ("groups.md", 4)])
 def test_the_commands_of_the_page_print_what_it_shows(
-    mqcore_broker: Broker, tmp_path: Path
+    page: str, commands: int, mqcore_broker: Broker, tmp_path: Path
 ) -> None:
     wrapper = tmp_path / "mqcore"
     wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m mqcore.cli.main "$@"\n')
@@ -78,7 +82,7 @@ def test_the_commands_of_the_page_print_what_it_shows(
         "MQCORE_NAMESRV": mqcore_broker.namesrv,
     }
     seen = 0
-    for block in blocks("commands.md", "console"):
+    for block in blocks(page, "console"):
         for command, shown in turns(block):
             ended = subprocess.run(
                 ["bash", "-o", "pipefail", "-c", command],
@@ -93,7 +97,7 @@ def test_the_commands_of_the_page_print_what_it_shows(
             assert ended.returncode == 0, f"{command}\n{ended.stdout}"
             assert is_as_shown(shown, ended.stdout), f"{command}\n{ended.stdout}"
             seen += 1
-    assert seen > 10
+    assert seen > commands
 
 
 def test_a_wrong_output_is_noticed() -> None:

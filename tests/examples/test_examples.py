@@ -97,7 +97,7 @@ def test_the_producer_and_the_consumer_meet(broker: Broker) -> None:
 
 def test_flights_are_published_and_read(broker: Broker, tmp_path: Path) -> None:
     source, acks, seen = (tmp_path / name for name in ("flights", "acks", "seen"))
-    plane = {"carrier": "UA", "flight": "1545", "tailnum": ""}
+    plane = {"carrier": "UA", "flight": "1545", "tailnum": "", "origin": "EWR", "dep_delay": "2"}
     source.write_text("".join(json.dumps({"number": n, **plane}) + "\n" for n in range(500)))
     broker.fail_sends(3)
     with running("publish_flights.py", broker.namesrv, str(source), str(acks)) as publisher:
@@ -148,3 +148,19 @@ def test_a_web_application_publishes(broker: Broker, monkeypatch: pytest.MonkeyP
         assert message.uniq_key == answer.json()["id"]
         broker.fail_sends(100)
         assert client.post("/orders", content=b"x").status_code == 503
+
+
+def test_a_flash_sale_sells_cancels_and_looks_at_dead_letters(broker: Broker) -> None:
+    with running("flash_sale.py", broker.namesrv) as sale:
+        until_told(sale, {"sold to ann, bob, cid", "cid has paid", "somebody should call bob"})
+        last_s = time.monotonic() + 30
+        while len(broker.messages("SCHEDULE_TOPIC_XXXX")) < 3:
+            assert time.monotonic() < last_s, "not every order has its reminder"
+        # Nobody waits for the five seconds that an order may stay unpaid.
+        broker.advance(5)
+        until_told(sale, {"ann did not pay in time", "bob did not pay in time"})
+        until_told(sale, {"paid: ['cid']; cancelled: ['ann', 'bob']"})
+        assert sale.wait(60) == 0
+    # What was rolled back was never seen.
+    told = {json.loads(message.body)["buyer"] for message in broker.messages("orders")}
+    assert told == {"ann", "bob", "cid"}

@@ -75,3 +75,26 @@ def servers(
     """Returns a name server and a broker that all cases share that leave them running."""
     with serving(sample_software, tmp_path_factory.mktemp("servers")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def side_by_side(
+    official_53: Official, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Servers]]:
+    """Returns our servers and the official ones of 5.3, to be asked the same.
+
+    Every message that is read counts as far behind the end of the log, and replicas may be read.
+    """
+    config = {
+        "accessMessageInMemoryMaxRatio": "0",
+        "slaveReadEnable": "true",
+        # A retry comes after a second, not after ten.
+        "messageDelayLevel": " ".join(["1s"] * 18),
+    }
+    root = tmp_path_factory.mktemp("side_by_side")
+    official = official_software(official_53.version)
+    with (
+        serving(OURS, root / "ours", config) as ours,
+        serving(official, root / "official", config) as theirs,
+    ):
+        yield {"ours": ours, "official": theirs}

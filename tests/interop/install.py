@@ -3,10 +3,14 @@
 Everything lands in `.cache/official/VERSION` and is made again only when its inputs change.
 """
 
+import fcntl
+import functools
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec
 
 HERE = Path(__file__).parent
 JAVA_SOURCES = HERE / "java"
@@ -32,6 +36,22 @@ class JavaMissingError(OfficialError):
     """Java 17, Maven or Go is not there; the text says how to get it."""
 
 
+P = ParamSpec("P")
+
+
+def alone(make: Callable[P, Path]) -> Callable[P, Path]:
+    """Lets one process at a time make something; who waited finds it made."""
+
+    @functools.wraps(make)
+    def made(*args: P.args, **kwargs: P.kwargs) -> Path:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with (CACHE / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            return make(*args, **kwargs)
+
+    return made
+
+
 def need_java() -> None:
     """Raises JavaMissingError unless Java 17, javac and Maven are there."""
     if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
@@ -43,6 +63,7 @@ def need_java() -> None:
         raise JavaMissingError(f"{HOW_TO_GET_JAVA} (found: {' '.join(words) or 'no version'})")
 
 
+@alone
 def go_judge() -> Path:
     """Returns our program over the official Go client, built once per state of its sources.
 
@@ -69,6 +90,7 @@ def _run(what: str, command: list[str], folder: Path | None = None) -> None:
         raise OfficialError(f"{what} failed: {(done.stdout + done.stderr)[-2000:]}")
 
 
+@alone
 def fetched(version: str, home: Path, pom: Path = HERE / "pom.xml") -> Path:
     """Returns the folder of a release's jars; Maven fills it once per state of its pom."""
     jars = home / "lib"
@@ -85,6 +107,7 @@ def fetched(version: str, home: Path, pom: Path = HERE / "pom.xml") -> Path:
     return jars
 
 
+@alone
 def compiled(home: Path, jars: Path) -> Path:
     """Returns the folder of our classes, compiled once per state of their sources."""
     sources = sorted(JAVA_SOURCES.rglob("*.java"))

@@ -1,5 +1,6 @@
 """Our consumers against the official brokers, beside the official consumers of the same release."""
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +16,8 @@ from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
 from interop.servers import CLUSTER, Servers, official_software, serving
 from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql
-from mqcore.client.allocation import (
+from mqcore.admin import Admin
+from mqcore.model.allocation import (
     Averagely,
     AveragelyByCircle,
     ByConfig,
@@ -25,8 +27,9 @@ from mqcore.client.allocation import (
     Strategy,
     allocated,
 )
-from mqcore.client.trace import TRACE_TOPIC
 from mqcore.model.queues import MessageQueue
+from mqcore.model.topics import TRACE_TOPIC
+from mqcore.model.traces import MessageTrace
 
 pytestmark = pytest.mark.java
 
@@ -445,7 +448,27 @@ def test_the_trace_of_both_halves_is_found_by_the_official_tool(case: Case) -> N
     assert trace_lines(case, f"{case.group}_4", 4) == ours
 
 
-def test_the_trace_is_found_at_our_broker_too(driver_53: Driver, servers: Servers) -> None:
-    case = Case(driver_53, servers, "cons_traced_by_ours")
+def test_the_trace_is_found_at_our_broker_too(driver: Driver, servers: Servers) -> None:
+    case = Case(driver, servers, f"cons_traced_by_ours_{driver.version.replace('.', '_')}")
     is_traced(case)
+    # Consumers of 5.x trace a message only when its broker has named a region.
+    java = case.push(traced=1, group=f"{case.group}_4")
+    got = case.driver.got(java, 2)
+    ours = trace_lines(case, f"{case.group}_2", 4)
+    assert len(ours) == 4
+    assert trace_lines(case, f"{case.group}_4", 4) == ours
+    told = asyncio.run(tree_of(case.namesrv, got[0]["msg_id"]))
+    assert [each.line.group for each in told.sends] == ["PG_traced"]
+    groups = [f"{case.group}{end}" for end in ("", "_2", "_3", "_4")]
+    assert [each.group for each in told.groups] == groups
+    assert all(each.deliveries[-1].result == "SUCCESS" for each in told.groups)
+    assert [each.topic for each in told.copies] == [case.topic]
     case.close()
+
+
+async def tree_of(namesrv: str, message_id: str) -> MessageTrace:
+    """Returns what clients of all kinds told of a message."""
+    async with Admin(namesrv) as admin:
+        found = await admin.traces.by_id(message_id)
+    assert found is not None
+    return found

@@ -13,6 +13,8 @@ from mqcore.native import Command, TopicPolicy
 
 LOOPS = pytest.mark.parametrize("kind", sorted(FACTORIES))
 SYNC_FLUSH = "SYNC_FLUSH"
+# What the broker writes into every message.
+STAMP = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "c1"}
 
 
 def offset_of(code: int, **ext: str | int) -> Command:
@@ -41,7 +43,7 @@ def test_what_is_sent_is_pulled_back(kind: str, tmp_path: Path) -> None:
             }
             stored = desk.store.message_at(0)
             assert stored.body == b"hello"
-            assert stored.properties == {"TAGS": "a", "CLUSTER": "c1"}
+            assert stored.properties == {"TAGS": "a", **STAMP}
             assert len(held.body) == stored.store_size_bytes
             assert answer.ext["msgId"] == stored.message_id
 
@@ -267,7 +269,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
             waiting = desk.store.get("SCHEDULE_TOPIC_XXXX", 2, 0).messages[0]
             assert waiting.properties == {
                 "KEYS": "k",
-                "CLUSTER": "c1",
+                **STAMP,
                 "RETRY_TOPIC": "t",
                 "ORIGIN_MESSAGE_ID": desk.store.message_at(0).message_id,
                 "DELAY": "3",

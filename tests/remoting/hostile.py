@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from mqcore.native import Command
 
+# A code is an `i16` in a binary header.
+_BINARY_CODE_MAX = 32_767
 # Values that are wrong somewhere: as a number, a name, a path, a flag, an address.
 NASTY = (
     "",
@@ -71,8 +73,11 @@ class Hostile:
     def request(self) -> Command:
         """Returns a request that is well formed, with contents that may be wrong anywhere."""
         dice = self._dice
+        code = dice.choice(self._codes) if dice.random() < 0.95 else dice.randrange(-5, 2000)
+        # The codes of 5.x beyond an `i16` do not fit a binary header.
+        serializations = (0, 0, 1) if code <= _BINARY_CODE_MAX else (0,)
         return Command(
-            code=dice.choice(self._codes) if dice.random() < 0.95 else dice.randrange(-5, 2000),
+            code=code,
             opaque=dice.randrange(-(2**31), 2**31),
             flag=dice.choice((0, 0, 0, 0, 1, 2, 3, -1)),
             language=dice.choice((0, 1, 9)),
@@ -83,7 +88,7 @@ class Hostile:
                 if dice.random() < 0.85
             },
             body=self._body(),
-            serialization=dice.choice((0, 0, 1)),
+            serialization=dice.choice(serializations),
         )
 
     def _frame(self) -> bytes:

@@ -3,8 +3,8 @@
     python -m spark.sink_query ARGUMENTS.json
 
 The arguments say where everything is, and at which step the program is to end by `kill -9`: inside
-a task, before or after the sink's commit, or when Spark has written its commit log. Run again
-without a step it goes on from its checkpoint and ends by itself.
+a task, before or after the sink's commit, within it, or when Spark has written its commit log. Run
+again without a step it goes on from its checkpoint and ends by itself.
 """
 
 import json
@@ -25,11 +25,19 @@ from pyspark.sql.types import StructType
 
 import mqcore.spark
 from mqcore.spark.topic_format import TopicFormat
+from mqcore.spark.topic_sink.decisions import Decisions
+from mqcore.spark.topic_sink.epochs import Decision
 from mqcore.spark.topic_sink.planning import stream_writer
+from mqcore.spark.topic_sink.sending import TopicClient
+from mqcore.spark.topic_sink.settling import Settling
 from mqcore.spark.topic_sink.stream_arrow import StreamArrowWriter
 from mqcore.spark.topic_sink.writers import Plan
 
 STEPS = ("task", "before commit", "after commit", "after log")
+# With delivery exactly-once the commit itself has steps.
+EXACT_STEPS = ("task", "before commit", "decided", "in commits", "after commit", "after log")
+# Half messages that are committed when the program is killed among them.
+COMMITTED_BEFORE = 5
 # The batch that the program is killed in.
 KILLED_BATCH = 1
 
@@ -46,6 +54,7 @@ class Arguments:
         directory: What Spark writes.
         master: Where it runs.
         step: Where it is killed, or empty.
+        delivery: The option of the sink.
         processes: Process ids of the program, for whoever kills it.
     """
 
@@ -56,6 +65,7 @@ class Arguments:
     directory: str
     master: str
     step: str = ""
+    delivery: str = "at-least-once"
 
     @property
     def processes(self) -> Path:
@@ -69,9 +79,10 @@ class Arguments:
 
 
 def kill(processes: Path) -> None:
-    """Ends the program and its JVM at once."""
+    """Ends the program and its JVM at once, and the worker of theirs that calls."""
     for number in processes.read_text("utf-8").split():
         os.kill(int(number), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class KilledWriter(StreamArrowWriter):
@@ -97,11 +108,35 @@ class KilledWriter(StreamArrowWriter):
         return super().write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        if self._step == "before commit" and batchId == KILLED_BATCH:
-            kill(self._processes)
+        if batchId == KILLED_BATCH:
+            if self._step == "before commit":
+                kill(self._processes)
+            kill_within(self._step, self._processes)
         super().commit(messages, batchId)
         if self._step == "after commit" and batchId == KILLED_BATCH:
             kill(self._processes)
+
+
+def kill_within(step: str, processes: Path) -> None:
+    """Pulls the plug in the commit of an epoch, where that is the step."""
+    written, asked, count = Decisions.write, Settling._ask, 0
+
+    def write(self: Decisions, client: TopicClient, decision: Decision) -> Decision:
+        found = written(self, client, decision)
+        kill(processes)
+        return found
+
+    async def ask(self: Settling, link: Any, fields: dict[str, str]) -> None:
+        nonlocal count
+        await asked(self, link, fields)
+        count += 1
+        if count == COMMITTED_BEFORE:
+            kill(processes)
+
+    if step == "decided":
+        setattr(Decisions, "write", write)  # noqa: B010 - a method, which has no other way
+    if step == "in commits":
+        setattr(Settling, "_ask", ask)  # noqa: B010
 
 
 class KilledFormat(TopicFormat):
@@ -178,6 +213,7 @@ def run(arguments: Arguments) -> None:
             step=arguments.step,
             processes=str(arguments.processes),
             batchBytes="4k",
+            delivery=arguments.delivery,
         )
         .trigger(availableNow=True)
         .start()

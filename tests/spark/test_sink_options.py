@@ -82,7 +82,7 @@ def test_options_are_read_in_any_case_and_under_old_names() -> None:
         ({"batchBytes": "8m"}, "more than maxMessageBytes"),
         ({"topic": "no spaces"}, "the option topic is 'no spaces':"),
         ({"compression": "rar"}, "one of none, lz4, zstd, zlib"),
-        ({"delivery": "transactional"}, "at-least-once only"),
+        ({"delivery": "transactional"}, "one of at-least-once, exactly-once"),
         ({"delivery": "twice"}, "one of at-least-once"),
         ({"runId": "a/b"}, "the option runId is 'a/b': 1 to 64 letters"),
         ({"bootstrap.servers": "b:1"}, "given by two of its names"),

@@ -45,7 +45,7 @@ def test_unsafe_is_found_in_code_and_not_in_words() -> None:
     assert rust_rules.unsafe_faults("rust/record/src/a.rs", planted) == [
         "rust/record/src/a.rs:2: unsafe outside its named files"
     ]
-    assert not rust_rules.unsafe_faults(ENGINE + "mmap.rs", planted)
+    assert not rust_rules.unsafe_faults(ENGINE + "mmap/mod.rs", planted)
     assert not rust_rules.unsafe_faults("a.rs", "#![deny(unsafe_code)]")
     assert not rust_rules.unsafe_faults("a.rs", 'let s = r#"say "unsafe""#;')
 

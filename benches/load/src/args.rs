@@ -23,6 +23,8 @@ pub(crate) enum Job {
     Consume(Consume),
     /// Opens connections that only send heartbeats.
     Idle(Idle),
+    /// Pops messages and acknowledges each: closed loop.
+    Pop(Pop),
     /// Sends half messages and commits each: closed loop.
     Transact(Transact),
 }
@@ -156,6 +158,25 @@ pub(crate) struct Consume {
     /// Stop when all that was there at the start has been read.
     #[arg(long)]
     pub(crate) until_end: bool,
+}
+
+/// Popping.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Pop {
+    #[command(flatten)]
+    pub(crate) common: Aim,
+    /// Consumer group.
+    #[arg(long, default_value = "mqcore-load")]
+    pub(crate) group: String,
+    /// Messages per pop at the most.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(i32).range(1..=32))]
+    pub(crate) pop_count: i32,
+    /// Stop when so many messages are acknowledged; without it --seconds counts.
+    #[arg(long)]
+    pub(crate) count: Option<u64>,
+    /// Name of the broker, as handles say it.
+    #[arg(long, default_value = "broker-a")]
+    pub(crate) broker_name: String,
 }
 
 /// Being there.

@@ -52,5 +52,15 @@ pub(crate) enum Failure {
     Gone { address: SocketAddr, why: String },
 }
 
+impl Failure {
+    /// The failure of a run that has lost its broker.
+    pub(crate) fn gone(address: SocketAddr, why: &impl ToString) -> Self {
+        Self::Gone {
+            address,
+            why: why.to_string(),
+        }
+    }
+}
+
 /// What a step of a run gives.
 pub(crate) type Outcome<T> = Result<T, Failure>;

@@ -17,6 +17,7 @@ mod idle;
 mod link;
 mod outline;
 mod pace;
+mod pop;
 mod processor;
 mod produce;
 mod requests;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         args::Job::Produce(args) => produce::run(args),
         args::Job::Consume(args) => consume::run(args),
         args::Job::Idle(args) => idle::run(args),
+        args::Job::Pop(args) => pop::run(args),
         args::Job::Transact(args) => transact::run(args),
     };
     let (report, code) = match result {

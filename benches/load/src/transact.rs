@@ -1,7 +1,6 @@
 //! Transactions in a closed loop: a half message, its commit when it is acknowledged, and a new one
 //! when the commit is.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use mio::Token;
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
     for number in 0..common.connections {
         let link = Link::to(address, waiter.poll.registry(), Token(number as usize));
         lanes.push(Lane {
-            link: link.map_err(|why| gone(address, &why))?,
+            link: link.map_err(|why| Failure::gone(address, &why))?,
             slots: vec![None; common.outstanding as usize],
         });
     }
@@ -73,7 +72,7 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
     };
     let ends_at = measured_from + Duration::from_secs_f64(common.seconds);
     let ended = run.work(&mut waiter, ends_at);
-    let ended = ended.map_err(|why| gone(address, &why))?;
+    let ended = ended.map_err(|why| Failure::gone(address, &why))?;
     let mut report = run.tally.report(ended);
     if let Some(report) = report.as_object_mut() {
         report.insert("job".to_owned(), json!("transact"));
@@ -83,13 +82,6 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
         report.insert("size_bytes".to_owned(), json!(args.size));
     }
     Ok(report)
-}
-
-fn gone(address: SocketAddr, why: &Lost) -> Failure {
-    Failure::Gone {
-        address,
-        why: why.to_string(),
-    }
 }
 
 impl Run<'_> {

@@ -7,6 +7,7 @@ async with Admin("127.0.0.1:9876") as admin:
 """
 
 from mqcore.admin.admin import Admin
+from mqcore.admin.dead_letters import DeadLetter, Resent
 from mqcore.admin.groups import LATEST_MS
 from mqcore.admin.results import (
     ClusterInfo,
@@ -25,9 +26,11 @@ __all__ = [
     "ClusterInfo",
     "Connected",
     "CounterWindow",
+    "DeadLetter",
     "GroupConnections",
     "GroupProgress",
     "QueueProgress",
     "QueueRange",
+    "Resent",
     "TopicStats",
 ]

@@ -8,10 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from mqcore.admin.brokers import Brokers
+from mqcore.admin.dead_letters import DeadLetters
 from mqcore.admin.door import TIMEOUT_S, Door
 from mqcore.admin.groups import Groups
 from mqcore.admin.messages import Messages
 from mqcore.admin.topics import Topics
+from mqcore.admin.traces import Traces
 from mqcore.client.instance import TlsOption, tls_context
 from mqcore.client.signing import Credentials
 from mqcore.remoting import Client
@@ -27,6 +29,8 @@ class Admin:
         groups: Consumer groups.
         brokers: Clusters and brokers.
         messages: Single messages.
+        dead_letters: Messages that groups failed on too often.
+        traces: What became of traced messages.
     """
 
     def __init__(
@@ -54,6 +58,8 @@ class Admin:
         self.groups = Groups(door)
         self.brokers = Brokers(door)
         self.messages = Messages(door)
+        self.dead_letters = DeadLetters(door)
+        self.traces = Traces(self.messages)
 
     async def __aenter__(self) -> Self:
         """Returns itself."""

@@ -10,6 +10,7 @@ from mqcore.model.groups import GroupConfig
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.request_modes import RequestMode
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode
@@ -56,6 +57,24 @@ class Groups:
         """
         addresses = list(brokers) or sorted((await self._door.masters(cluster)).values())
         code, body = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, compact(group.to_json())
+        await all_of(addresses, lambda address: self._door.ask(address, code, body=body))
+        return addresses
+
+    async def set_mode(self, wanted: RequestMode, *, cluster: str | None = None) -> list[str]:
+        """Sets how members that are assigned their queues ask for a topic: pull or pop (401, 5.x).
+
+        Args:
+            wanted: The mode, with topic and group.
+            cluster: Only on the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses: it has no such topic, or it is of 4.9.
+        """
+        addresses = sorted((await self._door.masters(cluster)).values())
+        code, body = RequestCode.SET_MESSAGE_REQUEST_MODE, compact(wanted.to_json())
         await all_of(addresses, lambda address: self._door.ask(address, code, body=body))
         return addresses
 

@@ -56,12 +56,18 @@ class Topics:
         return await self._door.route(topic)
 
     async def put(
-        self, topic: TopicConfig, *, brokers: Iterable[str] = (), cluster: str | None = None
+        self,
+        topic: TopicConfig,
+        *,
+        changes: Iterable[str] = (),
+        brokers: Iterable[str] = (),
+        cluster: str | None = None,
     ) -> list[str]:
         """Creates a topic, or changes it, on brokers (17).
 
         Args:
-            topic: The topic as it is to be.
+            topic: The topic as it is to be, but for its attributes.
+            changes: Of its attributes: `+key=value` adds or changes one, `-key` takes one away.
             brokers: Addresses; without them all masters.
             cluster: Only the masters of this cluster.
 
@@ -82,8 +88,8 @@ class Topics:
             "topicSysFlag": str(topic.sys_flag),
             "order": str(topic.order).lower(),
         }
-        if topic.attributes:
-            ext["attributes"] = ",".join(f"+{key}={text}" for key, text in topic.attributes.items())
+        if wanted := ",".join(changes):
+            ext["attributes"] = wanted
         code = RequestCode.UPDATE_AND_CREATE_TOPIC
         await all_of(addresses, lambda address: self._door.ask(address, code, ext))
         return addresses

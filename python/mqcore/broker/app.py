@@ -19,16 +19,21 @@ from typing import TYPE_CHECKING
 
 from mqcore.broker import policy
 from mqcore.broker.decisions import Decisions
+from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.links import BrokerLink
+from mqcore.broker.mounting import Mount
+from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
 from mqcore.broker.registration import Registrar
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timer_rounds import TimerRounds
+from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
+from mqcore.model.topics import PERM_READ, TopicConfig
 from mqcore.native import BrokerPolicy, Lane, Store
 from mqcore.remoting import (
     Address,
@@ -49,6 +54,8 @@ _log = logging.getLogger("mqcore.broker")
 _GRACE_S = 0.5
 # Figures are for this machine unless the settings say otherwise.
 _METRICS_HOST = "127.0.0.1"
+# As often it is tried to store open pops at a stop: the next log file is there within a second.
+_STORE_POPS_ATTEMPTS = 500
 # A sync takes about this long.
 _PARKED_LOOK_S = 0.002
 
@@ -89,7 +96,8 @@ class Broker:
             truncate_damage: Cuts the log at damage in its middle instead of refusing to start.
             clock: The wall clock, in milliseconds.
         """
-        self.settings = settings
+        self.settings = _as_mounted(settings) if settings.mounted_dir else settings
+        self._mount: Mount | None = None
         self._config_path = config_path
         self._truncate_damage = truncate_damage
         self._clock = clock
@@ -98,7 +106,9 @@ class Broker:
         self._keeper: Keeper | None = None
         self._rounds: Rounds | None = None
         self._timer_rounds: TimerRounds | None = None
+        self._pop_rounds: PopRounds | None = None
         self._registrar: Registrar | None = None
+        self._topic_queues: TopicQueues | None = None
         self._server: Server | None = None
         self._observatory: Observatory | None = None
 
@@ -127,6 +137,13 @@ class Broker:
         if self._timer_rounds is None:
             raise RuntimeError("the broker does not serve")
         return self._timer_rounds
+
+    @property
+    def pop_rounds(self) -> PopRounds:
+        """When check points of pops are looked at; there while the broker serves."""
+        if self._pop_rounds is None:
+            raise RuntimeError("the broker does not serve")
+        return self._pop_rounds
 
     @property
     def registered(self) -> frozenset[str]:
@@ -161,8 +178,9 @@ class Broker:
             await self._open(advertised)
             state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
             decisions = Decisions(state, keeper)
+            self._topic_queues = TopicQueues(state)
             self._server = Server(
-                dispatcher_of(state, keeper),
+                dispatcher_of(state, keeper, self._topic_queues),
                 limits=limits_of(listener),
                 events=[_Departures(state, keeper)],
                 version=state.version,
@@ -175,11 +193,14 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
+        self._topic_queues.start()
         self._rounds = Rounds(state, keeper)
         self._rounds.start()
         self._timer_rounds = TimerRounds(state, keeper)
         self._timer_rounds.start()
-        self._registrar = Registrar(state)
+        self._pop_rounds = PopRounds(state, keeper)
+        self._pop_rounds.start()
+        self._registrar = Registrar(state, keeper)
         keeper.announce = self._registrar.announce
         self._registrar.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
@@ -207,9 +228,18 @@ class Broker:
         settings = self.settings
 
         def opened() -> tuple[BrokerState, Keeper]:
+            engine = dict(settings.engine)
+            if settings.mounted_dir:
+                log_dir = engine.pop("storePathCommitLog", None)
+                self._mount = Mount(
+                    Path(settings.mounted_dir),
+                    settings.store_dir,
+                    log_dir=Path(log_dir) if log_dir else None,
+                )
+                engine["readOnlyStore"] = "true"
             store = Store(
                 settings.store_dir,
-                config=settings.engine,
+                config=engine,
                 truncate_damage=self._truncate_damage,
                 store_host=str(advertised),
             )
@@ -222,6 +252,9 @@ class Broker:
                 state.config_path = self._config_path
                 keeper = Keeper(state)
                 keeper.load()
+                remember_sends(settings, lane)
+                if settings.mounted_dir:
+                    _know_stored_topics(state)
                 if settings.has_timers and keeper.has_timer_files:
                     keeper.open_timers(self._clock())
             except BaseException:
@@ -248,12 +281,15 @@ class Broker:
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             is_noted, _end = self.state.lane.write_notes()
+            if not await self._store_pops():
+                _log.error("at the stop: pops could not be stored: they are popped again")
             if not is_noted:
                 _log.error("at the stop: ends of transactions could not be noted: asked for again")
             await keeper.save_all()
         if self._state is not None and not self._state.store.is_closed:
             self._state.lane.stop()
             await asyncio.to_thread(self._close)
+        self._unmount()
 
     async def abandon(self) -> None:
         """Ends as a kill would: nothing is answered, told or written any more.
@@ -273,6 +309,7 @@ class Broker:
         if self._state is not None and not self._state.store.is_closed:
             self._state.lane.stop()
             await asyncio.to_thread(self._state.store.abandon)
+        self._unmount()
 
     def deafen(self) -> None:
         """Neither reads nor answers until `hear`, as if the network were gone."""
@@ -302,6 +339,12 @@ class Broker:
         timer_rounds, self._timer_rounds = self._timer_rounds, None
         if timer_rounds is not None:
             await timer_rounds.stop()
+        topic_queues, self._topic_queues = self._topic_queues, None
+        if topic_queues is not None:
+            await topic_queues.stop()
+        pop_rounds, self._pop_rounds = self._pop_rounds, None
+        if pop_rounds is not None:
+            await pop_rounds.stop()
 
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""
@@ -313,6 +356,20 @@ class Broker:
                 while lane.stats()["parked"]:  # noqa: ASYNC110
                     await asyncio.sleep(_PARKED_LOOK_S)
 
+    def _unmount(self) -> None:
+        """Gives the directory of a mount back."""
+        mount, self._mount = self._mount, None
+        if mount is not None:
+            mount.close()
+
+    async def _store_pops(self) -> bool:
+        """Stores every open pop, which may wait for the next log file; tells whether it could."""
+        for _attempt in range(_STORE_POPS_ATTEMPTS):
+            if await asyncio.to_thread(self.state.lane.store_pops):
+                return True
+            await asyncio.sleep(_PARKED_LOOK_S)
+        return False
+
     def _close(self) -> None:
         """Closes the store; waits for the disk."""
         store = self.state.store
@@ -323,8 +380,34 @@ class Broker:
             "store closed in %d ms, with %d bytes that were not synced yet%s",
             monotonic_ms() - began_ms,
             unsynced,
-            "" if was_clean else "; the next start recovers",
+            "" if was_clean or self.settings.mounted_dir else "; the next start recovers",
         )
+
+
+def _as_mounted(settings: BrokerSettings) -> BrokerSettings:
+    """Returns settings with which a broker changes nothing of the store that it serves."""
+    return replace(
+        settings,
+        permission=settings.permission & PERM_READ,
+        creates_topics=False,
+        has_timers=False,
+        allows_recall=False,
+    )
+
+
+def _know_stored_topics(state: BrokerState) -> None:
+    """Makes the topics known that have queues: an archive may have come without its tables."""
+    counts: dict[str, int] = {}
+    for queue in state.store.queues():
+        counts[queue.topic] = max(counts.get(queue.topic, 0), queue.queue_id + 1)
+    for name, count in counts.items():
+        known = state.topics.find(name)
+        if known is None:
+            made = TopicConfig(name=name, read_queues=count, write_queues=count, perm=PERM_READ)
+            state.topics.put(made, state.now_ms())
+        elif known.read_queues < count:
+            state.topics.put(replace(known, read_queues=count), state.now_ms())
+    policy.fill_topics(state, None)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
 from mqcore.native import Command, Handed
-from mqcore.remoting import RequestCode
+from mqcore.remoting import RequestCode, ResponseCode
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -29,6 +29,9 @@ _MAKING_MAX = 1_024
 _SENDS = frozenset(
     {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
 )
+_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+# The bit of a pull's flags that says that it brings its subscription (`PullSysFlag`).
+_SUBSCRIPTION = 4
 # Fields of a send by its long name and, from V2 on, by letter.
 _DEFAULT_TOPIC = ("defaultTopic", "c")
 _DEFAULT_QUEUES = ("defaultTopicQueueNums", "d")
@@ -54,6 +57,8 @@ class Decisions:
         self._state = state
         self._keeper = keeper
         self._making: dict[str, list[tuple[Executor, Command]]] = {}
+        # What is made together with a topic.
+        self._beside: dict[str, tuple[str, ...]] = {}
         self._waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -61,6 +66,8 @@ class Decisions:
         """Decides, and lets the lane execute; at once where nothing has to be written first."""
         check = self._state.check
         answer = check(handed.command) if check is not None else None
+        if answer is None and handed.need == "check":
+            answer = self._forbidden(handed.command)
         if answer is not None:
             if not handed.command.is_oneway:
                 link.respond(answer)
@@ -78,6 +85,27 @@ class Decisions:
                 if self._need_topic(link, handed.name, command):
                     return
         link.execute(command)
+
+    def _forbidden(self, command: Command) -> Command | None:
+        """Returns the refusal of a pull of a topic that its group may not read.
+
+        As officially one that brings its own subscription is not refused, and one of a group of
+        which nobody is online is refused for that.
+        """
+        ext = command.ext
+        group, topic = ext.get("consumerGroup", ""), ext.get("topic", "")
+        if (
+            command.code not in _PULLS
+            or has_subscription(ext.get("sysFlag", ""))
+            or group not in self._state.members.consumers
+            or not self._state.groups.is_forbidden(group, topic)
+        ):
+            return None
+        return Command.response_to(
+            command,
+            ResponseCode.NO_PERMISSION,
+            remark=f"the consumer group[{group}] is forbidden for topic[{topic}]",
+        )
 
     def _need_group(self, name: str) -> None:
         known = self._state.groups.find(name) is not None
@@ -103,6 +131,12 @@ class Decisions:
         is_there = self._state.topics.find(name) is not None
         if is_new and not is_there and not self._create(name, command):
             return False
+        if is_new and name.startswith(RETRY_PREFIX) and _is_given_up(command):
+            # It is not asked about a second time: the topic of dead letters is made beside.
+            group = name.removeprefix(RETRY_PREFIX)
+            beside = f"{DLQ_PREFIX}{group}"
+            self._state.topics.create_for_group(beside, 1, now_ms=self._state.now_ms())
+            self._beside[name] = (beside,)
         self._waiting_bytes += size
         waiting.append((link, command))
         if is_new:
@@ -136,17 +170,19 @@ class Decisions:
         return True
 
     async def _write_topic(self, name: str) -> None:
+        names = (name, *self._beside.pop(name, ()))
         try:
-            await self._keeper.topics_written([name])
+            await self._keeper.topics_written(names)
         except MQError as error:
             # The lane does not know the topic and refuses; what was made is taken back.
-            self._state.topics.delete(name, self._state.now_ms())
+            for each in names:
+                self._state.topics.delete(each, self._state.now_ms())
             _log.error("topic %s cannot be created: %s", name, error.message)
         finally:
             for link, command in self._making.pop(name):
                 self._waiting_bytes -= len(command.body)
                 link.execute(command)
-        await self._keeper.announce_topics([name])
+        await self._keeper.announce_topics(names)
 
     async def _write_group(self, name: str) -> None:
         try:
@@ -160,10 +196,22 @@ class Decisions:
         task.add_done_callback(self._tasks.discard)
 
 
+def _is_given_up(command: Command) -> bool:
+    """Tells whether a message that is sent back is to be a dead letter at once."""
+    is_back = command.code == RequestCode.CONSUMER_SEND_MSG_BACK
+    return is_back and command.ext.get("delayLevel", "").startswith("-")
+
+
 def _field(command: Command, names: tuple[str, str]) -> str:
     """Returns a field of a send, by whichever name the request has."""
     ext = command.ext
     return next((ext[name] for name in names if name in ext), "")
+
+
+def has_subscription(flags: str) -> bool:
+    """Tells whether the flags of a pull say that it brings its subscription."""
+    # The lane has read them as a number already.
+    return flags.lstrip("-").isdigit() and bool(int(flags) & _SUBSCRIPTION)
 
 
 def _queues(text: str) -> int:

@@ -5,14 +5,19 @@ Pure state: no file, no socket, no clock. A new `version` tells of a change.
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from mqcore.errors import BadJsonError
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX, GroupConfig
-from mqcore.model.reading import as_dict
+from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, pretty
-from mqcore.model.topics import group_fault
+from mqcore.model.topics import PERM_READ, group_fault
 from mqcore.model.versions import DataVersion
+
+# What is forbidden is a sum of bits per group and topic, of which reading is this one.
+_READ: Final = PERM_READ
+# Groups and topics that are forbidden at the most: each may be named by anybody who reaches us.
+FORBIDDEN_MAX: Final = 100_000
 
 
 class GroupTable:
@@ -28,8 +33,8 @@ class GroupTable:
         self.auto_create = auto_create
         self._version = DataVersion(counter=0, timestamp_ms=now_ms)
         self._groups = {name: GroupConfig(name=name) for name in BUILTIN_GROUPS}
-        # What 5.x forbids per group and topic; kept for it.
-        self._forbidden: dict[str, Any] = {}
+        # What a group may not do with a topic, as bits; other bits than reading are kept.
+        self._forbidden: dict[str, dict[str, int]] = {}
 
     @property
     def version(self) -> DataVersion:
@@ -71,6 +76,35 @@ class GroupTable:
         self._version = self._version.next(now_ms)
         return True
 
+    def is_forbidden(self, name: str, topic: str) -> bool:
+        """Tells whether a group may not read a topic."""
+        return bool(self._forbidden.get(name, {}).get(topic, 0) & _READ)
+
+    def forbids(self, name: str) -> bool:
+        """Tells whether there is any topic that a group may not read."""
+        return any(bits & _READ for bits in self._forbidden.get(name, {}).values())
+
+    def forbid(self, name: str, topic: str, now_ms: int, *, is_forbidden: bool) -> bool:
+        """Forbids a group to read a topic, or allows it again; tells whether there was room.
+
+        The official broker allows every topic of a group again where one of them is.
+        """
+        topics = self._forbidden.get(name, {})
+        known = topics.get(topic, 0)
+        count = sum(map(len, self._forbidden.values()))
+        if is_forbidden and topic not in topics and count >= FORBIDDEN_MAX:
+            return False
+        bits = known | _READ if is_forbidden else known & ~_READ
+        kept = {each: old for each, old in topics.items() if each != topic}
+        if bits:
+            kept[topic] = bits
+        # A new map each time: the text of the file is made of the old one beside the loop.
+        self._forbidden = {each: old for each, old in self._forbidden.items() if each != name}
+        if kept:
+            self._forbidden[name] = kept
+        self._version = self._version.next(now_ms)
+        return True
+
     def load(self, text: bytes) -> None:
         """Takes the groups of a `subscriptionGroup.json` over those that are there.
 
@@ -83,7 +117,11 @@ class GroupTable:
         groups = as_dict(found.get("subscriptionGroupTable"))
         loaded = (GroupConfig.of_json(value, name) for name, value in groups.items())
         self._groups |= {group.name: group for group in loaded if group.name}
-        self._forbidden = as_dict(found.get("forbiddenTable"))
+        forbidden = as_dict(found.get("forbiddenTable")).items()
+        self._forbidden = {
+            name: {topic: as_int(bits) for topic, bits in as_dict(topics).items()}
+            for name, topics in forbidden
+        }
         if "dataVersion" in found:
             self._version = DataVersion.of_json(found["dataVersion"])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from mqcore.broker import policy
 from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets
 from mqcore.broker.files import StateFile
+from mqcore.broker.pop_orders import orders_text, parse_orders
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import metrics_text, parse_metrics
@@ -74,7 +75,11 @@ class Keeper:
         config = Path(state.settings.store_dir) / "config"
         self._topics = Saver(StateFile(config / "topics.json"), state.topics.text)
         self._groups = Saver(StateFile(config / "subscriptionGroup.json"), state.groups.text)
-        self._offsets = Saver(StateFile(config / "consumerOffset.json"), self._offsets_text)
+        self._offsets = Saver(
+            StateFile(config / "consumerOffset.json"), lambda: self._offsets_content
+        )
+        self._offsets_content: Callable[[], bytes] = lambda: b""
+        self._pop_records_synced = 0
         self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
         self._delays_text: Callable[[], bytes] = state.delays.text
         self._timer_metrics = StateFile(config / "timermetrics")
@@ -83,6 +88,9 @@ class Keeper:
         self._filters = Saver(StateFile(config / "consumerFilter.json"), state.filters.text)
         self._counts_table = TransactionCounts(state.boot_ms)
         self._counts = Saver(StateFile(config / "transactionMetrics"), self._counts_text)
+        self._modes = Saver(StateFile(config / "messageRequestMode.json"), state.modes.text)
+        self._orders = Saver(StateFile(config / "consumerOrderInfo.json"), self._orders_text)
+        self._orders_saved = 0
         self._offsets_saved = -1
         self._delays_saved = -1
         self._filters_saved = 0
@@ -101,9 +109,12 @@ class Keeper:
         self._groups.file.load(state.groups.load)
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
+        self._modes.file.load(state.modes.load)
         self._filters.file.load(lambda text: state.filters.load(text, state.now_ms()))
         self._counts.file.load(self._counts_table.load)
         state.lane.load_transactions(self._counts_table.waiting)
+        self._orders.file.load(lambda text: state.lane.load_orders(parse_orders(text)))
+        self._orders_saved = state.lane.order_changes()
         self._counts_saved = state.lane.transaction_changes()
         queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
         state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
@@ -147,6 +158,14 @@ class Keeper:
         """
         self.groups_known(names)
         await self._groups.save()
+
+    async def modes_changed(self) -> None:
+        """Follows a change of who asks by pop: the file.
+
+        Raises:
+            StoreError: It cannot be written; the change holds until the next start.
+        """
+        await self._modes.save()
 
     def subscriptions_changed(self, groups: Iterable[str]) -> None:
         """Follows a change of who is online, or of what a group wants."""
@@ -194,13 +213,21 @@ class Keeper:
     async def save_offsets(self) -> None:
         """Writes consumer offsets, when they changed since the last time.
 
+        Offsets of groups that pop may rest on check points: those are made durable first.
+
         Raises:
-            StoreError: The file cannot be written.
+            StoreError: The log or the file cannot be written.
         """
-        changes = self._state.lane.offset_changes
+        lane = self._state.lane
+        changes = lane.offset_changes
         if changes == self._offsets_saved:
             return
         self._state.offsets_version = self._state.offsets_version.next(self._state.now_ms())
+        content, records = self._offsets_text(), lane.pop_records()
+        if records != self._pop_records_synced:
+            await asyncio.to_thread(self._state.store.flush)
+            self._pop_records_synced = records
+        self._offsets_content = content
         await self._offsets.save()
         self._offsets_saved = changes
 
@@ -303,6 +330,21 @@ class Keeper:
         await self._filters.save()
         self._filters_saved = changes
 
+    async def save_orders(self) -> None:
+        """Writes what groups popped in order, when that changed.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        changes = self._state.lane.order_changes()
+        if changes != self._orders_saved:
+            await self._orders.save()
+            self._orders_saved = changes
+
+    def _orders_text(self) -> Callable[[], bytes]:
+        rows = self._state.lane.orders()
+        return lambda: orders_text(rows)
+
     async def save_counts(self) -> None:
         """Writes how many half messages wait, when that changed.
 
@@ -327,6 +369,7 @@ class Keeper:
             self.save_delays,
             self.save_timers,
             self.save_filters,
+            self.save_orders,
             self.save_counts,
             self._topics.save,
             self._groups.save,

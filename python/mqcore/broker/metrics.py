@@ -12,6 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from mqcore.broker.deduplication import Deduplication
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # What every metric of RocketMQ's broker carries.
 _COMMON = ("cluster", "node_type", "node_id")
@@ -121,6 +123,7 @@ class Snapshot:
         reserve_ms: Age of the oldest message; -1 without one.
         memory: Bytes of memory by kind: mapped, locked, resident.
         timers: Messages with a time of their own, None without any.
+        deduplication: Sends that are remembered, None where they are not.
         faults: What is wrong with it, empty when it is well.
     """
 
@@ -151,6 +154,7 @@ class Snapshot:
     reserve_ms: int = -1
     memory: Mapping[str, int] = field(default_factory=dict)
     timers: TimerFigures | None = None
+    deduplication: Deduplication | None = None
     faults: tuple[str, ...] = ()
 
 
@@ -206,6 +210,8 @@ def metrics(snapshot: Snapshot) -> Iterator[Metric]:
     yield from _store_metrics(snapshot, family)
     if snapshot.timers is not None:
         yield from _timer_metrics(snapshot.timers, family)
+    if snapshot.deduplication is not None:
+        yield from _deduplication_metrics(snapshot.deduplication, family)
     yield family.one("rocketmq_broker_permission", "4 read, 2 write, 6 both", snapshot.permission)
     yield family.one("rocketmq_topic_number", "Topics", snapshot.topics)
     yield family.one("rocketmq_consumer_group_number", "Consumer groups", snapshot.groups)
@@ -364,6 +370,18 @@ def _timer_metrics(timers: TimerFigures, family: _Family) -> Iterator[Metric]:
         (*labels, "timer_bound_s"),
         {(*local, str(bound)): count for bound, count in timers.by_bound.items()},
     )
+
+
+def _deduplication_metrics(window: Deduplication, family: _Family) -> Iterator[Metric]:
+    counters = (
+        ("mqcore_deduplication_repeats", "Sends answered as an earlier one", window.repeats),
+        ("mqcore_deduplication_told_apart", "Same key, another message", window.told_apart),
+        ("mqcore_deduplication_displaced", "Forgotten before their time", window.displaced),
+    )
+    for name, what, number in counters:
+        yield family.counter(name, what, (), {(): number})
+    yield family.one("mqcore_deduplication_keys", "Messages that are remembered", window.keys)
+    yield family.one("mqcore_deduplication_window_ms", "How far back", window.window_ms)
 
 
 def parsed_labels(text: str) -> dict[str, str]:

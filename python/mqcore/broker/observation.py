@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from mqcore.broker.consumer_offsets import split_key
+from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.metrics import (
     CONTENT_TYPE,
     GroupLag,
@@ -126,6 +127,7 @@ def _whole(
             "resident": stats.resident_bytes,
         },
         timers=_timers(state),
+        deduplication=Deduplication.of(lane),
         faults=faults_of(stats),
     )
 

@@ -13,11 +13,13 @@ from mqcore.native import (
     BrokerPolicy,
     GroupPolicy,
     MembersPolicy,
+    PopPolicy,
     RegisteredFilter,
     Subscription,
     TimingPolicy,
     TopicPolicy,
 )
+from mqcore.remoting import ResponseCode
 
 __all__ = [
     "SCHEDULE_TOPIC",
@@ -30,6 +32,8 @@ __all__ = [
 
 
 _MS_PER_S = 1_000
+# What a client is told that sends to a store that is only read here.
+_MOUNTED = "the broker[{}] serves {} for reading alone: it takes no message"
 # What a client is told that sends while the broker stops: another broker may take it.
 _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
@@ -37,6 +41,10 @@ _STOPPING = "[REJECTREQUEST]the broker is stopping"
 def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> BrokerPolicy:
     """Returns what the lane needs to know of the broker."""
     settings = state.settings
+    code = ResponseCode.SYSTEM_BUSY
+    if settings.mounted_dir:
+        refuse_sends = _MOUNTED.format(settings.advertised_host, settings.mounted_dir)
+        code = ResponseCode.NO_PERMISSION
     return BrokerPolicy(
         name=settings.name,
         cluster=settings.cluster,
@@ -47,15 +55,18 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         accepts_sends_from_ms=settings.accepts_sends_from_ms,
         is_long_polling=settings.long_polling,
         short_polling_ms=settings.short_polling_ms,
+        is_replica_readable=settings.reads_from_replicas,
         rejects_transactions=settings.rejects_transactions,
         transaction_timeout_ms=settings.transaction_timeout_ms,
         note_bytes_max=max(1, settings.transaction_note_bytes),
         note_interval_ms=max(0, settings.transaction_note_interval_ms),
         refuse_sends=refuse_sends,
+        refuse_sends_code=code,
         version=state.version,
         filters_properties=settings.filters_properties,
         filters_retries=settings.filters_retries,
         timing=timing_policy(state),
+        pops=pop_policy(state),
     )
 
 
@@ -72,6 +83,26 @@ def timing_policy(state: BrokerState) -> TimingPolicy:
     )
 
 
+def pop_policy(state: BrokerState) -> PopPolicy:
+    """Returns what the lane needs to know about pops."""
+    settings = state.settings
+    return PopPolicy(
+        revive_queues=max(1, settings.pop_revive_queues),
+        has_buffer=settings.pop_has_buffer,
+        stay_ms=max(0, settings.pop_stay_ms),
+        stored_before_ms=settings.pop_stored_before_ms,
+        kept_max=max(0, settings.pop_kept_max),
+        kept_per_queue_max=max(0, settings.pop_kept_per_queue_max),
+        retry_first_percent=min(100, max(0, settings.pop_retry_first_percent)),
+        has_retry_v2=settings.pop_has_retry_v2,
+        reads_retry_v1=settings.pop_reads_retry_v1,
+        begins_in_memory=settings.pop_begins_in_memory,
+        names_retry_topic=settings.pop_names_retry_topic,
+        held_per_line=max(0, settings.pop_held_per_line),
+        held_max=max(0, settings.pop_held_max),
+    )
+
+
 def topic_policy(topic: TopicConfig, *, needs_check: bool = False) -> TopicPolicy:
     """Returns what the lane needs to know of a topic."""
     return TopicPolicy(
@@ -85,7 +116,7 @@ def topic_policy(topic: TopicConfig, *, needs_check: bool = False) -> TopicPolic
     )
 
 
-def group_policy(group: GroupConfig) -> GroupPolicy:
+def group_policy(group: GroupConfig, *, needs_check: bool = False) -> GroupPolicy:
     """Returns what the lane needs to know of a group."""
     return GroupPolicy(
         is_consume_enabled=group.is_consume_enabled,
@@ -94,6 +125,7 @@ def group_policy(group: GroupConfig) -> GroupPolicy:
         max_retries=group.retry_max_times,
         broker_id=group.broker_id,
         slow_broker_id=group.slow_broker_id,
+        needs_check=needs_check,
     )
 
 
@@ -101,7 +133,10 @@ def fill(state: BrokerState) -> None:
     """Fills everything."""
     state.lane.set_broker(broker_policy(state))
     fill_topics(state, None)
-    state.lane.set_groups({n: group_policy(group) for n, group in state.groups.groups.items()})
+    groups = state.groups
+    state.lane.set_groups(
+        {n: group_policy(g, needs_check=groups.forbids(n)) for n, g in groups.groups.items()}
+    )
 
 
 def refuse_sends(state: BrokerState) -> None:
@@ -126,7 +161,9 @@ def fill_groups(state: BrokerState, names: Iterable[str]) -> None:
     """Fills some groups."""
     for name in names:
         group = state.groups.find(name)
-        state.lane.set_group(name, None if group is None else group_policy(group))
+        needs_check = state.groups.forbids(name)
+        policy = None if group is None else group_policy(group, needs_check=needs_check)
+        state.lane.set_group(name, policy)
 
 
 def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:

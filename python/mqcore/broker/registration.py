@@ -9,9 +9,11 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 
+from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState, masked
 from mqcore.errors import MQError
-from mqcore.model.relaxed_json import compact
+from mqcore.model.reading import as_dict
+from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.topics import TopicConfig
 from mqcore.model.versions import DataVersion
 from mqcore.remoting import Client, Link, LinkEvents, RequestCode, expect
@@ -90,12 +92,26 @@ def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) 
     )
 
 
+def ordered_topics(body: bytes) -> tuple[str, ...]:
+    """Returns the topics in the answer to a registration: those with an order configuration.
+
+    A name server tells them with `returnOrderTopicConfigToBroker` alone.
+
+    Raises:
+        BadJsonError: It cannot be read.
+    """
+    if not body.strip():
+        return ()
+    return tuple(as_dict(parse_object(body).get("table")))
+
+
 class Registrar(LinkEvents):
     """The registrations of one broker."""
 
-    def __init__(self, state: BrokerState) -> None:
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
         """Prepares; `start` begins."""
         self._state = state
+        self._keeper = keeper
         self._client = Client(version=state.version, events=[self])
         self._known: set[str] = set()
         self._news = asyncio.Event()
@@ -186,7 +202,7 @@ class Registrar(LinkEvents):
                 body,
                 timeout_s=timeout_s,
             )
-            expect(answer, address)
+            ordered = ordered_topics(expect(answer, address).body)
         except MQError as error:
             if address in self._known or names is None:
                 level = logging.WARNING if address in self._known else logging.DEBUG
@@ -198,7 +214,18 @@ class Registrar(LinkEvents):
             _log.info("registered with name server %s as %s", address, state.address)
         self._known.add(address)
         self._news.set()
+        await self._promise_order(ordered)
         return True
+
+    async def _promise_order(self, names: Iterable[str]) -> None:
+        """Marks the topics that the name server lists as ordered."""
+        changed = self._state.topics.promise_order(names, self._state.now_ms())
+        if not changed:
+            return
+        try:
+            await self._keeper.topics_changed(changed)
+        except MQError as error:
+            _log.error("ordered topics %s cannot be written: %s", changed, error.message)
 
     async def _whole(self) -> bytes:
         """Returns the body that names every topic; made again only when there is a change."""

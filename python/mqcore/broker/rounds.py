@@ -24,6 +24,8 @@ _MS_PER_S = 1_000
 _EXPIRY_PERIOD_S = 10.0
 # Distance of two writes of what groups have registered, as the official broker has it.
 _FILTERS_PERIOD_S = 10.0
+# The same of what was popped in order.
+_ORDERS_PERIOD_S = 10.0
 # Messages delivered per call and level: some milliseconds of work.
 _DELIVER_MAX = 1_024
 # A level with nothing due is looked at this often at the least: what arrives meanwhile is due
@@ -58,12 +60,16 @@ class Rounds:
         """Begins every round, each with a task of its own."""
         settings = self._state.settings
         self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
-        self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
-        self._every("save filters", lambda: _FILTERS_PERIOD_S, self._keeper.save_filters)
-        self._every("save transaction counts", lambda: self._counts_s, self._keeper.save_counts)
-        self._every("check transactions", lambda: self._checks_s, self.check_transactions)
         self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
         self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
+        if settings.mounted_dir:
+            # Nothing is delivered into a store of somebody else.
+            return
+        self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
+        self._every("save filters", lambda: _FILTERS_PERIOD_S, self._keeper.save_filters)
+        self._every("save orders", lambda: _ORDERS_PERIOD_S, self._keeper.save_orders)
+        self._every("save transaction counts", lambda: self._counts_s, self._keeper.save_counts)
+        self._every("check transactions", lambda: self._checks_s, self.check_transactions)
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(self._deliver_always(), name="deliver delayed"))
         _log.debug("rounds began for %s", settings.name)

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 
 from mqcore.broker.consumer_offsets import split_key
+from mqcore.broker.deduplication import runtime_rows
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import Series
 from mqcore.errors import MQError
@@ -77,6 +78,7 @@ def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]
         **_delays(state),
         **_queues(lane),
         **_timers(state, now_ms + state.timers_ahead_ms),
+        **runtime_rows(lane),
     }
 
 

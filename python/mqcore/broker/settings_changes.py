@@ -31,6 +31,7 @@ CHANGEABLE: Final = frozenset(
         "notifyConsumerIdsChangedEnable",
         "registerNameServerPeriod",
         "rejectTransactionMessage",
+        "slaveReadEnable",
         "slowOperationMs",
         "recallMessageEnable",
         "startAcceptSendRequestTimeStamp",

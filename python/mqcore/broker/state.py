@@ -13,6 +13,7 @@ from mqcore.broker.filters import FilterTable
 from mqcore.broker.groups import GroupTable
 from mqcore.broker.members import Members
 from mqcore.broker.order_locks import OrderLocks
+from mqcore.broker.request_modes import RequestModeTable
 from mqcore.broker.statistics import Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
@@ -41,6 +42,7 @@ class BrokerState:
         members: Who is online.
         filters: The expressions that groups have registered.
         locks: Who may read which ordered queue.
+        modes: Which groups ask by pop.
         delays: How far delayed messages were delivered.
         statistics: Counters over windows.
         conflicts: How often members of a group came to differ in what they want.
@@ -50,6 +52,7 @@ class BrokerState:
         timers_ahead_ms: How far the clock of the timers is ahead: tests let time pass by it.
         checks: How many half messages were asked about, could not be because no producer of their
             group is connected, and were given up: by those words.
+        revived: How many popped messages came again because nobody acknowledged them.
         check: Looks at a request of the lane before it is executed, and may answer it; for tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
@@ -67,6 +70,7 @@ class BrokerState:
     members: Members
     filters: FilterTable
     locks: OrderLocks
+    modes: RequestModeTable
     delays: DelayTable
     statistics: Statistics
     settings_version: DataVersion
@@ -75,6 +79,7 @@ class BrokerState:
     refusals: dict[str, int] = field(default_factory=dict)
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
+    revived: int = 0
     config_path: Path | None = None
     timers: Timers | None = None
     timers_ahead_ms: int = 0
@@ -109,6 +114,7 @@ class BrokerState:
                 settings.filter_kept_ms,
             ),
             locks=OrderLocks(),
+            modes=RequestModeTable(),
             delays=DelayTable(levels_ms, boot_ms),
             statistics=Statistics(),
             settings_version=fresh,
@@ -168,6 +174,7 @@ def topic_rules(settings: BrokerSettings) -> TopicRules:
         broker_topic=settings.has_broker_topic,
         trace_topic=settings.trace_topic if settings.has_trace_topic else None,
         has_timers=settings.has_timers,
+        revive_queues=max(1, settings.pop_revive_queues),
     )
 
 

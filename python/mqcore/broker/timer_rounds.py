@@ -125,7 +125,9 @@ class TimerRounds:
         if self._state.bounds(TIMER_TOPIC, 0)[1] == 0:
             return False
         async with self._busy:
-            await asyncio.to_thread(self._keeper.open_timers, self._now_ms())
+            # Somebody else may have opened them meanwhile.
+            if self._state.timers is None:
+                await asyncio.to_thread(self._keeper.open_timers, self._now_ms())
         return True
 
     async def _save_always(self) -> None:

@@ -27,6 +27,7 @@ from mqcore.model.topics import (
     SYSTEM_PREFIX,
     TIMER_TOPIC,
     TopicConfig,
+    revive_topic,
     topic_fault,
 )
 from mqcore.model.versions import DataVersion
@@ -53,6 +54,7 @@ class TopicRules:
         broker_topic: `brokerTopicEnable`.
         trace_topic: Name of the trace topic, None without one.
         has_timers: `timerWheelEnable`.
+        revive_queues: `reviveQueueNum`: queues of the topic of check points.
     """
 
     cluster: str
@@ -63,6 +65,7 @@ class TopicRules:
     broker_topic: bool = True
     trace_topic: str | None = None
     has_timers: bool = False
+    revive_queues: int = 8
 
     def system_topics(self, schedule_queues: int) -> Iterable[TopicConfig]:
         """Yields the topics that are there from the start."""
@@ -86,6 +89,7 @@ class TopicRules:
         yield topic(f"{self.cluster}_REPLY_TOPIC", 1)
         if self.has_timers:
             yield topic(TIMER_TOPIC, 1)
+            yield topic(revive_topic(self.cluster), self.revive_queues)
         yield topic(HALF_TOPIC, 1)
         yield topic(OP_HALF_TOPIC, 1)
 
@@ -179,6 +183,18 @@ class TopicTable:
         """Creates or replaces a topic."""
         self._topics[topic.name] = topic
         self._version = self._version.next(now_ms)
+
+    def promise_order(self, names: Iterable[str], now_ms: int) -> tuple[str, ...]:
+        """Marks topics as ordered; returns those that were not.
+
+        None is unmarked: nobody keeps the name server's list complete
+        (`TopicConfigManager.updateOrderTopicConfig`).
+        """
+        found = (self._topics.get(name) for name in names)
+        changed = [topic for topic in found if topic is not None and not topic.order]
+        for topic in changed:
+            self.put(replace(topic, order=True), now_ms)
+        return tuple(topic.name for topic in changed)
 
     def delete(self, name: str, now_ms: int) -> bool:
         """Forgets a topic; returns whether there was one."""

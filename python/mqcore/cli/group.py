@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed, queue_of, some_at_once
+from mqcore.cli.dead_letters import dead_letters
+from mqcore.cli.group_settings import create, mode, settings, update
 from mqcore.cli.times import TIME
 from mqcore.errors import MQError
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
@@ -21,7 +23,11 @@ _EARLIEST_MS = 0
 
 @click.group()
 def group() -> None:
-    """List, describe and reset consumer groups."""
+    """List, describe, create, change and reset consumer groups."""
+
+
+for _command in (create, update, settings, mode, dead_letters):
+    group.add_command(_command)
 
 
 @group.command("list")
@@ -198,7 +204,8 @@ def _tell_differences(inconsistent: dict[str, dict[str, str]]) -> None:
 @click.option("--to-earliest", is_flag=True, help="Before the first message.")
 @click.option("--to-latest", is_flag=True, help="Behind the last message.")
 @click.option("--to-offset", type=click.IntRange(0), help="To this offset of --queue.")
-@click.option("--queue", metavar="BROKER:ID", help="Only this queue; with --to-offset.")
+@click.option("--by", "steps", type=int, help="By so many messages in each queue; -N: back.")
+@click.option("--queue", metavar="BROKER:ID", help="Only this queue; with --to-offset or --by.")
 @click.option("--dry-run", is_flag=True, help="Show where it would go, and change nothing.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @cluster_options
@@ -210,24 +217,27 @@ def reset(
     to_earliest: bool,
     to_latest: bool,
     to_offset: int | None,
+    steps: int | None,
     queue: str | None,
     dry_run: bool,
     is_sure: bool,
 ) -> None:
     """Move the group NAME to another place in TOPIC. Its consumers may be online.
 
-    Say exactly one of --to-time, --to-earliest, --to-latest, --to-offset.
+    Say exactly one of --to-time, --to-earliest, --to-latest, --to-offset, --by.
     """
     from mqcore.admin import LATEST_MS
     from mqcore.cli.tables import say_json, say_table
 
-    said = [time_ms is not None, to_earliest, to_latest, to_offset is not None]
+    said = [time_ms is not None, to_earliest, to_latest, to_offset is not None, steps is not None]
     if sum(said) != 1:
         raise click.UsageError(
-            "say exactly one of --to-time, --to-earliest, --to-latest, --to-offset"
+            "say exactly one of --to-time, --to-earliest, --to-latest, --to-offset, --by"
         )
-    if (to_offset is None) != (queue is None):
-        raise click.UsageError("--to-offset and --queue BROKER:ID belong together")
+    if to_offset is not None and queue is None:
+        raise click.UsageError("--to-offset needs --queue BROKER:ID")
+    if queue is not None and to_offset is None and steps is None:
+        raise click.UsageError("--queue is for --to-offset and --by")
     if not dry_run:
         confirmed(f"Move group {name} in topic {topic}?", is_sure=is_sure)
     when_ms = LATEST_MS if to_latest else _EARLIEST_MS if time_ms is None else time_ms
@@ -238,10 +248,18 @@ def reset(
             row.queue: row.group_offset
             for row in (await admin.groups.progress(name, topic=topic)).queues
         }
-        if place is not None and to_offset is not None:
-            after = {place: to_offset}
+        wanted = None
+        if steps is not None:
+            wanted = await _shifted(admin, topic, before, steps, place)
+        elif place is not None and to_offset is not None:
+            wanted = {place: to_offset}
+        if wanted is not None:
+            after = wanted
             if not dry_run:
-                after = {place: await admin.groups.reset_queue(name, place, to_offset)}
+                after = {
+                    each: await admin.groups.reset_queue(name, each, wanted[each])
+                    for each in wanted
+                }
         elif dry_run:
             after = await _targets(admin, topic, when_ms)
         else:
@@ -271,3 +289,25 @@ async def _targets(admin: "Admin", topic: str, time_ms: int) -> dict[MessageQueu
     # A queue without a message answers any time with its end.
     ends = zip(queues, found, strict=True)
     return {row.queue: min(max(at, row.min_offset), row.max_offset) for row, at in ends}
+
+
+async def _shifted(
+    admin: "Admin",
+    topic: str,
+    before: dict[MessageQueue, int],
+    steps: int,
+    only: MessageQueue | None,
+) -> dict[MessageQueue, int]:
+    """Returns where a group comes by so many messages from where it is, in each queue it reads."""
+    ends = {row.queue: row for row in (await admin.topics.stats(topic)).queues}
+    queues = [each for each in before if each in ends and only in (None, each)]
+    if not queues:
+        place = f"queue {only}" if only else f"topic {topic}"
+        raise MQError(
+            f"the group has committed no offset in {place}: "
+            "there is nothing to count from; say --to-earliest or --to-latest"
+        )
+    return {
+        each: min(max(before[each] + steps, ends[each].min_offset), ends[each].max_offset)
+        for each in queues
+    }

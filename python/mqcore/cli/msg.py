@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, queue_of
+from mqcore.cli.dead_letters import resend_dlq
 from mqcore.cli.message_text import json_of, say_card
 from mqcore.cli.times import TIME
+from mqcore.cli.trace import trace
 from mqcore.errors import MQError, ResponseError
 
 if TYPE_CHECKING:
@@ -21,7 +23,13 @@ _FOREVER_MS = 2**63 - 1
 
 @click.group()
 def msg() -> None:
-    """Look up messages."""
+    """Look up messages, and send dead ones again."""
+
+
+msg.add_command(resend_dlq)
+
+
+msg.add_command(trace)
 
 
 @msg.command("get")

@@ -21,7 +21,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import click
 
@@ -51,6 +51,7 @@ _FLAG_KEYS = {
     "--port": "listenPort",
     "--data": "storePathRootDir",
     "--namesrv": "namesrvAddr",
+    "--mount": "mountedStoreDir",
 }
 
 
@@ -101,8 +102,10 @@ class ProgramOptions:
         layers = self._layers(Program.BROKER, defaults)
         configuration = self._resolved(Program.BROKER, layers)
         log_dir = configuration.value("storePathCommitLog")
+        mounted = configuration.value("mountedStoreDir")
+        root = Path(str(mounted or configuration.value("storePathRootDir")))
         found = existing_sizes(
-            cast("Path", configuration.value("storePathRootDir")),
+            root,
             Path(str(log_dir)) if log_dir else None,
         )
         told = check_sizes(configuration, found)
@@ -208,10 +211,19 @@ def _assigned(assignments: tuple[str, ...]) -> dict[str, str]:
     return pairs
 
 
+_MOUNT = click.option(
+    "--mount",
+    "flag_mount",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="Serve the store DIR for reading alone; --data keeps the consumers' offsets.",
+)
+
+
 def program_options(program: Program) -> Callable[[_Command], _Command]:
     """Adds the options of a program to a command, which takes them as `options`.
 
-    A broker also gets `-n`, `--data` and `--metrics-port`.
+    A broker also gets `-n`, `--data`, `--mount` and `--metrics-port`.
     """
 
     def decorate(command: _Command) -> _Command:
@@ -302,6 +314,7 @@ def _options(program: Program) -> list[Callable[[_Command], _Command]]:
             help="Name servers, HOST:PORT joined by ;.",
         ),
         click.option("--data", "flag_data", metavar="DIR", help="Directory of the store."),
+        _MOUNT,
         click.option(
             "--metrics-port", type=a_port, help="Serve /metrics and /healthz; 0: any free port."
         ),

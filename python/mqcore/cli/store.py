@@ -7,6 +7,7 @@ from mqcore.cli.dump import dump
 from mqcore.cli.info import info
 from mqcore.cli.recover import recover
 from mqcore.cli.repair import repair
+from mqcore.cli.serve import serve
 from mqcore.cli.verify import verify
 
 
@@ -14,9 +15,10 @@ from mqcore.cli.verify import verify
 def store() -> None:
     """Look at store directories, check them, archive them, mend them.
 
-    info, verify, dump and archive change nothing and work beside a running broker.
+    info, verify, dump, archive and serve change nothing; all but serve also work beside a running
+    broker.
     """
 
 
-for _command in (info, verify, dump, archive, recover, repair):
+for _command in (info, verify, dump, archive, serve, recover, repair):
     store.add_command(_command)

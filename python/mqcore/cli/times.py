@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-__all__ = ["TIME", "parse_time"]
+__all__ = ["SPAN", "TIME", "parse_span", "parse_time"]
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _SPAN = re.compile(r"(?:\d+(?:ms|[smhdw]))+")
@@ -33,7 +33,7 @@ def parse_time(text: str, now_ms: int) -> int:
     if wanted == "now":
         return now_ms
     if _SPAN.fullmatch(wanted):
-        return now_ms - sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(wanted))
+        return now_ms - parse_span(wanted)
     if wanted.isdigit() and len(wanted) >= _DIGITS_MIN:
         return int(wanted)
     try:
@@ -43,6 +43,18 @@ def parse_time(text: str, now_ms: int) -> int:
             f"{text!r} is no time: a span such as 10m or 2h30m (ago), a date such as "
             "2024-05-01T10:00, Unix ms, or now"
         ) from None
+
+
+def parse_span(text: str) -> int:
+    """Returns how long a span such as `90s` or `1h30m` is, in ms.
+
+    Raises:
+        ValueError: It is none.
+    """
+    wanted = text.strip()
+    if not _SPAN.fullmatch(wanted):
+        raise ValueError(f"{text!r} is no span: 500ms, 90s, 1h30m, 2d")
+    return sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(wanted))
 
 
 class _TimeType(click.ParamType[int]):
@@ -65,4 +77,22 @@ class _TimeType(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class _SpanType(click.ParamType[int]):
+    """A span on the command line, in ms."""
+
+    name = "span"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Returns its length, or ends with a usage error."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_span(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
 TIME = _TimeType()
+SPAN = _SpanType()

@@ -96,6 +96,14 @@ def _joined(row: dict[str, Any]) -> str:
     help="Allowed.",
 )
 @click.option("--ordered", "is_ordered", is_flag=True, help="It promises order.")
+@click.option(
+    "-a",
+    "--attribute",
+    "changes",
+    metavar="+KEY=VALUE|-KEY",
+    multiple=True,
+    help="Sets an attribute, or takes it away; a new topic only gets some.",
+)
 @click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")
 @click.option(
     "-b", "--broker", "brokers", metavar="ADDR", multiple=True, help="Only at these addresses."
@@ -109,6 +117,7 @@ def create(
     write_queues: int | None,
     perm: str,
     is_ordered: bool,
+    changes: tuple[str, ...],
     cluster_name: str | None,
     brokers: tuple[str, ...],
 ) -> None:
@@ -126,7 +135,9 @@ def create(
         order=is_ordered,
     )
     made = cluster.ask(
-        lambda admin: admin.topics.put(config, brokers=brokers, cluster=cluster_name)
+        lambda admin: admin.topics.put(
+            config, changes=changes, brokers=brokers, cluster=cluster_name
+        )
     )
     if cluster.as_json:
         say_json({"topic": name, "brokers": made})

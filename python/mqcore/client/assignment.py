@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
-from mqcore.client.allocation import Strategy, allocated
 from mqcore.client.consumer_calls import Cluster, ConsumerCalls
 from mqcore.client.queue_puller import HeldQueue
 from mqcore.client.routes import TopicRoute
 from mqcore.errors import MQError, NoRouteError
+from mqcore.model.allocation import Strategy, allocated
 from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import RETRY_PREFIX
 

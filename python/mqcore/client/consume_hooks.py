@@ -40,6 +40,7 @@ class ConsumeContext:
         group: The consumer's group, the namespace included.
         messages: What the handler gets; all of one queue.
         began_ms: When the call began, in ms since 1970.
+        is_poll: Whether there is no handler: a poll gives the messages.
         took_ms: How long it took, in `after_consume`.
         result: How it ended, in `after_consume`: SUCCESS where the messages are done; TIME_OUT
             where it took longer than it may, even if it ended well; EXCEPTION where the handler
@@ -53,6 +54,7 @@ class ConsumeContext:
     group: str
     messages: Sequence[ReceivedMessage]
     began_ms: int
+    is_poll: bool = False
     took_ms: int = 0
     result: ConsumeResult = ConsumeResult.SUCCESS
     is_done: bool = False
@@ -138,10 +140,12 @@ class Hooks:
     def polled(self, messages: Sequence[ReceivedMessage]) -> None:
         """Tells of messages that a poll gives: before and after at once, as the official does."""
         if self._hooks:
-            self._ended(self._begun(messages), judged(None))
+            self._ended(self._begun(messages, is_poll=True), judged(None))
 
-    def _begun(self, messages: Sequence[ReceivedMessage]) -> ConsumeContext:
-        context = ConsumeContext(self._group, messages, wall_ms())
+    def _begun(
+        self, messages: Sequence[ReceivedMessage], *, is_poll: bool = False
+    ) -> ConsumeContext:
+        context = ConsumeContext(self._group, messages, wall_ms(), is_poll)
         for hook in self._hooks:
             try:
                 hook.before_consume(context)

@@ -48,6 +48,7 @@ class Consumer(ABC, Generic[_EngineT]):
         tls: TlsOption,
         hooks: Sequence[ConsumeHook],
         is_traced: bool,
+        has_spans: bool,
         timeout_s: float,
     ) -> None:
         """Takes the client that it belongs to, or makes one of its own.
@@ -61,6 +62,7 @@ class Consumer(ABC, Generic[_EngineT]):
             tls: Speak TLS.
             hooks: Hear of every call of the handler, or of every poll.
             is_traced: Whether consuming is noted in the message trace.
+            has_spans: Whether it is noted as spans of OpenTelemetry.
             timeout_s: From how long on a call of the handler took too long; 0 for never.
 
         Raises:
@@ -74,6 +76,11 @@ class Consumer(ABC, Generic[_EngineT]):
         self.tracer = Tracer(self._instance, group, role="CONSUME") if is_traced else None
         if self.tracer is not None:
             hooks = (*hooks, ConsumeTraceHook(self.tracer))
+        if has_spans:
+            # Imported here: OpenTelemetry is for those who ask for it.
+            from mqcore.client.spans import ConsumeSpans
+
+            hooks = (ConsumeSpans(), *hooks)
         self._hooks = Hooks(self._instance.full_name(group), hooks, timeout_s * _MS_PER_S)
         self._is_started = False
         self._closing: asyncio.Task[None] | None = None

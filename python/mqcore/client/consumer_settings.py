@@ -5,11 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from mqcore.client.allocation import Averagely, Strategy
 from mqcore.client.process_queue import FlowBounds
 from mqcore.client.starting_offset import ConsumeFrom
 from mqcore.clock import wall_ms
 from mqcore.errors import UsageError
+from mqcore.model.allocation import Averagely, Strategy
 
 __all__ = ["PullConsumerSettings", "PushConsumerSettings"]
 

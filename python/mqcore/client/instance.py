@@ -40,7 +40,7 @@ from mqcore.errors import (
     UnsupportedError,
     UsageError,
 )
-from mqcore.model.heartbeats import TIMERS_FIELD, HeartbeatData
+from mqcore.model.heartbeats import HALF_BATCHES_FIELD, TIMERS_FIELD, HeartbeatData
 from mqcore.model.topics import group_fault
 from mqcore.model.versions import version_name
 from mqcore.native import Command
@@ -166,7 +166,7 @@ class Instance:
         )
         self.routes.listen(self._on_route)
         self.broker_versions: dict[str, int] = {}
-        self._with_timers: set[str] = set()
+        self._with_timers, self.with_half_batches = set[str](), set[str]()
         self.call_timeout_s = call_timeout_s
         self.default_queues = default_queues
         self._duties = Duties()
@@ -466,6 +466,8 @@ class Instance:
         self.broker_versions[address] = answer.version
         if answer.ext.get(TIMERS_FIELD) == "true":
             self._with_timers.add(address)
+        if answer.ext.get(HALF_BATCHES_FIELD) == "true":
+            self.with_half_batches.add(address)
 
     def _recipients(self) -> set[str]:
         """Returns who must know us: masters; slaves too where there are consumers."""

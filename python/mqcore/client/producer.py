@@ -6,7 +6,6 @@ Everything belongs to the event loop of its client.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -26,7 +25,7 @@ from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import Sender, check_queue
-from mqcore.client.settings import ProducerSettings
+from mqcore.client.settings import ProducerSettings, changed
 from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
@@ -69,6 +68,7 @@ class Producer:
         faults: FaultStrategy | None = None,
         hooks: Sequence[SendHook] = (),
         is_traced: bool = False,
+        has_spans: bool = False,
         **changes: Any,
     ) -> None:
         """Prepares; `start` begins.
@@ -84,6 +84,8 @@ class Producer:
             faults: Leaves slow and failing brokers alone for a while; off when not given.
             hooks: Hear of every try.
             is_traced: Whether sends are noted in the message trace.
+            has_spans: Whether every try is a span of OpenTelemetry, whose context goes with the
+                message; needs `mqcore[otel]`.
             changes: Settings that differ, by the names of `ProducerSettings`.
 
         Raises:
@@ -94,15 +96,17 @@ class Producer:
         self.instance = instance or Instance(
             namesrv, credentials=credentials, namespace=namespace, tls=tls
         )
-        try:
-            self.settings = replace(settings or ProducerSettings(), **changes)
-        except TypeError as error:
-            raise UsageError(f"a producer has no such setting: {error}") from error
+        self.settings = changed(settings or ProducerSettings(), changes, "a producer")
         self.group = group
         full_group = self.instance.full_name(group)
         self.tracer = Tracer(self.instance, group) if is_traced else None
         if self.tracer is not None:
             hooks = (*hooks, TraceHook(self.tracer))
+        if has_spans:
+            # Imported here: OpenTelemetry is for those who ask for it.
+            from mqcore.client.spans import SendSpans
+
+            hooks = (SendSpans(), *hooks)
         self.sender = Sender(self.instance, full_group, self.settings, faults=faults, hooks=hooks)
         self._part = self._make_part()
         self._ids = unique_ids()

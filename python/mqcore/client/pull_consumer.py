@@ -17,6 +17,7 @@ from mqcore.client.member import Divided
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.results import QueueRef
+from mqcore.client.settings import changed
 from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
 from mqcore.clock import monotonic_ms
@@ -58,6 +59,7 @@ class PullConsumer(Consumer[PullEngine]):
         tls: TlsOption = None,
         hooks: Sequence[ConsumeHook] = (),
         is_traced: bool = False,
+        has_spans: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -75,6 +77,8 @@ class PullConsumer(Consumer[PullEngine]):
             tls: Speak TLS.
             hooks: Hear of every poll, before and after at once: it counts as consumed.
             is_traced: Whether polls are noted in the message trace.
+            has_spans: Whether every poll is a span of OpenTelemetry, a child of the message's
+                send; needs `mqcore[otel]`.
             on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
                 queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
@@ -84,10 +88,7 @@ class PullConsumer(Consumer[PullEngine]):
             UsageError: A setting cannot work.
             AddressError: A name server's address is none.
         """
-        try:
-            self.settings = replace(settings or PullConsumerSettings(), **changes)
-        except TypeError as error:
-            raise UsageError(f"a pull consumer has no such setting: {error}") from error
+        self.settings = changed(settings or PullConsumerSettings(), changes, "a pull consumer")
         super().__init__(
             namesrv,
             group,
@@ -97,6 +98,7 @@ class PullConsumer(Consumer[PullEngine]):
             tls=tls,
             hooks=hooks,
             is_traced=is_traced,
+            has_spans=has_spans,
             timeout_s=0,
         )
         subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)

@@ -5,7 +5,6 @@ After `DefaultMQPushConsumer`. What runs is `push_engine`'s.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from mqcore.client.consume_hooks import ConsumeHook
@@ -15,6 +14,7 @@ from mqcore.client.instance import Instance, TlsOption
 from mqcore.client.member import Divided
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
+from mqcore.client.settings import changed
 from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
 from mqcore.clock import monotonic_ms
@@ -52,6 +52,7 @@ class PushConsumer(Consumer[PushEngine]):
         tls: TlsOption = None,
         hooks: Sequence[ConsumeHook] = (),
         is_traced: bool = False,
+        has_spans: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -70,8 +71,8 @@ class PushConsumer(Consumer[PushEngine]):
             tls: Speak TLS.
             hooks: Hear of every call of the handler.
             is_traced: Whether consuming is noted in the message trace.
-            on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
-                queues, all queues.
+            has_spans: Whether calls are spans of OpenTelemetry; needs `mqcore[otel]`.
+            on_divided: Hears what is ours when that changes: topic, our queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
             changes: Settings that differ, by the names of `PushConsumerSettings`.
 
@@ -81,10 +82,7 @@ class PushConsumer(Consumer[PushEngine]):
         """
         if not callable(handler):
             raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
-        try:
-            self.settings = replace(settings or PushConsumerSettings(), **changes)
-        except TypeError as error:
-            raise UsageError(f"a push consumer has no such setting: {error}") from error
+        self.settings = changed(settings or PushConsumerSettings(), changes, "a push consumer")
         super().__init__(
             namesrv,
             group,
@@ -94,6 +92,7 @@ class PushConsumer(Consumer[PushEngine]):
             tls=tls,
             hooks=hooks,
             is_traced=is_traced,
+            has_spans=has_spans,
             timeout_s=self.settings.consume_timeout_s,
         )
         full_group = self._instance.full_name(group)

@@ -1,11 +1,16 @@
 """The settings of a producer, with the official defaults, and the reasons of those that differ."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqcore.errors import UsageError
 from mqcore.native import Compression
 
-__all__ = ["BODY_BYTES_MAX", "ProducerSettings"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["BODY_BYTES_MAX", "ProducerSettings", "changed"]
 
 # `maxMessageSize` of client and broker.
 BODY_BYTES_MAX = 4 << 20
@@ -77,3 +82,23 @@ class ProducerSettings:
                 raise UsageError(f"{name}: a number is expected, not {value!r}")
             if value < lowest or (lowest == 0 and name in _ABOVE_ZERO and value == 0):
                 raise UsageError(f"{name}: {value!r} is too little")
+
+
+_S = TypeVar("_S", bound="DataclassInstance")
+
+
+def changed(settings: _S, changes: Mapping[str, Any], who: str) -> _S:
+    """Returns settings with some that differ.
+
+    Args:
+        settings: A frozen dataclass.
+        changes: Values by name.
+        who: Whose settings they are, for the error.
+
+    Raises:
+        UsageError: There is no such setting, or a value cannot work.
+    """
+    try:
+        return replace(settings, **changes)
+    except TypeError as error:
+        raise UsageError(f"{who} has no such setting: {error}") from error

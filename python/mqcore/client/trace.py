@@ -32,12 +32,12 @@ from mqcore.client.trace_lines import (
 )
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
+from mqcore.model.topics import TRACE_TOPIC
 
-__all__ = ["TRACE_TOPIC", "ConsumeTraceHook", "TraceHook", "Tracer"]
+__all__ = ["ConsumeTraceHook", "TraceHook", "Tracer"]
 
 _log = logging.getLogger(__name__)
 
-TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 # The official dispatcher's bounds: lines that wait, lines of a message, bytes of a message, and
 # for how long a line waits for others.
 _WAITING_MAX: Final = 2048

@@ -9,12 +9,14 @@ await transaction.send(Message("orders", b"one"))
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.outgoing import TRANSACTION_PREPARED, check_sendable
 from mqcore.client.producer import Producer
 from mqcore.client.producer_part import ProducerPart
+from mqcore.client.properties import MSG_REGION, TRACE_ON
 from mqcore.client.results import SendResult, SendStatus
 from mqcore.client.trace_lines import end_transaction_line
 from mqcore.client.transactions import (
@@ -37,6 +39,18 @@ from mqcore.remoting.dispatch import Answer, Request
 __all__ = ["Transaction", "TransactionProducer"]
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What the trace tells of an end."""
+
+    region_id: str
+    message: Message | ReceivedMessage
+    message_id: str
+    transaction_id: str | None
+    address: str
+    state: TransactionState
 
 
 class Transaction:
@@ -187,32 +201,30 @@ class TransactionProducer(Producer):
             # The broker asks back: nothing is lost but time.
             _log.warning("the end of transaction %s: %s", sent.message_id, error.message)
             return
-        self._trace_end(message.topic, sent, message, address, state)
+        if sent.is_trace_on:
+            ended = _Ended(
+                sent.region_id, message, sent.message_id, sent.transaction_id, address, state
+            )
+            self._trace_end(ended)
 
-    def _trace_end(
-        self,
-        topic: str,
-        sent: SendResult,
-        message: Message,
-        address: str,
-        state: TransactionState,
-    ) -> None:
-        if self.tracer is None or not sent.is_trace_on:
+    def _trace_end(self, ended: "_Ended", *, is_from_check: bool = False) -> None:
+        if self.tracer is None:
             return
+        message = ended.message
         line = end_transaction_line(
             now_ms=wall_ms(),
-            region_id=sent.region_id,
+            region_id=ended.region_id,
             group=self.group,
-            topic=topic,
-            message_id=sent.message_id,
+            topic=message.topic,
+            message_id=ended.message_id,
             tags=message.tags,
             keys=" ".join(message.keys) or None,
-            address=address,
-            transaction_id=sent.transaction_id,
-            state=state.value,
-            is_from_check=False,
+            address=ended.address,
+            transaction_id=ended.transaction_id,
+            state=ended.state.value,
+            is_from_check=is_from_check,
         )
-        self.tracer.append(line, (sent.message_id, *message.keys))
+        self.tracer.append(line, (ended.message_id, *message.keys))
 
     def _make_part(self) -> ProducerPart:
         handlers = {int(RequestCode.CHECK_TRANSACTION_STATE): self._checked}
@@ -242,4 +254,12 @@ class TransactionProducer(Producer):
         fields = checked_fields(request, message, group=self.sender.group, state=state)
         signed = self.instance.signed(fields, b"")
         await request.link.oneway(RequestCode.END_TRANSACTION, signed)
+        if message.properties.get(TRACE_ON) != "false":
+            # Brokers of 4.9 leave it out (`MixAll.DEFAULT_TRACE_REGION_ID`).
+            region = message.properties.get(MSG_REGION) or "DefaultRegion"
+            transaction_id = request.ext.get("transactionId") or message.message_id
+            ended = _Ended(
+                region, message, message.message_id, transaction_id, request.link.peer, state
+            )
+            self._trace_end(ended, is_from_check=True)
         return None

@@ -21,6 +21,7 @@ from mqcore.model.message_ids import parse_offset_id
 from mqcore.remoting.dispatch import Request
 
 __all__ = [
+    "HALF_BATCH",
     "CheckCallback",
     "LocalWork",
     "TransactionResult",
@@ -30,10 +31,16 @@ __all__ = [
     "decide",
     "end_fields",
     "half_properties",
+    "state_code",
     "state_of",
 ]
 
 _log = logging.getLogger(__name__)
+
+# The property of a half message whose body is that of a batch: a commit stores each message of it.
+# Its value is the system flag of these. Our brokers know it (`HALF_BATCHES_FIELD`); see
+# `HALF_BATCH` of rust/lane/src/transactions/batch.rs.
+HALF_BATCH: Final = "MQCORE_HALF_BATCH"
 
 
 class TransactionState(Enum):
@@ -87,6 +94,11 @@ def check_transactional(message: Message) -> None:
 def half_properties(group: str) -> dict[str, str]:
     """Returns what makes a message a half message of a group."""
     return {names.TRAN_MSG: "true", names.PGROUP: group}
+
+
+def state_code(state: TransactionState) -> int:
+    """Returns the number that END_TRANSACTION says a state by."""
+    return _CODES[state]
 
 
 def state_of(value: object) -> TransactionState:

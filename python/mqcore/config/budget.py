@@ -1,7 +1,8 @@
 """Adds up the memory that settings ask for, and refuses what passes the budget, with the sums.
 
-Counts what would be taken whatever the load: the pool, and pages of the log that are populated
-ahead, warmed or locked. The page cache beyond that is the system's to give and to take back.
+Counts what would be taken whatever the load: the pool, keys of sends that are remembered, and
+pages of the log that are populated ahead, warmed or locked. The page cache beyond that is the
+system's to give and to take back.
 """
 
 from collections.abc import Sequence
@@ -57,6 +58,8 @@ def shares(configuration: Configuration) -> list[Share]:
     if configuration.value("transientStorePoolEnable"):
         buffers = number("transientStorePoolSize")
         found.append(Share(f"transientStorePoolSize: {buffers} buffers", buffers * file_bytes))
+    if number("deduplicationWindowMinutes"):
+        found.append(Share("deduplicationMemoryMB", number("deduplicationMemoryMB") << 20))
     return found
 
 

@@ -1,9 +1,10 @@
 """Consumer groups: their configuration as JSON, and the groups that always exist. Pure values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from mqcore.model.reading import as_bool, as_dict, as_int, as_text
+from mqcore.model.retry_policies import CUSTOMIZED, RetryPolicy, retry_policy
 
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
@@ -34,13 +35,16 @@ _KNOWN: Final = frozenset(
 )
 
 
+_POLICY: Final = "groupRetryPolicy"
+
+
 # What 5.x writes for a group that nobody configured beyond 4.9's members.
 def _extras() -> dict[str, Any]:
     return {
         "attributes": {},
         "consumeMessageOrderly": False,
         "consumeTimeoutMinute": 15,
-        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        _POLICY: {"type": CUSTOMIZED},
         "groupSysFlag": 0,
     }
 
@@ -90,6 +94,20 @@ class GroupConfig:
             slow_broker_id=as_int(found.get("whichBrokerWhenConsumeSlowly"), 1),
             extras=_extras() | rest,
         )
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """The pauses between its retries; the proxy of 5.x alone goes by them."""
+        return retry_policy(self.extras.get(_POLICY))
+
+    @property
+    def policy_type(self) -> str:
+        """The kind of its retry policy: `CUSTOMIZED` or `EXPONENTIAL`."""
+        return as_text(as_dict(self.extras.get(_POLICY)).get("type"), CUSTOMIZED)
+
+    def with_policy(self, policy: RetryPolicy) -> Self:
+        """Returns the group with another retry policy."""
+        return replace(self, extras=self.extras | {_POLICY: policy.to_json()})
 
     def to_json(self) -> dict[str, Any]:
         """Returns its JSON object."""

@@ -23,6 +23,8 @@ FROM_WHERE: Final = (
 # In the answer to a heartbeat: whether the broker delivers timed messages in time. Ours alone says
 # so; of others the version tells.
 TIMERS_FIELD: Final = "timerWheelEnable"
+# Whether a broker commits half messages that stand for many: beside it, and ours alone.
+HALF_BATCHES_FIELD: Final = "mqcoreHalfBatches"
 BROADCASTING: Final = MESSAGE_MODELS[0]
 CLUSTERING: Final = MESSAGE_MODELS[1]
 PASSIVELY: Final = CONSUME_TYPES[1]

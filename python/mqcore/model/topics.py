@@ -25,6 +25,9 @@ SYSTEM_PREFIX: Final = "rmq_sys_"
 AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+# What the topics of check points of pops begin with; the name of the cluster follows.
+REVIVE_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -45,6 +48,11 @@ UNSENDABLE_TOPICS: Final = frozenset(
 )
 
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+def revive_topic(cluster: str) -> str:
+    """Returns the topic of the check points of pops (`PopAckConstants.buildClusterReviveTopic`)."""
+    return f"{REVIVE_PREFIX}{cluster}"
 
 
 def topic_fault(topic: str) -> str | None:

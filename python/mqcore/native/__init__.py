@@ -48,6 +48,7 @@ from mqcore.native.lane import (  # noqa: E402
     TimingPolicy,
     TopicPolicy,
 )
+from mqcore.native.pops import OrderRow, PopPolicy, Revived  # noqa: E402
 from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
 from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
 from mqcore.native.transactions import (  # noqa: E402
@@ -91,12 +92,15 @@ __all__ = [
     "MembersPolicy",
     "Message",
     "OpenReport",
+    "OrderRow",
     "PackedRows",
+    "PopPolicy",
     "QueueBounds",
     "QueueState",
     "Rebuilt",
     "RecordBatch",
     "RegisteredFilter",
+    "Revived",
     "RowPacker",
     "Scan",
     "Segment",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
 from mqcore.native._native import Command, LaneConnection, NativeLane
+from mqcore.native.pops import OrderRow, PopPolicy, Revived
 from mqcore.native.store import Store
 from mqcore.native.transactions import CheckedHalves, CheckQuestion, CheckRules, TransactionCount
 
@@ -32,6 +33,8 @@ _log = logging.getLogger("mqcore.lane")
 
 # Times on the wire of asyncio are seconds.
 _MS_PER_SECOND = 1_000
+# The official code of a broker that takes no more.
+_SYSTEM_BUSY = 2
 # What we say we are: V4_9_8.
 _VERSION = 409
 
@@ -73,7 +76,8 @@ class BrokerPolicy(NamedTuple):
         perm: Its permission: 4 read, 2 write.
         region: Told with every answer to a send.
         is_traced: Told with every answer to a send.
-        refuse_sends: Set: every send is refused with code 2 and this remark (empty: the official).
+        refuse_sends: Set: every send is refused with this remark (empty: the official).
+        refuse_sends_code: With this code.
         refuse_pulls: The same for pulls.
         needs_check: Hand over every request first.
         accepts_sends_from_ms: Sends are refused before this time, Unix ms.
@@ -84,6 +88,7 @@ class BrokerPolicy(NamedTuple):
         needs_replica: Answers to sends wait for replicas.
         version: The version in every answer.
         timing: Messages with a time of their own.
+        pops: Pops.
         filters_properties: Take expressions over properties (`enablePropertyFilter`).
         filters_retries: Put retries through the expression for the topic that they came from
             (`filterSupportRetry`).
@@ -99,6 +104,7 @@ class BrokerPolicy(NamedTuple):
     region: str = "DefaultRegion"
     is_traced: bool = True
     refuse_sends: str | None = None
+    refuse_sends_code: int = _SYSTEM_BUSY
     refuse_pulls: str | None = None
     needs_check: bool = False
     accepts_sends_from_ms: int = 0
@@ -114,6 +120,7 @@ class BrokerPolicy(NamedTuple):
     note_bytes_max: int = 4_096
     note_interval_ms: int = 3_000
     timing: TimingPolicy = TimingPolicy()
+    pops: PopPolicy = PopPolicy()
 
 
 class TopicPolicy(NamedTuple):
@@ -248,12 +255,16 @@ class Lane(NativeLane):
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
     is not known are handed over. `set_timers` lets sends ask how full a step of time is,
-    `set_delay_levels` replaces the levels of delay.
+    `set_delay_levels` replaces the levels of delay. `remember` answers sends that come again within
+    so many milliseconds with the place of the first, in so many bytes of memory; it gives start and
+    end of the log that it has read, and how many records of that time it has, and how many count.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
     offsets; `offset_changes` rises with each change. `write_notes` notes on disk every transaction
     that is ended, and tells whether it could, and the end of the log; `load_transactions` takes how
     many half messages waited by topic, `transaction_changes` rises with each change of that.
+    `store_pops` stores every open pop, and tells whether it could; `pop_records` counts what was
+    stored of pops. `load_orders` takes what was popped in order, `order_changes` counts changes.
 
     Args:
         store: The store.
@@ -328,6 +339,23 @@ class Lane(NativeLane):
             needs_topic=needs_topic,
             end=end,
         )
+
+    def revive(self, queue_id: int, done_offset: int, timers_ms: int) -> Revived:
+        """Goes on with a round over a queue of check points. May wait for the disk; any thread.
+
+        Args:
+            queue_id: The queue of the topic of check points.
+            done_offset: The last offset of it that is done; -1 for none.
+            timers_ms: Up to which time the timers have brought everything, Unix ms.
+
+        Raises:
+            StoreError: Something could not be read or stored; nothing has happened.
+        """
+        return Revived(*self.revive_row(queue_id, done_offset, timers_ms))
+
+    def orders(self) -> list[OrderRow]:
+        """Returns what groups popped in order."""
+        return [OrderRow(*row) for row in self.order_rows()]
 
     def transactions(self) -> list[TransactionCount]:
         """Returns the transactions of every topic that had some."""

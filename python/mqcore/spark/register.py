@@ -4,6 +4,7 @@ Spark finds both by itself where this package is installed (the modules `pyspark
 `pyspark_mqcore_store`). Only an interpreter that cannot see installed packages needs this.
 """
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from mqcore.spark.store_source.store_format import StoreFormat
@@ -19,4 +20,9 @@ def register(spark: SparkSession) -> None:
         spark: The session.
     """
     for made in (TopicFormat, StoreFormat):
-        spark.dataSource.register(made)
+        try:
+            spark.dataSource.register(made)
+        except AnalysisException as error:
+            # Spark 4.0 refuses a name that it has found by itself: then it is there.
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise

@@ -68,7 +68,7 @@ def _marked(rows: DataFrame) -> DataFrame:
             _PART: f.array_join(f.slice(words, 1, 3), "/"),
             _ATTEMPT: f.get(words, f.lit(3)),
             # Rows without marks are told apart by chance: no two of them are copies.
-            _ROW: f.coalesce(f.col("properties")[ROW_OF], f.uuid())
+            _ROW: f.coalesce(f.col("properties")[ROW_OF], f.expr("uuid()"))
             if rows.isStreaming
             else f.col("properties")[ROW_OF],
         }

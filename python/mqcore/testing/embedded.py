@@ -119,7 +119,8 @@ class Embedded:
             return
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="mqcore-test-"))
-        pairs = dict(DEFAULTS) | self._given | existing_sizes(self.directory)
+        stored = Path(self._given.get("mountedStoreDir") or self.directory)
+        pairs = dict(DEFAULTS) | self._given | existing_sizes(stored)
         pairs["storePathRootDir"] = str(self.directory)
         if "broker" in self.ports:
             pairs["listenPort"] = str(self.ports["broker"])

@@ -7,7 +7,7 @@
 )]
 
 use std::cell::UnsafeCell;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
@@ -57,18 +57,9 @@ impl ReceiveBuffer {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("no view to fill"));
-        }
         let start = slf.get().bytes.get().cast();
-        let len = RECEIVE_BYTES.cast_signed();
         // SAFETY: B1: the memory lives as long as the object, which the view keeps alive.
-        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 0, flags) };
-        if filled == 0 {
-            Ok(())
-        } else {
-            Err(PyErr::fetch(slf.py()))
-        }
+        unsafe { fill(view, slf.as_any(), (start, RECEIVE_BYTES), 0, flags) }
     }
 }
 
@@ -101,19 +92,36 @@ impl ColumnBytes {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("no view to fill"));
-        }
         let (start, len) = slf.get().place();
-        let (start, len) = (start.cast_mut().cast(), len.cast_signed());
+        let place = (start.cast_mut().cast(), len);
         // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
         // asks to write is refused.
-        let filled = unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, 1, flags) };
-        if filled == 0 {
-            Ok(())
-        } else {
-            Err(PyErr::fetch(slf.py()))
-        }
+        unsafe { fill(view, slf.as_any(), place, 1, flags) }
+    }
+}
+
+/// Fills the view of a buffer, read-only with 1.
+///
+/// # Safety
+/// `view` is the interpreter's, or null; the memory at `start` is good for `len` bytes while `owner`
+/// lives, and for writing too unless `readonly` is 1.
+unsafe fn fill(
+    view: *mut ffi::Py_buffer,
+    owner: &Bound<'_, PyAny>,
+    (start, len): (*mut c_void, usize),
+    readonly: c_int,
+    flags: c_int,
+) -> PyResult<()> {
+    if view.is_null() {
+        return Err(PyBufferError::new_err("no view to fill"));
+    }
+    let (object, len) = (owner.as_ptr(), len.cast_signed());
+    // SAFETY: what the caller promises.
+    let filled = unsafe { ffi::PyBuffer_FillInfo(view, object, start, len, readonly, flags) };
+    if filled == 0 {
+        Ok(())
+    } else {
+        Err(PyErr::fetch(owner.py()))
     }
 }
 

@@ -9,7 +9,10 @@ use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
 use mqcore_engine::store::Store;
-use mqcore_lane::policy::{Group, Members, Topic};
+use mqcore_lane::policy::{Group, Members, Policy, Topic};
+use mqcore_lane::pop::names::revive_topic;
+use mqcore_lane::pop::revive;
+use mqcore_lane::repeats::Repeats;
 use mqcore_lane::transactions::counts::Count;
 use mqcore_lane::{ConnectionId, Handed, Lane, Need, delay};
 use mqcore_record::Host;
@@ -21,6 +24,7 @@ use crate::connection::{LaneConnection, pump_all};
 use crate::door::{KEEP_RECORDS_MAX, Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
+use crate::pops::{KnownTo, OrderRow, RevivedRow, Revivers, order_of, order_rows, revived_row};
 use crate::store::NativeStore;
 use crate::tables::{BrokerRow, GroupRow, MembersRow, TopicRow};
 use crate::timers::NativeTimers;
@@ -51,6 +55,7 @@ pub(crate) struct NativeLane {
     inside: Mutex<Inside>,
     connections: Mutex<HashMap<ConnectionId, Py<LaneConnection>>>,
     checkers: Checkers,
+    revivers: Revivers,
     pub(crate) engine: Arc<Engine>,
     clock: SystemClock,
     store_host: Host,
@@ -135,6 +140,7 @@ impl NativeLane {
             }),
             connections: Mutex::default(),
             checkers: Checkers::default(),
+            revivers: Revivers::default(),
             engine,
             clock: SystemClock::new(),
             store_host,
@@ -205,6 +211,22 @@ impl NativeLane {
         };
     }
 
+    /// Remembers the sends of the last minutes; from and end of the log that was looked through, its
+    /// records of that time, those that count.
+    fn remember(
+        &self,
+        py: Python<'_>,
+        length_ms: i64,
+        memory_bytes: usize,
+    ) -> PyResult<(u64, u64, u64, u64)> {
+        let opened = through(py, Pass::Detached, || {
+            Repeats::open(&self.engine, length_ms, memory_bytes)
+        });
+        let (repeats, found) = opened.map_err(|error| raised(py, &error))?;
+        self.lock().lane.remember(Some(repeats));
+        Ok((found.from, found.end, found.records, found.marks))
+    }
+
     fn load_offsets(&self, table: HashMap<String, BTreeMap<i32, i64>>) {
         self.lock().lane.offsets.load(table);
     }
@@ -235,6 +257,8 @@ impl NativeLane {
 
     fn commit_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let mut inside = self.lock();
+        // Pops of the group would go on behind the offset that is left.
+        inside.lane.release_pops(group, topic, queue_id);
         inside.lane.offsets.commit(group, topic, queue_id, offset)
     }
 
@@ -297,6 +321,59 @@ impl NativeLane {
         })
         .map_err(|error| raised(py, &error))?;
         Ok(checked_row(py, done, &ended))
+    }
+
+    /// Stores every open pop; whether all are stored.
+    fn store_pops(&self, py: Python<'_>) -> bool {
+        through(py, Pass::Detached, || self.lock().lane.store_pops())
+    }
+
+    /// Check points and acknowledgements stored since the lane was made.
+    fn pop_records(&self) -> u64 {
+        self.lock().lane.pops.stored()
+    }
+
+    #[pyo3(signature = (queue_id, done_offset, timers_ms, *, limit=revive::LIMIT_MAX))]
+    fn revive_row(
+        &self,
+        py: Python<'_>,
+        queue_id: i32,
+        done_offset: i64,
+        timers_ms: i64,
+        limit: usize,
+    ) -> PyResult<RevivedRow> {
+        let done = through(py, Pass::Detached, || {
+            let broker = Arc::clone(&self.lock().lane.policy.broker);
+            let rules = revive::Rules {
+                topic: &revive_topic(&broker.cluster),
+                timers_ms,
+                broker: &broker.name,
+                store_host: broker.store_host,
+                has_retry_v2: broker.pops.has_retry_v2,
+                limit,
+            };
+            let ask = |asked: &dyn Fn(&Policy) -> bool| asked(&self.lock().lane.policy);
+            let mut reviver = self.revivers.take(queue_id, done_offset);
+            let done = reviver.go_on(&self.engine, rules, &KnownTo(&ask));
+            self.revivers.keep(queue_id, reviver);
+            done
+        });
+        let done = done.map_err(|error| raised(py, &error))?;
+        self.tell_deadline(&mut self.lock());
+        Ok(revived_row(done))
+    }
+
+    fn order_rows(&self) -> Vec<OrderRow> {
+        order_rows(&self.lock().lane)
+    }
+
+    fn load_orders(&self, rows: Vec<OrderRow>) {
+        let orders = rows.into_iter().map(order_of);
+        self.lock().lane.pops.orders.load(orders);
+    }
+
+    fn order_changes(&self) -> u64 {
+        self.lock().lane.pops.orders.changes()
     }
 
     /// Half messages by topic: that wait, committed, rolled back, given up.

@@ -46,6 +46,7 @@ mod many;
 mod numbers;
 mod packing;
 mod parts;
+mod pops;
 mod records;
 mod state;
 mod store;

@@ -379,7 +379,7 @@ impl NativeStore {
     }
 
     fn queue_rows(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
-        let infos = self.call(py, Pass::Detached, |engine| engine.queues().queues())?;
+        let infos = self.call(py, Pass::Detached, Engine::queue_infos)?;
         Ok(numbers::queue_rows(infos))
     }
 

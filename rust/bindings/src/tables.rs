@@ -11,6 +11,8 @@ use mqcore_lane::sql::Sql;
 use mqcore_record::Host;
 use pyo3::prelude::*;
 
+use crate::pops::PopRow;
+
 /// `BrokerPolicy`.
 #[derive(FromPyObject)]
 pub(crate) struct BrokerRow {
@@ -21,6 +23,7 @@ pub(crate) struct BrokerRow {
     region: String,
     is_traced: bool,
     refuse_sends: Option<String>,
+    refuse_sends_code: i32,
     refuse_pulls: Option<String>,
     needs_check: bool,
     accepts_sends_from_ms: i64,
@@ -36,6 +39,7 @@ pub(crate) struct BrokerRow {
     note_bytes_max: usize,
     note_interval_ms: u64,
     timing: TimingRow,
+    pops: PopRow,
 }
 
 /// `TimingPolicy`.
@@ -63,9 +67,9 @@ impl From<TimingRow> for Timing {
     }
 }
 
-fn refusal(remark: Option<String>) -> Option<Refusal> {
+fn refusal(remark: Option<String>, code: i32) -> Option<Refusal> {
     remark.map(|remark| Refusal {
-        code: SYSTEM_BUSY,
+        code,
         remark: if remark.is_empty() {
             OVERLOAD.to_owned()
         } else {
@@ -86,8 +90,8 @@ impl BrokerRow {
             region: self.region,
             is_traced: self.is_traced,
             accepts_sends_from_ms: self.accepts_sends_from_ms,
-            refuse_sends: refusal(self.refuse_sends),
-            refuse_pulls: refusal(self.refuse_pulls),
+            refuse_sends: refusal(self.refuse_sends, self.refuse_sends_code),
+            refuse_pulls: refusal(self.refuse_pulls, SYSTEM_BUSY),
             needs_check: self.needs_check,
             is_long_polling: self.is_long_polling,
             short_polling_ms: self.short_polling_ms,
@@ -100,6 +104,7 @@ impl BrokerRow {
             },
             needs_replica: self.needs_replica,
             timing: self.timing.into(),
+            pops: self.pops.into(),
             filters_properties: self.filters_properties,
             filters_retries: self.filters_retries,
         }

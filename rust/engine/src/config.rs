@@ -195,6 +195,8 @@ settings! {
     warm_up_step_pages: u64 = 4096, "flushLeastPagesWhenWarmMapedFile" | "flushLeastPagesWhenWarmMappedFile";
     /// Bytes kept populated ahead of the append.
     populate_window_bytes: u64 = 64 * MIB, "populateWindowBytes";
+    /// Take no message and make no file of the log: for a store whose files are another one's.
+    is_read_only: bool = false, "readOnlyStore";
     /// Newest bytes of the log that are read through the mapping.
     hot_window_bytes: u64 = 64 * MIB, "hotWindowBytes";
     /// Lock log files in memory while they are written.

@@ -6,6 +6,7 @@
 //! progress, arrivals, small_state | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
 
 pub mod arrivals;
+pub mod batch_queue;
 pub mod checkpoint;
 pub mod clock;
 pub mod commit_log;

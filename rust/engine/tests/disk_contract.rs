@@ -97,6 +97,7 @@ contract! {
     lengths_and_holes
     allocation_grows_and_never_shrinks
     a_map_and_its_file_are_one
+    ranges_of_a_map_are_synced_and_released
     zeroing_before_and_writing_under_a_map
     cells_and_their_file_are_one
     a_rename_replaces
@@ -232,6 +233,32 @@ fn a_map_and_its_file_are_one<D: Disk>(room: &Room<D>) {
     drop(region);
     let again = file.map(16_384, 4100).unwrap();
     assert_eq!(again.slice(4099, 1).unwrap(), b"x");
+}
+
+fn ranges_of_a_map_are_synced_and_released<D: Disk>(room: &Room<D>) {
+    let file = room.file("f", b"");
+    file.allocate(65_536).unwrap();
+    let region = file.map(65_536, 0).unwrap();
+    let mut reservation = region.reserve(0, 40_000).unwrap();
+    reservation.fill(b'x');
+    region.publish(reservation);
+    let held = region.slice(0, 40_000).unwrap();
+    region.sync(100, 20_000).unwrap();
+    region.release(0, 40_000);
+    assert!(held.iter().all(|byte| *byte == b'x'));
+    let mut reservation = region.reserve(40_000, 100).unwrap();
+    reservation.fill(b'y');
+    region.release(0, 65_536);
+    assert_eq!(&*reservation, &[b'y'; 100], "who writes goes on");
+    region.publish(reservation);
+    assert_eq!(region.slice(39_999, 2).unwrap(), b"xy");
+    let mut into = [0; 3];
+    read_exact_at(&file, &mut into, 39_999).unwrap();
+    assert_eq!(&into, b"xyy");
+    // Past the end there is nothing to do.
+    region.sync(65_000, 1 << 30).unwrap();
+    region.sync(1 << 30, 5).unwrap();
+    region.release(1 << 30, 5);
 }
 
 fn zeroing_before_and_writing_under_a_map<D: Disk>(room: &Room<D>) {
@@ -419,4 +446,46 @@ fn errors_name_the_path<D: Disk>(room: &Room<D>) {
         "{text}"
     );
     assert!(text.ends_with("(errno 2)"), "{text}");
+}
+
+#[test]
+fn a_file_behind_a_link_is_read_and_never_written() {
+    let room = real();
+    let content = b"0123456789abcdef";
+    room.file("owned", content);
+    let link = room.path("link");
+    std::os::unix::fs::symlink(room.path("owned"), &link).unwrap();
+    let lens: Vec<u64> = room
+        .disk
+        .list(&room.dir)
+        .unwrap()
+        .iter()
+        .map(|e| e.len_bytes)
+        .collect();
+    assert_eq!(lens, [16, 16], "a link has the length of its file");
+    assert!(
+        !room
+            .disk
+            .open(&room.path("owned"), Open::Write)
+            .unwrap()
+            .is_borrowed()
+    );
+    let file = room.disk.open(&link, Open::Write).unwrap();
+    assert!(file.is_borrowed());
+    let mut read = [0; 4];
+    read_exact_at(&file, &mut read, 2).unwrap();
+    assert_eq!(&read, b"2345");
+    assert!(file.write_at(b"x", 0).is_err());
+    assert!(file.set_len(0).is_err());
+    assert!(file.allocate(64).is_err());
+    file.sync_data().unwrap();
+    let region = file.map(16, 0).unwrap();
+    assert_eq!(region.slice(10, 6), Some(&b"abcdef"[..]));
+    assert!(region.reserve(16, 0).is_none() && region.reserve(0, 4).is_none());
+    region.populate(0, 16).unwrap();
+    let cells = file.map_cells(16).unwrap();
+    assert_eq!(cells.load(0), u32::from_be_bytes(*b"0123"));
+    assert!(!cells.store(0, 7));
+    room.disk.unlink(&link).unwrap();
+    assert_eq!(room.whole("owned").as_deref(), Some(&content[..]));
 }

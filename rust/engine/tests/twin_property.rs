@@ -26,6 +26,7 @@ enum Step {
     Rename(usize, usize),
     Unlink(usize),
     Sync(usize),
+    SyncRange(usize, u64, usize),
     SyncDir(bool),
     FailNextSync,
 }
@@ -43,7 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (file.clone(), at).prop_map(|(f, l)| Step::Allocate(f, l)),
         2 => (file.clone(), file.clone()).prop_map(|(f, t)| Step::Rename(f, t)),
         1 => file.clone().prop_map(Step::Unlink),
-        3 => file.prop_map(Step::Sync),
+        3 => file.clone().prop_map(Step::Sync),
+        2 => (file, 0..LEN_BYTES_MAX, 1..5000usize).prop_map(|(f, p, l)| Step::SyncRange(f, p, l)),
         2 => any::<bool>().prop_map(Step::SyncDir),
         1 => Just(Step::FailNextSync),
     ]
@@ -83,6 +85,17 @@ fn take<D: Disk>(disk: &D, dir: &Path, step: &Step) -> Option<i32> {
         Step::Sync(file) => disk
             .open(&path(*file), Open::Write)
             .and_then(|file| file.sync_data()),
+        Step::SyncRange(file, position, len) => {
+            disk.open(&path(*file), Open::Write).and_then(|file| {
+                let len_bytes = file.len_bytes()?;
+                if len_bytes == 0 {
+                    return Ok(());
+                }
+                let region = file.map(len_bytes, len_bytes)?;
+                region.release(*position, *len as u64);
+                region.sync(*position, *len as u64)
+            })
+        }
         Step::SyncDir(inner) => disk.sync_dir(&if *inner { dir.join("d") } else { dir.into() }),
         Step::FailNextSync => Ok(()),
     };

@@ -6,12 +6,13 @@ use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_record::properties::lookup;
-use mqcore_record::{CrcCheck, RecordView};
+use mqcore_record::{CrcCheck, Message, RecordView};
 
 use crate::asker::Asker;
 use crate::codes;
 use crate::desk::Said;
 use crate::lane::{How, Lane, Need, Outcome};
+use crate::moved::moved;
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC};
 use crate::parked::Kind;
 use crate::policy::Group;
@@ -19,7 +20,7 @@ use crate::properties::{self, DELAY, ORIGIN_MESSAGE_ID, REAL_QID, REAL_TOPIC, RE
 use crate::readers::Job;
 use crate::requests::{Back, BadField, Request};
 use crate::send::{
-    Draft, RECORD_REST_BYTES, Refused, Target, VERSION_WITH_MAX_RECONSUME, no_group, stored_at,
+    RECORD_REST_BYTES, Refused, Target, VERSION_WITH_MAX_RECONSUME, no_group, stored_at,
 };
 
 /// The level of a message that was never sent back before, where the broker decides.
@@ -139,7 +140,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 // The request is gone by now; refused, its client sends the message by itself.
                 match self.put_back(returned, &record, how) {
                     Outcome::Done => {}
-                    Outcome::Defer => {
+                    Outcome::Defer | Outcome::Doubt(..) => {
                         self.refuse(&returned.asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
                     }
                     Outcome::Hand(_need) => {
@@ -239,17 +240,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let drops = [WAIT, DELAY, REAL_TOPIC, REAL_QID];
         let mut text = Vec::new();
         properties::rewrite(view.properties, &drops, &adds, &mut text);
-        let draft = Draft {
-            flag: view.flag,
-            sys_flag: view.sys_flag,
-            born_timestamp_ms: view.born_timestamp_ms,
-            born_host: view.born_host,
-            store_host: view.store_host,
+        let appended = self.store.append(&Message {
             reconsume_times: view.reconsume_times.saturating_add(1),
-            body: view.body,
-            properties: &text,
-        };
-        let appended = self.store.append(&draft.message(&target));
+            ..moved(view, target.topic, target.queue_id, &text)
+        });
         let place = appended.map_err(|error: Error| self.refused(&error))?;
         let stored = stored_at(returned.asker, Kind::Back, queue_id, &place);
         self.settle(stored, place.end(), true);

@@ -28,6 +28,20 @@ pub const LITE_PULL_MESSAGE: i32 = 361;
 
 /// A message with a time of its own is not to be delivered (5.3.2).
 pub const RECALL_MESSAGE: i32 = 370;
+/// Messages of any queue, for a while (5.x).
+pub const POP_MESSAGE: i32 = 200_050;
+/// A popped message is worked off.
+pub const ACK_MESSAGE: i32 = 200_051;
+/// What could be popped now?
+pub const PEEK_MESSAGE: i32 = 200_052;
+/// A popped message comes back at another time.
+pub const CHANGE_MESSAGE_INVISIBLE_TIME: i32 = 200_053;
+/// Is there something to pop?
+pub const NOTIFICATION: i32 = 200_054;
+/// How many pops are held?
+pub const POLLING_INFO: i32 = 200_055;
+/// Several popped messages are worked off.
+pub const BATCH_ACK_MESSAGE: i32 = 200_151;
 
 /// Done.
 pub const SUCCESS: i32 = 0;
@@ -69,6 +83,14 @@ pub const SUBSCRIPTION_GROUP_NOT_EXIST: i32 = 26;
 pub const FILTER_DATA_NOT_EXIST: i32 = 27;
 /// The registered expression is older than the request.
 pub const FILTER_DATA_NOT_LATEST: i32 = 28;
+/// An argument that cannot be (5.x).
+pub const INVALID_PARAMETER: i32 = 29;
+/// There is no such message (5.x).
+pub const NO_MESSAGE: i32 = 208;
+/// Too many pops are held (5.x).
+pub const POLLING_FULL: i32 = 209;
+/// Nothing came while the pop was held (5.x).
+pub const POLLING_TIMEOUT: i32 = 210;
 /// Not allowed as things stand (5.x).
 pub const ILLEGAL_OPERATION: i32 = 604;
 

@@ -10,6 +10,7 @@ use mqcore_engine::store::Store;
 use mqcore_record::properties::lookup;
 use mqcore_record::{CrcCheck, Message, RecordView};
 
+use crate::moved::moved;
 use crate::names::{HALF_TOPIC, SCHEDULE_TOPIC};
 use crate::properties::{REAL_QID, REAL_TOPIC};
 
@@ -144,18 +145,5 @@ fn real_message<'a>(view: &RecordView<'a>) -> Option<Message<'a>> {
     if topic == HALF_TOPIC || queue_id < 0 {
         return None;
     }
-    Some(Message {
-        topic,
-        queue_id,
-        flag: view.flag,
-        sys_flag: view.sys_flag,
-        born_timestamp_ms: view.born_timestamp_ms,
-        born_host: view.born_host,
-        store_host: view.store_host,
-        reconsume_times: view.reconsume_times,
-        prepared_transaction_offset: 0,
-        body: view.body,
-        properties: view.properties,
-        version: None,
-    })
+    Some(moved(view, topic, queue_id, view.properties))
 }

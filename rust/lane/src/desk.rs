@@ -249,6 +249,31 @@ impl<D: Disk> Desk<D> {
         }
     }
 
+    /// Answers a request with bytes as the body.
+    pub fn reply_body(
+        &mut self,
+        asker: &Asker,
+        said: Said<'_>,
+        write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
+        body: &[u8],
+    ) {
+        self.count(said.code);
+        if asker.is_oneway {
+            return;
+        }
+        let head = asker.head(said.code, self.version, said.remark);
+        self.touch(asker.connection);
+        self.change_output(asker.connection, |output| {
+            // Names and numbers of ours: they fit.
+            let _fits = output.append(|out| {
+                let mut writer = FrameWriter::begin(out, &head)?;
+                write(&mut writer)?;
+                writer.finish(body)
+            });
+        });
+        self.stats.copied_bytes += body.len() as u64;
+    }
+
     /// Adds bytes that are encoded already.
     pub fn write(&mut self, id: ConnectionId, bytes: &[u8]) {
         self.touch(id);
@@ -280,6 +305,7 @@ impl<D: Disk> Desk<D> {
             | codes::PULL_NOT_FOUND
             | codes::PULL_OFFSET_MOVED
             | codes::PULL_RETRY_IMMEDIATELY
+            | codes::POLLING_TIMEOUT
             | codes::QUERY_NOT_FOUND => return,
             _ => &mut stats.refused_other,
         };

@@ -21,8 +21,12 @@ use crate::holds::{Holds, Pull};
 use crate::offsets::Offsets;
 use crate::parked::Parked;
 use crate::policy::{Broker, Policy};
+use crate::pop::{Pops, names};
 use crate::readers::{Done, Readers};
+use crate::repeats::window::Mark;
+use crate::repeats::{Doubt, Repeats};
 use crate::requests::{BadField, Request};
+use crate::stamp::Stamp;
 use crate::transactions::ends::Ends;
 
 /// How long a send may wait for the next log file, ms: the official bound of its send queue
@@ -66,6 +70,8 @@ pub(crate) enum Outcome {
     Hand(Need),
     /// The next log file is not there yet.
     Defer,
+    /// Whether it was stored before has to be read from the disk: the mark, and where.
+    Doubt(Mark, u64),
 }
 
 /// Who decides about a request.
@@ -100,6 +106,10 @@ pub struct Lane<D: Disk, C: Clock> {
     pub wheel: Option<Arc<Wheel<D>>>,
     /// How transactions ended.
     pub ends: Ends,
+    /// The sends of the last minutes, where they are remembered.
+    pub(crate) repeats: Option<Repeats>,
+    /// What is popped.
+    pub pops: Pops,
     pub(crate) handed: Vec<Handed>,
     /// Rises with each message without a queue of its own, so that queues take turns.
     pub(crate) turn: u32,
@@ -107,6 +117,8 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) acks_deadline_ms: Option<u64>,
     pub(crate) scratch: Vec<u8>,
     pub(crate) compiled: Compiled,
+    /// Of the broker as it was decided last.
+    pub(crate) stamp: Stamp,
     deferred: VecDeque<Deferred>,
     deferred_bytes: usize,
 }
@@ -124,6 +136,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             holds: Holds::default(),
             parked: Parked::default(),
             ends: Ends::default(),
+            repeats: None,
+            pops: Pops::default(),
             handed: Vec::new(),
             turn: 0,
             now_ms: 0,
@@ -131,6 +145,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             acks_deadline_ms: None,
             scratch: Vec::new(),
             compiled: Compiled::default(),
+            stamp: Stamp::of(&Broker::default()),
             deferred: VecDeque::new(),
             deferred_bytes: 0,
         }
@@ -139,7 +154,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Replaces what is decided about the broker itself.
     pub fn decide_broker(&mut self, mut broker: Broker) {
         broker.timing.step_ms = self.store.config().timer_step_ms();
+        broker.pops.revive_topic = names::revive_topic(&broker.cluster);
         self.desk.version = broker.version;
+        self.stamp = Stamp::of(&broker);
         self.policy.broker = Arc::new(broker);
     }
 
@@ -155,6 +172,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 self.parked.close(id);
             }
             self.holds.close(id);
+            self.pops.polls.close(id);
+            self.pops.notices.close(id);
             self.deferred.retain(|deferred| deferred.connection != id);
             self.deferred_bytes = self.deferred.iter().map(|d| weight(&d.command)).sum();
             self.unwatch_emptied();
@@ -168,8 +187,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         } else {
             match self.run(&Request::of_frame(id, command), How::ByPolicy) {
                 Outcome::Done => return,
-                Outcome::Defer => return self.defer(id, command.to_owned(), How::ByPolicy),
                 Outcome::Hand(need) => need,
+                other => return self.wait(id, command.to_owned(), How::ByPolicy, other),
             }
         };
         self.hand(id, command.to_owned(), need);
@@ -189,13 +208,31 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub fn execute(&mut self, id: ConnectionId, command: Command, now_ms: u64) -> bool {
         self.now_ms = now_ms;
         match self.run(&Request::of_command(id, &command), How::Decided) {
-            Outcome::Done => true,
-            Outcome::Defer => {
-                self.defer(id, command, How::Decided);
+            Outcome::Hand(_need) => false,
+            other => {
+                self.wait(id, command, How::Decided, other);
                 true
             }
-            Outcome::Hand(_need) => false,
         }
+    }
+
+    /// Keeps a request that cannot be executed now; nothing for one that was.
+    fn wait(&mut self, id: ConnectionId, command: Command, how: How, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => {}
+            Outcome::Defer => self.defer(id, command, how),
+            Outcome::Doubt(mark, place) => {
+                let bytes = weight(&command);
+                self.have_read(Doubt::new(id, command, how, (mark, place)), bytes);
+            }
+            Outcome::Hand(need) => self.hand(id, command, need),
+        }
+    }
+
+    /// Executes a request that waited.
+    fn run_again(&mut self, id: ConnectionId, command: Command, how: How) {
+        let outcome = self.run(&Request::of_command(id, &command), how);
+        self.wait(id, command, how, outcome);
     }
 
     fn run(&mut self, request: &Request<'_>, how: How) -> Outcome {
@@ -209,6 +246,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 | codes::END_TRANSACTION
                 | codes::PULL_MESSAGE
                 | codes::LITE_PULL_MESSAGE
+                | codes::POP_MESSAGE
+                | codes::ACK_MESSAGE
+                | codes::BATCH_ACK_MESSAGE
+                | codes::CHANGE_MESSAGE_INVISIBLE_TIME
+                | codes::NOTIFICATION
+                | codes::POLLING_INFO
+                | codes::PEEK_MESSAGE
                 | codes::QUERY_CONSUMER_OFFSET
                 | codes::UPDATE_CONSUMER_OFFSET
                 | codes::GET_MAX_OFFSET
@@ -223,6 +267,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             codes::CONSUMER_SEND_MSG_BACK => self.send_back(request, how),
             codes::END_TRANSACTION => self.end_transaction(request),
             codes::PULL_MESSAGE | codes::LITE_PULL_MESSAGE => self.pull(request, how),
+            codes::POP_MESSAGE => self.pop(request, how),
+            codes::ACK_MESSAGE => self.acknowledge(request),
+            codes::BATCH_ACK_MESSAGE => self.acknowledge_many(request),
+            codes::CHANGE_MESSAGE_INVISIBLE_TIME => self.change_invisible(request),
+            codes::NOTIFICATION => self.notify(request, how),
+            codes::POLLING_INFO => self.polling_info(request, how),
+            codes::PEEK_MESSAGE => self.peek(request, how),
             codes::QUERY_CONSUMER_OFFSET => self.query_offset(request),
             codes::UPDATE_CONSUMER_OFFSET => self.update_offset(request),
             codes::GET_MAX_OFFSET => self.max_offset(request),
@@ -283,12 +334,20 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
         self.wake_holds();
         self.run_deferred();
+        self.run_later_pops();
+        self.settle_due_pops();
         self.write_due_notes();
         for done in self.readers.take_done() {
             match done {
                 Done::Pull(pull, hold, got) => self.answer_pull(pull, hold, *got),
                 Done::Back(returned, how, record) => self.put_back_read(&returned, how, record),
                 Done::End(ending, record) => self.end_read(&ending, record),
+                Done::First(doubt, bytes, looked) => {
+                    if let Some(doubt) = self.first_read(*doubt, bytes, looked) {
+                        self.run_again(doubt.connection, doubt.command, doubt.how);
+                    }
+                }
+                Done::Pop(cold, got) => self.pop_was_read(cold, *got),
                 Done::Search(asker, found) => self.answer_search(&asker, found),
             }
         }
@@ -309,8 +368,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             let from = arrival.next_offset.saturating_sub(count);
             let store = &self.store;
             let wants = |pull: &Pull| count == 0 || Self::wants_arrived(store, pull, from);
-            self.holds
-                .arrived(topic, arrival.queue.queue_id, news, wants, &mut woken);
+            let queue_id = arrival.queue.queue_id;
+            self.holds.arrived(topic, queue_id, news, wants, &mut woken);
+            self.pops.arrived(topic, queue_id, &arrival.tags_codes);
         }
         self.holds.due(self.now_ms, &mut woken);
         for (topic, queue_id) in self.holds.check(self.now_ms) {
@@ -322,6 +382,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         for pull in woken {
             self.pull_again(pull);
         }
+        self.wake_due_pops();
     }
 
     fn run_deferred(&mut self) {
@@ -344,10 +405,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                     waiting.push_front(deferred);
                     break;
                 }
-                Outcome::Done => self.deferred_bytes -= weight(&deferred.command),
-                Outcome::Hand(need) => {
+                other => {
                     self.deferred_bytes -= weight(&deferred.command);
-                    self.hand(deferred.connection, deferred.command, need);
+                    self.wait(deferred.connection, deferred.command, deferred.how, other);
                 }
             }
         }
@@ -356,8 +416,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     pub(crate) fn unwatch_emptied(&mut self) {
-        for (topic, queue_id) in self.holds.take_emptied() {
-            self.store.arrivals().unwatch(topic.as_bytes(), queue_id);
+        let emptied = [
+            self.holds.take_emptied(),
+            self.pops.polls.take_emptied(),
+            self.pops.notices.take_emptied(),
+        ];
+        for (topic, queue_id) in emptied.into_iter().flatten() {
+            self.unwatch_unheld(&topic, queue_id);
         }
     }
 
@@ -367,7 +432,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);
         let held = self.holds.next_deadline_ms();
         let noted = self.ends.next_due_ms();
-        let deadlines = [held, self.acks_deadline_ms, deferred, noted];
+        let popped = self.pops.next_deadline_ms(self.now_ms);
+        let deadlines = [held, self.acks_deadline_ms, deferred, noted, popped];
         deadlines.into_iter().flatten().min()
     }
 
@@ -402,6 +468,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             ("half_frames_bytes", self.desk.half_frames_bytes as u64),
             ("offset_changes", self.offsets.changes()),
         ]);
+        if let Some(repeats) = &self.repeats {
+            pairs.extend(repeats.numbers(self.store.wall_ms()));
+        }
+        pairs.extend(self.pops.numbers());
         pairs
     }
 }

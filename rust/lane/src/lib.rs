@@ -19,7 +19,10 @@
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
+//! | `moved` | a message stored again in another place |
+//! | `slow` | which broker a pull is told to go on at |
 //! | `way`, `timing`, `recall` | where a message waits; which time it asks for; taking it back |
+//! | [`pop`] | pops: taking messages for a while, acknowledging them, what comes back |
 //! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
@@ -34,7 +37,9 @@ pub mod offsets;
 pub mod output;
 pub mod parked;
 pub mod policy;
+pub mod pop;
 pub mod readers;
+pub mod repeats;
 pub mod requests;
 pub mod sql;
 pub mod stats;
@@ -44,12 +49,15 @@ pub mod transactions;
 mod answers;
 pub mod back;
 mod filtering;
+mod moved;
 mod names;
 mod places;
 mod properties;
 mod pull;
 mod recall;
 mod send;
+mod slow;
+mod stamp;
 mod timing;
 mod way;
 

@@ -11,6 +11,8 @@ const TOPIC_LEN_MAX: usize = 127;
 pub(crate) const SCHEDULE_TOPIC: &str = "SCHEDULE_TOPIC_XXXX";
 /// The topic of messages that wait for a time of their own.
 pub(crate) const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
+/// The queue of the wheel's topic: it has one.
+pub(crate) const TIMER_QUEUE: i32 = 0;
 /// The topic of half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
 /// The topic of the notes that half messages are ended.

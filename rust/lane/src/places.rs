@@ -50,6 +50,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             self.refuse(&request.asker, codes::SYSTEM_ERROR, remark);
             return Ok(Outcome::Done);
         };
+        // Pops of the group would go on behind the offset that is left.
+        self.release_pops(ask.group, ask.topic, ask.queue_id);
         let is_taken = self
             .offsets
             .commit(ask.group, ask.topic, ask.queue_id, offset);

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
 
+use crate::pop::rules::PopRules;
 use crate::sql::Sql;
 
 /// Permission bit: consumers may read.
@@ -324,6 +325,8 @@ pub struct Broker {
     pub needs_replica: bool,
     /// Messages with a time of their own.
     pub timing: Timing,
+    /// Pops.
+    pub pops: PopRules,
     /// Whether pulls may bring or use expressions (`enablePropertyFilter`).
     pub filters_properties: bool,
     /// Whether retries pass the expression for the topic they came from (`filterSupportRetry`).
@@ -355,6 +358,7 @@ impl Default for Broker {
             transactions: Transactions::default(),
             needs_replica: false,
             timing: Timing::default(),
+            pops: PopRules::default(),
             filters_properties: false,
             filters_retries: false,
         }

@@ -9,6 +9,8 @@ const PROPERTY_SEPARATOR: u8 = 2;
 pub(crate) const WAIT: &str = "WAIT";
 pub(crate) const DELAY: &str = "DELAY";
 pub(crate) const CLUSTER: &str = "CLUSTER";
+pub(crate) const MSG_REGION: &str = "MSG_REGION";
+pub(crate) const TRACE_ON: &str = "TRACE_ON";
 pub(crate) const REAL_TOPIC: &str = "REAL_TOPIC";
 pub(crate) const REAL_QID: &str = "REAL_QID";
 pub(crate) const RETRY_TOPIC: &str = "RETRY_TOPIC";
@@ -104,19 +106,37 @@ pub(crate) fn level(text: &[u8]) -> Option<i32> {
 /// with `adds` behind it.
 pub(crate) fn rewrite(text: &[u8], drops: &[&str], adds: &[(&str, &[u8])], out: &mut Vec<u8>) {
     out.clear();
+    keep(text, drops, adds, |_name| false, out);
+    add(adds, out);
+}
+
+/// Puts the pairs of `text` behind `out` that are named neither in `drops` nor in `adds`, and that
+/// are not to go by their name.
+pub(crate) fn keep(
+    text: &[u8],
+    drops: &[&str],
+    adds: &[(&str, &[u8])],
+    goes: impl Fn(&[u8]) -> bool,
+    out: &mut Vec<u8>,
+) {
     for (name, value) in pairs(text) {
         let is_dropped = drops.iter().any(|drop| drop.as_bytes() == name)
-            || adds.iter().any(|add| add.0.as_bytes() == name);
+            || adds.iter().any(|add| add.0.as_bytes() == name)
+            || goes(name);
         if !is_dropped {
             put(name, value, out);
         }
     }
+}
+
+/// Puts pairs behind `out`.
+pub(crate) fn add(adds: &[(&str, &[u8])], out: &mut Vec<u8>) {
     for (name, value) in adds {
         put(name.as_bytes(), value, out);
     }
 }
 
-fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);
     out.push(NAME_VALUE_SEPARATOR);
     out.extend_from_slice(value);

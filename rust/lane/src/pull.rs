@@ -14,6 +14,7 @@ use crate::policy::Filter;
 use crate::readers::{Job, read};
 use crate::requests::{BadField, PullHeader, Request};
 use crate::send::Refused;
+use crate::slow::suggested_broker;
 
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
 /// pinned, since what is beyond that is copied.
@@ -274,13 +275,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     fn give(&mut self, pull: &Pull, code: i32, got: Got<D>) {
         let group = self.policy.groups.get(&*pull.group);
-        let suggested = if !self.policy.broker.is_replica_readable {
-            0
-        } else if got.suggests_replica {
-            group.map_or(1, |group| group.slow_broker_id)
-        } else {
-            group.map_or(0, |group| group.broker_id)
-        };
+        let is_readable = self.policy.broker.is_replica_readable;
+        let suggested = suggested_broker(is_readable, got.suggests_replica, group);
         let stats = &mut self.desk.stats;
         stats.pulls += 1;
         stats.pulled += got.records.len() as u64;
@@ -330,8 +326,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
     }
 
-    fn unwatch_unheld(&self, topic: &str, queue_id: i32) {
-        if !self.holds.is_waited_at(topic, queue_id) {
+    /// Ends the watching of a queue that nobody waits at.
+    pub(crate) fn unwatch_unheld(&self, topic: &str, queue_id: i32) {
+        let is_waited_at = self.holds.is_waited_at(topic, queue_id)
+            || self.pops.polls.is_waited_at(topic, queue_id)
+            || self.pops.notices.is_waited_at(topic, queue_id);
+        if !is_waited_at {
             self.store.arrivals().unwatch(topic.as_bytes(), queue_id);
         }
     }

@@ -1,6 +1,6 @@
 //! The threads that read cold records, so that the lane never waits for a disk. They end with it.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -16,6 +16,8 @@ use crate::back::Returned;
 use crate::filtering::Sieve;
 use crate::holds::Pull;
 use crate::lane::How;
+use crate::pop::ColdPop;
+use crate::repeats::{Doubt, Looked, look_patiently};
 use crate::transactions::Ending;
 
 /// Cold reads that wait at the most; beyond it they are refused. At a millisecond each a client
@@ -24,13 +26,17 @@ pub const WAITING_MAX: usize = 1_024;
 
 /// Something to read.
 #[derive(Debug)]
-pub enum Job {
+pub enum Job<D: Disk> {
     /// The records of a pull, and how long it may be held when there are none.
     Pull(Pull, Option<u64>),
     /// A message that is sent back.
     Back(Returned, How),
     /// A half message that is ended.
     End(Ending),
+    /// What stands where a send may have been stored before; bytes of the send.
+    First(Box<Doubt>, usize),
+    /// A queue of a pop.
+    Pop(ColdPop<D>),
     /// The offset that goes with a time.
     Search {
         /// Who asks.
@@ -55,6 +61,10 @@ pub enum Done<D: Disk> {
     Back(Returned, How, Result<RecordBytes<D>>),
     /// A half message that is ended.
     End(Ending, Result<RecordBytes<D>>),
+    /// What stands where a send may have been stored before.
+    First(Box<Doubt>, usize, Looked),
+    /// A queue of a pop.
+    Pop(ColdPop<D>, Box<Result<Got<D>>>),
     /// An offset.
     Search(Asker, Result<Option<u64>>),
 }
@@ -65,7 +75,7 @@ type Finished<D> = Arc<Mutex<Vec<Done<D>>>>;
 pub struct Readers<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
     thread_count: usize,
-    jobs: Option<SyncSender<Job>>,
+    jobs: Option<SyncSender<Job<D>>>,
     finished: Finished<D>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -82,16 +92,26 @@ impl<D: Disk, C: Clock> Readers<D, C> {
     }
 
     /// Has something read; false when too much waits.
-    pub(crate) fn submit(&mut self, job: Job) -> bool {
+    pub(crate) fn submit(&mut self, job: Job<D>) -> bool {
+        self.give_back(job).is_none()
+    }
+
+    /// Has something read; gives it back when too much waits.
+    pub(crate) fn give_back(&mut self, job: Job<D>) -> Option<Job<D>> {
         if self.thread_count == 0 {
             finish(&self.store, &self.finished, job);
-            return true;
+            return None;
         }
         if self.jobs.is_none() {
             self.start();
         }
-        let jobs = self.jobs.as_ref();
-        jobs.is_some_and(|jobs| jobs.try_send(job).is_ok())
+        let Some(jobs) = &self.jobs else {
+            return Some(job);
+        };
+        match jobs.try_send(job) {
+            Ok(()) => None,
+            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => Some(job),
+        }
     }
 
     /// What was read since the last call.
@@ -110,7 +130,7 @@ impl<D: Disk, C: Clock> Readers<D, C> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
         for at in 0..self.thread_count {
-            let receiver: Arc<Mutex<Receiver<Job>>> = Arc::clone(&receiver);
+            let receiver: Arc<Mutex<Receiver<Job<D>>>> = Arc::clone(&receiver);
             let (store, finished) = (Arc::clone(&self.store), Arc::clone(&self.finished));
             let work = move || {
                 loop {
@@ -142,7 +162,7 @@ impl<D: Disk, C: Clock> Drop for Readers<D, C> {
     }
 }
 
-fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: Job) {
+fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: Job<D>) {
     let done = match job {
         Job::Pull(pull, hold) => {
             let got = read(store, &pull);
@@ -155,6 +175,14 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
         Job::End(ending) => {
             let record = store.record_at(ending.physical_offset);
             Done::End(ending, record)
+        }
+        Job::First(doubt, bytes) => {
+            let looked = look_patiently(store, &doubt);
+            Done::First(doubt, bytes, looked)
+        }
+        Job::Pop(cold) => {
+            let got = cold.read.read(store);
+            Done::Pop(cold, Box::new(got))
         }
         Job::Search {
             asker,

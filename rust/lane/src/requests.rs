@@ -102,15 +102,19 @@ impl<'a> Request<'a> {
         }
     }
 
-    fn text(&self, name: &'static str) -> Result<&'a str, BadField> {
+    pub(crate) fn text(&self, name: &'static str) -> Result<&'a str, BadField> {
         required(name, self.field(name))
     }
 
-    fn number<T: std::str::FromStr>(&self, name: &'static str) -> Result<T, BadField> {
+    pub(crate) fn number<T: std::str::FromStr>(&self, name: &'static str) -> Result<T, BadField> {
         number(name, self.text(name)?)
     }
 
-    fn number_or<T: std::str::FromStr>(&self, name: &'static str, or: T) -> Result<T, BadField> {
+    pub(crate) fn number_or<T: std::str::FromStr>(
+        &self,
+        name: &'static str,
+        or: T,
+    ) -> Result<T, BadField> {
         self.field(name).map_or(Ok(or), |value| number(name, value))
     }
 
@@ -120,7 +124,7 @@ impl<'a> Request<'a> {
             .transpose()
     }
 
-    fn is_true(&self, name: &str) -> bool {
+    pub(crate) fn is_true(&self, name: &str) -> bool {
         self.field(name).is_some_and(truth)
     }
 
@@ -357,6 +361,10 @@ impl<'a> QueuePlace<'a> {
     }
 }
 
+/// Says of a half message that stands for many how many of them are stored already: ours, like such
+/// half messages.
+const STORED_OF_BATCH: &str = "mqcoreStored";
+
 /// The end of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End<'a> {
@@ -368,6 +376,8 @@ pub struct End<'a> {
     pub commit_log_offset: i64,
     /// Whether it answers a question of the broker's.
     pub is_answer: bool,
+    /// Of a half message that stands for many: how many of them are stored already.
+    pub stored: usize,
     state: i32,
 }
 
@@ -383,6 +393,7 @@ impl<'a> End<'a> {
             commit_log_offset: request.number("commitLogOffset")?,
             state: request.number("commitOrRollback")?,
             is_answer: request.is_true("fromTransactionCheck"),
+            stored: request.number_or(STORED_OF_BATCH, 0)?,
         })
     }
 

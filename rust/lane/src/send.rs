@@ -15,14 +15,14 @@ use crate::lane::{How, Lane, Need, Outcome};
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, PARKED_MAX, PARKED_PER_CONNECTION_MAX, Stored};
 use crate::policy::Topic;
-use crate::properties::{self, CLUSTER};
+use crate::properties;
 use crate::requests::{BadField, Request, Send};
 use crate::way::level_of;
 
 /// Bytes of a record beside body and properties, at the most.
 pub(crate) const RECORD_REST_BYTES: usize = 512;
 /// Messages of one batch: far above what a client puts into 4 MiB, far below what costs memory.
-const BATCH_COUNT_MAX: usize = 65_536;
+pub(crate) const BATCH_COUNT_MAX: usize = 65_536;
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;
 /// A refusal: code and remark.
@@ -97,7 +97,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Checked::Topic(topic) => topic,
             Checked::Stop(outcome) => return Ok(outcome),
         };
-        let bytes = request.body.len() + send.properties.len() + RECORD_REST_BYTES;
+        let properties_bytes = send.properties.len() + self.stamp.len_bytes();
+        let bytes = request.body.len() + properties_bytes + RECORD_REST_BYTES;
         if self.has_deferred() || !self.store.is_ready_for(bytes as u64) {
             return Ok(Outcome::Defer);
         }
@@ -202,6 +203,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             let remark = format!("the broker[{address}] sending transaction message is forbidden");
             return Err((codes::NO_PERMISSION, remark));
         }
+        let mark = self.mark_of(send, &seen);
+        if let Some(outcome) = self.answer_repeat(mark, request, send, &seen) {
+            return Ok(Some(outcome));
+        }
         let dead_topic = dead_letter.as_deref().map(|name| (name, 0));
         let (name, queue) = dead_topic.unwrap_or((send.topic, queue_id));
         let has_multi_tags = match &dead_letter {
@@ -236,6 +241,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let appended = self.store.append(&draft.message(&target));
         self.scratch = properties;
         let place = appended.map_err(|error| self.refused(&error))?;
+        self.note_stored(mark, &place);
         self.desk.stats.sends += 1;
         self.desk.stats.send_bytes += place.len_bytes;
         if seen.is_half {
@@ -315,10 +321,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if send.sys_flag & TRANSACTION_MASK != 0 || is_delayed || request.body.len() as u64 > max {
             return Err(self.illegal());
         }
+        let mark = self.mark_of_batch(request, send);
+        if let Some(outcome) = self.answer_repeat(mark, request, send, &seen) {
+            return Ok(Some(outcome));
+        }
         let mut batch_text = Vec::new();
-        let cluster = (CLUSTER, self.policy.broker.cluster.as_bytes());
         let text = send.properties.as_bytes();
-        properties::rewrite(text, &[], &[cluster], &mut batch_text);
+        self.stamp.rewrite(text, &[], &[], &mut batch_text);
         let mut parts = Vec::new();
         for item in items(request.body) {
             let item = item.map_err(|bad| (codes::MESSAGE_ILLEGAL, bad.to_string()))?;
@@ -362,6 +371,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 "a batch without messages".to_owned(),
             ));
         };
+        self.note_batch(request, send.topic, &places);
         self.desk.stats.sends += places.len() as u64;
         self.desk.stats.send_bytes += last.end() - first.physical_offset;
         let mut stored = stored_at(request.asker, Kind::Send, queue_id, first);

@@ -9,10 +9,10 @@ use mqcore_record::sys_flag::TRANSACTION_MASK;
 
 use crate::codes;
 use crate::lane::Lane;
-use crate::names::{HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC};
+use crate::names::{HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};
 use crate::properties::{
-    self, CLUSTER, DELAY, REAL_QID, REAL_TOPIC, Seen, TIMER_DELAY_MS, TIMER_DELAY_SEC,
-    TIMER_DELIVER_MS, TIMER_OUT_MS, WAIT,
+    self, DELAY, REAL_QID, REAL_TOPIC, Seen, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS,
+    TIMER_OUT_MS, WAIT,
 };
 use crate::recall::handle_of;
 use crate::send::{Refused, Target};
@@ -94,7 +94,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         sys_flag: i32,
         properties: &mut Vec<u8>,
     ) -> (Target<'t>, i32) {
-        let cluster = (CLUSTER, self.policy.broker.cluster.as_bytes());
         if way == Way::Half {
             return self.keep_half(&wanted, text, sys_flag, properties);
         }
@@ -104,7 +103,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             } else {
                 &[WAIT]
             };
-            properties::rewrite(text, drops, &[cluster], properties);
+            self.stamp.rewrite(text, drops, &[], properties);
             return (wanted, sys_flag);
         }
         let queue = wanted.queue_id.to_string();
@@ -114,7 +113,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Way::Timer(slot_ms) => slot_ms.to_string(),
         };
         let mut adds = vec![
-            cluster,
             (REAL_TOPIC, wanted.topic.as_bytes()),
             (REAL_QID, queue.as_bytes()),
         ];
@@ -129,10 +127,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Way::Timer(_slot_ms) => {
                 adds.push((TIMER_OUT_MS, waits_for.as_bytes()));
                 drops = &[WAIT, DELAY];
-                (TIMER_TOPIC, 0)
+                (TIMER_TOPIC, TIMER_QUEUE)
             }
         };
-        properties::rewrite(text, drops, &adds, properties);
+        self.stamp.rewrite(text, drops, &adds, properties);
         (Target { topic, queue_id }, sys_flag)
     }
 
@@ -147,7 +145,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     ) -> (Target<'t>, i32) {
         let queue = wanted.queue_id.to_string();
         let mut adds = vec![
-            (CLUSTER, self.policy.broker.cluster.as_bytes()),
             (REAL_TOPIC, wanted.topic.as_bytes()),
             (REAL_QID, queue.as_bytes()),
         ];
@@ -155,7 +152,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if let Some(id) = has_id.then(|| lookup(text, UNIQ_KEY)).flatten() {
             adds.push((TRANSACTION_ID, id));
         }
-        properties::rewrite(text, &[], &adds, properties);
+        self.stamp.rewrite(text, &[], &adds, properties);
         let target = Target {
             topic: HALF_TOPIC,
             queue_id: 0,

@@ -9,6 +9,7 @@
 //! | [`layout`] | the byte table of a record, constants, [`Version`] |
 //! | [`encode`] | [`Message`] to bytes in two steps: before the append lock and under it |
 //! | [`decode`] | bytes to [`RecordView`], checked by the rules of recovery |
+//! | [`outline`] | where the parts of a record lie, without reading its body |
 //! | [`properties`] | the text of names and values inside a record |
 //! | [`batch`] | the body of a batch request |
 //! | [`inner_batch`] | records that hold a batch to the records of its messages |
@@ -26,6 +27,7 @@ pub mod host;
 pub mod id;
 pub mod inner_batch;
 pub mod layout;
+pub mod outline;
 pub mod properties;
 pub mod sys_flag;
 
@@ -41,5 +43,6 @@ pub use hash::{index_key_hash, java_hash, java_hash_bytes, tags_code};
 pub use host::Host;
 pub use id::{offset_id, parse_offset_id};
 pub use layout::Version;
+pub use outline::Outline;
 pub use properties::{Wanted, scan_wanted};
 pub use sys_flag::{Compression, Transaction};

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mqcore import Message, Producer, Store
-from mqcore.spark.pipelines.archive import archive
+from mqcore.spark.pipelines.archive import archive, files_of
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.compact import compact, compacted
 from mqcore.spark.pipelines.comparison import ORIGIN_ID
@@ -258,3 +258,10 @@ def test_messages_get_the_columns_of_a_table(spark: SparkSession) -> None:
     ]
     with pytest.raises(PipelineSettingError, match="the table has only carrier, name"):
         enriched(messages, table, ["id"], schema)
+
+
+def test_a_task_of_which_nothing_comes_back_is_no_end_of_a_round() -> None:
+    done = [(1, "[]"), (0, "[]")]
+    assert files_of(done, 2) == [[], []]
+    with pytest.raises(PipelineError, match=r"1 of 3 tasks came to no end .*number 2"):
+        files_of(done, 3)

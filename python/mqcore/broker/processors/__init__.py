@@ -1,27 +1,37 @@
 """The answers to what is not hot, one family of requests per file."""
 
 from mqcore.broker.keeper import Keeper
+from mqcore.broker.processors.assignments import Assignments
 from mqcore.broker.processors.clients import Clients
 from mqcore.broker.processors.forwards import Forwards
 from mqcore.broker.processors.group_admin import GroupAdmin
 from mqcore.broker.processors.guard import guarded
 from mqcore.broker.processors.maintenance import Maintenance
 from mqcore.broker.processors.messages import Messages
+from mqcore.broker.processors.mounted import refused_when_mounted
 from mqcore.broker.processors.offset_admin import OffsetAdmin
 from mqcore.broker.processors.progress import Progress
 from mqcore.broker.processors.replies import Replies
 from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
 from mqcore.broker.state import BrokerState
+from mqcore.broker.topic_queues import TopicQueues
 from mqcore.remoting import Dispatcher
 
 __all__ = ["dispatcher_of"]
 
 
-def dispatcher_of(state: BrokerState, keeper: Keeper) -> Dispatcher:
-    """Returns the table of everything that Python answers."""
+def dispatcher_of(state: BrokerState, keeper: Keeper, queues: TopicQueues) -> Dispatcher:
+    """Returns the table of everything that Python answers.
+
+    Args:
+        state: The broker's tables.
+        keeper: What follows their changes.
+        queues: The queues of topics over all brokers.
+    """
     dispatcher = Dispatcher()
     for family in (
+        Assignments(state, keeper, queues),
         Clients(state, keeper),
         Forwards(state),
         GroupAdmin(state, keeper),
@@ -34,5 +44,5 @@ def dispatcher_of(state: BrokerState, keeper: Keeper) -> Dispatcher:
         Replies(state),
     ):
         for code, handler in family.handlers().items():
-            dispatcher.on(code, guarded(handler, state))
+            dispatcher.on(code, guarded(refused_when_mounted(code, handler, state), state))
     return dispatcher

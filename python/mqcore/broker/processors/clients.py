@@ -8,7 +8,12 @@ from mqcore.broker.members import ClientInfo
 from mqcore.broker.order_locks import QUEUES_PER_REQUEST_MAX
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
-from mqcore.model.heartbeats import TIMERS_FIELD, ConsumerData, HeartbeatData
+from mqcore.model.heartbeats import (
+    HALF_BATCHES_FIELD,
+    TIMERS_FIELD,
+    ConsumerData,
+    HeartbeatData,
+)
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
@@ -86,7 +91,7 @@ class Clients:
         self._keeper.members_changed(beaten.changed)
         self._tell_differences(data.group for data in allowed)
         has_timers = "true" if self._state.settings.has_timers else "false"
-        return request.answer(ext={TIMERS_FIELD: has_timers})
+        return request.answer(ext={TIMERS_FIELD: has_timers, HALF_BATCHES_FIELD: "true"})
 
     def _tell_differences(self, groups: Iterable[str]) -> None:
         """Tells of groups whose members have come to want different messages."""

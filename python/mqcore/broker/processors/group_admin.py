@@ -29,6 +29,7 @@ class GroupAdmin:
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.one,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self.forbid,
         }
 
     async def update(self, request: Request) -> Command:
@@ -75,3 +76,15 @@ class GroupAdmin:
         if self._state.groups.delete(name, self._state.now_ms()):
             await self._keeper.groups_changed([name])
         return request.answer()
+
+    async def forbid(self, request: Request) -> Command:
+        """353: whether a group may read a topic; changes it where that is said (5.x)."""
+        name, topic = request.field("group"), request.field("topic")
+        groups = self._state.groups
+        if "readable" in request.ext:
+            is_forbidden = not request.flag("readable")
+            if not groups.forbid(name, topic, self._state.now_ms(), is_forbidden=is_forbidden):
+                raise RefusedError("too much is forbidden already", code=ResponseCode.SYSTEM_ERROR)
+            await self._keeper.groups_changed([name])
+        told = {"group": name, "readable": not groups.is_forbidden(name, topic), "topic": topic}
+        return request.answer(remark="", body=compact(told))

@@ -59,8 +59,15 @@ class Replies:
         now_ms = self._state.now_ms()
         if properties and not properties.endswith(_PAIR_END):
             properties += _PAIR_END
+        settings = self._state.settings
+        stamp = {
+            "MSG_REGION": settings.region,
+            "TRACE_ON": str(settings.is_trace_on).lower(),
+        }
+        added = stamp | {_PUSHED_AT: str(now_ms)}
+        properties += "".join(f"{name}{_NAME_END}{added[name]}{_PAIR_END}" for name in added)
         fields |= {
-            "properties": f"{properties}{_PUSHED_AT}{_NAME_END}{now_ms}{_PAIR_END}",
+            "properties": properties,
             "bornHost": request.link.peer,
             "storeHost": self._state.address,
             "storeTimestamp": str(now_ms),
@@ -82,15 +89,8 @@ class Replies:
                 f"push reply message to {client_id} fail: {answer.remark or answer.code}",
                 code=ResponseCode.SYSTEM_ERROR,
             )
-        settings = self._state.settings
-        ext = {
-            "msgId": "0",
-            "queueId": fields.get("queueId", "0"),
-            "queueOffset": "0",
-            "MSG_REGION": settings.region,
-            "TRACE_ON": str(settings.is_trace_on).lower(),
-        }
-        return request.answer(ext=ext)
+        place = {"msgId": "0", "queueId": fields.get("queueId", "0"), "queueOffset": "0"}
+        return request.answer(ext=place | stamp)
 
 
 def _property(text: str, name: str) -> str | None:

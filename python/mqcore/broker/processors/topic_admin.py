@@ -2,11 +2,23 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topics import QUEUES_MAX
 from mqcore.errors import RefusedError
+from mqcore.model.attributes import (
+    BATCH_QUEUE,
+    CLEANUP_POLICY,
+    COMPACTION,
+    MESSAGE_TYPE,
+    MIXED,
+    QUEUE_TYPE,
+    AttributeFaultError,
+    altered,
+    parse_changes,
+)
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_list
 from mqcore.model.relaxed_json import compact, parse_object, with_queue_keys
@@ -40,30 +52,33 @@ class TopicAdmin:
 
     async def update(self, request: Request) -> Command:
         """17: creates or changes a topic; when it is answered, routes know it."""
-        name = request.field("topic")
-        known = self._state.topics.find(name)
         topic = TopicConfig(
-            name=name,
+            name=request.field("topic"),
             read_queues=request.integer("readQueueNums"),
             write_queues=request.integer("writeQueueNums"),
             perm=request.integer("perm"),
             filter_type=request.ext.get("topicFilterType", "SINGLE_TAG"),
             sys_flag=request.integer("topicSysFlag", 0),
             order=request.flag("order"),
-            attributes=self._attributes(known, request.ext.get("attributes", "")),
         )
-        await self._put([topic])
+        try:
+            changes = parse_changes(request.ext.get("attributes", ""))
+        except AttributeFaultError as error:
+            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
+        await self._put([(topic, changes)])
         return request.answer()
 
     async def update_list(self, request: Request) -> Command:
         """18: the same for many topics: all of them or none."""
         found = as_list(parse_object(request.body).get("topicConfigList"))
-        await self._put([TopicConfig.of_json(item) for item in found])
+        topics = (TopicConfig.of_json(item) for item in found)
+        await self._put([(replace(topic, attributes={}), topic.attributes) for topic in topics])
         return request.answer()
 
-    async def _put(self, topics: list[TopicConfig]) -> None:
-        for topic in topics:
+    async def _put(self, asked: list[tuple[TopicConfig, dict[str, str]]]) -> None:
+        for topic, _changes in asked:
             self._check(topic)
+        topics = [self._altered(topic, changes) for topic, changes in asked]
         now_ms = self._state.now_ms()
         for topic in topics:
             self._state.topics.put(topic, now_ms)
@@ -85,22 +100,27 @@ class TopicAdmin:
         is_checked = self._state.settings.protects_system_topics
         return is_checked and self._state.topics.is_system(name)
 
-    def _attributes(self, known: TopicConfig | None, changes: str) -> dict[str, str]:
-        """Returns attributes after changes such as `+key=value,-key`."""
-        attributes = dict(known.attributes) if known is not None else {}
-        for change in filter(None, (part.strip() for part in changes.split(","))):
-            sign, rest = change[0], change[1:]
-            key, separator, value = rest.partition("=")
-            if sign == "+" and key and separator:
-                attributes[key] = value
-            elif sign == "-" and key and not separator and key in attributes:
-                del attributes[key]
-            else:
-                raise RefusedError(
-                    f"attribute change {change!r}: +key=value or -key of a known key expected",
-                    code=ResponseCode.SYSTEM_ERROR,
-                )
-        return attributes
+    def _altered(self, topic: TopicConfig, changes: Mapping[str, str]) -> TopicConfig:
+        """Returns a topic with its attributes after changes (`updateSingleTopicConfig...`)."""
+        known = self._state.topics.find(topic.name)
+        current = None if known is None else known.attributes
+        try:
+            attributes = altered(current, changes)
+        except AttributeFaultError as error:
+            raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
+        asked = changes.get
+        fault = None
+        if asked(f"+{MESSAGE_TYPE}") == MIXED and not self._state.settings.allows_mixed_types:
+            fault = "MIXED message type is not supported."
+        if asked(f"+{CLEANUP_POLICY}") == COMPACTION:
+            # Kept as a word alone it would lose what compaction keeps for ever.
+            fault = f"The topic[{topic.name}] cannot be compacted: this broker does not compact."
+        if asked(f"+{QUEUE_TYPE}") == BATCH_QUEUE:
+            # Plain queues beside the word would keep an official broker from starting.
+            fault = f"The topic[{topic.name}] cannot have batch queues: they are only read here."
+        if fault is not None:
+            raise RefusedError(fault, code=self._state.invalid_code)
+        return replace(topic, attributes=attributes)
 
     async def delete(self, request: Request) -> Command:
         """215: deletes a topic with its queues and the offsets of its consumers."""

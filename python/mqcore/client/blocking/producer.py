@@ -82,7 +82,7 @@ class Producer:
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             options: Those of `mqcore.aio.Producer`: group, credentials, namespace, tls, faults,
-                hooks, is_traced, and settings by the names of `ProducerSettings`.
+                hooks, is_traced, has_spans, and settings by the names of `ProducerSettings`.
 
         Raises:
             UsageError: An option cannot work, or this thread runs an event loop.

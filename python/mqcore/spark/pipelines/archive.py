@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import Archived, archived_by, run_rounds
 from mqcore.spark.pipelines.archive_tasks import plan_store
-from mqcore.spark.pipelines.errors import PipelineSettingError
+from mqcore.spark.pipelines.errors import PipelineError, PipelineSettingError
 from mqcore.spark.pipelines.inputs import parse_input
 from mqcore.spark.pipelines.jobs import Job, parallelism
 from mqcore.spark.pipelines.manifest import PartFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -107,10 +107,30 @@ def _on_cluster(
     """Runs each task in a Spark task of its own and returns their files in the order of tasks."""
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     rows = numbers.mapInArrow(_runner(list(tasks), target), "id bigint, files string").collect()
-    found = {row["id"]: row["files"] for row in rows}
-    return [
-        [PartFile(**part) for part in json.loads(found[number])] for number in range(len(tasks))
-    ]
+    return files_of(((row["id"], row["files"]) for row in rows), len(tasks))
+
+
+def files_of(told: Iterable[tuple[int, str]], count: int) -> list[list[PartFile]]:
+    """Returns the files of each task, in the order of tasks.
+
+    The stream of a JVM that dies ends as any other, so that what comes back says by itself which
+    tasks came to their ends: a round is committed when every one of them did.
+
+    Args:
+        told: Numbers of tasks, and their files as JSON.
+        count: How many tasks there are.
+
+    Raises:
+        PipelineError: Some said nothing.
+    """
+    found = dict(told)
+    silent = [number for number in range(count) if number not in found]
+    if silent:
+        raise PipelineError(
+            f"{len(silent)} of {count} tasks came to no end (the first is number {silent[0]}): "
+            "nothing of this round was archived; run the pipeline again"
+        )
+    return [[PartFile(**part) for part in json.loads(found[number])] for number in range(count)]
 
 
 def _runner(

@@ -29,8 +29,10 @@ __all__ = ["SINK_OPTIONS", "ClientOptions", "SinkOptions", "read_options"]
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 # Measured: from 64 KiB on a request costs the broker no less per row, and beyond 512 KiB more.
 _BATCH_BYTES: Final = 256 << 10
-_DELIVERY: Final = "at-least-once"
-_LATER_DELIVERIES: Final = ("idempotent", "transactional")
+_AT_LEAST_ONCE: Final = "at-least-once"
+_EXACTLY_ONCE: Final = "exactly-once"
+# A name that no topic of a user has by chance.
+_DECISION_TOPIC: Final = "MQCORE_SPARK_DECISIONS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ class SinkOptions:
         request_timeout_ms: How long a try may take.
         retries: Further tries after the first.
         retry_backoff_ms: What is waited before the first of them; doubled each time.
+        is_exact: Whether every row of a streaming query is read once.
+        decision_topic: Where it is written then which rows of an epoch count.
     """
 
     client: ClientOptions
@@ -87,6 +91,8 @@ class SinkOptions:
     request_timeout_ms: int = 30_000
     retries: int = 5
     retry_backoff_ms: int = 200
+    is_exact: bool = False
+    decision_topic: str = _DECISION_TOPIC
 
 
 def _topic(option: str, value: str) -> str:
@@ -108,15 +114,9 @@ def _compression(option: str, value: str) -> Compression | None:
     return None if name == "none" else Compression[name.upper()]
 
 
-def _delivery(option: str, value: str) -> str:
-    name: str = choice(_DELIVERY, *_LATER_DELIVERIES)(option, value)
-    if name in _LATER_DELIVERIES:
-        raise OptionError(
-            f"the option {option} is {name!r}, and this version delivers {_DELIVERY} only; rows "
-            "carry marks, and mqcore.spark.drop_repeats leaves one of each",
-            option=option,
-        )
-    return name
+def _delivery(option: str, value: str) -> bool:
+    name: str = choice(_AT_LEAST_ONCE, _EXACTLY_ONCE)(option, value)
+    return name == _EXACTLY_ONCE
 
 
 _CLIENT: Final = (
@@ -125,7 +125,8 @@ _CLIENT: Final = (
 )
 _WRITING: Final = (
     Option("topic", "topic", _topic, (), "where all rows go; else the column topic says it"),
-    Option("delivery", "delivery", _delivery, (), f"{_DELIVERY}: the only one yet"),
+    Option("delivery", "is_exact", _delivery, (), "at-least-once or exactly-once; the first"),
+    Option("decisionTopic", "decision_topic", _topic, (), f"of exactly-once; {_DECISION_TOPIC}"),
     Option("runId", "run_id", _run_id, (), "names a batch write, so that it can be repeated"),
     Option("marks", "is_marked", truth, (), "whether rows carry what tells repeats; true"),
     Option("batchBytes", "batch_bytes", size_bytes, (), "bytes at which a request leaves; 256k"),
@@ -162,7 +163,10 @@ def read_options(given: Mapping[str, str]) -> SinkOptions:
         raise contradiction("namesrv", "the option namesrv is missing: host:port;host:port")
     if ("access_key" in values) != ("secret_key" in values):
         raise contradiction("secretKey", "the options accessKey and secretKey go together")
-    values.pop("delivery", None)
+    if values.get("is_exact") and not values.get("is_marked", True):
+        raise contradiction(
+            "marks", "the option delivery is exactly-once, which tells rows by their marks"
+        )
     longest = values.get("message_bytes_max", BODY_BYTES_MAX)
     if values.get("batch_bytes", 0) > longest:
         raise contradiction(

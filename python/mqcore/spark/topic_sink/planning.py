@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from mqcore.errors import MQError
 from mqcore.spark.errors import SinkError, SparkError
 from mqcore.spark.topic_sink.columns import check_columns
+from mqcore.spark.topic_sink.exactly_once import Epochs, exact_client
 from mqcore.spark.topic_sink.options import SinkOptions, read_options
 from mqcore.spark.topic_sink.sending import TopicClient
 from mqcore.spark.topic_sink.writers import BatchWriter, Plan, StreamRowWriter
@@ -42,6 +43,12 @@ def batch_writer(
             "where its messages should go"
         )
     options = read_options(given)
+    if options.is_exact:
+        raise SparkError(
+            "option delivery is 'exactly-once', which a streaming query has: a batch write that is "
+            "repeated with the same runId carries the same marks, and mqcore.spark.drop_repeats "
+            "leaves one of each row"
+        )
     places = check_columns(schema, has_topic=options.topic is not None)
     _check_reachable(options)
     run = options.run_id or uuid.uuid4().hex[:16]
@@ -72,6 +79,8 @@ def stream_writer(
             "option runId names a batch write; a streaming query is named by its checkpoint"
         )
     places = check_columns(schema, has_topic=options.topic is not None)
+    if options.is_exact:
+        _check_exact(places)
     # Spark plans every batch of a query anew: what was there once is looked after by the tasks.
     if options not in _reached:
         _check_reachable(options)
@@ -85,20 +94,37 @@ def stream_writer(
     return StreamArrowWriter(plan)
 
 
+def _check_exact(places: Mapping[str, int]) -> None:
+    """Checks that rows can be half messages.
+
+    Raises:
+        SparkError: They are delayed: brokers would ignore it.
+    """
+    delays = sorted({"delayLevel", "deliverTimestamp"} & places.keys())
+    if delays:
+        raise SparkError(
+            f"the DataFrame has a column {delays[0]}, and with delivery 'exactly-once' rows cannot "
+            "be delayed: drop it"
+        )
+
+
 def _check_reachable(options: SinkOptions) -> None:
     """Looks up the topic that all rows go to, so that a wrong address is one error, and early.
 
     Raises:
         SinkError: No name server answers, or no broker has the topic.
     """
-    if options.topic is None:
-        return
     client = None
     try:
+        if options.is_exact:
+            Epochs(options, exact_client(options)).check_there()
+        if options.topic is None:
+            return
         client = TopicClient(options.client)
         client.target(options.topic)
     except MQError as error:
-        raise SinkError(f"writing to {options.topic}: {error.message}") from None
+        where = options.topic or "topics"
+        raise SinkError(f"writing to {where}: {error.message}") from None
     finally:
         if client is not None:
             client.close()

@@ -9,33 +9,43 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.delivery import RETRIED_CODES
+from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.producer import Producer
-from mqcore.client.results import STATUS_OF_CODE, QueueRef
+from mqcore.client.results import STATUS_OF_CODE, QueueRef, SendResult
 from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target
+from mqcore.client.transaction_producer import TransactionProducer
+from mqcore.client.transactions import CheckCallback
 from mqcore.clock import monotonic_ms
 from mqcore.errors import (
     CallTimeoutError,
+    ConnectError,
     ConnectionLostError,
     MQError,
     RemotingError,
     ResponseError,
     SendError,
+    UnsupportedError,
 )
+from mqcore.native import Command
+from mqcore.remoting.codes import ResponseCode
+from mqcore.remoting.link import Link
 from mqcore.spark.topic_sink.options import ClientOptions, SinkOptions
 
-__all__ = ["Request", "TopicClient", "Window", "topic_client"]
+__all__ = ["BACKOFF_MS_MAX", "Request", "Stored", "TopicClient", "Window", "topic_client"]
+
+_T = TypeVar("_T")
 
 _MS_PER_S: Final = 1000
 # A broker that starts again is back by then, or the task fails and Spark tries it anew.
-_BACKOFF_MS_MAX: Final = 5_000
+BACKOFF_MS_MAX: Final = 5_000
 # How often a waiting task looks whether the loop lives.
 _LOOK_S: Final = 1.0
 
@@ -49,31 +59,59 @@ class Request:
         target: Its topic.
         queue: The queue that it must go to, or None.
         rows: How many rows it carries.
+        first_row: The number of the first one.
+        last_row: The number of the last one.
     """
 
     outgoing: Outgoing
     target: Target
     queue: QueueRef | None
     rows: int
+    first_row: int = 0
+    last_row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A request that a broker acknowledged.
+
+    Attributes:
+        request: The request.
+        queue: The queue that it went to.
+        answer: The broker's answer.
+    """
+
+    request: Request
+    queue: QueueRef
+    answer: Command
 
 
 class TopicClient:
     """A producer's client, for the tasks of this process."""
 
-    def __init__(self, options: ClientOptions) -> None:
-        """Connects nowhere yet."""
+    def __init__(self, options: ClientOptions, check: CheckCallback | None = None) -> None:
+        """Connects nowhere yet.
+
+        Args:
+            options: Whom it speaks to.
+            check: Tells brokers what became of half messages, where such are sent.
+        """
         self._thread: LoopThread = loop_thread()
         credentials = None
         if options.access_key is not None and options.secret_key is not None:
             credentials = Credentials(
                 options.access_key, options.secret_key, options.security_token
             )
-        self.producer = Producer(
-            options.namesrv,
-            group=options.group,
-            credentials=credentials,
-            namespace=options.namespace,
-            tls=options.tls or None,
+        shared: dict[str, Any] = {
+            "group": options.group,
+            "credentials": credentials,
+            "namespace": options.namespace,
+            "tls": options.tls or None,
+        }
+        self.producer: Producer = (
+            Producer(options.namesrv, **shared)
+            if check is None
+            else TransactionProducer(options.namesrv, check=check, **shared)
         )
         self._thread.run(self.producer.start)
         self._thread.close_at_exit(self, self.producer.close)
@@ -96,6 +134,77 @@ class TopicClient:
         """
         self._thread.run(lambda: self.producer.need_timers(target))
 
+    @property
+    def group(self) -> str:
+        """The producer group, its namespace included."""
+        return self.producer.sender.group
+
+    def full_name(self, topic: str) -> str:
+        """Returns a topic as brokers know it: with the namespace."""
+        return self.producer.instance.full_name(topic)
+
+    def need_half_batches(self, target: Target) -> None:
+        """Checks that the brokers of a topic commit half messages that stand for many rows.
+
+        They know the group afterwards, and ask it back.
+
+        Raises:
+            UnsupportedError: One does not.
+        """
+        self._thread.run(lambda: self._need_half_batches(target))
+
+    async def _need_half_batches(self, target: Target) -> None:
+        instance = self.producer.instance
+        names = sorted({queue.broker_name for queue in target.queues})
+        await instance.until_known(names)
+        for name in names:
+            address = instance.address_of(name)
+            if address is not None and address not in instance.with_half_batches:
+                raise UnsupportedError(
+                    f"topic {target.topic}: broker {name} at {address} does not say that it "
+                    "commits many rows at once, which delivery 'exactly-once' needs: brokers of "
+                    "mqcore do; it may not have answered",
+                    address=address,
+                )
+
+    def send(self, message: Message, queue: QueueRef) -> SendResult:
+        """Sends a message to a queue; returns when it is stored.
+
+        Raises:
+            MQError: It is not known to be stored.
+        """
+        return self._thread.run(lambda: self.producer.send(message, queue=queue))
+
+    def links(self, topics: Iterable[str], broker_names: Iterable[str]) -> dict[str, Link]:
+        """Returns open connections to the masters of brokers, by name.
+
+        What is asked on one of them is answered by the broker that runs now, or not at all.
+
+        Raises:
+            RemotingError: One cannot be reached.
+        """
+        return self._thread.run(lambda: self._links(list(topics), list(broker_names)))
+
+    async def _links(self, topics: list[str], broker_names: list[str]) -> dict[str, Link]:
+        instance = self.producer.instance
+        for topic in topics:
+            await instance.refresh_route(topic)
+        found: dict[str, Link] = {}
+        for name in broker_names:
+            address = instance.address_of(name)
+            if address is None:
+                raise ConnectError(f"broker {name} has no master now", address=name)
+            found[name] = await instance.remote.link(address)
+        return found
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+        """Runs a coroutine on the loop and returns what it returns."""
+        return self._thread.run(work)
+
+    def signed(self, fields: dict[str, str]) -> dict[str, str]:
+        """Returns the fields of a request without a body, signed where brokers ask for it."""
+        return dict(self.producer.instance.signed(fields, b""))
+
     def run_soon(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs something on the loop; whoever gave it looks after its end."""
         self._thread.check_usable()
@@ -114,48 +223,51 @@ class TopicClient:
         self._thread.forget(self)
         self._thread.run(self.producer.close)
 
-    async def deliver(self, request: Request, options: SinkOptions) -> None:
+    async def deliver(self, request: Request, options: SinkOptions) -> Stored:
         """Sends a request until it is acknowledged.
 
         Raises:
             SendError: A broker refused it, or all tries failed.
         """
         if request.queue is None:
-            await self._tries(request, options)
-            return
+            return await self._tries(request, options)
         turn = self._turns.setdefault(request.queue, asyncio.Lock())
         async with turn:
-            await self._tries(request, options)
+            return await self._tries(request, options)
 
-    async def _tries(self, request: Request, options: SinkOptions) -> None:
+    async def _tries(self, request: Request, options: SinkOptions) -> Stored:
         failed: list[tuple[str, MQError]] = []
         instance = self.producer.instance
         for number in itertools.count():
             queue = _next_queue(request, failed)
             try:
-                await self._try(request, queue, options.request_timeout_ms)
+                answer = await self._try(request, queue, options)
             except RemotingError as error:
                 failed.append((queue.broker_name, error))
                 is_final = isinstance(error, ResponseError) and error.code not in RETRIED_CODES
                 if is_final or number >= options.retries:
                     raise _given_up(request, failed) from error
             else:
-                return
-            wait_ms = min(options.retry_backoff_ms << min(number, 16), _BACKOFF_MS_MAX)
+                return Stored(request, queue, answer)
+            wait_ms = min(options.retry_backoff_ms << min(number, 16), BACKOFF_MS_MAX)
             await asyncio.sleep(wait_ms / _MS_PER_S)
             # Where no name server answers, what was known stays, and the next try tells.
             with contextlib.suppress(RemotingError):
                 await instance.refresh_route(request.target.topic)
+        raise AssertionError("a loop over tries ends with an answer or an error")
 
-    async def _try(self, request: Request, queue: QueueRef, timeout_ms: float) -> None:
+    async def _try(self, request: Request, queue: QueueRef, options: SinkOptions) -> Command:
         sender = self.producer.sender
         address = sender.instance.address_of(queue.broker_name)
         if address is None:
             address = await sender.master_of(queue)
+        timeout_ms = options.request_timeout_ms
         answer = await sender.exchange(address, request.outgoing, queue, timeout_ms)
         # A status such as FLUSH_DISK_TIMEOUT is success here, as it is to the official client: it
-        # is stored, and less safe than asked.
-        if answer.code not in STATUS_OF_CODE:
+        # is stored, and less safe than asked. A half message that a decision is to name must be as
+        # safe as that.
+        fine = (ResponseCode.SUCCESS,) if options.is_exact else STATUS_OF_CODE
+        if answer.code not in fine:
             remark = answer.remark or ""
             raise ResponseError(
                 f"{address} answered {answer.code}: {remark}",
@@ -163,6 +275,7 @@ class TopicClient:
                 code=answer.code,
                 remark=remark,
             )
+        return answer
 
 
 def _next_queue(request: Request, failed: list[tuple[str, MQError]]) -> QueueRef:
@@ -199,6 +312,9 @@ class Window:
     """The requests of one task that are not acknowledged yet; a bounded number of them.
 
     `send` and `drain` wait in the task's thread; answers come in the loop's.
+
+    Attributes:
+        stored: Of half messages what was acknowledged; those of one queue in their order.
     """
 
     def __init__(self, client: TopicClient, options: SinkOptions) -> None:
@@ -208,6 +324,7 @@ class Window:
         self._changed = threading.Condition()
         self._open = 0
         self._error: BaseException | None = None
+        self.stored: list[Stored] = []
 
     def send(self, request: Request) -> None:
         """Sends a request as soon as there is room for it.
@@ -239,7 +356,9 @@ class Window:
     async def _deliver(self, request: Request) -> None:
         error: BaseException | None = None
         try:
-            await self._client.deliver(request, self._options)
+            stored = await self._client.deliver(request, self._options)
+            if self._options.is_exact:
+                self.stored.append(stored)
         except BaseException as raised:
             # Whatever it is, the task that waits must hear of it.
             error = raised
@@ -250,20 +369,29 @@ class Window:
 
 
 _lock = threading.Lock()
-_clients: dict[tuple[int, ClientOptions], TopicClient] = {}
+_clients: dict[tuple[int, ClientOptions, str], TopicClient] = {}
 
 
-def topic_client(options: ClientOptions) -> TopicClient:
+def topic_client(
+    options: ClientOptions,
+    name: str = "",
+    make: Callable[[ClientOptions], TopicClient] = TopicClient,
+) -> TopicClient:
     """Returns the client of this process for these options; makes it the first time.
+
+    Args:
+        options: Whom it speaks to.
+        name: What tells it from others with the same options.
+        make: Makes it.
 
     Raises:
         MQError: The options cannot work.
     """
-    key = (os.getpid(), options)
+    key = (os.getpid(), options, name)
     with _lock:
         found = _clients.get(key)
         if found is None:
-            found = _clients[key] = TopicClient(options)
+            found = _clients[key] = make(options)
         return found
 
 

@@ -12,20 +12,23 @@ from typing import Final
 import pyarrow as pa
 
 from mqcore.client.identity import unique_ids
-from mqcore.client.outgoing import SEND, SEND_BATCH, Outgoing
-from mqcore.client.properties import RESERVED
+from mqcore.client.outgoing import SEND, SEND_BATCH, TRANSACTION_PREPARED, Outgoing
+from mqcore.client.properties import RESERVED, UNIQ_KEY, properties_text
 from mqcore.client.results import QueueRef
 from mqcore.client.topics import Target
+from mqcore.client.transactions import HALF_BATCH, half_properties
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
+from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.topics import topic_fault
 from mqcore.native import PackedRows, RowPacker
 from mqcore.native.wire_errors import RowError
 from mqcore.spark.errors import RowRefusedError, SinkError, SparkError
 from mqcore.spark.topic_sink.columns import TOPIC, buffers_of
+from mqcore.spark.topic_sink.epochs import HalfPlace
 from mqcore.spark.topic_sink.marks import LAST_RESERVE_BYTES, ROW_OF, ROWS, TASK, TaskMark
 from mqcore.spark.topic_sink.options import SinkOptions
-from mqcore.spark.topic_sink.sending import Request, TopicClient, Window
+from mqcore.spark.topic_sink.sending import Request, Stored, TopicClient, Window
 
 __all__ = ["TaskReport", "WriteTask", "new_attempt"]
 
@@ -33,7 +36,9 @@ __all__ = ["TaskReport", "WriteTask", "new_attempt"]
 _OPEN_BYTES_MAX: Final = 64 << 20
 _LEVEL: Final = 5
 # What the marks are called is ours as well.
-_SYSTEM_NAMES: Final = sorted(RESERVED | {TASK, ROW_OF, ROWS})
+_SYSTEM_NAMES: Final = sorted(RESERVED | {TASK, ROW_OF, ROWS, HALF_BATCH})
+# What a broker adds to a half message: topic, queue, cluster, ids and counts of checks.
+_OF_HALF_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,13 @@ class TaskReport:
         mark: Which part of the result it made, and as which attempt.
         rows: How many rows.
         topic_rows: How many of them went to each topic.
+        halves: The half messages that they are in, where they are in such.
     """
 
     mark: TaskMark
     rows: int
     topic_rows: dict[str, int] = field(default_factory=dict)
+    halves: tuple[HalfPlace, ...] = ()
 
 
 def new_attempt(number: int) -> str:
@@ -86,6 +93,8 @@ class WriteTask:
         self._client = client
         self._window = Window(client, options)
         self._shared = mark.shared_text if options.is_marked else ""
+        self._half_text = properties_text(half_properties(client.group)) if options.is_exact else ""
+        of_half_bytes = len(self._half_text) + _OF_HALF_BYTES if options.is_exact else 0
         self._numbers: dict[str, int] = {}
         self._topics: list[_Topic] = []
         kind = options.compression
@@ -96,7 +105,7 @@ class WriteTask:
             compression_kind=None if kind is None else int(kind),
             compression_level=_LEVEL,
             compress_above_bytes=options.compress_above_bytes,
-            shared_len_bytes=len(self._shared) + LAST_RESERVE_BYTES,
+            shared_len_bytes=len(self._shared) + LAST_RESERVE_BYTES + of_half_bytes,
             is_marked=options.is_marked,
             system_names=_SYSTEM_NAMES,
         )
@@ -170,6 +179,8 @@ class WriteTask:
         number = self._numbers.get(name)
         if number is None:
             target = self._client.target(name)
+            if self._options.is_exact:
+                self._client.need_half_batches(target)
             queues = target.queues
             pairs = [(queue.broker_name, queue.queue_id) for queue in queues]
             number = self._numbers[name] = self._packer.topic(name, pairs)
@@ -199,19 +210,53 @@ class WriteTask:
         properties = packed.properties + self._shared
         if packed.topic_rows is not None and self._shared:
             properties += TaskMark.last_text(packed.topic_rows)
-        outgoing = Outgoing(
-            topic.target.topic,
-            packed.body,
-            properties,
-            f"rows {packed.first_row} to {packed.last_row}",
-            wall_ms(),
-            code=SEND_BATCH if packed.is_batch else SEND,
-            sys_flag=packed.sys_flag,
-            is_batch=packed.is_batch,
-        )
+        what = f"rows {packed.first_row} to {packed.last_row}"
+        if self._options.is_exact:
+            outgoing = self._half(topic.target.topic, packed, properties, what)
+        else:
+            outgoing = Outgoing(
+                topic.target.topic,
+                packed.body,
+                properties,
+                what,
+                wall_ms(),
+                code=SEND_BATCH if packed.is_batch else SEND,
+                sys_flag=packed.sys_flag,
+                is_batch=packed.is_batch,
+            )
         queue = None if packed.queue is None else topic.queues[packed.queue]
-        self._window.send(Request(outgoing, topic.target, queue, packed.rows))
+        request = Request(
+            outgoing, topic.target, queue, packed.rows, packed.first_row, packed.last_row
+        )
+        self._window.send(request)
+
+    def _half(self, topic: str, packed: PackedRows, properties: str, what: str) -> Outgoing:
+        """Returns rows as a half message; of many rows one that stands for all of them."""
+        text, sys_flag = properties + self._half_text, TRANSACTION_PREPARED
+        if packed.is_batch:
+            lead, number = unique_ids().take(1, wall_ms())
+            more = {HALF_BATCH: str(packed.sys_flag), UNIQ_KEY: f"{lead}{number:04X}"}
+            text += properties_text(more)
+        else:
+            sys_flag |= packed.sys_flag
+        return Outgoing(topic, packed.body, text, what, wall_ms(), sys_flag=sys_flag)
 
     def _report(self) -> TaskReport:
         rows = {topic.target.topic: topic.rows for topic in self._topics if topic.rows}
-        return TaskReport(self._mark, self._packer.rows, rows)
+        halves = tuple(map(self._place_of, self._window.stored))
+        return TaskReport(self._mark, self._packer.rows, rows, halves)
+
+    def _place_of(self, stored: Stored) -> HalfPlace:
+        request, ext = stored.request, stored.answer.ext
+        place = parse_offset_id(ext.get("msgId", ""))
+        if place is None or "queueOffset" not in ext:
+            raise SinkError(f"{self._place}: a broker acknowledged rows and does not say where")
+        return HalfPlace(
+            stored.queue,
+            int(ext["queueOffset"]),
+            place.physical_offset,
+            str(self._mark),
+            request.first_row,
+            request.last_row,
+            request.rows,
+        )

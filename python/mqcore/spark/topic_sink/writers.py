@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from mqcore.spark.errors import SinkError
 from mqcore.spark.topic_sink.columns import row_batches
+from mqcore.spark.topic_sink.exactly_once import Epochs, exact_client
 from mqcore.spark.topic_sink.marks import TaskMark, query_mark
 from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.sending import topic_client
@@ -84,7 +85,9 @@ def written(plan: Plan, mark: TaskMark, batches: Iterator[pa.RecordBatch]) -> Si
     Raises:
         SinkError: They are not all acknowledged.
     """
-    task = WriteTask(plan.options, mark, topic_client(plan.options.client))
+    options = plan.options
+    client = exact_client(options) if options.is_exact else topic_client(options.client)
+    task = WriteTask(options, mark, client)
     return SinkCommit(task.write(batches, plan.places))
 
 
@@ -103,9 +106,14 @@ def mark_of_stream() -> TaskMark:
     )
 
 
+def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
+    """Returns what tasks told; of one that failed there is nothing."""
+    return [message.report for message in messages if isinstance(message, SinkCommit)]
+
+
 def _told(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Logs what was written; of a task that failed there is no message."""
-    reports = [message.report for message in messages if isinstance(message, SinkCommit)]
+    """Logs what was written."""
+    reports = _reports(messages)
     rows = sum(report.rows for report in reports)
     topics: dict[str, int] = {}
     for report in reports:
@@ -157,12 +165,26 @@ class StreamEnd:
         self._plan = plan
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Says what was written; once more of the same batch does no harm."""
+        """Says what was written, or commits it; once more of the same batch does no harm.
+
+        Raises:
+            SinkError: With delivery 'exactly-once': not all of it can be read yet.
+        """
+        if self._plan.options.is_exact:
+            self._epochs().commit(_reports(messages), batchId)
         _told(f"batch {batchId}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Says what was given up."""
+        """Says what was given up, or rolls it back."""
+        if self._plan.options.is_exact:
+            reports = _reports(messages)
+            self._epochs().abort(reports, batchId, is_whole=len(reports) == len(messages))
+            return
         _aborted(f"batch {batchId}", messages)
+
+    def _epochs(self) -> Epochs:
+        options = self._plan.options
+        return Epochs(options, exact_client(options))
 
 
 class StreamRowWriter(StreamEnd, DataSourceStreamWriter):

@@ -57,6 +57,10 @@ pub fn cut_at<D: Disk>(
         if from >= chain.segment_len_bytes() {
             break;
         }
+        // Of another store nothing is cut: nothing is appended behind it either.
+        if segment.file().is_borrowed() {
+            continue;
+        }
         let used = content_end(segment, from, chain.segment_len_bytes())?;
         if used > from {
             keep(disk, segment, from, used, keep_aside, &mut report)?;

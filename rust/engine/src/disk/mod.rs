@@ -188,6 +188,12 @@ pub trait DiskFile: Send + Sync + 'static {
     /// Where the file was opened.
     fn path(&self) -> &Path;
 
+    /// Whether the file belongs to another store: it can be read and mapped, and every write to it
+    /// fails.
+    fn is_borrowed(&self) -> bool {
+        false
+    }
+
     /// Reads up to `into.len()` bytes; fewer only at the end of the file.
     ///
     /// # Errors
@@ -286,6 +292,25 @@ pub trait Region: Send + Sync + 'static {
     /// # Errors
     /// [`crate::error::Error::Io`].
     fn populate(&self, position: u64, len_bytes: u64) -> Result<()>;
+    /// Makes the bytes of a range durable that came through the map.
+    ///
+    /// # Durability
+    /// What lies in the range, and whatever of the file's metadata is needed to read it back,
+    /// survives power loss. A page that the range only touches is written whole. Of the rest of
+    /// the file nothing is promised.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`], also of bytes outside of the range whose write-back failed
+    /// before: the system tells that once. After a failure nothing is known of the whole file:
+    /// never try again.
+    ///
+    /// # Blocking
+    /// Until the device has answered.
+    fn sync(&self, position: u64, len_bytes: u64) -> Result<()>;
+    /// Says that the whole pages of a range will hardly be touched through this map soon: they leave
+    /// the page tables and stay in the page cache. A sync of pages that are mapped and writable
+    /// makes each read-only first, which interrupts the other cores page by page. Changes no byte.
+    fn release(&self, position: u64, len_bytes: u64);
     /// Tells what a range will be used for.
     fn advise(&self, use_: Use, position: u64, len_bytes: u64);
     /// Tells the processor that a range will be written next; changes nothing.

@@ -1,5 +1,8 @@
 //! The disk of the machine. Knows no format of the store: paths, bytes, syncs and errors with their
 //! paths. Any thread may call it.
+//!
+//! A file behind a symbolic link is borrowed: it belongs to another directory, which is mounted here.
+//! It is opened and mapped for reading alone, so that the kernel refuses every write to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,6 +28,7 @@ pub struct RealDisk;
 pub struct RealFile {
     file: File,
     path: Arc<Path>,
+    is_borrowed: bool,
 }
 
 /// A region of a real file.
@@ -49,8 +53,9 @@ impl Disk for RealDisk {
     type Lock = RealLock;
 
     fn open(&self, path: &Path, how: Open) -> Result<RealFile> {
+        let is_borrowed = how == Open::Write && is_link(path);
         let mut options = OpenOptions::new();
-        options.read(true).write(how != Open::Read);
+        options.read(true).write(how != Open::Read && !is_borrowed);
         match how {
             Open::Read | Open::Write => {}
             Open::Create => {
@@ -66,6 +71,7 @@ impl Disk for RealDisk {
         Ok(RealFile {
             file,
             path: Arc::from(path),
+            is_borrowed,
         })
     }
 
@@ -101,7 +107,13 @@ impl Disk for RealDisk {
             let len_bytes = if kind.is_dir() {
                 0
             } else {
-                match name.metadata() {
+                // Of a link the length of the file behind it counts.
+                let found = if kind.is_symlink() {
+                    fs::metadata(name.path())
+                } else {
+                    name.metadata()
+                };
+                match found {
                     Ok(meta) => meta.len(),
                     // Removed between the two calls.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -192,6 +204,11 @@ impl Disk for RealDisk {
     }
 }
 
+/// Whether a path is a symbolic link. What cannot be looked at is none: opening it tells why.
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
+}
+
 /// File system magics of statfs(2) that do not keep what they promise.
 fn kind_of_magic(magic: u64) -> FileSystem {
     const TMPFS: u64 = 0x0102_1994;
@@ -222,6 +239,10 @@ impl DiskFile for RealFile {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn is_borrowed(&self) -> bool {
+        self.is_borrowed
     }
 
     fn read_at(&self, into: &mut [u8], position: u64) -> Result<usize> {
@@ -318,7 +339,12 @@ impl DiskFile for RealFile {
     }
 
     fn map(&self, len_bytes: u64, published: u64) -> Result<RealRegion> {
-        let map = Map::writable(&self.file, len_bytes).map_err(|e| self.failed("map", &e))?;
+        let map = if self.is_borrowed {
+            Map::readable(&self.file, len_bytes)
+        } else {
+            Map::writable(&self.file, len_bytes)
+        };
+        let map = map.map_err(|error| self.failed("map", &error))?;
         map.publish_through(published);
         Ok(RealRegion {
             map,
@@ -327,7 +353,8 @@ impl DiskFile for RealFile {
     }
 
     fn map_cells(&self, len_bytes: u64) -> Result<RealCells> {
-        let cells = Cells::of_file(&self.file, len_bytes).map_err(|e| self.failed("map", &e))?;
+        let cells = Cells::of_file(&self.file, len_bytes, !self.is_borrowed)
+            .map_err(|error| self.failed("map", &error))?;
         Ok(RealCells(cells))
     }
 }
@@ -369,6 +396,17 @@ impl Region for RealRegion {
         self.map
             .populate(position, len_bytes)
             .map_err(|error| Error::io("populate", &self.path, &error))
+    }
+
+    fn sync(&self, position: u64, len_bytes: u64) -> Result<()> {
+        self.map
+            .sync(position, len_bytes)
+            .map_err(|error| Error::io("sync", &self.path, &error))
+    }
+
+    fn release(&self, position: u64, len_bytes: u64) {
+        // Advice that is refused (a map locked in memory) changes nothing but speed.
+        let _refused = self.map.release(position, len_bytes);
     }
 
     fn advise(&self, use_: Use, position: u64, len_bytes: u64) {

@@ -1,17 +1,23 @@
-//! Group commit (`CommitLog.GroupCommitService`): one `fdatasync` covers all that was appended when
-//! it began. Whoever needs a sync leads one when none is under way; the others wait for the
+//! Group commit (`CommitLog.GroupCommitService`): one sync covers all that was appended when it
+//! began. Whoever needs a sync leads one when none is under way; the others wait for the
 //! watermark. There is no thread per request and no tick.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, Region};
 use crate::error::{Error, Result};
-use crate::segment::LogFiles;
+use crate::segment::{LogFiles, Segment};
+use crate::units::PAGE_BYTES;
 
 /// How long a waiter sleeps at most before it looks whether it may lead; wakes make it shorter.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Bytes of a sync from which on their pages leave the page tables first: eight pages, whose
+/// interrupts cost more than the call and the fault of the reader that comes by. A lone record under
+/// synchronous flush stays below.
+const RELEASE_BYTES_MIN: u64 = 8 * PAGE_BYTES;
 
 /// Syncs the files of a log.
 pub struct Syncer<D: Disk> {
@@ -131,11 +137,12 @@ impl<D: Disk> Syncer<D> {
             let Some(segment) = files.chain.find(at) else {
                 break;
             };
-            if let Err(error) = segment.file().sync_data() {
+            let end = segment.end().min(to);
+            if let Err(error) = self.sync_part(&segment, at, end) {
                 files.fail(error.to_string());
                 return Err(error);
             }
-            at = segment.end().min(to);
+            at = end;
             files.positions.flushed.raise(at);
         }
         self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -146,6 +153,28 @@ impl<D: Disk> Syncer<D> {
             files.bells.dispatch.ring();
         }
         Ok(files.positions.flushed.position())
+    }
+
+    /// Syncs `[from, to)` of the log, which lies in one file. Through its map that range alone: the
+    /// window of populated pages ahead of the append is dirty as well, and its zeros are what an
+    /// allocated file reads as anyway. All else that a file needs (its length, its extents, what
+    /// recovery wrote) was synced by who made it. A pool writes through the file, and a map may have
+    /// been let go meanwhile: then the file is synced as a whole.
+    fn sync_part(&self, segment: &Segment<D>, from: u64, to: u64) -> Result<()> {
+        let is_written_through_map = self.files.pool.is_none();
+        match segment.region().filter(|_| is_written_through_map) {
+            Some(region) => {
+                let (from, to) = (from - segment.base(), to - segment.base());
+                if to - from >= RELEASE_BYTES_MIN {
+                    // The page that the last sync ended in is behind the append by now; the one that
+                    // this sync ends in may be written on and stays.
+                    let first = from - from % PAGE_BYTES;
+                    region.release(first, to - first);
+                }
+                region.sync(from, to - from)
+            }
+            None => segment.file().sync_data(),
+        }
     }
 }
 

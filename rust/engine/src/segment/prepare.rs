@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::lock::{Condvar, Mutex};
 
 use crate::config::{FlushDiskType, StoreConfig};
-use crate::disk::{Disk, DiskFile, Open, Region};
+use crate::disk::{Disk, DiskFile, Open, Region, SharedRegion};
 use crate::error::{Error, Result};
 use crate::mmap::Use;
 use crate::notice::Notices;
@@ -280,7 +280,7 @@ pub struct Window {
     opened_at: AtomicU64,
     is_warming: bool,
     warm_step_bytes: u64,
-    cleans: bool,
+    writes_back: bool,
     is_refused: AtomicBool,
     warmed: AtomicU64,
 }
@@ -294,7 +294,7 @@ impl Window {
             opened_at: AtomicU64::new(NOWHERE),
             is_warming: config.warm_up_enabled,
             warm_step_bytes: (config.warm_up_step_pages * PAGE_BYTES).max(PAGE_BYTES),
-            cleans: config.flush_disk_type == FlushDiskType::Sync,
+            writes_back: config.flush_disk_type == FlushDiskType::Sync,
             is_refused: AtomicBool::new(false),
             warmed: AtomicU64::new(0),
         }
@@ -345,7 +345,7 @@ impl Window {
             return false;
         }
         let urgent = from < at + window;
-        let is_far_behind = !self.cleans && urgent && wanted - from > GENTLE_GAP_BYTES;
+        let is_far_behind = !self.writes_back && urgent && wanted - from > GENTLE_GAP_BYTES;
         let step = if is_far_behind {
             POPULATE_STEP_BYTES
         } else if urgent {
@@ -365,20 +365,35 @@ impl Window {
             // Five times the rate, when the append is about to overtake.
             region.advise(Use::Normal, from, len);
         }
-        if let Err(error) = region.populate(from, len) {
+        if let Err(error) = self.fill(segment, &region, from, len) {
             self.is_refused.store(true, Ordering::Relaxed);
             notices.warn(format!(
                 "{error}: pages are taken one by one as the append meets them"
             ));
             return false;
         }
-        if self.cleans {
-            // Under synchronous flush a page that is still dirty from populating would be written by
-            // the next sync: let it be written now, while nobody waits.
-            segment.file().start_write_back(from, len);
-        }
         segment.set_populated(from + len);
         self.warmed.fetch_add(len, Ordering::Relaxed);
         from + len < wanted
+    }
+
+    /// Makes pages present and writable. Under synchronous flush they are written back in between:
+    /// the extents of an allocated file count as unwritten until they were, and a sync that has to
+    /// change that writes more than its records. Populating once more spares the append a fault per
+    /// page; released before, the pages are not made read-only one by one.
+    fn fill<D: Disk>(
+        &self,
+        segment: &Segment<D>,
+        region: &SharedRegion<D>,
+        from: u64,
+        len: u64,
+    ) -> Result<()> {
+        region.populate(from, len)?;
+        if self.writes_back {
+            region.release(from, len);
+            segment.file().start_write_back(from, len);
+            region.populate(from, len)?;
+        }
+        Ok(())
     }
 }

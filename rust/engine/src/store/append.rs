@@ -212,11 +212,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// queue, and not with every message.
     fn first_offset(&self, topic: &[u8], queue_id: i32) -> Result<u64> {
         check_topic(topic)?;
-        if self
-            .batch_topics
-            .iter()
-            .any(|name| name.as_bytes() == topic)
-        {
+        if self.batches.has_topic(topic) {
             let topic = String::from_utf8_lossy(topic);
             let reason =
                 format!("topic {topic} has batch queues (BatchCQ), which are not written yet");
@@ -252,7 +248,8 @@ fn with_crc_place(message: &Message<'_>) -> Vec<u8> {
 /// A topic as the official store takes it (`HookUtils.checkBeforePutMessage`,
 /// `TopicValidator.isTopicOrGroupIllegal`): it becomes the name of a directory.
 fn check_topic(topic: &[u8]) -> Result<()> {
-    let max = if topic.starts_with(b"%RETRY%") {
+    let is_retry = topic.starts_with(b"%RETRY%");
+    let max = if is_retry {
         RETRY_TOPIC_LEN_MAX
     } else {
         TOPIC_LEN_MAX
@@ -264,7 +261,10 @@ fn check_topic(topic: &[u8]) -> Result<()> {
         }
         .into());
     }
-    let is_legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(byte);
+    // Retry topics of pops join group and topic by it (`KeyBuilder.buildPopRetryTopicV2`).
+    let joins = |byte: &u8| is_retry && *byte == b'+';
+    let is_legal =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(byte) || joins(byte);
     match topic.iter().enumerate().find(|(_, byte)| !is_legal(byte)) {
         None => Ok(()),
         Some((at, byte)) => Err(RecordError::TopicIllegal { at, byte: *byte }.into()),
@@ -282,7 +282,8 @@ mod tests {
         assert!(check_topic(&[b'a'; 128]).is_err());
         assert!(check_topic(&[&b"%RETRY%"[..], &[b'a'; 200]].concat()).is_ok());
         assert!(check_topic(&[&b"%RETRY%"[..], &[b'a'; 249]].concat()).is_err());
-        for bad in ["../x", "a b", "a/b", "\u{e9}", "a\u{0}"] {
+        assert!(check_topic(b"%RETRY%g+t").is_ok());
+        for bad in ["../x", "a b", "g+t", "a/b", "\u{e9}", "a\u{0}"] {
             let refused = check_topic(bad.as_bytes());
             assert!(matches!(
                 refused,

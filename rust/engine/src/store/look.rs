@@ -62,8 +62,8 @@ pub(super) fn warn_of_place<D: Disk>(disk: &D, root: &Path, notices: &Notices) -
     }
     if !disk.list(&root.join("batchconsumequeue"))?.is_empty() {
         notices.warn(format!(
-            "{root_text}/batchconsumequeue: batch queues are not read yet; their files are left as \
-             they are, their messages are readable by place"
+            "{root_text}/batchconsumequeue: batch queues are read and not written: their topics take no \
+             messages here, their files are left as they are"
         ));
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 mod answers;
 mod append;
+mod batches;
 mod close;
 mod followers;
 mod look;
@@ -22,6 +23,7 @@ use std::thread::JoinHandle;
 use crate::lock::Mutex;
 
 use crate::arrivals::Arrivals;
+use crate::batch_queue::BatchTable;
 use crate::checkpoint::Checkpoint;
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
@@ -61,7 +63,7 @@ pub struct Store<D: Disk, C: Clock> {
     arrivals: Arc<Arrivals>,
     levels: followers::LiveLevels,
     refusals: Refusals,
-    batch_topics: Vec<String>,
+    batches: BatchTable<D>,
     report: OpenReport,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_started: AtomicBool,

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::lock::Mutex;
 
-use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics};
+use super::followers::{
+    BATCH_QUEUE_DIR, DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics,
+};
 use super::look::{Looked, find, find_end, index_opening, look_first, stamp_of, warn_of_place};
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
+use crate::batch_queue::BatchTable;
 use crate::checkpoint::{AbortContent, AbortMarker, Field};
 use crate::clock::Clock;
 use crate::commit_log::{CommitLog, CutReport, LogEnd, cut_at, sync_from};
@@ -33,6 +36,8 @@ pub(super) const ABORT_NAME: &str = "abort";
 const TRUNCATED_DIR: &str = "truncated";
 /// Directory of the key index.
 pub(super) const INDEX_DIR: &str = "index";
+/// Why appends to a mounted store are refused, for good.
+const READ_ONLY_CAUSE: &str = "mounted";
 /// Assumed memory of the machine where the system does not say.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
 
@@ -174,6 +179,10 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         }
         queues.truncate_from(end.end)?;
         let store = self.assemble(found, queues, end, report)?;
+        if store.config.is_read_only {
+            let reason = "the store is mounted for reading only".to_owned();
+            store.refusals.set(READ_ONLY_CAUSE, Some(reason));
+        }
         store.catch_up_queues()?;
         // Also after a clean end: the name of a removed queue file may have come back.
         store.queues.correct_min(store.files.chain.start())?;
@@ -221,6 +230,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         files.last_store_ms.store(last_store_ms, Ordering::Release);
         files.preparer.clear_staging()?;
         let batch_topics = batch_topics(self.disk, &self.root)?;
+        let batch_dir = self.root.join(BATCH_QUEUE_DIR);
+        let batches = BatchTable::open(self.disk, &batch_dir, end.end)?;
         let followers =
             self.followers(&files, &queues, index.as_ref(), &batch_topics, &mut report)?;
         Ok(Store {
@@ -237,7 +248,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             arrivals: self.arrivals,
             levels: self.levels,
             refusals: Refusals::default(),
-            batch_topics,
+            batches,
             report,
             threads: Mutex::new(Vec::new()),
             is_started: AtomicBool::new(false),

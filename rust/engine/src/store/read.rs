@@ -69,6 +69,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Errors
     /// [`Error::Io`].
     pub fn bounds(&self, topic: &[u8], queue_id: i32) -> Result<Option<Bounds>> {
+        if let Some(queue) = self.batches.find(topic, queue_id) {
+            return self.batch_bounds(queue).map(Some);
+        }
         self.queues.bounds(topic, queue_id)
     }
 
@@ -97,6 +100,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         ask: Ask<'_>,
         judge: &mut J,
     ) -> Result<Got<D>> {
+        if let Some(queue) = self.batches.find(topic, queue_id) {
+            return self.select_batches(queue, ask, judge);
+        }
         let scan_units = (self.config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize;
         let units_max = scan_units.max(ask.count_max);
         let mut units = Vec::with_capacity(ask.count_max.min(units_max));
@@ -112,44 +118,43 @@ impl<D: Disk, C: Clock> Store<D, C> {
             let bounds = Bounds { min: 0, max: 0 };
             return Ok(empty(GetStatus::NoMatchedLogicQueue, 0, bounds));
         };
-        let Bounds { min, max } = bounds;
-        let (status, next_offset) = match ask.from {
-            _ if max == 0 => (GetStatus::NoMessageInQueue, 0),
-            from if from < min => (GetStatus::OffsetTooSmall, min),
-            from if from == max => (GetStatus::OffsetOverflowOne, max),
-            from if from > max => (GetStatus::OffsetOverflowBadly, max),
-            from if units.is_empty() => (GetStatus::OffsetFoundNull, from),
-            _ => return self.collect(ask, bounds, &units, judge),
-        };
-        Ok(empty(status, next_offset, bounds))
+        if let Some(outside) = outside(ask.from, bounds, units.is_empty()) {
+            return Ok(outside);
+        }
+        let each = units.iter().enumerate();
+        let each = each.map(|(at, unit)| (*unit, ask.from + at as u64 + 1));
+        self.collect(ask, bounds, each, judge)
     }
 
-    fn collect<J: Judge>(
+    /// Reads the records of units, each with the queue offset behind its messages.
+    pub(super) fn collect<J: Judge>(
         &self,
         ask: Ask<'_>,
         bounds: Bounds,
-        units: &[Unit],
+        units: impl ExactSizeIterator<Item = (Unit, u64)>,
         judge: &mut J,
     ) -> Result<Got<D>> {
         let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
+        let mut given = 0;
         let mut reader = self.log.reader();
         let end = self.files.readable();
         let near = self.near_bytes();
-        for unit in units {
+        for (unit, behind) in units {
             let place = unit.physical_offset.cast_unsigned();
             let size = u64::from(unit.size_bytes.cast_unsigned());
             let is_far = end.saturating_sub(place) > near;
-            if got.records.len() >= ask.count_max || self.is_full(&got, ask, size, is_far) {
+            let before = got.next_offset;
+            if given >= ask.count_max || self.is_full(&got, ask, (given, size), is_far) {
                 break;
             }
             if unit.is_blank() {
                 // Stands in for a message that was never seen: the log has nothing for it.
-                got.next_offset += 1;
+                got.next_offset = behind;
                 continue;
             }
             got.suggests_replica = is_far;
-            got.next_offset += 1;
+            got.next_offset = behind;
             if !ask.tags_codes.is_empty() && !unit.may_have_tags(ask.tags_codes) {
                 continue;
             }
@@ -157,11 +162,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 Ok(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
+                        given += usize::try_from(behind - before).unwrap_or(usize::MAX);
                         got.records.push(record);
                     }
                     Verdict::Pass => {}
                     Verdict::Stop => {
-                        got.next_offset -= 1;
+                        got.next_offset = before;
                         break;
                     }
                 },
@@ -172,7 +178,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 }
                 // Not readable any more after a failed sync: the reader waits at this offset.
                 Err(Error::NoRecord { .. }) => {
-                    got.next_offset -= 1;
+                    got.next_offset = before;
                     break;
                 }
                 Err(error) => return Err(error),
@@ -185,7 +191,13 @@ impl<D: Disk, C: Clock> Store<D, C> {
     }
 
     /// The official limits of one answer: fewer and shorter where the disk has to be read.
-    fn is_full(&self, got: &Got<D>, ask: Ask<'_>, size: u64, is_far: bool) -> bool {
+    fn is_full(
+        &self,
+        got: &Got<D>,
+        ask: Ask<'_>,
+        (given, size): (usize, u64),
+        is_far: bool,
+    ) -> bool {
         if got.records.is_empty() {
             return false;
         }
@@ -203,7 +215,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             )
         };
         let bytes_max = bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX);
-        got.bytes + size > bytes_max || got.records.len() >= count_max
+        got.bytes + size > bytes_max || given >= count_max
     }
 
     /// Bytes behind the end of the log that count as "in memory".
@@ -245,6 +257,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         timestamp_ms: i64,
         boundary: Boundary,
     ) -> Result<Option<u64>> {
+        if let Some(queue) = self.batches.find(topic, queue_id) {
+            return self.batch_offset_by_time(queue, timestamp_ms, boundary);
+        }
         let store_time = |unit: &Unit| self.store_time(unit);
         self.queues
             .search_by_time(topic, queue_id, timestamp_ms, boundary, &store_time)
@@ -310,6 +325,20 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         Ok(out)
     }
+}
+
+/// The answer to a read that finds nothing by its offset alone; `None` when there is something.
+pub(super) fn outside<D: Disk>(from: u64, bounds: Bounds, is_empty: bool) -> Option<Got<D>> {
+    let Bounds { min, max } = bounds;
+    let (status, next_offset) = match from {
+        _ if max == 0 => (GetStatus::NoMessageInQueue, 0),
+        from if from < min => (GetStatus::OffsetTooSmall, min),
+        from if from == max => (GetStatus::OffsetOverflowOne, max),
+        from if from > max => (GetStatus::OffsetOverflowBadly, max),
+        from if is_empty => (GetStatus::OffsetFoundNull, from),
+        _ => return None,
+    };
+    Some(empty(status, next_offset, bounds))
 }
 
 fn empty<D: Disk>(status: GetStatus, next_offset: u64, bounds: Bounds) -> Got<D> {

@@ -91,6 +91,10 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn is_hot(&self, topic: &[u8], queue_id: i32, from: u64, count: usize) -> Result<bool> {
+        if let Some(queue) = self.batches.find(topic, queue_id) {
+            // Its units come through the file: only where there are none that is no wait.
+            return Ok(from >= self.batch_bounds(queue)?.max);
+        }
         let mut units = Vec::with_capacity(count);
         let read = self
             .queues

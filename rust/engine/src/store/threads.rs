@@ -33,6 +33,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         if self.is_started.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        if self.config.is_read_only {
+            return self.start_reading();
+        }
         self.files.preparer.set_has_thread(true);
         // The first file and the first pages are wanted before the first append comes.
         let appended = self.files.positions.appended.position();
@@ -50,6 +53,13 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         self.spawn("mq-queues", Self::queue_loop)?;
         self.spawn("mq-clean", Self::clean_loop)
+    }
+
+    /// Starts what a store without appends needs: the index may lag after a recovery. Nothing is made
+    /// ahead of need, and nothing that is old is removed.
+    fn start_reading(self: &Arc<Self>) -> Result<()> {
+        self.spawn("mq-dispatch", Self::dispatch_loop)?;
+        self.spawn("mq-queues", Self::queue_loop)
     }
 
     fn spawn(self: &Arc<Self>, name: &'static str, work: fn(&Self)) -> Result<()> {

@@ -1,14 +1,15 @@
 //! A disk that leaves out, or does too early, what the store relies on: each flaw is a bug that the
 //! store might have. Without a flaw it is the twin itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mqcore_engine::disk::twin::{TwinCells, TwinDisk, TwinFile, TwinLock, TwinRegion};
-use mqcore_engine::disk::{Disk, DiskFile, Entry, FileSystem, Open, Space, Stat};
+use mqcore_engine::disk::{Disk, DiskFile, Entry, FileSystem, Open, Region, Space, Stat};
 use mqcore_engine::error::Result;
-use mqcore_engine::mmap::Use;
+use mqcore_engine::mmap::{Reservation, Use};
+use mqcore_engine::units::PAGE_BYTES;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub(crate) enum Flaw {
     NoSync(&'static str),
     /// The same for directories whose path ends so.
     NoSyncDir(&'static str),
+    /// A sync of a range does not reach the page that the range ends in.
+    ShortSync,
+    /// A sync of a range begins behind the page that the range begins in.
+    LateSync,
     /// Syncs of files whose path has this are not done during one phase.
     NoSyncIn(Phase, &'static str),
     /// Zeros are not written over what is cut off.
@@ -52,6 +57,12 @@ pub(crate) struct FlawedFile {
     disk: FlawedDisk,
 }
 
+pub(crate) struct FlawedRegion {
+    region: TwinRegion,
+    path: PathBuf,
+    disk: FlawedDisk,
+}
+
 fn is_in(path: &Path, part: &str) -> bool {
     path.to_string_lossy().contains(part)
 }
@@ -76,6 +87,19 @@ impl FlawedDisk {
 
     fn phase(&self) -> Phase {
         *self.phase.lock().unwrap()
+    }
+
+    /// What happens before a sync of a file, and whether the sync is left out.
+    fn leaves_out_sync(&self, path: &Path) -> Result<bool> {
+        self.before_sync()?;
+        Ok(match self.flaw {
+            Some(Flaw::NoSync(part)) => is_in(path, part),
+            Some(Flaw::NoSyncIn(phase, part)) => phase == self.phase() && is_in(path, part),
+            Some(Flaw::ZerosUnsynced) => {
+                is_in(path, "/commitlog/") && self.has_zeroed.load(Ordering::Relaxed)
+            }
+            _ => false,
+        })
     }
 
     fn before_sync(&self) -> Result<()> {
@@ -153,7 +177,7 @@ impl Disk for FlawedDisk {
 }
 
 impl DiskFile for FlawedFile {
-    type Region = TwinRegion;
+    type Region = FlawedRegion;
     type Cells = TwinCells;
 
     fn path(&self) -> &Path {
@@ -186,22 +210,10 @@ impl DiskFile for FlawedFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        self.disk.before_sync()?;
-        match self.disk.flaw {
-            Some(Flaw::NoSync(part)) if is_in(self.path(), part) => Ok(()),
-            Some(Flaw::NoSyncIn(phase, part))
-                if phase == self.disk.phase() && is_in(self.path(), part) =>
-            {
-                Ok(())
-            }
-            Some(Flaw::ZerosUnsynced)
-                if is_in(self.path(), "/commitlog/")
-                    && self.disk.has_zeroed.load(Ordering::Relaxed) =>
-            {
-                Ok(())
-            }
-            _ => self.file.sync_data(),
+        if self.disk.leaves_out_sync(self.path())? {
+            return Ok(());
         }
+        self.file.sync_data()
     }
 
     fn start_write_back(&self, position: u64, len_bytes: u64) {
@@ -224,11 +236,78 @@ impl DiskFile for FlawedFile {
         self.file.advise(use_, position, len_bytes);
     }
 
-    fn map(&self, len_bytes: u64, published: u64) -> Result<TwinRegion> {
-        self.file.map(len_bytes, published)
+    fn map(&self, len_bytes: u64, published: u64) -> Result<FlawedRegion> {
+        Ok(FlawedRegion {
+            region: self.file.map(len_bytes, published)?,
+            path: self.path().to_owned(),
+            disk: self.disk.clone(),
+        })
     }
 
     fn map_cells(&self, len_bytes: u64) -> Result<TwinCells> {
         self.file.map_cells(len_bytes)
+    }
+}
+
+impl Region for FlawedRegion {
+    fn len_bytes(&self) -> u64 {
+        self.region.len_bytes()
+    }
+
+    fn published(&self) -> u64 {
+        self.region.published()
+    }
+
+    fn reserve(&self, position: u64, len: usize) -> Option<Reservation<'_>> {
+        self.region.reserve(position, len)
+    }
+
+    fn publish(&self, reservation: Reservation<'_>) {
+        self.region.publish(reservation);
+    }
+
+    fn publish_through(&self, position: u64) {
+        self.region.publish_through(position);
+    }
+
+    fn slice(&self, position: u64, len: usize) -> Option<&[u8]> {
+        self.region.slice(position, len)
+    }
+
+    fn populate(&self, position: u64, len_bytes: u64) -> Result<()> {
+        self.region.populate(position, len_bytes)
+    }
+
+    fn sync(&self, position: u64, len_bytes: u64) -> Result<()> {
+        if self.disk.leaves_out_sync(&self.path)? {
+            return Ok(());
+        }
+        let (mut from, mut end) = (position, position + len_bytes);
+        match self.disk.flaw {
+            Some(Flaw::ShortSync) => end = (end - 1) / PAGE_BYTES * PAGE_BYTES,
+            Some(Flaw::LateSync) => from = (from / PAGE_BYTES + 1) * PAGE_BYTES,
+            _ => {}
+        }
+        self.region.sync(from, end.saturating_sub(from))
+    }
+
+    fn release(&self, position: u64, len_bytes: u64) {
+        self.region.release(position, len_bytes);
+    }
+
+    fn advise(&self, use_: Use, position: u64, len_bytes: u64) {
+        self.region.advise(use_, position, len_bytes);
+    }
+
+    fn lock(&self) -> Result<()> {
+        self.region.lock()
+    }
+
+    fn unlock(&self) {
+        self.region.unlock();
+    }
+
+    fn resident_pages(&self, position: u64, len_bytes: u64) -> u64 {
+        self.region.resident_pages(position, len_bytes)
     }
 }

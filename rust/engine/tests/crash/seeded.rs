@@ -39,10 +39,18 @@ const SECOND: Step = Step::Append {
     keys: "b",
 };
 
-const BUGS: [Bug; 15] = [
+const BUGS: [Bug; 17] = [
     flawed(
         "the log is acknowledged before its sync",
         Flaw::NoSync("/commitlog/"),
+    ),
+    flawed(
+        "a sync of what was appended ends a page too early",
+        Flaw::ShortSync,
+    ),
+    flawed(
+        "a sync of what was appended begins a page too late",
+        Flaw::LateSync,
     ),
     flawed(
         "a log file is renamed into place, its directory not synced",

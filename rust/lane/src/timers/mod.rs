@@ -13,9 +13,10 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::store::Store;
 use mqcore_engine::timer::{Entered, Entry, Timer, TimerConfig, Unit, Wheel};
-use mqcore_record::{CrcCheck, Message, RecordView, java_hash_bytes};
+use mqcore_record::{CrcCheck, RecordView, java_hash_bytes};
 
-use crate::names::TIMER_TOPIC;
+use crate::moved::moved;
+use crate::names::{TIMER_QUEUE, TIMER_TOPIC};
 
 mod keep;
 mod slots;
@@ -32,8 +33,6 @@ const ENTER_MAX: usize = 4_096;
 /// Calls that may pass until the clock is followed although messages wait to be entered: some 50 ms
 /// of work, so that a step ends in time whatever comes.
 const HELD_MAX: u32 = 8;
-/// The queue of the wheel's topic: it has one.
-const QUEUE_ID: i32 = 0;
 /// What `TIMER_ENQUEUE_MS` says of a message that was due before it could be entered.
 const NEVER_ENTERED: i64 = i64::MAX;
 
@@ -96,7 +95,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let began_ms = first_stored_ms(&store)?.filter(|first_ms| is_first && *first_ms < now_ms);
         let begin_ms = began_ms.unwrap_or(now_ms);
         let mut timer = Timer::open(disk, root, &config, begin_ms, &mut whole)?;
-        let bounds = store.bounds(TIMER_TOPIC.as_bytes(), QUEUE_ID)?;
+        let bounds = store.bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
         timer.set_queue_offset(timer.queue_offset().clamp(min, max));
         let opened = timer.opened();
@@ -136,7 +135,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
 
     /// Messages in the queue that are not entered.
     fn behind(&self) -> Result<u64> {
-        let bounds = self.store.bounds(TIMER_TOPIC.as_bytes(), QUEUE_ID)?;
+        let bounds = self.store.bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let max = bounds.map_or(0, |bounds| bounds.max);
         Ok(max.saturating_sub(self.timer.queue_offset()))
     }
@@ -190,7 +189,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
 
     fn enter_some(&mut self, limit: usize, done: &mut Ticked) -> Result<()> {
         let topic = TIMER_TOPIC.as_bytes();
-        let Some(bounds) = self.store.bounds(topic, QUEUE_ID)? else {
+        let Some(bounds) = self.store.bounds(topic, TIMER_QUEUE)? else {
             return Ok(());
         };
         let from = self.timer.queue_offset().clamp(bounds.min, bounds.max);
@@ -200,7 +199,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let mut units = std::mem::take(&mut self.units);
         units.clear();
         let queues = self.store.queues();
-        let read = queues.read(topic, QUEUE_ID, from, limit, &mut units);
+        let read = queues.read(topic, TIMER_QUEUE, from, limit, &mut units);
         let entered = read.and_then(|_read| {
             for (at, unit) in units.iter().enumerate() {
                 self.enter(unit, done)?;
@@ -268,7 +267,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             .real_topic
             .and_then(|topic| std::str::from_utf8(topic).ok());
         let (target, queue_id) = match (topic, told.real_queue) {
-            _ if is_roll => (TIMER_TOPIC, QUEUE_ID),
+            _ if is_roll => (TIMER_TOPIC, TIMER_QUEUE),
             (Some(topic), Some(queue_id)) if queue_id >= 0 => (topic, queue_id),
             _ => {
                 done.skipped += 1;
@@ -281,20 +280,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         {
             text[end..end + TIME_DIGITS].copy_from_slice(now.as_bytes());
         }
-        let appended = self.store.append(&Message {
-            topic: target,
-            queue_id,
-            flag: view.flag,
-            sys_flag: view.sys_flag,
-            born_timestamp_ms: view.born_timestamp_ms,
-            born_host: view.born_host,
-            store_host: view.store_host,
-            reconsume_times: view.reconsume_times,
-            prepared_transaction_offset: 0,
-            body: view.body,
-            properties: text,
-            version: None,
-        });
+        let message = moved(view, target, queue_id, text);
+        let appended = self.store.append(&message);
         match appended {
             Ok(_place) if is_roll => done.rolled += 1,
             Ok(_place) => done.delivered += 1,
@@ -326,13 +313,13 @@ impl<D: Disk, C: Clock> Timers<D, C> {
 /// When the oldest message in the queue of the wheel's topic was stored.
 fn first_stored_ms<D: Disk, C: Clock>(store: &Store<D, C>) -> Result<Option<i64>> {
     let topic = TIMER_TOPIC.as_bytes();
-    let Some(bounds) = store.bounds(topic, QUEUE_ID)? else {
+    let Some(bounds) = store.bounds(topic, TIMER_QUEUE)? else {
         return Ok(None);
     };
     let mut units = Vec::with_capacity(1);
     store
         .queues()
-        .read(topic, QUEUE_ID, bounds.min, 1, &mut units)?;
+        .read(topic, TIMER_QUEUE, bounds.min, 1, &mut units)?;
     let Some(unit) = units.first().filter(|unit| !unit.is_blank()) else {
         return Ok(None);
     };

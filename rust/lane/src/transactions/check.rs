@@ -8,7 +8,7 @@
 use mqcore_engine::clock::Clock;
 use mqcore_engine::consume_queue::{Bounds, Unit};
 use mqcore_engine::disk::Disk;
-use mqcore_engine::error::{Error, Result};
+use mqcore_engine::error::Result;
 use mqcore_engine::store::Store;
 use mqcore_record::properties::{
     CHECK_IMMUNITY_TIME_IN_SECONDS, PGROUP, REAL_TOPIC, UNIQ_KEY, lookup,
@@ -19,6 +19,7 @@ use super::decided::{Decided, places};
 use super::end::MS_PER_S;
 use super::ends::Half;
 use super::half;
+use crate::moved::record_of;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 
 /// Notes read per call at the most: some ten milliseconds of work.
@@ -349,21 +350,6 @@ fn question(view: &RecordView<'_>, to: (u64, u64), text: &[u8]) -> Option<Questi
 fn meant_for(view: &RecordView<'_>) -> String {
     let topic = lookup(view.properties, REAL_TOPIC).unwrap_or_default();
     String::from_utf8_lossy(topic).into_owned()
-}
-
-/// The record of a unit; `None` when it is not there any more.
-fn record_of<D: Disk, C: Clock>(
-    store: &Store<D, C>,
-    unit: &Unit,
-) -> Result<Option<mqcore_engine::commit_log::RecordBytes<D>>> {
-    if unit.is_blank() {
-        return Ok(None);
-    }
-    match store.record_at(unit.physical_offset.cast_unsigned()) {
-        Ok(record) => Ok(Some(record)),
-        Err(Error::NoRecord { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }
 
 fn bounds<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str, queue_id: i32) -> Result<Bounds> {

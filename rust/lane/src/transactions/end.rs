@@ -5,9 +5,11 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_record::properties::{CHECK_IMMUNITY_TIME_IN_SECONDS, DELAY, PGROUP, lookup};
+use mqcore_record::properties::{CHECK_IMMUNITY_TIME_IN_SECONDS, PGROUP, lookup};
+use mqcore_record::sys_flag::COMMIT;
 use mqcore_record::{CrcCheck, Message, RecordView};
 
+use super::batch::Batch;
 use super::check::Checked;
 use super::ends::{Decision, Half, NoteRules};
 use super::half;
@@ -17,6 +19,7 @@ use crate::desk::Said;
 use crate::lane::{Lane, Outcome};
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 use crate::parked::Kind;
+use crate::properties;
 use crate::readers::Job;
 use crate::requests::{BadField, End, Request};
 use crate::send::{RECORD_REST_BYTES, Refused, stored_at};
@@ -42,6 +45,21 @@ pub struct Ending {
     decision: Decision,
     group: Box<str>,
     is_answer: bool,
+    stored: usize,
+}
+
+impl Ending {
+    /// What is to be committed of a half message that stands for many; `None` for any other.
+    fn batch<'a>(&self, view: &RecordView<'a>) -> std::result::Result<Option<Batch<'a>>, String> {
+        if self.decision == Decision::Rollback {
+            return Ok(None);
+        }
+        let mut batch = Batch::of(view)?;
+        if let Some(batch) = &mut batch {
+            batch.skip(self.stored);
+        }
+        Ok(batch)
+    }
 }
 
 impl<D: Disk, C: Clock> Lane<D, C> {
@@ -66,6 +84,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             decision,
             group: end.group.into(),
             is_answer: end.is_answer,
+            stored: end.stored,
         };
         match self.record_if_hot(physical_offset) {
             Ok(Some(record)) => Ok(self.end_half(&ending, &record)),
@@ -114,7 +133,17 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             self.answer_repeated(ending, before);
             return Outcome::Done;
         }
-        let bytes = (view.total_len_bytes + RECORD_REST_BYTES) as u64;
+        let batch = match ending.batch(&view) {
+            Ok(batch) => batch,
+            Err(remark) => {
+                self.refuse(asker, codes::MESSAGE_ILLEGAL, &remark);
+                return Outcome::Done;
+            }
+        };
+        let bytes = match &batch {
+            Some(batch) => batch.len_bytes() + RECORD_REST_BYTES,
+            None => view.total_len_bytes + RECORD_REST_BYTES,
+        } as u64;
         if self.has_deferred() || !self.store.is_ready_for(bytes) {
             return Outcome::Defer;
         }
@@ -123,7 +152,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return Outcome::Done;
         }
         let ended = match ending.decision {
-            Decision::Commit => self.store_committed(ending, &view),
+            Decision::Commit => match &batch {
+                Some(batch) => self.store_batch_committed(ending, &view, batch),
+                None => self.store_committed(ending, &view),
+            },
             Decision::Rollback => {
                 self.answer_ended(asker, None);
                 Ok(())
@@ -202,10 +234,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let Some(target) = half::meant_for(view) else {
             return Err((codes::SYSTEM_ERROR, NOT_FOUND.to_owned()));
         };
-        let level = lookup(view.properties, DELAY).and_then(half::number);
-        let level = self.clipped_level(level.unwrap_or(0));
+        let mut seen = properties::see(view.properties);
+        // From now on it goes the way of any other.
+        seen.is_half = false;
+        let way = self.way_of(&seen, COMMIT, target.0, false)?;
         let mut text = Vec::new();
-        let message = half::committed(view, target, level, &mut text);
+        let message = half::committed(view, target, way, &mut text);
         let appended = self.store.append(&message);
         let place = appended.map_err(|error| self.refused(&error))?;
         self.desk.stats.sends += 1;
@@ -214,6 +248,31 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let waits = !ending.asker.is_oneway;
         let stored = stored_at(ending.asker, Kind::End, target.1, &place);
         self.settle(stored, place.end(), waits);
+        Ok(())
+    }
+
+    /// All messages of a batch in one run of their queue: all of them or none.
+    fn store_batch_committed(
+        &mut self,
+        ending: &Ending,
+        view: &RecordView<'_>,
+        batch: &Batch<'_>,
+    ) -> std::result::Result<(), Refused> {
+        let Some(target) = half::meant_for(view) else {
+            return Err((codes::SYSTEM_ERROR, NOT_FOUND.to_owned()));
+        };
+        let messages = batch.committed(view, target);
+        let places = self.store.append_batch(&messages);
+        let places = places.map_err(|error| self.refused(&error))?;
+        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+            // All of them were stored before.
+            self.answer_ended(&ending.asker, None);
+            return Ok(());
+        };
+        self.desk.stats.sends += places.len() as u64;
+        self.desk.stats.send_bytes += last.end() - first.physical_offset;
+        let stored = stored_at(ending.asker, Kind::End, target.1, first);
+        self.settle(stored, last.end(), !ending.asker.is_oneway);
         Ok(())
     }
 

@@ -1,7 +1,6 @@
 //! What a half message becomes: stored anew, committed, given up, or a question to its producers.
 //! Pure functions of its record.
 
-use mqcore_record::encode::{Limits, Prepared};
 use mqcore_record::layout::PROPERTIES_LEN_MAX;
 use mqcore_record::properties::{
     DELAY, REAL_QID, REAL_TOPIC, TRAN_MSG, TRAN_PREPARED_QUEUE_OFFSET, TRANSACTION_CHECK_TIMES,
@@ -11,8 +10,10 @@ use mqcore_record::sys_flag::{COMMIT, TRANSACTION_MASK};
 use mqcore_record::{Message, RecordView};
 
 use super::ends::Half;
-use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC};
-use crate::properties;
+use crate::moved::{moved, record_at};
+use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};
+use crate::properties::{self, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TIMER_OUT_MS};
+use crate::way::Way;
 
 /// Bytes that the properties grow by when a half message is stored anew: two names, two numbers, and
 /// what stands between them.
@@ -33,48 +34,46 @@ pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The same message in another place.
-fn moved<'a>(view: &RecordView<'a>, topic: &'a str, queue_id: i32, text: &'a [u8]) -> Message<'a> {
-    Message {
-        topic,
-        queue_id,
-        flag: view.flag,
-        sys_flag: view.sys_flag,
-        born_timestamp_ms: view.born_timestamp_ms,
-        born_host: view.born_host,
-        store_host: view.store_host,
-        reconsume_times: view.reconsume_times,
-        prepared_transaction_offset: 0,
-        body: view.body,
-        properties: text,
-        version: None,
-    }
-}
-
-/// The committed message. Delayed, it waits in the topic of its level; `text` is room for its
-/// properties then. Otherwise it keeps the properties of the half message, as officially.
+/// The committed message. One that waits for a level or a time does so in the topic of that, and
+/// `text` is room for its properties then. Otherwise it keeps the properties of the half message, as
+/// officially.
 pub(super) fn committed<'a>(
     view: &RecordView<'a>,
     (topic, queue_id): (&'a str, i32),
-    level: i32,
+    way: Way,
     text: &'a mut Vec<u8>,
 ) -> Message<'a> {
-    let (topic, queue_id, text) = if level > 0 {
-        let (queue_text, level_text) = (queue_id.to_string(), level.to_string());
-        let adds = [
-            (REAL_TOPIC, topic.as_bytes()),
-            (REAL_QID, queue_text.as_bytes()),
-            (DELAY, level_text.as_bytes()),
-        ];
-        properties::rewrite(view.properties, &[TRAN_MSG], &adds, text);
-        (SCHEDULE_TOPIC, level - 1, text.as_slice())
-    } else {
-        (topic, queue_id, view.properties)
+    let (waits_in, drops, (name, value)) = match way {
+        Way::Straight | Way::Undelayed | Way::Half => {
+            return ended(moved(view, topic, queue_id, view.properties), view);
+        }
+        Way::Level(level) => (
+            (SCHEDULE_TOPIC, level - 1),
+            &[TRAN_MSG, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC][..],
+            (DELAY, level.to_string()),
+        ),
+        Way::Timer(slot_ms) => (
+            (TIMER_TOPIC, TIMER_QUEUE),
+            &[TRAN_MSG, DELAY][..],
+            (TIMER_OUT_MS, slot_ms.to_string()),
+        ),
     };
+    let queue_text = queue_id.to_string();
+    let adds = [
+        (REAL_TOPIC, topic.as_bytes()),
+        (REAL_QID, queue_text.as_bytes()),
+        (name, value.as_bytes()),
+    ];
+    properties::rewrite(view.properties, drops, &adds, text);
+    ended(moved(view, waits_in.0, waits_in.1, text), view)
+}
+
+/// The flags of a message whose transaction was committed, and the place of its half message.
+fn ended<'a>(message: Message<'a>, half: &RecordView<'_>) -> Message<'a> {
     Message {
-        sys_flag: view.sys_flag & !TRANSACTION_MASK | COMMIT,
-        prepared_transaction_offset: view.physical_offset,
-        ..moved(view, topic, queue_id, text)
+        sys_flag: half.sys_flag & !TRANSACTION_MASK | COMMIT,
+        prepared_transaction_offset: half.physical_offset,
+        ..message
     }
 }
 
@@ -133,20 +132,8 @@ pub(super) fn question(
     text: &[u8],
     (queue_offset, physical_offset): (u64, u64),
 ) -> Vec<u8> {
-    let limits = Limits {
-        body_len_max: view.body.len(),
-    };
     let message = moved(view, topic, queue_id, text);
-    let Ok(mut prepared) = Prepared::new(&message, &limits) else {
-        // Stored with these very parts but for a topic that is no topic: nobody can be asked.
-        return Vec::new();
-    };
-    prepared.stamp(
-        queue_offset.cast_signed(),
-        physical_offset.cast_signed(),
-        view.store_timestamp_ms,
-    );
-    let mut record = vec![0; prepared.total_len()];
-    prepared.write_to(&mut record);
-    record
+    let place = (queue_offset.cast_signed(), physical_offset.cast_signed());
+    // Stored with these very parts but for a topic that is no topic: then nobody can be asked.
+    record_at(&message, place, view.store_timestamp_ms).unwrap_or_default()
 }

@@ -12,8 +12,10 @@
 //! | [`counts`] | half messages that wait, and ends, by topic |
 //! | [`decided`] | which places of the half queue are ended, as the notes say |
 //! | [`check`] | one round over the half queue |
+//! | [`batch`] | a half message that stands for many: their commit |
 //! | `half` | what a half message becomes: itself again, committed, given up, a question |
 
+pub mod batch;
 pub mod check;
 pub mod counts;
 pub mod decided;

@@ -65,6 +65,24 @@ fn conversations() -> Vec<Vec<u8>> {
         ("commitOffset", "1"),
     ];
     let at = [("topic", "t"), ("queueId", "0"), ("timestamp", "1")];
+    let pop = [
+        ("consumerGroup", "g"),
+        ("topic", "t"),
+        ("queueId", "-1"),
+        ("maxMsgNums", "8"),
+        ("invisibleTime", "1000"),
+        ("pollTime", "1000"),
+        ("initMode", "0"),
+        ("exp", "A"),
+    ];
+    let ack = [
+        ("consumerGroup", "g"),
+        ("topic", "t"),
+        ("queueId", "0"),
+        ("offset", "0"),
+        ("invisibleTime", "1000"),
+        ("extraInfo", "0 1 1000 0 0 broker-a 0 0"),
+    ];
     let json = [
         send_with(1, &[], b"body"),
         send_with(2, &[("i", "TAGS\u{1}A\u{2}KEYS\u{1}k\u{2}")], &[7; 900]),
@@ -86,6 +104,12 @@ fn conversations() -> Vec<Vec<u8>> {
         request(31, 9, &queue, b""),
         request(361, 10, &offset, b""),
         send_with(11, &[("m", "true")], &batch()),
+        request(200_050, 12, &pop, b""),
+        request(200_051, 13, &ack, b""),
+        request(200_053, 14, &ack, b""),
+        request(200_054, 15, &pop, b""),
+        request(200_052, 16, &pop, b""),
+        request(200_151, 17, &[], ACKS),
     ];
     let mut all = vec![
         json.concat(),
@@ -99,6 +123,10 @@ fn conversations() -> Vec<Vec<u8>> {
     all.push(binary(30, &queue));
     all
 }
+
+/// Acknowledgements of two messages of a pop.
+const ACKS: &[u8] =
+    br#"{"acks":[{"b":"Aw==","c":"g","it":9,"pt":1,"q":0,"r":"0","rq":0,"so":0,"t":"t"}]}"#;
 
 /// Two messages as the body of a batch.
 fn batch() -> Vec<u8> {
@@ -128,6 +156,7 @@ fn lane(bytes: &[u8], number: u64) {
     let mut desk = Desk::new(FlushDiskType::Async);
     let mut broker = mqcore_lane::policy::Broker::clone(&desk.lane.policy.broker);
     broker.filters_properties = true;
+    broker.timing.is_enabled = true;
     desk.lane.decide_broker(broker);
     let other = desk.lane.open(host(10), "1.2.3.4:10");
     let piece = (number % 700 + 1) as usize;

@@ -14,6 +14,9 @@ use mqcore_wire::command::encode;
 use mqcore_wire::{Command, Head, Serialization, WireError};
 
 pub(crate) const START_MS: i64 = 1_795_249_596_000;
+/// What the broker writes behind the properties of a message.
+pub(crate) const STAMP: &[u8] =
+    b"MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01c1\x02";
 pub(crate) const SEGMENT_BYTES: u64 = 256 * 1024;
 
 pub(crate) const TOPIC: Topic = Topic {

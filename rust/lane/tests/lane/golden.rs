@@ -2,7 +2,7 @@
 
 use mqcore_engine::config::FlushDiskType;
 
-use crate::desk::{Desk, START_MS, pull_with, request, send_with};
+use crate::desk::{Desk, STAMP, START_MS, pull_with, request, send_with};
 
 /// The header of the only frame.
 fn header(bytes: &[u8]) -> &str {
@@ -50,7 +50,7 @@ fn the_answer_to_a_pull_is_a_header_and_the_records_as_they_are_stored() {
     // total, magic, CRC, queue, flag, offsets, system flag, times and hosts, as the official
     // broker writes a record of version 1.
     let mut want = Vec::new();
-    let properties = b"TAGS\x01a\x02CLUSTER\x01c1\x02";
+    let properties = [b"TAGS\x01a\x02", STAMP].concat();
     let total = 91 + 5 + 1 + properties.len() as i32;
     want.extend(total.to_be_bytes());
     want.extend(0xDAA3_20A7_u32.to_be_bytes());
@@ -65,7 +65,7 @@ fn the_answer_to_a_pull_is_a_header_and_the_records_as_they_are_stored() {
     want.extend(b"hello");
     want.extend([1, b't']);
     want.extend((properties.len() as i16).to_be_bytes());
-    want.extend(properties);
+    want.extend(&properties);
     assert_eq!(record.as_bytes(), want);
 }
 

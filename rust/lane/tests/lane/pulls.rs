@@ -2,7 +2,7 @@
 
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_lane::Need;
-use mqcore_lane::policy::{Group, Perm, Topic};
+use mqcore_lane::policy::{Broker, Group, Perm, Topic};
 
 use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
 
@@ -249,4 +249,50 @@ fn a_bulk_pull_is_bound_by_what_it_asks_and_not_by_the_official_limits() {
     let bytes = [huge, ("mqcoreBulk", "true"), ("maxMsgBytes", "1000")];
     let short: u32 = next(&mut desk, &bytes).parse().unwrap();
     assert!((1..20).contains(&short), "{short} records in 1,000 bytes");
+}
+
+/// Sends to queue 0 with everything, or nothing, counting as far behind the end of the log.
+fn told_to_go_to(is_far: bool, is_readable: bool, fields: &[(&str, &str)]) -> (i32, String) {
+    let mut desk = Desk::with(StoreConfig {
+        memory_ratio_percent: if is_far { 0 } else { 40 },
+        ..StoreConfig::default()
+    });
+    let broker = Broker {
+        is_replica_readable: is_readable,
+        ..Broker::default()
+    };
+    desk.lane.decide_broker(broker);
+    let group = Group {
+        broker_id: 3,
+        slow_broker_id: 7,
+        ..GROUP
+    };
+    desk.lane.policy.groups.insert("g".into(), group);
+    for at in 0..4 {
+        desk.feed(&send_with(at, &[("i", "TAGS\u{1}a\u{2}")], b"x"));
+    }
+    desk.bytes();
+    desk.settle();
+    let answer = desk.ask(&pull_with(1, fields));
+    (answer.code, answer.ext["suggestWhichBrokerId"].clone())
+}
+
+#[test]
+fn a_slow_consumer_is_sent_to_the_broker_for_slow_ones() {
+    let nothing = [("sysFlag", "4"), ("subscription", "b")];
+    let told = |code: i32, id: &str| (code, id.to_owned());
+    assert_eq!(told_to_go_to(true, true, &[]), told(0, "7"));
+    assert_eq!(told_to_go_to(true, true, &nothing), told(20, "7"));
+    assert_eq!(told_to_go_to(false, true, &[]), told(0, "3"));
+    assert_eq!(told_to_go_to(false, true, &nothing), told(20, "3"));
+    assert_eq!(told_to_go_to(true, false, &[]), told(0, "0"));
+    // At the end, or beyond, nobody is slow.
+    assert_eq!(
+        told_to_go_to(true, true, &[("queueOffset", "4")]),
+        told(19, "3")
+    );
+    assert_eq!(
+        told_to_go_to(true, true, &[("queueOffset", "9")]),
+        told(21, "3")
+    );
 }

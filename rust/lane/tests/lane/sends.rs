@@ -7,7 +7,7 @@ use mqcore_record::batch::{Item, encode as encode_item};
 use mqcore_record::properties::{lookup, pairs};
 use mqcore_record::{CrcCheck, RecordView};
 
-use crate::desk::{Desk, START_MS, TOPIC, commands, said, send_with};
+use crate::desk::{Desk, STAMP, START_MS, TOPIC, commands, said, send_with};
 
 fn property(view: &RecordView<'_>, name: &str) -> Option<String> {
     lookup(view.properties, name).map(|value| String::from_utf8(value.to_vec()).unwrap())
@@ -161,9 +161,9 @@ fn a_batch_is_stored_as_messages_of_their_own() {
     assert_eq!((first.body, second.body), (&b"b1"[..], &b"b22"[..]));
     assert_eq!(
         first.properties,
-        b"TAGS\x01A\x02k\x01v\x02CLUSTER\x01c1\x02"
+        [b"TAGS\x01A\x02k\x01v\x02", STAMP].concat()
     );
-    assert_eq!(second.properties, b"k\x01v\x02CLUSTER\x01c1\x02");
+    assert_eq!(second.properties, [b"k\x01v\x02", STAMP].concat());
     assert_eq!(
         (second.queue_offset, second.queue_id, second.flag),
         (1, 2, 4)
@@ -200,8 +200,8 @@ fn a_delayed_message_waits_in_the_queue_of_its_level() {
     assert_eq!(property(&view, "REAL_QID").as_deref(), Some("3"));
     assert_eq!(
         pairs(view.properties).count(),
-        4,
-        "CLUSTER and nothing twice"
+        6,
+        "the stamp and nothing twice"
     );
 }
 

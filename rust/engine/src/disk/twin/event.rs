@@ -1,6 +1,7 @@
 //! What happened to the twin, one after the other. Knows no state: numbers, bytes and names.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::content::Content;
@@ -90,9 +91,11 @@ pub(super) enum Change {
         len_bytes: u64,
         allocated: bool,
     },
+    /// `pages` are those that were written; `None`: all of the file.
     Sync {
         inode: u64,
         covers: u64,
+        pages: Option<Range<usize>>,
         ok: bool,
     },
     Names(NameChange),
@@ -123,6 +126,12 @@ impl fmt::Display for Event {
             Change::Length {
                 inode, len_bytes, ..
             } => write!(f, "{verb} #{inode}: {len_bytes} bytes"),
+            Change::Sync {
+                inode,
+                pages: Some(pages),
+                ok,
+                ..
+            } => write!(f, "{verb} #{inode}: pages {pages:?}{}", outcome(*ok)),
             Change::Sync { inode, ok, .. } | Change::SyncDir { inode, ok, .. } => {
                 write!(f, "{verb} #{inode}{}", outcome(*ok))
             }

@@ -2,6 +2,7 @@
 //! published, so that both see the same bytes. Knows no name but the one it was opened by.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +19,27 @@ pub(super) struct Held {
     pub(super) shared: Arc<Shared>,
     pub(super) inode: u64,
     pub(super) path: Box<Path>,
+}
+
+impl Held {
+    /// A sync of some pages, or of the whole file.
+    pub(super) fn sync(&self, pages: Option<Range<usize>>) -> Result<()> {
+        let (fate, passed) = self.shared.meet(CallKind::Sync, &self.path);
+        if fate == Fate::Stopped {
+            return Err(stopped(CallKind::Sync, &self.path));
+        }
+        let what = Change::Sync {
+            inode: self.inode,
+            covers: passed.began,
+            pages,
+            ok: fate == Fate::Goes,
+        };
+        self.shared.world.lock().record(CallKind::Sync, what);
+        match fate {
+            Fate::Fails(errno) => Err(failed(CallKind::Sync, &self.path, errno)),
+            Fate::Goes | Fate::Stopped => Ok(()),
+        }
+    }
 }
 
 impl Drop for Held {
@@ -114,21 +136,7 @@ impl DiskFile for TwinFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        let held = &self.held;
-        let (fate, passed) = held.shared.meet(CallKind::Sync, &held.path);
-        if fate == Fate::Stopped {
-            return Err(stopped(CallKind::Sync, &held.path));
-        }
-        let what = Change::Sync {
-            inode: held.inode,
-            covers: passed.began,
-            ok: fate == Fate::Goes,
-        };
-        held.shared.world.lock().record(CallKind::Sync, what);
-        match fate {
-            Fate::Fails(errno) => Err(failed(CallKind::Sync, &held.path, errno)),
-            Fate::Goes | Fate::Stopped => Ok(()),
-        }
+        self.held.sync(None)
     }
 
     fn start_write_back(&self, _position: u64, _len_bytes: u64) {}

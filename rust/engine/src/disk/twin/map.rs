@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use crate::lock::Mutex;
 
+use super::content::PAGE_BYTES;
 use super::event::CallKind;
 use super::faults::Fate;
 use super::file::Held;
@@ -189,6 +190,16 @@ impl Region for TwinRegion {
             .enter(CallKind::Populate, &self.held.path)
             .map(|_passed| ())
     }
+
+    fn sync(&self, position: u64, len_bytes: u64) -> Result<()> {
+        let end = position.saturating_add(len_bytes).min(self.len_bytes());
+        let page = PAGE_BYTES as u64;
+        // No page where nothing is left of the range: a sync all the same, which may fail.
+        let pages = (position / page) as usize..end.div_ceil(page) as usize;
+        self.held.sync(Some(pages))
+    }
+
+    fn release(&self, _position: u64, _len_bytes: u64) {}
 
     fn advise(&self, _use: Use, _position: u64, _len_bytes: u64) {}
 

@@ -5,6 +5,8 @@
 //! What power loss leaves (stricter than any one file system, so that all of them are covered):
 //! - a page (4096 bytes) is its last synced image plus any prefix of the later writes on it, the
 //!   last of them possibly torn; pages do not depend on one another;
+//! - a sync of a range is one of the pages that it touches, and of the length as far as reading them
+//!   back needs it; every other page stays open;
 //! - the length of a file is its last synced one plus any prefix of the later changes;
 //! - creating, renaming and removing a name is lost or kept, each by itself, until its directory
 //!   was synced (a rename is atomic; between two directories it needs both synced);

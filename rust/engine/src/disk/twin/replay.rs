@@ -2,9 +2,10 @@
 //! no choice between the open ends.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::content::{Content, Page, parts};
+use super::content::{Content, PAGE_BYTES, Page, parts};
 use super::event::{Change, Event};
 use super::tree::{NameChange, Node, Tree};
 
@@ -105,7 +106,12 @@ impl Open {
                 let file = self.touched(*inode, event);
                 file.resize(number, *len_bytes, *allocated);
             }
-            Change::Sync { inode, covers, ok } => self.sync_file(*inode, *covers, *ok),
+            Change::Sync {
+                inode,
+                covers,
+                pages,
+                ok,
+            } => self.sync_file(*inode, *covers, pages.as_ref(), *ok),
             Change::Names(change) => {
                 if let NameChange::Create { inode, is_dir, .. } = change {
                     self.durable.make_node(*inode, *is_dir);
@@ -147,16 +153,18 @@ impl Open {
         file
     }
 
-    fn sync_file(&mut self, inode: u64, covers: u64, ok: bool) {
+    fn sync_file(&mut self, inode: u64, covers: u64, pages: Option<&Range<usize>>, ok: bool) {
         let Some(file) = self.files.get_mut(&inode) else {
             return;
         };
         if !ok {
+            // Whatever was to be written: a descriptor is told of failed write-back once, by the next
+            // sync of any of its pages.
             file.doubt(covers);
             return;
         }
         if let Some(content) = self.durable.content_mut(inode) {
-            file.sync(content, covers);
+            file.sync(content, covers, pages);
         }
         if file.lens.is_empty() && file.pages.is_empty() {
             let live = self.files.remove(&inode).map(|file| Arc::new(file.live));
@@ -271,17 +279,32 @@ impl OpenFile {
         }
     }
 
-    /// Moves what a successful sync covers into `durable`. A page that a failed sync left in doubt
-    /// stays open unless it was written again since: the kernel takes it for clean.
-    fn sync(&mut self, durable: &mut Content, covers: u64) {
+    /// Changes of length that a sync makes certain: all before event `covers`, or as many of them as
+    /// reading the pages back needs.
+    fn covered_lens(&self, durable_len: u64, covers: u64, pages: Option<&Range<usize>>) -> usize {
+        let before = self.lens.iter().take_while(|len| len.event < covers);
+        let lens: Vec<u64> = before.map(|len| len.len_bytes).collect();
+        let Some(pages) = pages else {
+            return lens.len();
+        };
+        let longest = lens.last().copied().unwrap_or(durable_len);
+        let needed = longest.min((pages.end * PAGE_BYTES) as u64);
+        if durable_len >= needed {
+            return 0;
+        }
+        let enough = lens.iter().position(|len| *len >= needed);
+        enough.map_or(lens.len(), |at| at + 1)
+    }
+
+    /// Moves what a successful sync covers into `durable`: of all pages, or of some. A page that a
+    /// failed sync left in doubt stays open unless it was written again since: the kernel takes it
+    /// for clean.
+    fn sync(&mut self, durable: &mut Content, covers: u64, pages: Option<&Range<usize>>) {
         let has_cut = self.has_cut();
-        let covered = self
-            .lens
-            .iter()
-            .take_while(|len| len.event < covers)
-            .count();
+        // A cut and the writes around it mean nothing without one another, wherever they are.
+        let pages = pages.filter(|_| !has_cut);
+        let covered = self.covered_lens(durable.len_bytes, covers, pages);
         let mut covered_writes = self.pages.values().flatten().filter(|w| w.event < covers);
-        // A cut and the writes around it mean nothing without one another.
         let is_certain = self.lens.iter().take(covered).any(|len| !len.in_doubt)
             || has_cut && covered_writes.any(|write| !write.in_doubt);
         let lens: Vec<_> = if is_certain {
@@ -294,7 +317,8 @@ impl OpenFile {
         for (_, len_bytes) in &cuts {
             durable.set_len(*len_bytes);
         }
-        for (number, writes) in &mut self.pages {
+        let is_synced = |number: &usize| pages.is_none_or(|pages| pages.contains(number));
+        for (number, writes) in self.pages.iter_mut().filter(|(n, _)| is_synced(n)) {
             let covered = writes.iter().take_while(|w| w.event < covers).count();
             let certain = writes.get(..covered).unwrap_or_default();
             let Some(last) = certain.last() else {

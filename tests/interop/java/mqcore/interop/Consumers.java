@@ -61,8 +61,10 @@ final class Consumers {
         if (call.flag("broadcast")) {
             broadcast(consumer);
         }
+        Pops.configure(consumer, call);
         consumer.subscribe(call.text("topic"), selector(call));
         int failures = call.number("fail", 0);
+        int slowMs = call.number("slow_ms", 0);
         String reply = call.text("reply", "");
         DefaultMQProducer replier = reply.isEmpty() ? null : replier(call);
         if (call.flag("order")) {
@@ -76,13 +78,14 @@ final class Consumers {
                 if (replier != null) {
                     messages.forEach(message -> reply(replier, message, reply));
                 }
-                return failed(run, messages, failures) ? ConsumeConcurrentlyStatus.RECONSUME_LATER
+                boolean isFailed = failed(run, messages, failures);
+                dawdle(run, messages, slowMs);
+                return isFailed ? ConsumeConcurrentlyStatus.RECONSUME_LATER
                     : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
         consumer.start();
-        run.queues = () -> new ArrayList<>(consumer.getDefaultMQPushConsumerImpl()
-            .getRebalanceImpl().getProcessQueueTable().keySet());
+        run.queues = () -> Pops.queues(consumer);
         run.end = () -> {
             consumer.shutdown();
             if (replier != null) {
@@ -135,6 +138,19 @@ final class Consumers {
             isFailed |= failures < 0 || times <= failures;
         }
         return isFailed;
+    }
+
+    /** A message that comes for the first time is slow. */
+    private static void dawdle(Running run, List<MessageExt> messages, int slowMs) {
+        try {
+            for (MessageExt message : messages) {
+                if (slowMs > 0 && run.deliveries.times(message) == 1) {
+                    Thread.sleep(slowMs);
+                }
+            }
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     List<?> lite(Call call) throws Exception {

@@ -23,9 +23,16 @@ final class Deliveries {
     /** Notes a delivery; returns how often this message came until now, this time included. */
     synchronized int add(MessageExt message) {
         items.add(read(message));
-        String place = message.getTopic() + "/" + new String(message.getBody(),
-            StandardCharsets.UTF_8);
-        return times.merge(place, 1, Integer::sum);
+        return times.merge(place(message), 1, Integer::sum);
+    }
+
+    /** How often a message came until now. */
+    synchronized int times(MessageExt message) {
+        return times.getOrDefault(place(message), 0);
+    }
+
+    private static String place(MessageExt message) {
+        return message.getTopic() + "/" + new String(message.getBody(), StandardCharsets.UTF_8);
     }
 
     /** How many came that differ in topic or body (5.3.3 gives all of a batch one id). */

@@ -29,6 +29,8 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * bounds NAME topic=          search NAME topic= time=  one item per queue
  * push NAME group= namesrv= topic= [expr=|sql=] [order=1] [broadcast=1] [fail=] [max_reconsume=]
  *      [traced=1] [reply=]    replies to requests with this text, a colon and the request's
+ *      [slow_ms=]             how long the first delivery of a message takes
+ *      [server_rebalance=1] [invisible_ms=] [pop_batch=]    5.x: queues from the broker, pull or pop
  * lite NAME group= namesrv= topic= [expr=|sql=] [assign=1] [seek=]
  * pull NAME group= namesrv= topic= [expr=]              every message of the topic, pulled
  * select NAME group= namesrv= topic= sqls=             what SQL92 texts (between units separators)

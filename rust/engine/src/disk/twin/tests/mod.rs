@@ -2,6 +2,7 @@
 
 mod crash;
 mod faults;
+mod ranges;
 
 use std::collections::BTreeSet;
 use std::path::Path;

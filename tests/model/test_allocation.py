@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mqcore.client.allocation import (
+from mqcore.model.allocation import (
     Averagely,
     AveragelyByCircle,
     ByConfig,
@@ -18,7 +18,7 @@ from mqcore.client.allocation import (
     Strategy,
     allocated,
 )
-from mqcore.client.java_order import queue_key, text_key
+from mqcore.model.java_order import queue_key, text_key
 from mqcore.model.queues import MessageQueue
 
 VECTORS = Path(__file__).parent / "vectors" / "allocation.txt.xz"

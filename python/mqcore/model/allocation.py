@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b, md5
 from typing import Final, Protocol
 
-from mqcore.client.java_order import queue_key, text_key
+from mqcore.model.java_order import queue_key, text_key
 from mqcore.model.queues import MessageQueue
 
 __all__ = [

@@ -7,52 +7,29 @@
 //!   the published position, and [`Map::slice`] ends at or below it.
 //! - I3 positions are checked against the length of the map before a pointer is made.
 //! - I4 a mapped file is never shortened while it is mapped, and only the holder of the store's lock
-//!   writes it. The chain of segments keeps to that: a name is removed first, bytes are given back
-//!   when the last map is gone.
+//!   writes it: the chain removes a name first, and gives bytes back when the last map is gone.
 //! - I5 the cells of a [`Cells`] are atomics and nothing else; no slice of them is ever made.
-//! - I6 memory of the heap is zeroed when it is made, aligned for a cell, owned by one map, and
-//!   given back when that map goes.
+//! - I6 memory of the heap is zeroed when made, aligned for a cell, owned and freed by one map.
 
-#![expect(unsafe_code, reason = "the one home of mapped memory: I1 to I6")]
+//! - I7 pages are taken out of the page tables only where a file lies under the map, shared: the page
+//!   cache keeps their bytes, and the next touch finds them there. Pages that belong to no file
+//!   would come back as zeros.
+
+#![expect(unsafe_code, reason = "the one home of mapped memory: I1 to I7")]
+
+mod reservation;
+mod uses;
 
 use std::alloc::Layout;
 use std::fs::File;
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use memmap2::{Advice, MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 
-/// What a range of a map will be used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
-    /// Soon, all of it.
-    WillNeed,
-    /// Front to back, once.
-    Sequential,
-    /// Here and there: read-ahead would be a waste.
-    Random,
-    /// No special use.
-    Normal,
-    /// Not in forked children.
-    DontFork,
-    /// With huge pages where the file system has them.
-    HugePages,
-}
-
-impl Use {
-    fn advice(self) -> Advice {
-        match self {
-            Self::WillNeed => Advice::WillNeed,
-            Self::Sequential => Advice::Sequential,
-            Self::Random => Advice::Random,
-            Self::Normal => Advice::Normal,
-            Self::DontFork => Advice::DontFork,
-            Self::HugePages => Advice::HugePage,
-        }
-    }
-}
+pub use reservation::Reservation;
+pub use uses::Use;
 
 /// Bytes that the processor fetches at once.
 #[cfg(target_arch = "x86_64")]
@@ -61,7 +38,10 @@ const CACHE_LINE_BYTES: u64 = 64;
 /// What lies under a map.
 #[derive(Debug)]
 enum Memory {
-    Mapped(MmapRaw),
+    /// A shared map of a file.
+    File(MmapRaw),
+    /// Mapped, and of no file.
+    Anonymous(MmapRaw),
     Heap(HeapBytes),
 }
 
@@ -69,7 +49,7 @@ impl Memory {
     #[inline]
     fn as_mut_ptr(&self) -> *mut u8 {
         match self {
-            Self::Mapped(raw) => raw.as_mut_ptr(),
+            Self::File(raw) | Self::Anonymous(raw) => raw.as_mut_ptr(),
             Self::Heap(heap) => heap.start.as_ptr(),
         }
     }
@@ -77,7 +57,7 @@ impl Memory {
     #[inline]
     fn len(&self) -> usize {
         match self {
-            Self::Mapped(raw) => raw.len(),
+            Self::File(raw) | Self::Anonymous(raw) => raw.len(),
             Self::Heap(heap) => heap.len,
         }
     }
@@ -85,8 +65,16 @@ impl Memory {
     /// The mapping, where there is one: advice and locks mean nothing to the heap.
     fn mapped(&self) -> Option<&MmapRaw> {
         match self {
-            Self::Mapped(raw) => Some(raw),
+            Self::File(raw) | Self::Anonymous(raw) => Some(raw),
             Self::Heap(_) => None,
+        }
+    }
+
+    /// The mapping, where a file lies under it.
+    fn of_file(&self) -> Option<&MmapRaw> {
+        match self {
+            Self::File(raw) => Some(raw),
+            Self::Anonymous(_) | Self::Heap(_) => None,
         }
     }
 
@@ -152,7 +140,7 @@ impl Map {
         let raw = MmapOptions::new().len(to_len(len_bytes)?).map_raw(file)?;
         // A child that a careless parent forks must neither write the log nor pin its pages.
         raw.advise(Advice::DontFork)?;
-        Ok(Self::new(raw, true))
+        Ok(Self::over(Memory::File(raw), true))
     }
 
     /// Maps the first `len_bytes` of `file` for reading; everything counts as published.
@@ -163,7 +151,7 @@ impl Map {
         let raw = MmapOptions::new()
             .len(to_len(len_bytes)?)
             .map_raw_read_only(file)?;
-        let map = Self::new(raw, false);
+        let map = Self::over(Memory::File(raw), false);
         map.published.store(len_bytes, Ordering::Release);
         Ok(map)
     }
@@ -175,7 +163,7 @@ impl Map {
     pub fn anonymous(len_bytes: u64) -> io::Result<Self> {
         let raw = MmapRaw::from(MmapOptions::new().len(to_len(len_bytes)?).map_anon()?);
         raw.advise(Advice::DontFork)?;
-        Ok(Self::new(raw, true))
+        Ok(Self::over(Memory::Anonymous(raw), true))
     }
 
     /// Zeroed bytes of the heap: small maps of the disk's twin, which makes them by the million.
@@ -185,10 +173,6 @@ impl Map {
     pub fn heap(len_bytes: u64) -> io::Result<Self> {
         let heap = HeapBytes::zeroed(to_len(len_bytes)?)?;
         Ok(Self::over(Memory::Heap(heap), true))
-    }
-
-    fn new(raw: MmapRaw, is_writable: bool) -> Self {
-        Self::over(Memory::Mapped(raw), is_writable)
     }
 
     fn over(raw: Memory, is_writable: bool) -> Self {
@@ -266,7 +250,7 @@ impl Map {
         Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 
-    /// Makes the pages of a range present and writable. Does not change a byte.
+    /// Makes the pages of a range present and writable, if the map is. Does not change a byte.
     ///
     /// # Errors
     /// The system's; `EINVAL` on kernels before 5.14.
@@ -274,7 +258,8 @@ impl Map {
     /// # Blocking
     /// Until the file system has given every page.
     pub fn populate(&self, position: u64, len_bytes: u64) -> io::Result<()> {
-        let Some((position, len)) = self.clamp(position, len_bytes) else {
+        let wanted = self.clamp(position, len_bytes);
+        let Some((position, len)) = wanted.filter(|_| self.is_writable) else {
             return Ok(());
         };
         self.raw.advise_range(Advice::PopulateWrite, position, len)
@@ -310,6 +295,48 @@ impl Map {
             return Ok(());
         };
         self.raw.advise_range(use_.advice(), position, len)
+    }
+
+    /// Makes the bytes of a range durable, and what of the file's metadata reading them back needs
+    /// (`msync`: on Linux `fdatasync` of these pages). Pages that the range only touches are written
+    /// whole; the others of the file are left as they are.
+    ///
+    /// # Errors
+    /// The system's, also of write-back that failed anywhere in the file before: it is told once.
+    /// `InvalidInput` where no file lies under the map.
+    ///
+    /// # Blocking
+    /// Until the device has answered.
+    pub fn sync(&self, position: u64, len_bytes: u64) -> io::Result<()> {
+        let Some((position, len)) = self.clamp(position, len_bytes) else {
+            return Ok(());
+        };
+        let raw = self.raw.of_file();
+        let raw = raw.ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
+        raw.flush_range(position, len)
+    }
+
+    /// Takes the whole pages of a range out of this process's page tables. Their bytes stay in the
+    /// page cache, dirty ones dirty; the next touch finds them there. Nothing where no file lies
+    /// under the map.
+    ///
+    /// # Errors
+    /// The system's; `EINVAL` where the map is locked in memory.
+    pub fn release(&self, position: u64, len_bytes: u64) -> io::Result<()> {
+        let page = machine_page_bytes();
+        let (Some(raw), Some((position, len))) =
+            (self.raw.of_file(), self.clamp(position, len_bytes))
+        else {
+            return Ok(());
+        };
+        let (from, end) = (position.next_multiple_of(page), position + len);
+        let len = (end - end % page).saturating_sub(from);
+        if len == 0 {
+            return Ok(());
+        }
+        // SAFETY: I7: a shared map of a file. What slices (I2) and reservations (I1) point at stays
+        // mapped and keeps its bytes: only the way to the page is looked up again.
+        unsafe { raw.unchecked_advise_range(UncheckedAdvice::DontNeed, from, len) }
     }
 
     /// Locks the whole map in memory.
@@ -359,64 +386,26 @@ impl Map {
     }
 }
 
-/// Bytes that one writer fills; they are published by [`Reservation::publish`] or not at all.
-#[derive(Debug)]
-pub struct Reservation<'a> {
-    map: &'a Map,
-    bytes: &'a mut [u8],
-    end: u64,
-}
-
-impl Reservation<'_> {
-    /// Lets readers see everything up to the end of this reservation.
-    pub fn publish(self) {
-        self.map.published.store(self.end, Ordering::Release);
-    }
-
-    /// Where the reservation ends in the map.
-    #[must_use]
-    pub fn end(&self) -> u64 {
-        self.end
-    }
-}
-
-impl Deref for Reservation<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        self.bytes
-    }
-}
-
-impl DerefMut for Reservation<'_> {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        self.bytes
-    }
-}
-
-impl Drop for Reservation<'_> {
-    fn drop(&mut self) {
-        self.map.writing.store(false, Ordering::Release);
-    }
-}
-
 /// A mapped file of big-endian 32-bit cells that change in place: headers, hash slots, entries.
 #[derive(Debug)]
 pub struct Cells {
     raw: Memory,
+    is_writable: bool,
 }
 
 impl Cells {
-    /// Maps the first `len_bytes` of `file`.
+    /// Maps the first `len_bytes` of `file`, for reading alone where it is not to be written.
     ///
     /// # Errors
     /// The system's, when the mapping is refused.
-    pub fn of_file(file: &File, len_bytes: u64) -> io::Result<Self> {
-        let raw = MmapOptions::new().len(to_len(len_bytes)?).map_raw(file)?;
+    pub fn of_file(file: &File, len_bytes: u64, is_writable: bool) -> io::Result<Self> {
+        let len = to_len(len_bytes)?;
+        let raw = match is_writable {
+            true => MmapOptions::new().len(len).map_raw(file)?,
+            false => MmapOptions::new().len(len).map_raw_read_only(file)?,
+        };
         raw.advise(Advice::DontFork)?;
-        Ok(Self {
-            raw: Memory::Mapped(raw),
-        })
+        Ok(Self::over(Memory::File(raw), is_writable))
     }
 
     /// Cells that belong to no file: the twin's.
@@ -425,9 +414,7 @@ impl Cells {
     /// The system's, when memory is refused.
     pub fn anonymous(len_bytes: u64) -> io::Result<Self> {
         let raw = MmapRaw::from(MmapOptions::new().len(to_len(len_bytes)?).map_anon()?);
-        Ok(Self {
-            raw: Memory::Mapped(raw),
-        })
+        Ok(Self::over(Memory::Anonymous(raw), true))
     }
 
     /// Cells on the heap: see [`Map::heap`].
@@ -436,9 +423,11 @@ impl Cells {
     /// `OutOfMemory`.
     pub fn heap(len_bytes: u64) -> io::Result<Self> {
         let heap = HeapBytes::zeroed(to_len(len_bytes)?)?;
-        Ok(Self {
-            raw: Memory::Heap(heap),
-        })
+        Ok(Self::over(Memory::Heap(heap), true))
+    }
+
+    fn over(raw: Memory, is_writable: bool) -> Self {
+        Self { raw, is_writable }
     }
 
     /// Length of the map.
@@ -465,9 +454,10 @@ impl Cells {
             .map_or(0, |cell| u32::from_be(cell.load(Ordering::Acquire)))
     }
 
-    /// Sets the cell at `position`; false when there is no such cell.
+    /// Sets the cell at `position`; false when there is no such cell, or none may be set.
     pub fn store(&self, position: u64, value: u32) -> bool {
-        self.cell(position).is_some_and(|cell| {
+        let cell = self.cell(position).filter(|_| self.is_writable);
+        cell.is_some_and(|cell| {
             cell.store(value.to_be(), Ordering::Release);
             true
         })
@@ -493,5 +483,4 @@ fn machine_page_bytes() -> usize {
 }
 
 #[cfg(test)]
-#[path = "mmap_tests.rs"]
 mod tests;

@@ -1,0 +1,208 @@
+"""Messages that a group failed on too often: listed, and sent again.
+
+A broker puts them into the topic `%DLQ%GROUP`, with the topic that they came from as a property.
+Knows nothing of who asks, and of how they are shown.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from heapq import merge
+from itertools import count
+from typing import Final
+
+from mqcore.admin.door import Door
+from mqcore.admin.messages import Messages
+from mqcore.admin.topics import Topics
+from mqcore.client.properties import KEYS, RESERVED, RETRY_TOPIC, TAGS, UNIQ_KEY, properties_text
+from mqcore.clock import wall_ms
+from mqcore.errors import MQError
+from mqcore.model.queues import MessageQueue
+from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
+from mqcore.native import Message
+from mqcore.remoting import RequestCode, ResponseCode
+
+__all__ = ["DeadLetter", "DeadLetters", "Resent"]
+
+_PAGE: Final = 32
+_FOREVER_MS: Final = 2**63 - 1
+# The name of the group that sends again, as the official clients' inner producer has it.
+_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
+_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
+_ORIGIN_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+# Of the reserved properties those that belong to the message and not to one of its deliveries.
+_KEPT: Final = frozenset({KEYS, TAGS, UNIQ_KEY, "__SHARDINGKEY", "INSTANCE_ID", "BUYER_ID"})
+# How a body is compressed; the other flags are of one place in a store.
+_COMPRESSION_BITS: Final = 0x701
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """One message that a group failed on too often.
+
+    Attributes:
+        message: As it is stored in the group's dead letter topic.
+        queue: Where it lies.
+        origin_topic: The topic that it came from, None where that is not told.
+    """
+
+    message: Message
+    queue: MessageQueue
+    origin_topic: str | None
+
+    @property
+    def message_id(self) -> str:
+        """The id that its producer gave it, or the place of the dead letter without one."""
+        return self.message.uniq_key or self.message.message_id
+
+
+@dataclass(frozen=True, slots=True)
+class Resent:
+    """Where a dead letter went.
+
+    Attributes:
+        queue: The queue that has it now.
+        offset: Its queue offset there.
+    """
+
+    queue: MessageQueue
+    offset: int
+
+
+class DeadLetters:
+    """The dead letters of a cluster's groups."""
+
+    def __init__(self, door: Door) -> None:
+        """Takes the way to the servers."""
+        self._door = door
+        self._topics = Topics(door)
+        self._messages = Messages(door)
+        self._turn = count()
+
+    async def of_group(
+        self,
+        group: str,
+        *,
+        begin_ms: int = 0,
+        end_ms: int = _FOREVER_MS,
+        limit: int | None = None,
+    ) -> list[DeadLetter]:
+        """Returns the dead letters of a group, the oldest first.
+
+        Args:
+            group: Which.
+            begin_ms: Dead not before, Unix ms.
+            end_ms: Dead not behind, Unix ms.
+            limit: At most so many.
+
+        Raises:
+            NoRouteError: The group has no dead letter topic: nothing ever failed so often.
+        """
+        topic = f"{DLQ_PREFIX}{group}"
+        found = []
+        for row in (await self._topics.stats(topic)).queues:
+            low = row.min_offset
+            if begin_ms > 0:
+                low = max(low, await self._topics.offset_at(row.queue, begin_ms))
+            if low < row.max_offset:
+                found.append(await self._read(row.queue, low, begin_ms, end_ms, limit))
+        letters = merge(*found, key=lambda letter: letter.message.store_timestamp_ms)
+        return [letter for letter, _ in zip(letters, _numbers(limit), strict=False)]
+
+    async def _read(
+        self, queue: MessageQueue, offset: int, begin_ms: int, end_ms: int, limit: int | None
+    ) -> list[DeadLetter]:
+        """Reads one queue from an offset on, to the end or the limit."""
+        found: list[DeadLetter] = []
+        while limit is None or len(found) < limit:
+            page = await self._messages.at(queue, offset, _PAGE)
+            if not page:
+                break
+            offset = page[-1].queue_offset + 1
+            # Brokers of 4.9 give the last message for a time behind it.
+            in_time = [each for each in page if begin_ms <= each.store_timestamp_ms <= end_ms]
+            found += [DeadLetter(each, queue, origin_topic(each.properties)) for each in in_time]
+            if page[-1].store_timestamp_ms > end_ms:
+                break
+        return found
+
+    async def resend(self, group: str, letter: DeadLetter, *, only_group: bool = False) -> Resent:
+        """Sends a dead letter again, as a new message with its first id.
+
+        The dead letter itself stays: whoever sends it twice, has it twice.
+
+        Args:
+            group: Whose.
+            letter: Which.
+            only_group: Whether it goes to the group alone, by its retry topic, instead of to
+                everybody who reads the topic that it came from.
+
+        Raises:
+            MQError: The topic that it came from is not told, or cannot be written.
+            ResponseError: A broker refuses it.
+        """
+        origin = letter.origin_topic
+        if origin is None:
+            raise MQError(f"{letter.message_id}: the topic that it came from is not told")
+        topic = f"{RETRY_PREFIX}{group}" if only_group else origin
+        properties = resent_properties(letter.message, origin, only_group=only_group)
+        queues = (await self._door.route(topic)).write_queues
+        if not queues:
+            raise MQError(f"{letter.message_id}: no queue of topic {topic} can be written now")
+        return await self._send(queues[next(self._turn) % len(queues)], letter, properties)
+
+    async def _send(
+        self, queue: MessageQueue, letter: DeadLetter, properties: dict[str, str]
+    ) -> Resent:
+        message = letter.message
+        ext = {
+            "a": _PRODUCER,
+            "b": queue.topic,
+            "c": "TBW102",
+            "d": "4",
+            "e": str(queue.queue_id),
+            "f": str(message.sys_flag & _COMPRESSION_BITS),
+            "g": str(wall_ms()),
+            "h": str(message.flag),
+            "i": properties_text(properties),
+            "j": "0",
+            "k": "false",
+            "m": "false",
+            "n": queue.broker_name,
+        }
+        # Stored, though not yet flushed or copied in time: sent once more it would be there twice.
+        stored = (
+            ResponseCode.FLUSH_DISK_TIMEOUT,
+            ResponseCode.SLAVE_NOT_AVAILABLE,
+            ResponseCode.FLUSH_SLAVE_TIMEOUT,
+        )
+        answer = await self._door.ask(
+            await self._door.address_of(queue),
+            RequestCode.SEND_MESSAGE_V2,
+            ext,
+            message.stored_body,
+            fine=stored,
+        )
+        return Resent(queue, int(answer.ext.get("queueOffset", -1)))
+
+
+def origin_topic(properties: dict[str, str]) -> str | None:
+    """Returns the topic that a dead letter came from: as brokers tell it, or the proxy of 5.x."""
+    return properties.get(RETRY_TOPIC) or properties.get(_ORIGIN_TOPIC)
+
+
+def resent_properties(message: Message, origin: str, *, only_group: bool) -> dict[str, str]:
+    """Returns the properties of a dead letter that is sent again: its user's, and its origin."""
+    kept = {
+        name: value
+        for name, value in message.properties.items()
+        if name not in RESERVED or name in _KEPT
+    }
+    kept[_ORIGIN_TOPIC] = origin
+    kept[_ORIGIN_ID] = message.properties.get("ORIGIN_MESSAGE_ID") or message.message_id
+    if only_group:
+        kept[RETRY_TOPIC] = origin
+    return kept
+
+
+def _numbers(limit: int | None) -> Iterable[int]:
+    return count() if limit is None else range(limit)

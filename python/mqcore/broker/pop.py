@@ -1,0 +1,144 @@
+"""What comes back of what was popped: when check points are read, and what has to be there first.
+
+The work is the lane's (`Lane.revive`), off the loop; how far a queue of check points is done is
+kept as the official broker keeps it, as an offset of its own group. Follows `PopReviveService`.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from mqcore.broker.keeper import Keeper
+from mqcore.broker.state import BrokerState
+from mqcore.errors import MQError
+from mqcore.model.topics import revive_topic
+from mqcore.native import Revived
+
+__all__ = ["REVIVE_GROUP", "PopRounds"]
+
+_log = logging.getLogger("mqcore.broker")
+
+# The group that the official broker keeps its own offsets under.
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+# Queues of a retry topic, as officially.
+_RETRY_QUEUES: Final = 1
+# Dispatch follows the log within milliseconds; with synchronous flush behind the sync.
+_DISPATCHED_TIMEOUT_MS: Final = 5_000
+_MS_PER_S: Final = 1_000
+# However small the setting is, a round leaves the loop some time.
+_PERIOD_MIN_MS: Final = 10
+# A failure that lasts is told of this often.
+_TELL_EVERY: Final = 60
+
+
+class PopRounds:
+    """The timetable of check points of one broker."""
+
+    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+        """Prepares; `start` begins."""
+        self._state = state
+        self._keeper = keeper
+        self._topic = revive_topic(state.settings.cluster)
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: dict[int, int] = {}
+        self._failures = 0
+        # Held while check points are read: what has begun is waited for at a stop.
+        self._busy = asyncio.Lock()
+
+    def start(self) -> None:
+        """Begins, unless the settings have no timers: check points come by them."""
+        if self._state.settings.has_timers:
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._always(), name="revive popped")
+
+    async def stop(self) -> None:
+        """Ends; a round that has begun is waited for."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        async with self._busy:
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _always(self) -> None:
+        while True:
+            pause_ms = max(_PERIOD_MIN_MS, self._state.settings.pop_revive_interval_ms)
+            await asyncio.sleep(pause_ms / _MS_PER_S)
+            try:
+                await self.revive()
+                self._failures = 0
+            except MQError as error:
+                if self._failures % _TELL_EVERY == 0:
+                    _log.error("popped messages cannot come back: %s", error.message)
+                self._failures += 1
+
+    async def revive(self) -> int:
+        """Looks at every queue of check points; returns how many messages come again.
+
+        Raises:
+            StoreError: Something could not be read, stored or synced; the next round goes on there.
+        """
+        queues = [each for each in self._state.read_queues(self._topic) if self._has_news(each)]
+        if not queues:
+            return 0
+        # Taken first: what the timers bring up to then is dispatched before it is looked at.
+        timers_ms = await asyncio.to_thread(self._timers_ms)
+        store = self._state.store
+        end = store.stats().appended
+        await asyncio.to_thread(store.wait_dispatched, end, timeout_ms=_DISPATCHED_TIMEOUT_MS)
+        count = 0
+        for queue_id in queues:
+            has_more = True
+            while has_more:
+                async with self._busy:
+                    done = await self._go_on(queue_id, timers_ms)
+                count += done.revived
+                has_more = done.has_more
+        return count
+
+    def _has_news(self, queue_id: int) -> bool:
+        """Tells whether a queue has check points that wait, or something that was not read."""
+        end = self._state.bounds(self._topic, queue_id)[1]
+        return self._waiting.get(queue_id, 0) > 0 or self._offset(queue_id) < end - 1
+
+    def _offset(self, queue_id: int) -> int:
+        known = self._state.lane.offset(REVIVE_GROUP, self._topic, queue_id)
+        return -1 if known is None else known
+
+    def _timers_ms(self) -> int:
+        """Returns up to which time the timers have brought everything. May wait for them."""
+        timers, now_ms = self._state.timers, self._state.now_ms() + self._state.timers_ahead_ms
+        # Idle timers stand still: they have brought all there is up to now.
+        if timers is None or not timers.is_due(now_ms):
+            return now_ms
+        return min(now_ms, timers.progress().read_ms)
+
+    async def _go_on(self, queue_id: int, timers_ms: int) -> Revived:
+        lane = self._state.lane
+        done = await asyncio.to_thread(lane.revive, queue_id, self._offset(queue_id), timers_ms)
+        self._waiting[queue_id] = done.waiting
+        if done.end:
+            # The offset must not be beyond what power loss leaves of the retries.
+            await asyncio.to_thread(self._state.store.flush)
+        if done.done_offset >= 0:
+            lane.commit_offset(REVIVE_GROUP, self._topic, queue_id, done.done_offset)
+        if done.skipped:
+            _log.warning(
+                "%d popped messages or check points of queue %d of %s could not come back: "
+                "their records, topics or groups are gone",
+                done.skipped,
+                queue_id,
+                self._topic,
+            )
+        self._state.revived += done.revived
+        if done.needs is not None:
+            await self._make_retry_topic(*done.needs)
+        return done
+
+    async def _make_retry_topic(self, name: str, group: str) -> None:
+        """Makes a retry topic; its group begins at its first message (`initPopRetryOffset`)."""
+        state = self._state
+        state.topics.create_for_group(name, _RETRY_QUEUES, now_ms=state.now_ms())
+        await self._keeper.topics_changed([name])
+        if state.lane.offset(group, name, 0) is None:
+            state.lane.commit_offset(group, name, 0, 0)

@@ -1,0 +1,193 @@
+"""`mqcore group dead-letters` and `mqcore msg resend-dlq`: what a group failed on, sent again."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mqcore.cli.cluster import Cluster, cluster_options, confirmed
+from mqcore.cli.message_text import json_of
+from mqcore.cli.times import TIME
+from mqcore.errors import MQError
+
+if TYPE_CHECKING:
+    from mqcore.admin import Admin
+    from mqcore.admin.dead_letters import DeadLetter
+
+_FOREVER_MS = 2**63 - 1
+_SHOWN_MAX = 100
+# Some could not be sent again: a finding, not a failure.
+_EXIT_LEFT = 1
+
+
+@click.command("dead-letters")
+@click.argument("name")
+@click.option("--since", "begin_ms", type=TIME, default=0, help="Dead not before: 1h, 2024-05-01.")
+@click.option("--until", "end_ms", type=TIME, default=_FOREVER_MS, help="Dead not behind.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=_SHOWN_MAX,
+    show_default=True,
+    help="At most so many, the oldest first.",
+)
+@cluster_options
+def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit: int) -> None:
+    """List the messages that the group NAME failed on too often.
+
+    With --json one object per message, its body included.
+    """
+    from mqcore.cli.tables import say_json, say_table, time_text
+
+    async def work(admin: "Admin") -> list["DeadLetter"]:
+        return await _letters(admin, name, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
+
+    found = cluster.ask(work)
+    if cluster.as_json:
+        for letter in found:
+            say_json(_told(letter))
+        return
+    say_table(
+        ["dead since", "message", "topic", "tags", "keys", "tried", "queue", "offset"],
+        [
+            [
+                time_text(letter.message.store_timestamp_ms),
+                letter.message_id,
+                letter.origin_topic or "-",
+                letter.message.tags or "-",
+                letter.message.keys or "-",
+                letter.message.reconsume_times,
+                f"{letter.queue.broker_name}:{letter.queue.queue_id}",
+                letter.message.queue_offset,
+            ]
+            for letter in found
+        ],
+        empty=f"group {name} has no dead letters",
+    )
+
+
+@click.command("resend-dlq")
+@click.argument("group")
+@click.option("--id", "ids", metavar="ID", multiple=True, help="Only this message; repeatable.")
+@click.option("--since", "begin_ms", type=TIME, default=0, help="Dead not before: 1h, 2024-05-01.")
+@click.option("--until", "end_ms", type=TIME, default=_FOREVER_MS, help="Dead not behind.")
+@click.option("--limit", type=click.IntRange(1), help="At most so many, the oldest first.")
+@click.option("--only-group", is_flag=True, help="To this group alone, by its retry topic.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@cluster_options
+def resend_dlq(
+    cluster: Cluster,
+    group: str,
+    ids: tuple[str, ...],
+    begin_ms: int,
+    end_ms: int,
+    limit: int | None,
+    only_group: bool,
+    dry_run: bool,
+    is_sure: bool,
+) -> None:
+    """Send dead letters of GROUP again, to the topics that they came from.
+
+    Everybody who reads such a topic gets them, unless --only-group. The dead letters stay where
+    they are: who sends them twice, has them twice.
+
+    Exit code 1 when some could not be sent.
+    """
+    if not dry_run:
+        which = f"{len(set(ids))} dead letters" if ids else "the dead letters"
+        confirmed(f"Send {which} of group {group} again?", is_sure=is_sure)
+
+    async def work(admin: "Admin") -> list[dict[str, Any]]:
+        bound = None if ids else limit
+        found = await _letters(admin, group, begin_ms=begin_ms, end_ms=end_ms, limit=bound)
+        wanted = [each for each in found if not ids or _is_named(each, ids)][:limit]
+        return [
+            await _resent(admin, group, each, only_group=only_group, dry_run=dry_run)
+            for each in wanted
+        ]
+
+    _say(cluster, group, cluster.ask(work), dry_run=dry_run)
+
+
+def _say(cluster: Cluster, group: str, rows: list[dict[str, Any]], *, dry_run: bool) -> None:
+    """Prints what became of dead letters, and ends with exit code 1 where some are left."""
+    from mqcore.cli.tables import say_json, say_table
+
+    left = sum(row["error"] is not None for row in rows)
+    if cluster.as_json:
+        say_json({"group": group, "is_dry_run": dry_run, "messages": rows})
+    else:
+        say_table(
+            ["message", "topic", "went to", "why not"],
+            [
+                [row["message_id"], row["origin_topic"] or "-", _place(row), row["error"] or ""]
+                for row in rows
+            ],
+            empty=f"no such dead letter of group {group}",
+        )
+        sent = len(rows) - left
+        click.echo("nothing was sent" if dry_run else f"{sent} sent again, {left} not")
+    if left:
+        sys.exit(_EXIT_LEFT)
+
+
+def _place(row: dict[str, Any]) -> str:
+    if row["queue"] is None:
+        return "-"
+    return f"{row['topic']} {row['broker']}:{row['queue']} at {row['offset']}"
+
+
+async def _letters(
+    admin: "Admin", group: str, *, begin_ms: int, end_ms: int, limit: int | None
+) -> list["DeadLetter"]:
+    """Returns dead letters; none of a group that has no topic for them."""
+    from mqcore.errors import NoRouteError
+
+    try:
+        return await admin.dead_letters.of_group(
+            group, begin_ms=begin_ms, end_ms=end_ms, limit=limit
+        )
+    except NoRouteError:
+        if group not in await admin.groups.configs():
+            raise MQError(f"there is no group {group}: see `mqcore group list`") from None
+        return []
+
+
+async def _resent(
+    admin: "Admin", group: str, letter: "DeadLetter", *, only_group: bool, dry_run: bool
+) -> dict[str, Any]:
+    """Sends one dead letter again, and tells what became of it."""
+    row: dict[str, Any] = {
+        "message_id": letter.message_id,
+        "origin_topic": letter.origin_topic,
+        "topic": None,
+        "broker": None,
+        "queue": None,
+        "offset": None,
+        "error": None,
+    }
+    if dry_run:
+        return row
+    try:
+        resent = await admin.dead_letters.resend(group, letter, only_group=only_group)
+    except MQError as error:
+        return row | {"error": error.message}
+    return row | {
+        "topic": resent.queue.topic,
+        "broker": resent.queue.broker_name,
+        "queue": resent.queue.queue_id,
+        "offset": resent.offset,
+    }
+
+
+def _is_named(letter: "DeadLetter", ids: tuple[str, ...]) -> bool:
+    return letter.message_id in ids or letter.message.message_id in ids
+
+
+def _told(letter: "DeadLetter") -> dict[str, Any]:
+    """Returns a dead letter as one JSON object."""
+    return json_of(letter.message) | {
+        "broker": letter.queue.broker_name,
+        "origin_topic": letter.origin_topic,
+    }

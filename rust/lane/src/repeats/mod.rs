@@ -1,0 +1,104 @@
+//! Sends that come again: a producer whose answer was lost sends the same message once more, with
+//! the same unique key. Within a window of time it is stored once, and both are answered with the
+//! place of the first.
+//!
+//! The window is a hint, the log decides: what a mark points to is read and compared (topic, key,
+//! body; whether its queue still has it) before anything is answered. So a collision costs a look,
+//! and never a message; and nothing needs a file of its own, since the log's end tells the window
+//! anew when a store is opened.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`window`] | marks and places of the last minutes, in bounded memory |
+//! | [`identity`] | what names a message, and which records count |
+//! | `first` | the message that was there before, compared |
+//! | [`rebuild`](mod@rebuild) | the window of a store that was opened |
+//! | `answer` | what the lane does about a send |
+
+mod answer;
+mod first;
+pub mod identity;
+pub mod rebuild;
+pub mod window;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::Result;
+use mqcore_engine::store::Store;
+use mqcore_wire::Command;
+
+use self::identity::{Identity, Marks};
+use self::rebuild::Rebuilt;
+use self::window::{Mark, Window};
+use crate::asker::ConnectionId;
+use crate::lane::How;
+
+pub(crate) use self::answer::look_patiently;
+pub use self::first::Looked;
+pub(crate) use self::first::{Claim, First, Patience, look};
+
+/// What is remembered of the sends of the last minutes.
+#[derive(Debug)]
+pub struct Repeats {
+    window: Window,
+    marks: Marks,
+    /// Sends answered with the place of an earlier one.
+    pub answered: u64,
+    /// Sends with the mark of an earlier one that were something else.
+    pub told_apart: u64,
+    /// Bytes of requests whose first is being read from the disk.
+    looking_bytes: usize,
+}
+
+impl Repeats {
+    /// Remembers so long, in so many bytes of memory at the most, beginning with what the end of a
+    /// store's log tells.
+    ///
+    /// # Errors
+    /// [`mqcore_engine::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the log of that time, [`rebuild::REBUILT_BYTES_MAX`] bytes of it at the most.
+    pub fn open<D: Disk, C: Clock>(
+        store: &Store<D, C>,
+        length_ms: i64,
+        memory_bytes: usize,
+    ) -> Result<(Self, Rebuilt)> {
+        let mut repeats = Self {
+            window: Window::new(length_ms, memory_bytes),
+            marks: Marks::default(),
+            answered: 0,
+            told_apart: 0,
+            looking_bytes: 0,
+        };
+        let rebuilt = rebuild::rebuild(&mut repeats, store, store.wall_ms())?;
+        Ok((repeats, rebuilt))
+    }
+
+    /// Names and numbers, for reports.
+    #[must_use]
+    pub fn numbers(&self, now_ms: i64) -> [(&'static str, u64); 5] {
+        let reach_ms = self.window.reach_ms(now_ms);
+        [
+            ("repeats", self.answered),
+            ("repeats_told_apart", self.told_apart),
+            ("repeat_keys", self.window.len() as u64),
+            ("repeat_keys_displaced", self.window.displaced()),
+            ("repeat_window_ms", u64::try_from(reach_ms).unwrap_or(0)),
+        ]
+    }
+
+    pub(crate) fn mark(&self, identity: &Identity<'_>) -> Mark {
+        self.marks.of(identity)
+    }
+}
+
+/// A send whose first has to be read from the disk.
+#[derive(Debug)]
+pub struct Doubt {
+    pub(crate) connection: ConnectionId,
+    pub(crate) command: Command,
+    pub(crate) how: How,
+    pub(crate) mark: Mark,
+    pub(crate) place: u64,
+}

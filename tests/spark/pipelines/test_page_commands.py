@@ -1,0 +1,89 @@
+"""The commands of the page of pipelines run as they stand, in order, and print what it shows.
+
+Numbers differ from the page's, which are of a larger store; everything else is as shown.
+"""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqcore import Message, Producer, Store
+from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
+from mqcore.testing import Broker
+from small_store import SMALL, filled
+
+PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
+# What the page calls its name server, its directories, and an object store.
+ADDRESS = "127.0.0.1:9876"
+DATA = "/data/"
+BUCKET = "s3://bucket/"
+COMMAND_S = 240.0
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_NUMBER = re.compile(r"\d[\d,.]*(?: [KMGT]?i?B\b)?")
+
+
+def turns() -> Iterator[tuple[str, str]]:
+    """Yields the commands of the page with what each prints."""
+    for block in _BLOCK.findall(PAGE.read_text("utf-8")):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, shown = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+            yield command.replace("\\\n", " "), shown
+
+
+def form_of(line: str) -> str:
+    """Returns a line of the page as a pattern: any number for a number, anything for dots."""
+    parts = [_NUMBER.sub("\0", part) for part in line.split("...")]
+    anything = [re.escape(part).replace(re.escape("\0"), _NUMBER.pattern) for part in parts]
+    return ".*".join(anything)
+
+
+def filled_broker(broker: Broker) -> None:
+    """Sends what the page reads."""
+    with Producer(broker.namesrv) as producer:
+        for topic in ("orders", "prices"):
+            broker.create_topic(topic)
+            for number in range(50):
+                producer.send(Message(topic, f"{topic} {number}", keys=f"k-{number % 7}"))
+        broker.create_topic("flights")
+        for number in range(20):
+            body = f'{{"number": {number}, "carrier": "{"UA" if number % 2 else "AA"}"}}'
+            producer.send(Message("flights", body))
+
+
+@pytest.mark.matrix
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with Store(data / "store", config=SMALL) as opened:
+        filled(opened, 2_000, topic="orders")
+    (tmp_path / "carriers.csv").write_text("carrier,name\nAA,American\nUA,United\n", "utf-8")
+    seen = list(turns())
+    assert len(seen) >= 7
+    with Broker(directory=tmp_path / "broker") as broker:
+        filled_broker(broker)
+        broker.create_topic("orders-again")
+        for command, shown in seen:
+            here = command.replace(ADDRESS, broker.namesrv).replace(DATA, f"{data}/")
+            words = shlex.split(here.replace(BUCKET, f"{tmp_path}/bucket/"))
+            assert words[0] == "mqcore"
+            if words[1] == "spark":
+                words += ["-c", f"spark.local.dir={tmp_path / 'local'}", "--master", "local[2]"]
+            done = subprocess.run(
+                [sys.executable, "-m", "mqcore.cli.main", *words[1:]],
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                timeout=COMMAND_S,
+                check=False,
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr[-3_000:]}"
+            printed = done.stdout.replace(str(data) + "/", DATA)
+            for line in shown.splitlines():
+                assert re.search(form_of(line), printed), f"{command}{line}\n{printed}"
+    assert ArchiveDirectory(data / "archive").manifest().files()
+    assert (data / "report" / "report.html").is_file()
