@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from full_disks import ON_FULL_DISKS
+
 GOLDEN_DIR = Path(__file__).parent / "golden"
 SUMS_FILE = GOLDEN_DIR / "SHA256SUMS"
 
@@ -126,4 +128,5 @@ GOLDEN_CONFIG = {
     "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
     "mappedFileSizeTimerLog": "1040000",
+    **ON_FULL_DISKS,
 }

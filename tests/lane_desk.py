@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from full_disks import ON_FULL_DISKS
 from mqcore.native import (
     BrokerPolicy,
     Command,
@@ -19,11 +20,12 @@ from mqcore.native import (
     TopicPolicy,
 )
 
-SMALL = {
+SMALL: dict[str, str | int | Path] = {
     "mappedFileSizeCommitLog": 16 << 20,
     "mappedFileSizeConsumeQueue": 20_000,
     "maxHashSlotNum": 1000,
     "maxIndexNum": 4000,
+    **ON_FULL_DISKS,
 }
 ONEWAY = 2
 

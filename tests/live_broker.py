@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from full_disks import ON_FULL_DISKS
 from mqcore.broker.app import Broker
 from mqcore.config import settings_of_pairs
 from mqcore.model.relaxed_json import parse_object
@@ -29,6 +30,7 @@ SMALL = {
     "brokerClusterName": "c",
     "brokerIP1": "127.0.0.1",
     "listenPort": "0",
+    **ON_FULL_DISKS,
 }
 SUSPEND, SUBSCRIPTION, COMMIT = 2, 4, 1
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from full_disks import ON_FULL_DISKS
 from mqcore import Appended, Store
 
 SEGMENT_LEN_BYTES = 1 << 20
@@ -11,6 +12,7 @@ SMALL: dict[str, str | int | bool | Path] = {
     "maxMessageSize": 65_536,
     "maxHashSlotNum": 1_000,
     "maxIndexNum": 4_000,
+    **ON_FULL_DISKS,
 }
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from full_disks import ON_FULL_DISKS
 from interop.official import Official, official_release
 from interop.processes import (
     StartError,
@@ -46,6 +47,7 @@ _BROKER = {
     "mappedFileSizeConsumeQueue": "600000",
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
+    **ON_FULL_DISKS,
 }
 
 

@@ -34,6 +34,9 @@ DEFAULTS: Mapping[str, str] = MappingProxyType(
         "maxIndexNum": "200000",
         "populateWindowBytes": str(4 << 20),
         "hotWindowBytes": str(16 << 20),
+        # A test goes on where the disk is nearly full for other reasons.
+        "diskSpaceWarningLevelRatio": "99",
+        "diskSpaceCleanForciblyRatio": "99",
     }
 )
 _HOST = "127.0.0.1"
