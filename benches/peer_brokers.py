@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -181,11 +182,21 @@ def running(
 
 
 @contextmanager
+def lent(home: Path) -> Iterator[None]:
+    """Makes a directory and removes it: the stores of all rows together fill a disk."""
+    home.mkdir()
+    try:
+        yield
+    finally:
+        shutil.rmtree(home)
+
+
+@contextmanager
 def official(home: Path, flush: str, port: int) -> Iterator[Peer]:
     """Runs the official broker; a name server of ours tells its clients where it is."""
-    home.mkdir()
     names = [str(MQCORE), "namesrv", "--port", "0", "--set", f"kvConfigPath={home / 'kv.json'}"]
-    with running("namesrv", names, "mqcore namesrv ready on", None, cwd=home) as namesrv:
+    said = "mqcore namesrv ready on"
+    with lent(home), running("namesrv", names, said, None, cwd=home) as namesrv:
         yield from _official(home, flush, port, namesrv.address)
 
 
@@ -216,13 +227,13 @@ def _official(home: Path, flush: str, port: int, namesrv: str) -> Iterator[Peer]
 @contextmanager
 def ours(home: Path, flush: str) -> Iterator[Peer]:
     """Runs our broker, with a name server in the same process."""
-    home.mkdir()
     command = [str(MQCORE), "standalone", "--data", str(home / "store"), "--port", "0"]
     namesrv = free_port()
     command += ["--namesrv-port", str(namesrv), "--set", f"flushDiskType={flush}"]
     command += ["--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}"]
     command += ["--set", f"brokerName={BROKER_NAME}"]
-    with running("ours", command, "mqcore standalone ready on", None, cwd=home) as peer:
+    said = "mqcore standalone ready on"
+    with lent(home), running("ours", command, said, None, cwd=home) as peer:
         peer.namesrv = f"127.0.0.1:{namesrv}"
         yield peer
 

@@ -50,7 +50,7 @@ HEADLINE_P99_MS = 10
 # Messages per order that are tried, upwards while they are held, or downwards until one is.
 MESSAGES_PER_ORDER = (1.25, 1.5, 2.0, 3.0)
 MESSAGES_PER_ORDER_LESS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.25)
-# `MQCORE_BENCH_ONLY=clients`: only the rows of clients, and Kafka's.
+# `MQCORE_BENCH_ONLY=clients`: only the rows of clients, and Kafka's; `sustained`: that row.
 ONLY = os.environ.get("MQCORE_BENCH_ONLY")
 SUSTAINED_SECONDS = 10 if IS_QUICK else 60
 # A record of 1 KB as it lies in the log: head, body, topic.
@@ -243,9 +243,12 @@ def used_share(report: Report) -> float:
 
 def rows(scratch: Path) -> Iterator[Row]:
     """Every row, or the half that was asked for, as it is measured."""
-    if ONLY != "clients":
+    if ONLY in (None, "brokers"):
         yield from broker_rows(scratch)
-    if ONLY != "brokers":
+    if ONLY in (None, "brokers", "sustained"):
+        with ours(scratch / "sustained", "ASYNC_FLUSH") as one:
+            yield sustained_row(one, scratch)
+    if ONLY in (None, "clients"):
         with ours(scratch / "clients", "ASYNC_FLUSH") as one:
             yield from client_rows(one)
         yield from kafka_rows(scratch)
@@ -267,8 +270,6 @@ def broker_rows(scratch: Path) -> Iterator[Row]:
     with ours(scratch / "many", "ASYNC_FLUSH") as one:
         yield from many_rows(one)
         yield from headline_rows(one)
-    with ours(scratch / "sustained", "ASYNC_FLUSH") as one:
-        yield sustained_row(one, scratch)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from mqcore.errors import BadJsonError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import revive_topic
 from mqcore.native import OrderRow
+from mqcore.remoting import RequestCode
 from popping import BATCH_ACK, FOUND, POLLING_TIMEOUT, Popped, Popper
 
 # One queue of check points; looked at often.
@@ -97,6 +98,28 @@ async def test_what_nobody_acknowledges_comes_again_once(tmp_path: Path) -> None
         topics = running.broker.state.topics
         assert topics.topics["%RETRY%g_t"].read_queues == 1
         assert running.broker.state.revived == 3
+
+
+@on_loop
+async def test_a_topic_takes_the_retry_topics_of_its_pops_along(tmp_path: Path) -> None:
+    async with popping(tmp_path) as (running, group):
+        await filled(running, "a")
+        await group.pop(invisibleTime=INVISIBLE_MS)
+        assert running.broker.state.lane.store_pops()
+        pass_time(running)
+        await come_back(running)
+        # The ordinary retry topic of another group, which looks like one of these.
+        await running.create("h_t", 1)
+        await running.create("%RETRY%h_t", 1)
+        state = running.broker.state
+        state.groups.find_or_create("h_t", 0)
+        state.lane.commit_offset("h", "t", 0, 0)
+        assert "%RETRY%g_t" in state.topics.topics
+        answer = await running.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
+        assert answer.code == 0
+        assert not {"t", "%RETRY%g_t"} & set(state.topics.topics)
+        assert "%RETRY%h_t" in state.topics.topics
+        assert state.lane.offset("g", "%RETRY%g_t", 0) is None
 
 
 @on_loop

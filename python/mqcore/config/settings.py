@@ -94,6 +94,7 @@ class BrokerSettings:
     pop_reads_retry_v1: Annotated[bool, "retrieveMessageFromPopRetryTopicV1"]
     pop_begins_in_memory: Annotated[bool, "initPopOffsetByCheckMsgInMem"]
     pop_names_retry_topic: Annotated[bool, "popResponseReturnActualRetryTopic"]
+    deletes_pop_retry_topics: Annotated[bool, "clearRetryTopicWhenDeleteTopic"]
     pop_held_per_line: Annotated[int, "popPollingSize"]
     pop_held_max: Annotated[int, "maxPopPollingSize"]
     rejects_transactions: Annotated[bool, "rejectTransactionMessage"]

@@ -55,6 +55,11 @@ def revive_topic(cluster: str) -> str:
     return f"{REVIVE_PREFIX}{cluster}"
 
 
+def pop_retry_topics(topic: str, group: str) -> tuple[str, str]:
+    """Returns where a group's pops of a topic come back, first and second kind (`KeyBuilder`)."""
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
+
+
 def topic_fault(topic: str) -> str | None:
     """Returns what is wrong with a topic's name in the official words, None for a legal one."""
     if not topic.strip():

@@ -22,6 +22,7 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 PROPERTIES_NAME: Final = "properties"
 BODY_NAME: Final = "body"
+BODY_LENGTH_NAME: Final = "bodyLength"
 # Why a row is none: only where damaged records are given out as rows.
 CORRUPT_NAME: Final = "_corrupt"
 
@@ -69,7 +70,7 @@ def _columns() -> Iterable[ReadColumn]:
         ("tags", text, True, "tag"),
         ("messageGroup", text, True, "the key that keeps messages in order (`__SHARDINGKEY`)"),
         (BODY_NAME, ("binary", pa.binary()), False, "body, inflated where it was compressed"),
-        ("bodyLength", number, False, "bytes of the body as stored, without reading it"),
+        (BODY_LENGTH_NAME, number, False, "bytes of the body as stored, without reading it"),
         ("flag", number, False, "flag of the user"),
         ("sysFlag", number, False, "system flag as stored"),
         ("reconsumeTimes", number, False, "how often it was consumed before"),
@@ -126,6 +127,11 @@ class Projection:
 
     columns: tuple[str, ...]
     arrow: pa.Schema
+
+    @property
+    def needs_bodies(self) -> bool:
+        """Whether a column is of the bodies."""
+        return BODY_NAME in self.columns or BODY_LENGTH_NAME in self.columns
 
     def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the batch when its schema is the promised one, exactly.

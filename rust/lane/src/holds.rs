@@ -41,6 +41,8 @@ pub struct Pull {
     pub bytes_max: u64,
     /// Whether the official limits of one answer do not count.
     pub is_bulk: bool,
+    /// Whether the records are given without their bodies.
+    pub is_bodiless: bool,
     /// Which records.
     pub filter: Filter,
     /// The version of its group's subscription that the filter is of at the least; `None` where the
@@ -229,6 +231,7 @@ mod tests {
             count_max: 32,
             bytes_max: 1,
             is_bulk: false,
+            is_bodiless: false,
             filter: if opaque % 3 == 0 {
                 Filter::Tags([1_i64].into())
             } else {

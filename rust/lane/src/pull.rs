@@ -5,6 +5,8 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::store::{GetStatus, Got};
+use mqcore_record::write_bodiless;
+use mqcore_wire::command::FrameWriter;
 
 use crate::codes;
 use crate::desk::{PINNED_BYTES_MAX, Said};
@@ -92,6 +94,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .filter(|max| *max > 0)
                 .map_or(most_bytes, |max| max.min(most_bytes)),
             is_bulk: header.is_bulk,
+            is_bodiless: header.is_bodiless,
             filter,
             version: (!header.subscribes()).then_some(header.version),
         };
@@ -286,17 +289,22 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             remark: Some(got.status.name()),
         };
         let (next, min, max) = (got.next_offset, got.min_offset, got.max_offset);
-        self.desk.reply_records(
-            &pull.asker,
-            said,
-            |fields| {
-                fields.number("suggestWhichBrokerId", suggested)?;
-                fields.number("nextBeginOffset", next.cast_signed())?;
-                fields.number("minOffset", min.cast_signed())?;
-                fields.number("maxOffset", max.cast_signed())
-            },
-            got.records,
-        );
+        let write = |fields: &mut FrameWriter<'_, '_>| {
+            fields.number("suggestWhichBrokerId", suggested)?;
+            fields.number("nextBeginOffset", next.cast_signed())?;
+            fields.number("minOffset", min.cast_signed())?;
+            fields.number("maxOffset", max.cast_signed())
+        };
+        if pull.is_bodiless {
+            let mut body = Vec::new();
+            for record in &got.records {
+                write_bodiless(record.as_bytes(), &mut body);
+            }
+            self.desk.reply_body(&pull.asker, said, write, &body);
+        } else {
+            let records = got.records;
+            self.desk.reply_records(&pull.asker, said, write, records);
+        }
     }
 
     fn hold(&mut self, pull: Pull, hold_ms: u64, status: GetStatus) {

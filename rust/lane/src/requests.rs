@@ -238,6 +238,8 @@ pub struct PullHeader<'a> {
     pub bytes_max: Option<i32>,
     /// Whether the answer may be as long as the client says, beyond the official limits (ours).
     pub is_bulk: bool,
+    /// Whether such an answer has no bodies (ours).
+    pub is_bodiless: bool,
     /// The flags of the pull.
     pub sys_flag: i32,
     /// The offset to commit.
@@ -252,6 +254,9 @@ pub struct PullHeader<'a> {
     pub expression_kind: Option<&'a str>,
 }
 
+/// What the field of a bulk pull says that wants no bodies.
+const BODILESS: &str = "bodiless";
+
 impl<'a> PullHeader<'a> {
     /// Flag: an offset is to be committed.
     const COMMITS: i32 = 0x1;
@@ -265,6 +270,7 @@ impl<'a> PullHeader<'a> {
     /// # Errors
     /// The first bad field.
     pub fn read(request: &Request<'a>) -> Result<Self, BadField> {
+        let bulk = request.field("mqcoreBulk");
         Ok(Self {
             group: request.text("consumerGroup")?,
             topic: request.text("topic")?,
@@ -272,7 +278,8 @@ impl<'a> PullHeader<'a> {
             queue_offset: request.number("queueOffset")?,
             count_max: request.number("maxMsgNums")?,
             bytes_max: request.optional("maxMsgBytes")?,
-            is_bulk: request.field("mqcoreBulk") == Some("true"),
+            is_bulk: matches!(bulk, Some("true" | BODILESS)),
+            is_bodiless: bulk == Some(BODILESS),
             sys_flag: request.number("sysFlag")?,
             commit_offset: request.number("commitOffset")?,
             suspend_ms: request.number("suspendTimeoutMillis")?,

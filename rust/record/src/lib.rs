@@ -9,6 +9,7 @@
 //! | [`layout`] | the byte table of a record, constants, [`Version`] |
 //! | [`encode`] | [`Message`] to bytes in two steps: before the append lock and under it |
 //! | [`decode`] | bytes to [`RecordView`], checked by the rules of recovery |
+//! | [`bodiless`] | a record without its body |
 //! | [`outline`] | where the parts of a record lie, without reading its body |
 //! | [`properties`] | the text of names and values inside a record |
 //! | [`batch`] | the body of a batch request |
@@ -17,6 +18,7 @@
 //! | [`hash`], [`crc`], [`id`], [`host`], [`sys_flag`] | the small rules those are made of |
 
 pub mod batch;
+pub mod bodiless;
 pub mod crc;
 pub mod crc_property;
 pub mod decode;
@@ -33,6 +35,7 @@ pub mod sys_flag;
 
 mod take;
 
+pub use bodiless::write_bodiless;
 pub use crc::body_crc;
 pub use decode::{
     CrcCheck, Found, RecordView, check, head, peek_store_timestamp_ms, peek_total_len,

@@ -18,6 +18,8 @@ pub struct Outline {
     pub sys_flag: i32,
     /// Time on the broker's clock.
     pub store_timestamp_ms: i64,
+    /// First byte of the body, behind its length.
+    pub body_at: usize,
     /// First byte behind the body: topic and properties stand from here to the record's end.
     pub tail_at: usize,
     version: Version,
@@ -37,11 +39,13 @@ impl Outline {
         let hosts = wide * HOST_V6_EXTRA_BYTES;
         let body_len = Take(bytes.get(BODY_LEN_AT + hosts..)?).i32()?;
         let body_len = usize::try_from(body_len).ok()?;
-        let tail_at = HEAD_LEN_MIN + hosts + body_len;
+        let body_at = HEAD_LEN_MIN + hosts;
+        let tail_at = body_at + body_len;
         (tail_at < total_len_bytes).then_some(Self {
             total_len_bytes,
             sys_flag,
             store_timestamp_ms,
+            body_at,
             tail_at,
             version,
         })
@@ -64,14 +68,14 @@ impl Outline {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::decode::{Found, head};
     use crate::{Host, Limits, Message, Prepared};
 
-    fn record(body: &[u8], topic: &str, properties: &[u8], is_wide: bool) -> Vec<u8> {
+    pub(crate) fn record(body: &[u8], topic: &str, properties: &[u8], is_wide: bool) -> Vec<u8> {
         let host = if is_wide {
             Host::V6 {
                 address: [7; 16],

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 import mqcore
 from mqcore.errors import MQError, NoRouteError
 from mqcore.spark.options import OptionError
-from mqcore.spark.schema import READ_COLUMNS
+from mqcore.spark.schema import CORRUPT_NAME, READ_COLUMNS
 from mqcore.spark.topic_source.data_loss import DataLossError
 from mqcore.spark.topic_source.legacy_stream_reader import LegacyTopicStreamReader
 from mqcore.spark.topic_source.options import read_options
@@ -190,6 +190,18 @@ def test_only_what_is_asked_for_travels(
     send(broker, topic, 3)
     found = read(columns("bodyLength", "queueId"), subscribe=topic)
     assert [list(row) for row in found] == [["bodyLength", "queueId"]] * 3
+
+
+def test_without_bodies_all_else_is_the_same(
+    broker: Broker, topic: str, read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    send(broker, topic, 3)
+    bodies = {"body", "bodyLength"}
+    others = [column.name for column in READ_COLUMNS if column.name not in bodies | {CORRUPT_NAME}]
+    whole = read(columns("body", "bodyLength", *others), subscribe=topic)
+    assert all(row["bodyLength"] == len(row["body"]) > 0 for row in whole)
+    kept = [{name: row[name] for name in others} for row in whole]
+    assert read(columns(*others), subscribe=topic) == kept
 
 
 def test_an_empty_topic_has_no_task(

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mqcore.broker.consumer_offsets import groups_of_topic
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topics import QUEUES_MAX
@@ -22,7 +23,7 @@ from mqcore.model.attributes import (
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_list
 from mqcore.model.relaxed_json import compact, parse_object, with_queue_keys
-from mqcore.model.topics import TopicConfig, topic_fault
+from mqcore.model.topics import RETRY_PREFIX, TopicConfig, pop_retry_topics, topic_fault
 from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 
@@ -130,13 +131,34 @@ class TopicAdmin:
             fault = f"The topic[{name}] is conflict with system topic."
         if fault is not None:
             raise RefusedError(fault, code=self._state.invalid_code)
+        for each in (*self._pop_retry_topics(name), name):
+            await self._delete(each)
+        return request.answer()
+
+    def _pop_retry_topics(self, topic: str) -> list[str]:
+        """Returns those of a topic (`clearRetryTopicWhenDeleteTopic`).
+
+        The official broker may take the ordinary retry topic of another group for one of them
+        (group `g_t`, when `t` is deleted that group `g` has read): such a one stays here.
+        """
+        state = self._state
+        if not state.settings.deletes_pop_retry_topics:
+            return []
+        return [
+            name
+            for group in groups_of_topic(state.lane.offsets(), topic)
+            for name in pop_retry_topics(topic, group)
+            if name in state.topics.topics and name[len(RETRY_PREFIX) :] not in state.groups.groups
+        ]
+
+    async def _delete(self, name: str) -> None:
+        """Deletes one that may be deleted."""
         if self._state.topics.delete(name, self._state.now_ms()):
             await self._keeper.topics_changed([name])
         self._state.lane.remove_offsets(topic=name)
         await asyncio.to_thread(self._state.store.delete_topic, name)
         if self._state.timers is not None:
             await asyncio.to_thread(self._state.timers.forget, name)
-        return request.answer()
 
     def all(self, request: Request) -> Command:
         """21: every topic."""

@@ -134,7 +134,8 @@ def read_ranges(
             batch_rows=wanted.batch_rows,
         )
         seen = 0
-        with _Ahead(_Puller(cluster, each, wanted, loss, buffers)) as answers:
+        puller = _Puller(cluster, each, wanted, loss, buffers, needs_bodies=projection.needs_bodies)
+        with _Ahead(puller) as answers:
             for answer in answers:
                 batches = columns.feed(answer.body)
                 # The columns have what they need of it.
@@ -161,8 +162,12 @@ class _Puller:
         wanted: Wanted,
         loss: LossRule,
         buffers: BufferPool,
+        *,
+        needs_bodies: bool,
     ) -> None:
         self._cluster = cluster
+        # Official brokers pass over this field, and send the bodies.
+        self._bulk = "true" if needs_bodies else "bodiless"
         self._range = wanted_range
         self._wanted = wanted
         self._loss = loss
@@ -247,8 +252,8 @@ class _Puller:
             suspend_ms=0,
             sends_subscription=True,
         )
-        # Official brokers pass over the first; theirs count the second from 5.x on.
-        return fields | {"mqcoreBulk": "true", "maxMsgBytes": str(self._wanted.fetch_bytes)}
+        # Official brokers count the second one from 5.x on.
+        return fields | {"mqcoreBulk": self._bulk, "maxMsgBytes": str(self._wanted.fetch_bytes)}
 
     def _judged(self, found: LongAnswer) -> _Answer | None:
         """Returns the records of an answer; moves on where it has none.

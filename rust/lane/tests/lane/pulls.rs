@@ -3,6 +3,7 @@
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_lane::Need;
 use mqcore_lane::policy::{Broker, Group, Perm, Topic};
+use mqcore_record::{Outline, write_bodiless};
 
 use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
 
@@ -249,6 +250,24 @@ fn a_bulk_pull_is_bound_by_what_it_asks_and_not_by_the_official_limits() {
     let bytes = [huge, ("mqcoreBulk", "true"), ("maxMsgBytes", "1000")];
     let short: u32 = next(&mut desk, &bytes).parse().unwrap();
     assert!((1..20).contains(&short), "{short} records in 1,000 bytes");
+}
+
+#[test]
+fn a_bodiless_pull_gives_whole_records_without_their_bodies() {
+    let mut desk = filled(3);
+    let whole = desk.ask(&pull_with(1, &[("mqcoreBulk", "true")]));
+    let bare = desk.ask(&pull_with(1, &[("mqcoreBulk", "bodiless")]));
+    assert_eq!(bare.code, 0);
+    assert_eq!(bare.ext, whole.ext, "what an answer says of its place");
+    let mut want = Vec::new();
+    let mut rest = &whole.body[..];
+    while let Some(outline) = Outline::of(rest) {
+        write_bodiless(&rest[..outline.total_len_bytes], &mut want);
+        rest = &rest[outline.total_len_bytes..];
+    }
+    assert!(rest.is_empty());
+    assert_eq!(bare.body, want);
+    assert!(bare.body.len() < whole.body.len());
 }
 
 /// Sends to queue 0 with everything, or nothing, counting as far behind the end of the log.
