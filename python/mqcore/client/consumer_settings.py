@@ -90,7 +90,8 @@ class PushConsumerSettings(_Shared):
         batch: Messages of one call: the handler gets a list of so many at the most. None gives it
             single messages.
         concurrency: Calls of the handler that run at once (`consumeThreadMax`).
-        pull_count: Messages of one pull; a broker gives 32 at the most unless it is set otherwise.
+        pull_count: Messages of one pull; official brokers give 32 at the most unless they are set
+            otherwise.
         span_max: Queue offsets from the oldest unsettled message to the newest.
         consume_timeout_s: After so long a call is given up: its messages are given back, and a
             coroutine is cancelled. Orderly consumers wait for ever, as order demands.

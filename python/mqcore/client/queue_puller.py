@@ -49,6 +49,9 @@ _BLOCKED_LOOK_S: Final = 1.0
 # A broker that says at once that there is nothing, instead of holding the pull, is asked again
 # after so long: it must not make us spin.
 _UNHELD_MS: Final = 20
+# Of one answer: ours give as many messages as are asked for then, official brokers their 32.
+_ANSWER_BYTES_MAX: Final = 1 << 20
+_BULK: Final = {"mqcoreBulk": "true", "maxMsgBytes": str(_ANSWER_BYTES_MAX)}
 # The first pull after a heartbeat that a broker missed.
 _HEARD_PAUSE_MS: Final = 20
 
@@ -255,7 +258,7 @@ class HeldQueue:
             is_lite=settings.is_lite,
         )
         return await self._cluster.call(
-            address, RequestCode.PULL_MESSAGE, fields, timeout_s=settings.timeout_s
+            address, RequestCode.PULL_MESSAGE, fields | _BULK, timeout_s=settings.timeout_s
         )
 
     def _deliver(
