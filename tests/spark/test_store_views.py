@@ -47,7 +47,9 @@ def test_tags_codes_that_stand_beside_a_queue_are_those_in_it(tmp_path: Path) ->
         sizes = {"mappedFileSizeConsumeQueueExt": 4_096}
         with Store(root, config={**SMALL, **sizes, "enableConsumeQueueExt": extended}) as store:
             filled(store, 1_000, queues=2)
-        found.append(rows(root, "queueId int, queueOffset bigint, tagsCode bigint", view="consumequeue"))
+        found.append(
+            rows(root, "queueId int, queueOffset bigint, tagsCode bigint", view="consumequeue")
+        )
         assert (root / "consumequeue_ext" / "topic" / "1" / f"{8_192:020}").exists() is extended
     assert found[0] == found[1]
     assert {row["tagsCode"] for row in found[1]} == {ord("a")}

@@ -6,7 +6,6 @@ A lane belongs to one loop; its methods are called from that loop's thread, but 
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
@@ -208,9 +207,9 @@ class Lane(NativeLane):
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
     is not known are handed over. `set_timers` lets sends ask how full a step of time is,
-    `set_delay_levels` replaces the levels of delay, `set_filter_bits` those expressions (topic, text,
-    bits) that set bits of messages, and gives since when they do. `remember` answers sends that come again within
-    so many milliseconds with the place of the first, in so many bytes of memory; it gives start and
+    `set_delay_levels` replaces the levels of delay, `set_filter_bits` those expressions (topic,
+    text, bits) that set bits of messages, and gives since when they do. `remember` answers sends
+    that come again within so many milliseconds with the place of the first, in so many bytes of memory; it gives start and
     end of the log that it has read, and how many records of that time it has, and how many count.
     `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
     bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer

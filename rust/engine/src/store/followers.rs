@@ -167,14 +167,12 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
             extended: None,
         };
         let (topic, queue_id) = (record.topic, record.queue_id);
+        let mut bits = Vec::new();
         if self.queues.writes_extensions() {
-            let mut bits = Vec::new();
             self.bits.of(topic, record.properties, &mut bits);
             coming.extended = Some(&bits);
-            self.queues.add(topic, queue_id, &coming)?;
-        } else {
-            self.queues.add(topic, queue_id, &coming)?;
         }
+        self.queues.add(topic, queue_id, &coming)?;
         self.arrivals.note(topic, queue_id, queue_offset + 1, code);
         Ok(())
     }

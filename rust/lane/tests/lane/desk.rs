@@ -64,7 +64,8 @@ impl Desk {
         Self::over(twin, clock, config)
     }
 
-    /// The same store opened again after a kill, with the same broker and another client.
+    /// The same store opened again, after a kill unless it was closed, with the same broker and another
+    /// client.
     pub(crate) fn open_again(self) -> Self {
         let (twin, clock) = (self.twin.clone(), self.clock.clone());
         let config = self.store.config().clone();
