@@ -57,7 +57,10 @@ fn pulled(desk: &mut Desk) -> Vec<u8> {
     let mut next = "0".to_owned();
     let mut bodies = Vec::new();
     loop {
-        let answer = desk.ask(&pull_with(1, &[("queueOffset", &next)]));
+        desk.feed(&pull_with(1, &[("queueOffset", &next)]));
+        // After an open records are cold: the answer comes with the drain.
+        desk.drain();
+        let answer = desk.answers().remove(0);
         if ![0, 20].contains(&answer.code) {
             return bodies;
         }
