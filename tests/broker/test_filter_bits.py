@@ -131,7 +131,7 @@ def test_a_mounted_store_is_not_gone_through_by_bits(tmp_path: Path) -> None:
     async def serve() -> None:
         keys = EXTENDED | {"mountedStoreDir": str(source)}
         async with live(tmp_path / "mount", **keys) as client:
-            await beat(client, "n >= 1", 5)
+            await beat(client, "n >= 1", 6)
             assert await wanted(client) == [b"m%d" % n for n in range(1, len(units_of(source)))]
             assert not client.broker.state.makes_bits
 
