@@ -45,7 +45,7 @@ impl<D: Disk> QueueTable<D> {
     /// [`crate::error::Error::Io`].
     pub fn is_extension_cached(&self, topic: &[u8], queue_id: i32, units: &[Unit]) -> Result<bool> {
         let places = || units.iter().filter_map(|unit| place_of(unit.tags_code));
-        let (Some(first), Some(last)) = (places().next(), places().last()) else {
+        let (Some(first), Some(last)) = (places().next(), places().next_back()) else {
             return Ok(true);
         };
         let Some(queue) = self.find(topic, queue_id) else {
