@@ -1,9 +1,10 @@
 """What the lane is told of the online members of groups: subscriptions, expressions, their bits.
 
-Named tuples alone; knows no lane.
+Values alone; knows no lane.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = ["FilterBits", "MembersPolicy", "RegisteredFilter", "Subscription"]
@@ -25,7 +26,8 @@ class Subscription(NamedTuple):
     version: int
 
 
-class FilterBits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FilterBits:
     """Bits that stand for an expression in the extension of a queue.
 
     Attributes:
