@@ -128,6 +128,39 @@ def test_the_file_is_the_official_one_and_is_read_again() -> None:
     assert (found.dead_ms, found.is_dead) == (1_000, True)
 
 
+def test_who_comes_is_born_no_earlier_than_messages_have_its_bits() -> None:
+    filters = table()
+    filters.register("g", [sql("a = 1")], 100)
+    filters.register("h", [sql("a = 2")], 110)
+    filters.unregister("h", 120)
+    changes, placed = filters.changes, filters.placed
+    filters.settle(150)
+    found = {data.group: (data.born_ms, data.dead_ms, data.is_dead) for data in filters.all()}
+    assert found == {"g": (150, 0, False), "h": (150, 150, True)}
+    assert filters.changes > changes, "the file has to follow"
+    assert filters.placed == placed
+    filters.settle(200)
+    assert {data.born_ms for data in filters.all()} == {150}, "they had them since"
+    filters.register("g", [sql("a = 3", 2)], 210)
+    assert filters.placed > placed
+    filters.settle(205)
+    assert sorted(data.born_ms for data in filters.all()) == [150, 210]
+
+
+def test_after_an_unclean_end_nobody_was_born_before() -> None:
+    filters = table()
+    filters.register("g", [sql("a > 1", 7)], 1_000)
+    text = filters.text()()
+    for was_clean, born_ms in ((True, 1_000), (False, 100_000)):
+        again = table()
+        again.load(text, 100_000, was_clean=was_clean)
+        again.settle(300_000)
+        found = again.find("T", "g")
+        assert found is not None
+        assert found.born_ms == (born_ms if was_clean else 300_000)
+        assert found.is_dead
+
+
 def test_a_file_with_other_bits_is_left_out_and_a_bad_one_refused() -> None:
     filters = FilterTable(BloomFilter.of(20, 64), sql_fault, DAY_MS)
     filters.register("g", [sql("a > 1")], 1)

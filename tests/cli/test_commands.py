@@ -89,6 +89,29 @@ def test_damage_in_the_log_is_found(root: Path) -> None:
     assert "Traceback" not in refused.stderr
 
 
+def test_the_extensions_of_queues_are_looked_through(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    keys = {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 4_096}
+    with Store(root, config=SMALL | keys) as store:
+        filled(store, 1_500, queues=2)
+    assert problems(root) == []
+    # Units of 20 bytes: size, tags code, store time, number of bits.
+    first = root / "consumequeue_ext" / "topic" / "0" / f"{0:020}"
+    content = first.read_bytes()
+    for position in (20 * 7 + 2, 20 * 7 + 10):
+        overwrite(first, position, bytes(8))
+        ((part, place, why),) = problems(root)
+        assert (part, place) == ("queue", "topic 0")
+        assert "offset 7 " in why
+        first.write_bytes(content)
+    first.unlink()
+    assert problems(root) == []
+    assert "204 of its units name places" in run("store", "verify", root).stdout
+    assert mqcore("store", "repair", root).returncode == 0
+    assert not (root / "consumequeue_ext").exists()
+    assert "everything agrees" in run("store", "verify", root).stdout
+
+
 def test_errors_are_one_line(tmp_path: Path) -> None:
     empty = mqcore("store", "info", tmp_path)
     assert (empty.returncode, empty.stdout) == (2, "")

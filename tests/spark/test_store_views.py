@@ -40,6 +40,26 @@ def test_the_units_of_the_queues_point_at_their_records(unpacked: Unpacked) -> N
         assert (row["queueOffset"], row["sizeBytes"]) == (line["queue_offset"], line["store_size"])
 
 
+def test_tags_codes_that_stand_beside_a_queue_are_those_in_it(tmp_path: Path) -> None:
+    found = []
+    for extended in (False, True):
+        root = tmp_path / str(extended)
+        sizes = {"mappedFileSizeConsumeQueueExt": 4_096}
+        with Store(root, config={**SMALL, **sizes, "enableConsumeQueueExt": extended}) as store:
+            filled(store, 1_000, queues=2)
+        found.append(
+            rows(root, "queueId int, queueOffset bigint, tagsCode bigint", view="consumequeue")
+        )
+        assert (root / "consumequeue_ext" / "topic" / "1" / f"{8_192:020}").exists() is extended
+    assert found[0] == found[1]
+    assert {row["tagsCode"] for row in found[1]} == {ord("a")}
+    (root / "consumequeue_ext" / "topic" / "0" / f"{4_096:020}").unlink()
+    lost = rows(root, "queueId int, queueOffset bigint, tagsCode bigint", view="consumequeue")
+    # Units of 20 bytes; four bytes stay free at the end of a file.
+    unknown = [row["queueOffset"] for row in lost if row["tagsCode"] is None]
+    assert unknown == list(range(204, 408))
+
+
 def test_small_state_and_index(unpacked: Unpacked) -> None:
     root = unpacked(V49_CLEAN)
     queues = Counter(row["topic"] for row in rows(root, view="topics"))

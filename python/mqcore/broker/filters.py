@@ -38,6 +38,7 @@ class FilterData:
         bits: Its bits in the Bloom filter.
         born_ms: When it was registered.
         dead_ms: When its group went, 0 while it is there.
+        is_settled: Whether messages stored after its birth surely have its bits.
     """
 
     topic: str
@@ -48,11 +49,19 @@ class FilterData:
     bits: BloomBits
     born_ms: int
     dead_ms: int = 0
+    is_settled: bool = False
 
     @property
     def is_dead(self) -> bool:
         """Whether its group is gone, or does not want the topic any more."""
         return self.dead_ms >= self.born_ms
+
+    def bear_later(self, born_ms: int) -> None:
+        """Moves its birth, when that was earlier; who is dead stays so."""
+        was_dead = self.is_dead
+        self.born_ms = max(self.born_ms, born_ms)
+        if was_dead:
+            self.dead_ms = max(self.dead_ms, self.born_ms)
 
     def to_json(self) -> dict[str, Any]:
         """Returns its JSON object."""
@@ -96,6 +105,7 @@ class FilterTable:
 
     Attributes:
         changes: Rises with every change.
+        placed: Rises when an expression comes or goes.
     """
 
     def __init__(self, bloom: BloomFilter, judge: Judge, keep_ms: int) -> None:
@@ -106,6 +116,7 @@ class FilterTable:
         self._groups: dict[str, dict[str, FilterData]] = {}
         self._texts = 0
         self.changes = 0
+        self.placed = 0
 
     def find(self, topic: str, group: str) -> FilterData | None:
         """Returns the expression of a group for a topic."""
@@ -177,14 +188,27 @@ class FilterTable:
 
     def clean(self, now_ms: int) -> None:
         """Forgets what has been dead for too long."""
-        for data in list(self._all()):
+        for data in list(self.all()):
             if data.is_dead and now_ms - data.dead_ms >= self._keep_ms:
                 self._remove(data)
 
-    def load(self, text: bytes, now_ms: int) -> None:
+    def settle(self, since_ms: int) -> None:
+        """Notes since when messages have the bits of all expressions that there are.
+
+        Who came meanwhile is born no earlier: messages between have not been tested for it.
+        """
+        for data in self.all():
+            if not data.is_settled:
+                data.bear_later(since_ms)
+                data.is_settled = True
+                self.changes += 1
+
+    def load(self, text: bytes, now_ms: int, *, was_clean: bool = True) -> None:
         """Takes the content of a `consumerFilter.json`.
 
-        All of it is left out where it was written with a Bloom filter of another size.
+        All of it is left out where it was written with a Bloom filter of another size. After an
+        unclean end it may be older than the bits of the last messages, which other expressions may
+        have got under the same name: all are born now then.
 
         Raises:
             BadJsonError: It cannot be read; nothing was taken.
@@ -202,17 +226,21 @@ class FilterTable:
         for data in found:
             if data.dead_ms == 0:
                 data.dead_ms = max(data.born_ms, now_ms - _DEAD_BEFORE_LOAD_MS)
+            if not was_clean:
+                data.bear_later(now_ms)
+            data.is_settled = was_clean
             self._put(data)
 
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `consumerFilter.json` of now, in any thread."""
         by_topic: dict[str, dict[str, Any]] = {}
-        for data in self._all():
+        for data in self.all():
             of_topic = by_topic.setdefault(data.topic, {"groupFilterData": {}, "topic": data.topic})
             of_topic["groupFilterData"][data.group] = data.to_json()
         return lambda: pretty({"filterDataByTopic": by_topic})
 
-    def _all(self) -> Iterator[FilterData]:
+    def all(self) -> Iterator[FilterData]:
+        """Returns all expressions."""
         for topics in self._groups.values():
             yield from topics.values()
 
@@ -222,6 +250,7 @@ class FilterTable:
             self._remove(old)
         self._groups.setdefault(data.group, {})[data.topic] = data
         self._texts += len(data.expression)
+        self.placed += 1
         self.changes += 1
 
     def _remove(self, data: FilterData) -> None:
@@ -230,4 +259,5 @@ class FilterTable:
         if not topics:
             del self._groups[data.group]
         self._texts -= len(data.expression)
+        self.placed += 1
         self.changes += 1

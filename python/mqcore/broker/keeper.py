@@ -110,7 +110,10 @@ class Keeper:
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
         self._modes.file.load(state.modes.load)
-        self._filters.file.load(lambda text: state.filters.load(text, state.now_ms()))
+        was_clean = state.store.open_report().was_clean
+        self._filters.file.load(
+            lambda text: state.filters.load(text, state.now_ms(), was_clean=was_clean)
+        )
         self._counts.file.load(self._counts_table.load)
         state.lane.load_transactions(self._counts_table.waiting)
         self._orders.file.load(lambda text: state.lane.load_orders(parse_orders(text)))
@@ -324,6 +327,7 @@ class Keeper:
         """
         filters = self._state.filters
         filters.clean(self._state.now_ms())
+        policy.fill_bits(self._state)
         changes = filters.changes
         if changes == self._filters_saved:
             return

@@ -5,12 +5,14 @@ The only place that knows both the tables and the lane's tuples.
 
 from collections.abc import Iterable
 
+from mqcore.broker.filters import FilterData
 from mqcore.broker.state import BrokerState
 from mqcore.model.groups import GroupConfig
 from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
 from mqcore.native import (
     BrokerPolicy,
+    FilterBits,
     GroupPolicy,
     MembersPolicy,
     PopPolicy,
@@ -24,6 +26,7 @@ from mqcore.remoting import ResponseCode
 __all__ = [
     "SCHEDULE_TOPIC",
     "fill",
+    "fill_bits",
     "fill_groups",
     "fill_subscriptions",
     "fill_topics",
@@ -133,6 +136,7 @@ def fill(state: BrokerState) -> None:
     """Fills everything."""
     state.lane.set_broker(broker_policy(state))
     fill_topics(state, None)
+    fill_bits(state)
     groups = state.groups
     state.lane.set_groups(
         {n: group_policy(g, needs_check=groups.forbids(n)) for n, g in groups.groups.items()}
@@ -166,8 +170,24 @@ def fill_groups(state: BrokerState, names: Iterable[str]) -> None:
         state.lane.set_group(name, policy)
 
 
+def fill_bits(state: BrokerState) -> None:
+    """Fills which expressions set bits of messages, those of groups that are gone among them."""
+    filters = state.filters
+    if not state.makes_bits or filters.placed == state.bits_filled:
+        return
+    rows = [(each.topic, each.expression, _bits(each)) for each in filters.all()]
+    filters.settle(state.lane.set_filter_bits(rows))
+    state.bits_filled = filters.placed
+
+
+def _bits(data: FilterData) -> FilterBits:
+    return FilterBits(data.bits.positions, data.bits.count, data.born_ms)
+
+
 def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
     """Fills what some groups want; nothing for a group that is not online."""
+    # First: that may move births, which the groups' own rows tell.
+    fill_bits(state)
     for name in groups:
         group = state.members.consumers.get(name)
         if group is None:
@@ -178,7 +198,12 @@ def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
             for each in group.subscriptions.values()
         ]
         filters = [
-            RegisteredFilter(each.topic, each.expression, each.version)
+            RegisteredFilter(
+                each.topic,
+                each.expression,
+                each.version,
+                _bits(each) if state.makes_bits else None,
+            )
             for each in state.filters.of_group(name)
         ]
         is_broadcasting = group.data.message_model == BROADCASTING

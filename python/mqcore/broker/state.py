@@ -53,6 +53,7 @@ class BrokerState:
         checks: How many half messages were asked about, could not be because no producer of their
             group is connected, and were given up: by those words.
         revived: How many popped messages came again because nobody acknowledged them.
+        bits_filled: Which expressions set bits of messages now, as their table counts changes.
         check: Looks at a request of the lane before it is executed, and may answer it; for tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
@@ -80,6 +81,7 @@ class BrokerState:
     link_refusals: Mapping[str, int] = field(default_factory=dict)
     checks: dict[str, int] = field(default_factory=lambda: {"asked": 0, "nobody": 0, "given_up": 0})
     revived: int = 0
+    bits_filled: int = -1
     config_path: Path | None = None
     timers: Timers | None = None
     timers_ahead_ms: int = 0
@@ -120,6 +122,16 @@ class BrokerState:
             settings_version=fresh,
             offsets_version=fresh,
         )
+
+    @property
+    def makes_bits(self) -> bool:
+        """Whether messages get bits of the expressions that they pass, and pulls go by them.
+
+        Never in a mounted store: its bits were made by another broker, whose groups are not ours.
+        """
+        settings = self.settings
+        extends = settings.extends_queues and not settings.mounted_dir
+        return extends and settings.makes_filter_bits
 
     @property
     def version(self) -> int:

@@ -13,6 +13,7 @@ from mqcore.native import Inspection, OpenReport, Store
 _SIZES = (
     "mappedFileSizeCommitLog",
     "mappedFileSizeConsumeQueue",
+    "mappedFileSizeConsumeQueueExt",
     "maxHashSlotNum",
     "maxIndexNum",
 )

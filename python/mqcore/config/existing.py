@@ -44,6 +44,14 @@ def existing_sizes(root: Path, log_dir: Path | None = None) -> dict[str, str]:
     )
     if queue:
         found["mappedFileSizeConsumeQueue"] = str(queue)
+    extension = _first_size(
+        file
+        for topic in _entries(root / "consumequeue_ext")
+        for number in _entries(topic)
+        for file in _files(number)
+    )
+    if extension:
+        found["mappedFileSizeConsumeQueueExt"] = str(extension)
     timer_log = _first_size(_files(root / "timerlog"))
     if timer_log:
         found["mappedFileSizeTimerLog"] = str(timer_log)

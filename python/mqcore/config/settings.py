@@ -115,6 +115,8 @@ class BrokerSettings:
     notifies_members: Annotated[bool, "notifyConsumerIdsChangedEnable"]
     filters_properties: Annotated[bool, "enablePropertyFilter"]
     filters_retries: Annotated[bool, "filterSupportRetry"]
+    makes_filter_bits: Annotated[bool, "enableCalcFilterBitMap"]
+    extends_queues: Annotated[bool, "enableConsumeQueueExt"]
     filter_kept_ms: Annotated[int, "filterDataCleanTimeSpan"]
     filter_bloom_expected: Annotated[int, "expectConsumerNumUseFilter"]
     filter_bloom_error_percent: Annotated[int, "maxErrorRateOfBloomFilter"]

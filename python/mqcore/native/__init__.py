@@ -42,11 +42,14 @@ from mqcore.native.lane import (  # noqa: E402
     Handed,
     Lane,
     LaneProtocol,
+    TimingPolicy,
+    TopicPolicy,
+)
+from mqcore.native.members import (  # noqa: E402
+    FilterBits,
     MembersPolicy,
     RegisteredFilter,
     Subscription,
-    TimingPolicy,
-    TopicPolicy,
 )
 from mqcore.native.pops import OrderRow, PopPolicy, Revived  # noqa: E402
 from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
@@ -80,6 +83,7 @@ __all__ = [
     "Compression",
     "Delivered",
     "FileSize",
+    "FilterBits",
     "FrameForm",
     "FrameReader",
     "GetResult",

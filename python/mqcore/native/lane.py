@@ -6,7 +6,6 @@ A lane belongs to one loop; its methods are called from that loop's thread, but 
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
@@ -22,9 +21,6 @@ __all__ = [
     "Handed",
     "Lane",
     "LaneProtocol",
-    "MembersPolicy",
-    "RegisteredFilter",
-    "Subscription",
     "TimingPolicy",
     "TopicPolicy",
 ]
@@ -167,50 +163,6 @@ class GroupPolicy(NamedTuple):
     needs_check: bool = False
 
 
-class Subscription(NamedTuple):
-    """What a group subscribes of one topic, by its heartbeats.
-
-    Attributes:
-        topic: The topic.
-        expression: `*`, `a || b`, or SQL text.
-        kind: `TAG` or `SQL92`.
-        version: `subVersion`.
-    """
-
-    topic: str
-    expression: str
-    kind: str
-    version: int
-
-
-class RegisteredFilter(NamedTuple):
-    """An expression that a group has registered for a topic.
-
-    Attributes:
-        topic: The topic.
-        expression: SQL text; one that does not compile is taken as none.
-        version: The `subVersion` that it came with.
-    """
-
-    topic: str
-    expression: str
-    version: int
-
-
-class MembersPolicy(NamedTuple):
-    """The online members of a group, as the lane needs them.
-
-    Attributes:
-        subscriptions: What they subscribe.
-        filters: The group's expressions, also of topics that it does not subscribe any more.
-        is_broadcasting: Whether they consume by broadcast.
-    """
-
-    subscriptions: Sequence[Subscription]
-    filters: Sequence[RegisteredFilter] = ()
-    is_broadcasting: bool = False
-
-
 class Handed(NamedTuple):
     """A request for Python.
 
@@ -255,16 +207,18 @@ class Lane(NativeLane):
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
     is not known are handed over. `set_timers` lets sends ask how full a step of time is,
-    `set_delay_levels` replaces the levels of delay. `remember` answers sends that come again within
-    so many milliseconds with the place of the first, in so many bytes of memory; it gives start and
-    end of the log that it has read, and how many records of that time it has, and how many count.
-    `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a
-    bound) and `remove_offsets` (of a group, a topic, or both together) work on the live consumer
-    offsets; `offset_changes` rises with each change. `write_notes` notes on disk every transaction
-    that is ended, and tells whether it could, and the end of the log; `load_transactions` takes how
-    many half messages waited by topic, `transaction_changes` rises with each change of that.
-    `store_pops` stores every open pop, and tells whether it could; `pop_records` counts what was
-    stored of pops. `load_orders` takes what was popped in order, `order_changes` counts changes.
+    `set_delay_levels` replaces the levels of delay, `set_filter_bits` those expressions (topic,
+    text, bits) that set bits of messages, and gives since when they do. `remember` answers sends
+    that come again within so many milliseconds with the place of the first, in so many bytes of
+    memory; it gives start and end of the log that it has read, and how many records of that time it
+    has, and how many count. `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is
+    taken too; False at a bound) and `remove_offsets` (of a group, a topic, or both together) work
+    on the live consumer offsets; `offset_changes` rises with each change. `write_notes` notes on
+    disk every transaction that is ended, and tells whether it could, and the end of the log;
+    `load_transactions` takes how many half messages waited by topic, `transaction_changes` rises
+    with each change of that. `store_pops` stores every open pop, and tells whether it could;
+    `pop_records` counts what was stored of pops. `load_orders` takes what was popped in order,
+    `order_changes` counts changes.
 
     Args:
         store: The store.

@@ -26,7 +26,7 @@ use crate::errors::raised;
 use crate::fork::Origin;
 use crate::pops::{KnownTo, OrderRow, RevivedRow, Revivers, order_of, order_rows, revived_row};
 use crate::store::NativeStore;
-use crate::tables::{BrokerRow, GroupRow, MembersRow, TopicRow};
+use crate::tables::{BitsRow, BrokerRow, GroupRow, MembersRow, TopicRow, bit_row};
 use crate::timers::NativeTimers;
 use crate::transactions::{CheckedRow, Checkers, RulesRow, checked_row};
 use crate::wire::Command;
@@ -209,6 +209,15 @@ impl NativeLane {
             Some(members) => table.insert(group.into_boxed_str(), members),
             None => table.remove(group.as_str()),
         };
+    }
+
+    /// Lets the bits of messages be made by expressions: topic, text, bits. Since when that holds.
+    fn set_filter_bits(&self, py: Python<'_>, rows: Vec<(String, String, BitsRow)>) -> i64 {
+        let rows = rows.into_iter();
+        let rows = rows.filter_map(|(topic, text, bits)| bit_row(topic, text, &bits));
+        let rows = rows.collect();
+        // New texts are compiled.
+        through(py, Pass::Detached, || self.lock().lane.decide_bits(rows))
     }
 
     /// Remembers the sends of the last minutes; from and end of the log that was looked through, its

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mqcore_lane::bits::{BitRow, GroupBits};
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
 use mqcore_lane::policy::{
     Broker, Group, Members, Perm, Refusal, Registered, Subscription, Timing, Topic, Transactions,
@@ -178,6 +179,31 @@ pub(crate) struct FilterRow {
     topic: String,
     expression: String,
     version: i64,
+    bits: Option<BitsRow>,
+}
+
+/// `FilterBits`.
+#[derive(FromPyObject)]
+pub(crate) struct BitsRow {
+    positions: Vec<usize>,
+    count: usize,
+    since_ms: i64,
+}
+
+impl BitsRow {
+    fn group_bits(&self) -> Option<GroupBits> {
+        GroupBits::new(&self.positions, self.count, self.since_ms)
+    }
+}
+
+/// The row for who makes bits; `None` where its bits cannot be: nobody reads them then.
+pub(crate) fn bit_row(topic: String, expression: String, bits: &BitsRow) -> Option<BitRow> {
+    let bits = bits.group_bits()?;
+    Some(BitRow {
+        topic: topic.into(),
+        expression: expression.into(),
+        bits,
+    })
 }
 
 /// `MembersPolicy`.
@@ -200,8 +226,13 @@ impl From<MembersRow> for Members {
         // One that does not compile is as one that is not there: nobody is told it was taken.
         let filters = row.filters.into_iter().filter_map(|row| {
             let sql = Arc::new(Sql::compile(&row.expression).ok()?);
-            let version = row.version;
-            Some((row.topic.into_boxed_str(), Registered { sql, version }))
+            let bits = row.bits.and_then(|bits| bits.group_bits());
+            let registered = Registered {
+                sql,
+                version: row.version,
+                bits: bits.map(Arc::new),
+            };
+            Some((row.topic.into_boxed_str(), registered))
         });
         Self {
             is_broadcasting: row.is_broadcasting,

@@ -13,6 +13,8 @@ pub const RECORD_OVERHEAD_MAX_BYTES: u64 = 64 * KIB;
 /// RocketMQ keeps positions in a file as Java `int`.
 pub const FILE_LEN_MAX_BYTES: u64 = i32::MAX as u64;
 
+/// Shortest file of a queue's extension: room for a unit with some bits and the mark of the end.
+const EXTENSION_FILE_MIN_BYTES: u64 = 64;
 /// Shortest file of the timer log: room for a unit and the mark of the end.
 const TIMER_LOG_FILE_MIN_BYTES: u64 = PAGE_BYTES;
 
@@ -163,6 +165,10 @@ settings! {
     segment_len_bytes: u64 = GIB, "mappedFileSizeCommitLog" | "mapedFileSizeCommitLog";
     /// Bytes of a queue file; rounded up to whole units.
     queue_file_len_bytes: u64 = 300_000 * QUEUE_UNIT_BYTES, "mappedFileSizeConsumeQueue" | "mapedFileSizeConsumeQueue";
+    /// Keep store time and filter bits of messages beside the queues, and the tags codes with them.
+    extends_queues: bool = false, "enableConsumeQueueExt";
+    /// Bytes of a file of these extensions.
+    extension_file_len_bytes: u64 = 48 * MIB, "mappedFileSizeConsumeQueueExt" | "mapedFileSizeConsumeQueueExt";
     /// Longest body, bytes.
     max_message_bytes: u64 = 4 * MIB, "maxMessageSize";
     /// When an acknowledgement is given.
@@ -334,6 +340,22 @@ impl StoreConfig {
         self.disk_used_max_percent.clamp(10, 95)
     }
 
+    /// Whether queue units get an extension: never in a store that takes no message, whose files are
+    /// another one's.
+    #[must_use]
+    pub fn writes_extensions(&self) -> bool {
+        self.extends_queues && !self.is_read_only
+    }
+
+    fn check_extensions(&self) -> Result<()> {
+        let len_bytes = self.extension_file_len_bytes;
+        if (EXTENSION_FILE_MIN_BYTES..=FILE_LEN_MAX_BYTES).contains(&len_bytes) {
+            return Ok(());
+        }
+        let why = "64 to 2147483647";
+        Err(refused("mappedFileSizeConsumeQueueExt", len_bytes, why))
+    }
+
     fn check_timer_log(&self) -> Result<()> {
         let len_bytes = self.timer_log_file_len_bytes;
         if (TIMER_LOG_FILE_MIN_BYTES..=FILE_LEN_MAX_BYTES).contains(&len_bytes) {
@@ -389,6 +411,7 @@ impl StoreConfig {
             return Err(refused("maxHashSlotNum", self.index_slots, why));
         }
         self.check_timer_log()?;
+        self.check_extensions()?;
         if self.transient_pool_enabled && self.transient_pool_buffers == 0 {
             return Err(refused(
                 "transientStorePoolSize",
@@ -456,6 +479,7 @@ mod tests {
             ("mappedFileSizeCommitLog", "4096"),
             ("mappedFileSizeCommitLog", "many"),
             ("mappedFileSizeConsumeQueue", "0"),
+            ("mappedFileSizeConsumeQueueExt", "63"),
             ("deleteWhen", "25"),
             ("flushDiskType", "SOMETIMES"),
             ("messageIndexEnable", "yes"),

@@ -64,12 +64,13 @@ pub fn deliver_due<D: Disk, C: Clock>(
     };
     done.next_offset = offset.clamp(bounds.min, bounds.max);
     let limit = limit.clamp(1, LIMIT_MAX);
+    let place = usize::try_from(level).unwrap_or(0);
+    let delay_ms = store.delay_ms(place);
     let mut units: Vec<Unit> = Vec::with_capacity(limit);
     store
         .queues()
         .read(topic, queue_id, done.next_offset, limit, &mut units)?;
-    let place = usize::try_from(level).unwrap_or(0);
-    let delay_ms = store.delay_ms(place);
+    fill_times(store, queue_id, delay_ms, &mut units)?;
     let latest_ms = now_ms.saturating_add(delay_ms.unwrap_or(0));
     // A level that the table has no more: its messages wait as long as they were told to.
     let is_retired = place > store.delay_levels();
@@ -103,15 +104,32 @@ pub fn deliver_due<D: Disk, C: Clock>(
     Ok(done)
 }
 
+/// Puts the times of delivery into units that have them in the extension of their queue. Where it has
+/// lost them they are made again of store time and level, as the official broker does.
+fn fill_times<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    queue_id: i32,
+    delay_ms: Option<i64>,
+    units: &mut [Unit],
+) -> Result<()> {
+    store.fill_codes(SCHEDULE_TOPIC.as_bytes(), queue_id, units)?;
+    for unit in units.iter_mut().filter(|unit| unit.is_extended()) {
+        let stored_ms = stored_ms(store, unit).unwrap_or(0);
+        unit.tags_code = stored_ms.saturating_add(delay_ms.unwrap_or(0));
+    }
+    Ok(())
+}
+
+/// When the message of a unit was stored, Unix ms. What cannot be read is met again by the delivery,
+/// which knows what to do.
+fn stored_ms<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Option<i64> {
+    let record = store.record_at(unit.physical_offset.cast_unsigned()).ok()?;
+    Some(record.view(CrcCheck::Skip).ok()?.store_timestamp_ms)
+}
+
 /// Whether a message was stored at a time that is still to come: the clock was set back.
 fn is_from_ahead<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit, now_ms: i64) -> bool {
-    let record = store.record_at(unit.physical_offset.cast_unsigned());
-    // What cannot be read is met again by the delivery, which knows what to do.
-    record.is_ok_and(|record| {
-        record
-            .view(CrcCheck::Skip)
-            .is_ok_and(|view| view.store_timestamp_ms > now_ms)
-    })
+    stored_ms(store, unit).is_some_and(|stored_ms| stored_ms > now_ms)
 }
 
 /// Stores a message in its real topic: its end in the log, or `None` when it cannot go anywhere.

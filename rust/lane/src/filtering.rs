@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use mqcore_engine::clock::Clock;
+use mqcore_engine::consume_queue::Extended;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::store::{Ask, GetStatus, Judge, Store, Verdict};
+use mqcore_engine::store::{Ask, BitMaker, GetStatus, Judge, Store, Verdict};
 use mqcore_record::{Found, head};
 
+use crate::bits::{BitRow, FilterBits};
 use crate::codes;
 use crate::holds::Pull;
 use crate::lane::Lane;
@@ -99,7 +101,18 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
         self.check_enabled(kind)?;
         let of_origins = self.filter_of_origins(topic);
-        Ok(of_origins.unwrap_or_else(|| Filter::Sql(Arc::clone(&registered.sql))))
+        Ok(of_origins.unwrap_or_else(|| {
+            let sql = Arc::clone(&registered.sql);
+            Filter::Sql(sql, registered.bits.clone())
+        }))
+    }
+
+    /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
+    /// ms. Bits of a group may be read of messages that were stored later and not before.
+    pub fn decide_bits(&mut self, rows: Vec<BitRow>) -> i64 {
+        self.bits = Arc::new(FilterBits::of(rows, &self.bits));
+        self.store
+            .set_bit_maker(Some(Arc::clone(&self.bits) as Arc<dyn BitMaker>))
     }
 
     fn members_of(&self, group: &str) -> Result<&Members, Refused> {
@@ -128,7 +141,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return refuse(codes::SUBSCRIPTION_PARSE_FAILED, remark);
         }
         match self.compiled.get(text) {
-            Ok(sql) => Ok(Filter::Sql(sql)),
+            Ok(sql) => Ok(Filter::Sql(sql, None)),
             Err(error) => {
                 let remark = format!("{UNREADABLE}: {error}");
                 refuse(codes::SUBSCRIPTION_PARSE_FAILED, remark)
@@ -218,5 +231,17 @@ impl Judge for Sieve<'_> {
         } else {
             Verdict::Pass
         }
+    }
+
+    #[inline]
+    fn reads_extensions(&self) -> bool {
+        self.filter.bits().is_some()
+    }
+
+    #[inline]
+    fn rules_out(&self, extended: &Extended<'_>) -> bool {
+        self.filter
+            .bits()
+            .is_some_and(|bits| bits.rule_out(extended))
     }
 }

@@ -14,6 +14,7 @@ use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
 use crate::asker::{Asker, ConnectionId};
+use crate::bits::FilterBits;
 use crate::codes;
 use crate::desk::{Desk, Said};
 use crate::filtering::Compiled;
@@ -117,6 +118,8 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) acks_deadline_ms: Option<u64>,
     pub(crate) scratch: Vec<u8>,
     pub(crate) compiled: Compiled,
+    /// Who makes the bits of messages.
+    pub(crate) bits: Arc<FilterBits>,
     /// Of the broker as it was decided last.
     pub(crate) stamp: Stamp,
     deferred: VecDeque<Deferred>,
@@ -145,6 +148,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             acks_deadline_ms: None,
             scratch: Vec::new(),
             compiled: Compiled::default(),
+            bits: Arc::default(),
             stamp: Stamp::of(&Broker::default()),
             deferred: VecDeque::new(),
             deferred_bytes: 0,

@@ -11,6 +11,7 @@
 //! | [`policy`] | what was decided, as tables |
 //! | [`offsets`] | the live consumer offsets |
 //! | [`sql`] | expressions over properties, compiled |
+//! | [`bits`] | which groups a message passes, as bits beside its queue unit |
 //! | `filtering` | which filter a pull goes by, and records put through it |
 //! | [`holds`] | held pulls |
 //! | [`parked`] | sends that wait for their watermark |
@@ -27,6 +28,7 @@
 //! | [`readers`] | the threads that read cold records |
 
 pub mod asker;
+pub mod bits;
 pub mod codes;
 pub mod delay;
 pub mod desk;

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
 
+use crate::bits::GroupBits;
 use crate::pop::rules::PopRules;
 use crate::sql::Sql;
 
@@ -135,8 +136,8 @@ pub enum Filter {
     All,
     /// Those whose tag has one of these codes.
     Tags(Arc<[i64]>),
-    /// Those whose properties pass.
-    Sql(Arc<Sql>),
+    /// Those whose properties pass; with the bits that say so beforehand, where there are some.
+    Sql(Arc<Sql>, Option<Arc<GroupBits>>),
     /// Those that pass what their group wants of the topic they came from; those of other topics
     /// are given (`ExpressionForRetryMessageFilter`).
     SqlOfOrigin(Arc<Filters>),
@@ -148,7 +149,7 @@ impl Filter {
     pub fn codes(&self) -> &[i64] {
         match self {
             Self::Tags(codes) => codes,
-            Self::All | Self::Sql(_) | Self::SqlOfOrigin(_) => &[],
+            Self::All | Self::Sql(..) | Self::SqlOfOrigin(_) => &[],
         }
     }
 
@@ -157,7 +158,7 @@ impl Filter {
     #[must_use]
     pub fn may_want(&self, tags_codes: &[i64]) -> bool {
         match self {
-            Self::All | Self::Sql(_) | Self::SqlOfOrigin(_) => true,
+            Self::All | Self::Sql(..) | Self::SqlOfOrigin(_) => true,
             Self::Tags(codes) => {
                 tags_codes.is_empty() || tags_codes.iter().any(|code| codes.contains(code))
             }
@@ -167,7 +168,16 @@ impl Filter {
     /// Whether records have to be looked at.
     #[must_use]
     pub fn looks_at_records(&self) -> bool {
-        matches!(self, Self::Sql(_) | Self::SqlOfOrigin(_))
+        matches!(self, Self::Sql(..) | Self::SqlOfOrigin(_))
+    }
+
+    /// The bits that messages carry which pass, where there are some.
+    #[must_use]
+    pub fn bits(&self) -> Option<&GroupBits> {
+        match self {
+            Self::Sql(_, bits) => bits.as_deref(),
+            Self::All | Self::Tags(_) | Self::SqlOfOrigin(_) => None,
+        }
     }
 
     /// Whether a message with these properties is wanted, and how many single tests that took at
@@ -176,7 +186,7 @@ impl Filter {
     pub fn wants(&self, properties: &[u8]) -> (bool, usize) {
         let sql = match self {
             Self::All | Self::Tags(_) => None,
-            Self::Sql(sql) => Some(&**sql),
+            Self::Sql(sql, _) => Some(&**sql),
             Self::SqlOfOrigin(filters) => {
                 let origin = lookup(properties, RETRY_TOPIC);
                 let origin = origin.and_then(|topic| std::str::from_utf8(topic).ok());
@@ -203,6 +213,8 @@ pub struct Registered {
     pub sql: Arc<Sql>,
     /// Version of the subscription that it came with (`clientVersion`).
     pub version: i64,
+    /// Its bits, where they are made.
+    pub bits: Option<Arc<GroupBits>>,
 }
 
 /// What a group has registered, by topic.
@@ -415,7 +427,11 @@ mod tests {
     #[test]
     fn a_retry_is_judged_by_the_topic_it_came_from() {
         let sql = Arc::new(Sql::compile("a = 1").unwrap());
-        let registered = Registered { sql, version: 1 };
+        let registered = Registered {
+            sql,
+            version: 1,
+            bits: None,
+        };
         let filters: Filters = [("t".into(), registered)].into_iter().collect();
         let filter = Filter::SqlOfOrigin(Arc::new(filters));
         let wants = |text: &str| filter.wants(text.as_bytes()).0;

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mqcore.errors import JsonTextError
 from mqcore.model.groups import GroupConfig
@@ -19,6 +20,7 @@ from mqcore.native.inspection import Inspection
 from mqcore.native.wire import parse_relaxed_json
 from mqcore.spark.arrow import to_arrow
 from mqcore.spark.schema import TIMESTAMP, Projection, ReadColumn
+from mqcore.spark.store_source.extensions import PLACE_CODE_MAX, ExtensionReader
 from mqcore.spark.store_source.places import LocalPlace, Place, PlaceError
 from mqcore.spark.store_source.planning import checkpoint_of
 from mqcore.spark.store_source.segments import (
@@ -217,20 +219,21 @@ def _findings(place: Place) -> Iterator[Row]:
 
 def _queue_units(place: Place, projection: Projection) -> Iterator[pa.RecordBatch]:
     """Yields the units of all queues, file by file."""
-    root = f"{_root(place)}/consumequeue"
+    store = _root(place)
+    root = f"{store}/consumequeue"
     for topic in place.directories(root):
         queue_ids = [name for name in place.directories(f"{root}/{topic}") if name.isdecimal()]
         for queue_id in sorted(queue_ids, key=int):
+            extension = ExtensionReader(place, f"{store}/consumequeue_ext/{topic}/{queue_id}")
             for entry in place.files(f"{root}/{topic}/{queue_id}"):
                 if not entry.name.isdecimal():
                     continue
                 known = {"topic": pa.scalar(topic), "queueId": pa.scalar(int(queue_id), pa.int32())}
-                yield from _units_of(place, entry.path, int(entry.name), known, projection)
+                for units in _units_of(place, entry.path, int(entry.name)):
+                    yield _shown(units, extension, known, projection)
 
 
-def _units_of(
-    place: Place, path: str, base: int, known: dict[str, pa.Scalar], projection: Projection
-) -> Iterator[pa.RecordBatch]:
+def _units_of(place: Place, path: str, base: int) -> Iterator[pa.RecordBatch]:
     step = _UNITS * _UNIT_LEN_BYTES
     len_bytes = place.size(path) or 0
     for at in range(0, len_bytes, step):
@@ -239,12 +242,29 @@ def _units_of(
         if not any(bytes_[:_UNIT_LEN_BYTES]):
             return
         units = to_arrow(queue_units(bytes_, (base + at) // _UNIT_LEN_BYTES), _UNIT_SCHEMA)
-        arrays = [
-            pa.repeat(known[name], units.num_rows) if name in known else units.column(name)
-            for name in projection.columns
-        ]
         if units.num_rows:
-            yield pa.RecordBatch.from_arrays(arrays, schema=projection.arrow)
+            yield units
+
+
+def _shown(
+    units: pa.RecordBatch,
+    extension: ExtensionReader,
+    known: dict[str, pa.Scalar],
+    projection: Projection,
+) -> pa.RecordBatch:
+    """Returns the columns that were asked for, with the tags codes that the extension holds."""
+
+    def column(name: str) -> pa.Array:
+        if name in known:
+            return pa.repeat(known[name], units.num_rows)
+        values = units.column(name)
+        if name == "tagsCode" and pc.min(values).as_py() <= PLACE_CODE_MAX:
+            codes = [extension.tags_code(code) for code in values.to_pylist()]
+            return pa.array(codes, pa.int64())
+        return values
+
+    arrays = [column(name) for name in projection.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=projection.arrow)
 
 
 VIEW_TABLES: Final = {
@@ -256,7 +276,7 @@ VIEW_TABLES: Final = {
     "consumequeue": View(
         _columns(
             "topic string, queueId int, queueOffset bigint, physicalOffset bigint, sizeBytes int, "
-            "tagsCode bigint"
+            "tagsCode bigint?"
         ),
         _queue_units,
     ),

@@ -17,6 +17,19 @@ const GAP_UNITS_MAX: u64 = 3_000_000;
 /// Queue offsets above this have no position in a file: a record that claims one is damaged.
 const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / (4 * UNIT_LEN as u64);
 
+/// A unit on its way into its queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Coming<'a> {
+    /// Its place in the queue.
+    pub queue_offset: u64,
+    /// What it says; its tags code, wherever that is going to stand.
+    pub unit: Unit,
+    /// When its message was stored, ms.
+    pub store_timestamp_ms: i64,
+    /// Set: the tags code goes to the extension of the queue, with these bits (none: empty).
+    pub extended: Option<&'a [u8]>,
+}
+
 /// What became of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
@@ -60,14 +73,27 @@ impl<D: Disk> QueueTable<D> {
         unit: Unit,
         store_timestamp_ms: i64,
     ) -> Result<Placed> {
-        let quick = self.with_queue(topic, queue_id, |queue| {
-            self.append_quick(queue, queue_offset, &unit, store_timestamp_ms)
-        });
+        let coming = Coming {
+            queue_offset,
+            unit,
+            store_timestamp_ms,
+            extended: None,
+        };
+        self.add(topic, queue_id, &coming)
+    }
+
+    /// [`QueueTable::append`] of a unit that may have an extension.
+    ///
+    /// # Errors
+    /// As [`QueueTable::append`].
+    #[inline]
+    pub fn add(&self, topic: &[u8], queue_id: i32, coming: &Coming<'_>) -> Result<Placed> {
+        let quick = self.with_queue(topic, queue_id, |queue| self.add_quick(queue, coming));
         if let Some(Some(placed)) = quick {
             return Ok(placed);
         }
         match self.queue(topic, queue_id) {
-            Some(queue) => self.append_to(&queue, queue_offset, unit, store_timestamp_ms),
+            Some(queue) => self.add_to(&queue, coming),
             None => Ok(Placed::Refused),
         }
     }
@@ -108,28 +134,38 @@ impl<D: Disk> QueueTable<D> {
         unit: Unit,
         store_timestamp_ms: i64,
     ) -> Result<Placed> {
-        match self.append_quick(queue, queue_offset, &unit, store_timestamp_ms) {
+        let coming = Coming {
+            queue_offset,
+            unit,
+            store_timestamp_ms,
+            extended: None,
+        };
+        self.add_to(queue, &coming)
+    }
+
+    #[inline]
+    fn add_to(&self, queue: &Arc<Queue>, coming: &Coming<'_>) -> Result<Placed> {
+        match self.add_quick(queue, coming) {
             Some(placed) => Ok(placed),
-            None => self.append_slowly(queue, queue_offset, unit, store_timestamp_ms),
+            None => self.add_slowly(queue, coming),
         }
     }
 
     /// The usual cases: the next unit, or one that is there.
     #[inline]
-    fn append_quick(
-        &self,
-        queue: &Arc<Queue>,
-        queue_offset: u64,
-        unit: &Unit,
-        store_timestamp_ms: i64,
-    ) -> Option<Placed> {
+    fn add_quick(&self, queue: &Arc<Queue>, coming: &Coming<'_>) -> Option<Placed> {
         let mut state = queue.lock();
         if !state.is_known() {
             return None;
         }
-        match state.place(queue_offset, unit) {
+        let store_timestamp_ms = coming.store_timestamp_ms;
+        match state.place(coming.queue_offset, &coming.unit) {
             Place::Next => {
-                state.push(unit, store_timestamp_ms);
+                let unit = match coming.extended {
+                    None => coming.unit,
+                    Some(bits) => self.extend(queue, &coming.unit, store_timestamp_ms, bits)?,
+                };
+                state.push(&unit, store_timestamp_ms);
                 self.mark_pending(queue, &mut state);
                 drop(state);
                 self.pending
@@ -156,13 +192,10 @@ impl<D: Disk> QueueTable<D> {
     }
 
     #[cold]
-    fn append_slowly(
-        &self,
-        queue: &Arc<Queue>,
-        queue_offset: u64,
-        unit: Unit,
-        store_timestamp_ms: i64,
-    ) -> Result<Placed> {
+    fn add_slowly(&self, queue: &Arc<Queue>, coming: &Coming<'_>) -> Result<Placed> {
+        let Coming {
+            queue_offset, unit, ..
+        } = *coming;
         if queue_offset > QUEUE_OFFSET_MAX || !unit.is_present() {
             let (topic, id) = (queue.topic(), queue.queue_id());
             let at = unit.physical_offset;
@@ -176,7 +209,10 @@ impl<D: Disk> QueueTable<D> {
         if state.is_gone {
             drop(state);
             let (topic, id) = (queue.topic().as_bytes(), queue.queue_id());
-            return self.append(topic, id, queue_offset, unit, store_timestamp_ms);
+            return self.add(topic, id, coming);
+        }
+        if coming.extended.is_some() {
+            self.find_extension(queue, &state);
         }
         let answer = match state.place(queue_offset, &unit) {
             Place::Next => Placed::Appended,
@@ -190,7 +226,7 @@ impl<D: Disk> QueueTable<D> {
                     // Blanks stand before the tail: it goes to the file first.
                     drop(state);
                     self.write_queue(queue)?;
-                    return self.append_to(queue, queue_offset, unit, store_timestamp_ms);
+                    return self.add_to(queue, coming);
                 }
                 if state.min == state.end {
                     state.min = queue_offset;
@@ -204,7 +240,7 @@ impl<D: Disk> QueueTable<D> {
                 drop(state);
                 self.tell(queue, queue_offset, &unit, Placed::Restarted { dropped });
                 self.restart(queue, queue_offset, &unit)?;
-                self.append_to(queue, queue_offset, unit, store_timestamp_ms)?;
+                self.add_to(queue, coming)?;
                 return Ok(Placed::Restarted { dropped });
             }
             Place::Taken => {
@@ -215,7 +251,7 @@ impl<D: Disk> QueueTable<D> {
         };
         drop(state);
         self.tell(queue, queue_offset, &unit, answer);
-        self.append_to(queue, queue_offset, unit, store_timestamp_ms)?;
+        self.add_to(queue, coming)?;
         Ok(answer)
     }
 

@@ -23,6 +23,7 @@ pub(super) type FileKey = (u64, u64);
 pub(super) struct Files<D: Disk> {
     disk: D,
     file_len_bytes: u64,
+    file_len_key: &'static str,
     open_max: usize,
     open: Mutex<OpenFiles<D::File>>,
 }
@@ -39,7 +40,14 @@ struct OpenFile<F> {
 }
 
 impl<D: Disk> Files<D> {
-    pub(super) fn new(disk: D, file_len_bytes: u64, open_max: usize) -> Self {
+    /// Files of one length, which comes from the setting that is named. Of `open_max`, and of what the
+    /// process may have, one of so many parts is theirs.
+    pub(super) fn new(
+        disk: D,
+        (file_len_bytes, file_len_key): (u64, &'static str),
+        open_max: usize,
+        parts: usize,
+    ) -> Self {
         let open = OpenFiles {
             map: HashMap::new(),
             tick: 0,
@@ -47,7 +55,8 @@ impl<D: Disk> Files<D> {
         Self {
             disk,
             file_len_bytes,
-            open_max: open_max.min(descriptors_allowed()).max(CLOSE_PART),
+            file_len_key,
+            open_max: (open_max.min(descriptors_allowed()) / parts).max(CLOSE_PART),
             open: Mutex::new(open),
         }
     }
@@ -127,7 +136,7 @@ impl<D: Disk> Files<D> {
                 path: path.to_owned(),
                 len_bytes,
                 expected_bytes: self.file_len_bytes,
-                key: FILE_LEN_KEY,
+                key: self.file_len_key,
             }),
         }
     }
@@ -142,6 +151,11 @@ impl<D: Disk> Files<D> {
     /// Closes a file (it is about to be removed).
     pub(super) fn close(&self, key: FileKey) {
         self.open.lock().map.remove(&key);
+    }
+
+    /// Closes all files of a queue.
+    pub(super) fn close_all(&self, uid: u64) {
+        self.open.lock().map.retain(|key, _file| key.0 != uid);
     }
 
     /// Files open now.

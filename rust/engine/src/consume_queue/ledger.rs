@@ -84,4 +84,9 @@ impl Ledger {
     pub(super) fn forget(&self, key: FileKey) {
         self.files.lock().remove(&key);
     }
+
+    /// Forgets all files of a queue.
+    pub(super) fn forget_all(&self, uid: u64) {
+        self.files.lock().retain(|key, _dirty| key.0 != uid);
+    }
 }

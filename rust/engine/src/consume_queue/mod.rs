@@ -5,6 +5,7 @@
 //! syncs, readers read, all at the same time. Batch queues (`batchconsumequeue/`) are not its own.
 
 mod append;
+mod extension;
 mod files;
 mod ledger;
 mod load;
@@ -25,7 +26,8 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use append::Placed;
+pub use append::{Coming, Placed};
+pub use extension::{DIR_NAME as EXTENSION_DIR, Extended, ExtensionReader, place_of};
 pub use manifest::MANIFEST_NAME;
 pub use queue::Queue;
 pub use read::QueueRead;

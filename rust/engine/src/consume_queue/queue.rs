@@ -5,10 +5,11 @@
 //! `[fill_to, end)` are in `tail`. Idle, a queue is this struct and no more: no descriptor, no map,
 //! no buffer.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::lock::{Mutex, MutexGuard};
 
+use super::extension::Tail;
 use super::unit::{Bounds, UNIT_LEN, Unit};
 use crate::config::QUEUE_UNIT_BYTES;
 
@@ -29,6 +30,7 @@ pub struct Queue {
     uid: u64,
     hash: u64,
     state: Mutex<State>,
+    extension: OnceLock<Box<Mutex<Tail>>>,
 }
 
 impl Queue {
@@ -39,6 +41,7 @@ impl Queue {
             uid,
             hash,
             state: Mutex::new(state),
+            extension: OnceLock::new(),
         }
     }
 
@@ -69,6 +72,16 @@ impl Queue {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
+    }
+
+    /// Its extension, when it was written to since the store was opened.
+    pub(super) fn extension(&self) -> Option<&Mutex<Tail>> {
+        self.extension.get().map(|extension| &**extension)
+    }
+
+    /// Its extension, made if absent.
+    pub(super) fn extension_made(&self) -> &Mutex<Tail> {
+        self.extension.get_or_init(Box::default)
     }
 }
 

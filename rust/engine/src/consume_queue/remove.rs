@@ -37,7 +37,10 @@ impl<D: Disk> QueueTable<D> {
             count += 1;
         }
         self.forget_topic(name);
-        self.remove_topic_dir(name)?;
+        self.remove_topic_dir(&self.dir, name)?;
+        if self.extensions.has_any() {
+            self.remove_topic_dir(&self.extensions.dir, name)?;
+        }
         Ok(count)
     }
 
@@ -61,10 +64,12 @@ impl<D: Disk> QueueTable<D> {
         if let Some(queue) = &queue {
             self.leave_table(queue);
         }
-        let dir = self.dir.join(name);
-        self.remove_queue_dir(&dir.join(queue_id.to_string()))?;
-        if self.disk.stat(&dir)?.is_some() {
-            self.disk.sync_dir(&dir)?;
+        for root_dir in [&self.dir, &self.extensions.dir] {
+            let dir = root_dir.join(name);
+            self.remove_queue_dir(&dir.join(queue_id.to_string()))?;
+            if self.disk.stat(&dir)?.is_some() {
+                self.disk.sync_dir(&dir)?;
+            }
         }
         Ok(queue.is_some())
     }
@@ -109,10 +114,13 @@ impl<D: Disk> QueueTable<D> {
             self.files.close(key);
             self.ledger.forget(key);
         }
+        if self.extensions.has_any() {
+            self.drop_extension(queue);
+        }
     }
 
-    fn remove_topic_dir(&self, topic: &str) -> Result<()> {
-        let dir = self.dir.join(topic);
+    fn remove_topic_dir(&self, root_dir: &Path, topic: &str) -> Result<()> {
+        let dir = root_dir.join(topic);
         for entry in self.disk.list(&dir)? {
             if entry.is_dir && entry.name.parse::<i32>().is_ok() {
                 self.remove_queue_dir(&dir.join(&entry.name))?;
@@ -124,7 +132,7 @@ impl<D: Disk> QueueTable<D> {
         self.disk.sync_dir(&dir)?;
         if self.disk.list(&dir)?.is_empty() {
             self.disk.remove_dir(&dir)?;
-            self.disk.sync_dir(&self.dir)?;
+            self.disk.sync_dir(root_dir)?;
         }
         Ok(())
     }

@@ -89,6 +89,7 @@ impl<D: Disk> QueueTable<D> {
             drop(self.lock_known(&queue)?);
             self.correct_queue_min(&queue, log_min)?;
             let files = self.remove_expired(&queue)?;
+            self.retain_extension(&queue)?;
             deleted.files += files;
             deleted.bytes += files * self.file_len_bytes;
         }

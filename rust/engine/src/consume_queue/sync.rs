@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
+use super::files::Files;
 use super::ledger::Dirty;
 use super::queue::NOTHING_WAITS_MS;
-use super::table::QueueTable;
+use super::table::{QueueTable, queue_dir_in};
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
+use crate::units::offset_file_name;
 
 /// What a sync did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +40,12 @@ impl<D: Disk> QueueTable<D> {
         self.sync_failed.check()?;
         let newest_ms = self.pending.newest_ms.load(Ordering::Acquire);
         let due = self.ledger.take_due(least_pages, self.file_len_bytes);
-        if let Err(error) = self.sync_files(&due) {
+        // What the units name in their extensions was written before them, and is durable before them.
+        let extended = self.extensions.ledger.take_due(0, 0);
+        let synced = self
+            .sync_files(&extended, &self.extensions.files, &self.extensions.dir)
+            .and_then(|()| self.sync_files(&due, &self.files, &self.dir));
+        if let Err(error) = synced {
             self.sync_failed.set(error.to_string());
             return Err(error);
         }
@@ -50,28 +57,28 @@ impl<D: Disk> QueueTable<D> {
         })
     }
 
-    fn sync_files(&self, due: &[Dirty]) -> Result<()> {
+    fn sync_files(&self, due: &[Dirty], files: &Files<D>, root_dir: &Path) -> Result<()> {
         // All write-backs are started first: the syncs then mostly wait for what is under way, and
         // the file system joins their journal entries.
         let mut dirs = BTreeSet::new();
         for dirty in due {
-            let file = self.dirty_file(dirty)?;
+            let file = self.dirty_file(dirty, files, root_dir)?;
             if let Some(file) = file {
                 file.start_write_back(dirty.from, dirty.to - dirty.from);
             }
         }
         for dirty in due {
-            let Some(file) = self.dirty_file(dirty)? else {
+            let Some(file) = self.dirty_file(dirty, files, root_dir)? else {
                 continue;
             };
             file.sync_data()?;
-            self.files.mark_clean((dirty.queue.uid(), dirty.base));
+            files.mark_clean((dirty.queue.uid(), dirty.base));
             if dirty.is_new {
                 // The directories above may be as new as the file.
-                let queue_dir = self.queue_dir(&dirty.queue);
+                let queue_dir = queue_dir_in(root_dir, &dirty.queue);
                 dirs.extend(queue_dir.parent().map(Path::to_owned));
                 dirs.insert(queue_dir);
-                dirs.insert(self.dir.clone());
+                dirs.insert(root_dir.to_owned());
                 dirs.insert(self.root.clone());
             }
         }
@@ -85,10 +92,15 @@ impl<D: Disk> QueueTable<D> {
     }
 
     /// The file to sync, opened again if it was closed; `None` when it was removed meanwhile.
-    fn dirty_file(&self, dirty: &Dirty) -> Result<Option<std::sync::Arc<D::File>>> {
+    fn dirty_file(
+        &self,
+        dirty: &Dirty,
+        files: &Files<D>,
+        root_dir: &Path,
+    ) -> Result<Option<std::sync::Arc<D::File>>> {
         let key = (dirty.queue.uid(), dirty.base);
-        let path = self.file_path(&dirty.queue, dirty.base);
-        match self.files.existing(key, || path.clone()) {
+        let path = queue_dir_in(root_dir, &dirty.queue).join(offset_file_name(dirty.base));
+        match files.existing(key, || path.clone()) {
             Ok(file) => Ok(Some(file)),
             Err(_) if self.disk.stat(&path)?.is_none() => Ok(None),
             Err(error) => Err(error),

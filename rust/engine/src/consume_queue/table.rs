@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering}
 use crate::lock::{Mutex, RwLock};
 use hashbrown::HashTable;
 
-use super::files::Files;
+use super::extension::{Extensions, queue_files_part};
+use super::files::{FILE_LEN_KEY, Files};
 use super::ledger::Ledger;
 use super::queue::{Queue, State};
 use super::unit::Bounds;
@@ -40,6 +41,7 @@ pub struct QueueTable<D: Disk> {
     pub(super) file_len_bytes: u64,
     pub(super) files: Files<D>,
     pub(super) ledger: Ledger,
+    pub(super) extensions: Extensions<D>,
     pub(super) pending: Pending,
     /// Held while tails are written or units are taken back.
     pub(super) write_gate: Mutex<()>,
@@ -101,7 +103,12 @@ impl<D: Disk> QueueTable<D> {
         stamp: Option<&[u8]>,
     ) -> Result<Self> {
         let file_len_bytes = config.queue_file_len_bytes;
-        let files = Files::new(disk.clone(), file_len_bytes, config.queue_files_open_max);
+        let files = Files::new(
+            disk.clone(),
+            (file_len_bytes, FILE_LEN_KEY),
+            config.queue_files_open_max,
+            queue_files_part(config),
+        );
         let mut table = Self {
             is_from_manifest: false,
             root: root.to_owned(),
@@ -109,6 +116,7 @@ impl<D: Disk> QueueTable<D> {
             file_len_bytes,
             files,
             ledger: Ledger::default(),
+            extensions: Extensions::open(&disk, root, config)?,
             pending: Pending {
                 queues: Mutex::new(Vec::new()),
                 bytes: AtomicU64::new(0),
@@ -304,14 +312,18 @@ impl<D: Disk> QueueTable<D> {
     }
 
     pub(super) fn queue_dir(&self, queue: &Queue) -> PathBuf {
-        self.dir
-            .join(queue.topic())
-            .join(queue.queue_id().to_string())
+        queue_dir_in(&self.dir, queue)
     }
 
     pub(super) fn file_path(&self, queue: &Queue, base: u64) -> PathBuf {
         self.queue_dir(queue).join(offset_file_name(base))
     }
+}
+
+/// The directory of a queue below one of all queues.
+pub(super) fn queue_dir_in(dir: &Path, queue: &Queue) -> PathBuf {
+    let topic_dir = dir.join(queue.topic());
+    topic_dir.join(queue.queue_id().to_string())
 }
 
 const FIRST_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;

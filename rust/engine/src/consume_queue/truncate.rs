@@ -53,6 +53,7 @@ impl<D: Disk> QueueTable<D> {
     }
 
     fn truncate_queue(&self, queue: &Arc<Queue>, state: &mut State, cut: i64) -> Result<()> {
+        self.forget_extension(queue)?;
         let first = state.first_base / QUEUE_UNIT_BYTES;
         // Blanks at the start stay: they say where the queue goes on.
         let unit = |index| self.unit_of(queue, state, index);
@@ -120,19 +121,20 @@ impl<D: Disk> QueueTable<D> {
         let from = end - base;
         let path = self.file_path(queue, base);
         let file = self.files.existing((queue.uid(), base), || path.clone())?;
-        if self.is_absent_behind(&path, file.as_ref(), from)? {
+        let len = self.file_len_bytes;
+        if self.is_absent_behind(&path, file.as_ref(), from, len)? {
             return Ok(false);
         }
         self.remove_manifest()?;
         let was_present = Self::make_absent(file.as_ref(), from)?;
-        if !self.zero_behind(file.as_ref(), from)? && !was_present {
+        if !Self::zero_behind(file.as_ref(), from, len)? && !was_present {
             return Ok(false);
         }
         self.ledger.note(Dirty {
             queue: Arc::clone(queue),
             base,
             from,
-            to: self.file_len_bytes,
+            to: len,
             oldest_ms: i64::MIN,
             is_new: false,
         });
@@ -158,12 +160,12 @@ impl<D: Disk> QueueTable<D> {
     }
 
     /// Writes zeros over what is not zero from `from` on; false when there was nothing.
-    fn zero_behind(&self, file: &D::File, from: u64) -> Result<bool> {
+    pub(super) fn zero_behind(file: &D::File, from: u64, file_len_bytes: u64) -> Result<bool> {
         let mut is_changed = false;
         let mut buffer = vec![0; ZERO_BYTES];
         let mut position = from;
-        while position < self.file_len_bytes {
-            let len = (self.file_len_bytes - position).min(ZERO_BYTES as u64) as usize;
+        while position < file_len_bytes {
+            let len = (file_len_bytes - position).min(ZERO_BYTES as u64) as usize;
             let bytes = &mut buffer[..len];
             read_exact_at(file, bytes, position)?;
             if bytes.iter().any(|byte| *byte != 0) {
@@ -178,8 +180,14 @@ impl<D: Disk> QueueTable<D> {
 
     /// True when the file surely holds nothing from `from` on: the rest of the page is zero and the
     /// file occupies what the pages before need, neither more nor (a compressing file system) less.
-    fn is_absent_behind(&self, path: &std::path::Path, file: &D::File, from: u64) -> Result<bool> {
-        let pages_end = round_up(from, PAGE_BYTES).min(self.file_len_bytes);
+    pub(super) fn is_absent_behind(
+        &self,
+        path: &std::path::Path,
+        file: &D::File,
+        from: u64,
+        file_len_bytes: u64,
+    ) -> Result<bool> {
+        let pages_end = round_up(from, PAGE_BYTES).min(file_len_bytes);
         let stat = self.disk.stat(path)?;
         if stat.is_none_or(|stat| stat.allocated_bytes != round_up(from, PAGE_BYTES)) {
             return Ok(false);

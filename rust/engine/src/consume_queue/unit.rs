@@ -8,15 +8,12 @@
 //!
 //! Big endian (`ConsumeQueue.CQ_STORE_UNIT_SIZE`).
 
+use super::extension::is_place;
 use crate::config::QUEUE_UNIT_BYTES;
 
 /// Bytes of a unit, as a length in memory.
 pub(super) const UNIT_LEN: usize = 20;
 const _: () = assert!(UNIT_LEN as u64 == QUEUE_UNIT_BYTES && UNIT_LEN == 8 + 4 + 8);
-
-/// Greatest number in a unit that is no tags code but a place in the extension file of an official
-/// broker (`ConsumeQueueExt.MAX_ADDR`): hashes are ints.
-const EXTENSION_PLACE_MAX: i64 = i32::MIN as i64 - 1;
 
 /// Where one message of a queue lies in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +22,8 @@ pub struct Unit {
     pub physical_offset: i64,
     /// Bytes of the record.
     pub size_bytes: i32,
-    /// Java's hash of the tags, or the delivery time of a delayed message.
+    /// Java's hash of the tags, or the delivery time of a delayed message, or where in the extension
+    /// of the queue that is said ([`Unit::is_extended`]).
     pub tags_code: i64,
 }
 
@@ -76,11 +74,11 @@ impl Unit {
         *self == Self::BLANK
     }
 
-    /// Whether a reader for one of these tags may want the record. Where the code stands in an
-    /// extension file, which is not read, it may: readers compare the tags themselves.
+    /// Whether the tags code stands in the extension of the queue.
+    #[inline]
     #[must_use]
-    pub fn may_have_tags(&self, codes: &[i64]) -> bool {
-        codes.contains(&self.tags_code) || self.tags_code <= EXTENSION_PLACE_MAX
+    pub fn is_extended(&self) -> bool {
+        is_place(self.tags_code)
     }
 
     /// The first byte of the log after the record.
@@ -120,15 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_stands_elsewhere_may_be_any() {
+    fn a_code_that_no_hash_can_be_is_a_place() {
         let unit = |tags_code| Unit {
             tags_code,
             ..Unit::BLANK
         };
-        assert!(unit(7).may_have_tags(&[6, 7]));
-        assert!(!unit(7).may_have_tags(&[6]));
-        assert!(!unit(i64::from(i32::MIN)).may_have_tags(&[6]), "a hash");
-        assert!(unit(i64::MIN + 4096).may_have_tags(&[6]), "a place");
+        assert!(!unit(7).is_extended());
+        assert!(!unit(i64::from(i32::MIN)).is_extended(), "a hash");
+        assert!(unit(i64::MIN + 4096).is_extended());
     }
 
     #[test]

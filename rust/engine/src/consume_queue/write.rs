@@ -113,6 +113,7 @@ impl<D: Disk> QueueTable<D> {
         };
         let done = self
             .remove_manifest()
+            .and_then(|()| self.write_extension(queue))
             .and_then(|()| self.write_at(queue, &run, scratch));
         let mut state = queue.lock();
         if let Err(error) = done {

@@ -7,6 +7,7 @@ use mqcore_record::CrcCheck;
 
 use crate::commit_log::LogBatches;
 use crate::config::StoreConfig;
+use crate::consume_queue::EXTENSION_DIR;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, Result};
 use crate::key_index::{Layout, index_files};
@@ -55,6 +56,15 @@ impl<D: Disk> Inspection<D> {
             && let Some(len_bytes) = first_queue_len(&disk, &root.join("consumequeue"))?
         {
             config.queue_file_len_bytes = len_bytes;
+        }
+        let keys = [
+            "mappedFileSizeConsumeQueueExt",
+            "mapedFileSizeConsumeQueueExt",
+        ];
+        if !is_given(&keys)
+            && let Some(len_bytes) = first_queue_len(&disk, &root.join(EXTENSION_DIR))?
+        {
+            config.extension_file_len_bytes = len_bytes;
         }
         let layout = layout_of(
             &disk,

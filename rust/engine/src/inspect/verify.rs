@@ -9,11 +9,12 @@ use mqcore_record::{
 };
 
 use super::Inspection;
+use super::extensions::PlaceReader;
 use super::queues::UnitReader;
 use super::verdict::Verdict;
 use super::verify_index::KeyCounts;
 use crate::commit_log::{Stop, whole_record_after};
-use crate::consume_queue::Unit;
+use crate::consume_queue::{EXTENSION_DIR, Unit};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::units::MIB;
@@ -26,6 +27,9 @@ const STEP_BYTES: usize = MIB as usize;
 /// One queue and what the log said of it.
 pub(super) struct Checked {
     pub(super) reader: UnitReader,
+    extension: PlaceReader,
+    /// Units that name a place of the extension where nothing whole stands.
+    pub(super) unextended: u64,
     /// Units that name a record that says the same.
     pub(super) matched: u64,
     /// Records whose unit names a later record of the same queue offset.
@@ -75,9 +79,13 @@ impl<D: Disk> Inspection<D> {
         };
         for queue in self.queue_files()? {
             let (topic, queue_id) = (queue.topic.clone().into_bytes(), queue.queue_id);
+            let dir = self.root.join(EXTENSION_DIR).join(&queue.topic);
+            let dir = dir.join(queue_id.to_string());
             let reader = UnitReader::new(queue, self.config.queue_file_len_bytes);
             let checked = Checked {
                 reader,
+                extension: PlaceReader::new(dir, self.config.extension_file_len_bytes),
+                unextended: 0,
                 matched: 0,
                 superseded: 0,
                 missing: 0,
@@ -179,7 +187,7 @@ impl<D: Disk> Verifying<'_, D> {
         (topic, queue_id, queue_offset): (&[u8], i32, i64),
         place: u64,
         record: &RecordView<'_>,
-        code: Option<i64>,
+        mut code: Option<i64>,
     ) -> Result<()> {
         let found = self
             .queues
@@ -196,10 +204,25 @@ impl<D: Disk> Verifying<'_, D> {
         if offset < queue.reader.queue.first {
             return Ok(());
         }
-        let Some(unit) = queue.reader.unit(&self.inspection.disk, offset)? else {
+        let Some(mut unit) = queue.reader.unit(&self.inspection.disk, offset)? else {
             queue.missing += 1;
             return Ok(());
         };
+        let is_of_record = unit.physical_offset == place.cast_signed();
+        if unit.is_extended() && is_of_record {
+            let disk = &self.inspection.disk;
+            match queue.extension.find(disk, unit.tags_code)? {
+                // Of another message: the unit stays as it is, and is told.
+                Some(found) if found.store_timestamp_ms != record.store_timestamp_ms => {
+                    code = Some(code.unwrap_or_default());
+                }
+                Some(found) => unit.tags_code = found.tags_code,
+                None => {
+                    queue.unextended += 1;
+                    code = None;
+                }
+            }
+        }
         let expected = Unit {
             physical_offset: place.cast_signed(),
             size_bytes: i32::try_from(record.total_len_bytes).unwrap_or(i32::MAX),

@@ -122,6 +122,13 @@ fn tell_counts(verdict: &mut Verdict, name: &str, queue: &Checked, was_killed: b
             queue.superseded
         ));
     }
+    if queue.unextended > 0 {
+        verdict.note(format!(
+            "queue {name}: {} of its units name places of its extension where nothing stands: \
+             such messages are given whatever their tags",
+            queue.unextended
+        ));
+    }
     if queue.missing == 0 {
         return;
     }

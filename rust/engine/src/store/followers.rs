@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mqcore_record::{Transaction, tags_code};
 
+use super::bits::LiveBits;
 use crate::arrivals::Arrivals;
 use crate::clock::Clock;
-use crate::consume_queue::{QueueTable, Unit};
+use crate::consume_queue::{Coming, QueueTable, Unit};
 use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Request};
 use crate::error::{Error, Result};
@@ -116,6 +117,8 @@ pub(super) struct QueueFollower<D: Disk, C: Clock> {
     pub(super) clock: C,
     /// When tails are written at the latest, ms.
     pub(super) write_at_ms: AtomicU64,
+    /// Makes the bits of records whose queue units get an extension.
+    pub(super) bits: LiveBits,
     /// Told of each record that has got its place in its queue.
     pub(super) arrivals: Arc<Arrivals>,
 }
@@ -157,18 +160,21 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
             tags_code: code,
         };
         let queue_offset = record.queue_offset.cast_unsigned();
-        self.queues
-            .append(
-                record.topic,
-                record.queue_id,
-                queue_offset,
-                unit,
-                record.store_timestamp_ms,
-            )
-            .map(|_placed| {
-                let (topic, queue_id) = (record.topic, record.queue_id);
-                self.arrivals.note(topic, queue_id, queue_offset + 1, code);
-            })
+        let mut coming = Coming {
+            queue_offset,
+            unit,
+            store_timestamp_ms: record.store_timestamp_ms,
+            extended: None,
+        };
+        let (topic, queue_id) = (record.topic, record.queue_id);
+        let mut bits = Vec::new();
+        if self.queues.writes_extensions() {
+            self.bits.of(topic, record.properties, &mut bits);
+            coming.extended = Some(&bits);
+        }
+        self.queues.add(topic, queue_id, &coming)?;
+        self.arrivals.note(topic, queue_id, queue_offset + 1, code);
+        Ok(())
     }
 
     fn end_round(&self, _is_last: bool) -> Result<()> {

@@ -4,6 +4,7 @@
 mod answers;
 mod append;
 mod batches;
+mod bits;
 mod close;
 mod followers;
 mod look;
@@ -38,6 +39,7 @@ use crate::segment::LogFiles;
 use crate::watermark::Doorbell;
 
 pub use answers::{GetStatus, Got, Queried};
+pub use bits::BitMaker;
 pub use open::{OpenHow, OpenReport};
 pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
@@ -62,6 +64,7 @@ pub struct Store<D: Disk, C: Clock> {
     wake: WakeDescriptor,
     arrivals: Arc<Arrivals>,
     levels: followers::LiveLevels,
+    bits: bits::LiveBits,
     refusals: Refusals,
     batches: BatchTable<D>,
     report: OpenReport,

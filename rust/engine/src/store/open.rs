@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::lock::Mutex;
 
+use super::bits::LiveBits;
 use super::followers::{
     BATCH_QUEUE_DIR, DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics,
 };
@@ -80,6 +81,7 @@ struct Making<'a, D: Disk, C: Clock> {
     clock: C,
     config: &'a StoreConfig,
     levels: LiveLevels,
+    bits: LiveBits,
     arrivals: Arc<Arrivals>,
     notices: Arc<Notices>,
     root: PathBuf,
@@ -111,6 +113,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             clock,
             config: &config,
             levels,
+            bits: LiveBits::default(),
             arrivals: Arc::default(),
             notices,
             root,
@@ -178,6 +181,9 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             queues.truncate_from(report.scanned_from)?;
         }
         queues.truncate_from(end.end)?;
+        if !found.was_clean && !config.is_read_only {
+            queues.settle_extensions()?;
+        }
         let store = self.assemble(found, queues, end, report)?;
         if store.config.is_read_only {
             let reason = "the store is mounted for reading only".to_owned();
@@ -247,6 +253,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             wake: WakeDescriptor::new()?,
             arrivals: self.arrivals,
             levels: self.levels,
+            bits: self.bits,
             refusals: Refusals::default(),
             batches,
             report,
@@ -279,6 +286,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             batch_topics: batch_topics.to_vec(),
             clock: self.clock.clone(),
             write_at_ms: AtomicU64::new(0),
+            bits: self.bits.clone(),
             arrivals: Arc::clone(&self.arrivals),
         };
         let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];

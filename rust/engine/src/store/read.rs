@@ -7,7 +7,7 @@ use super::{GetStatus, Got, Queried, Store};
 use crate::clock::Clock;
 use crate::commit_log::RecordBytes;
 use crate::config::QUEUE_UNIT_BYTES;
-use crate::consume_queue::{Boundary, Bounds, Unit};
+use crate::consume_queue::{Boundary, Bounds, Extended, ExtensionReader, Unit};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
@@ -50,6 +50,16 @@ pub trait Judge {
 
     /// Decides about one record.
     fn judge(&mut self, record: &[u8]) -> Verdict;
+
+    /// Whether it can tell by the extension of a queue alone that a record is not wanted.
+    fn reads_extensions(&self) -> bool {
+        false
+    }
+
+    /// Whether that is so for the record of which the extension says this.
+    fn rules_out(&self, _extended: &Extended<'_>) -> bool {
+        false
+    }
 }
 
 /// Gives every record.
@@ -123,15 +133,16 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         let each = units.iter().enumerate();
         let each = each.map(|(at, unit)| (*unit, ask.from + at as u64 + 1));
-        self.collect(ask, bounds, each, judge)
+        let extensions = self.queues.extensions(topic, queue_id);
+        self.collect((ask, bounds), each, Some(extensions), judge)
     }
 
     /// Reads the records of units, each with the queue offset behind its messages.
     pub(super) fn collect<J: Judge>(
         &self,
-        ask: Ask<'_>,
-        bounds: Bounds,
+        (ask, bounds): (Ask<'_>, Bounds),
         units: impl ExactSizeIterator<Item = (Unit, u64)>,
+        mut extensions: Option<ExtensionReader<'_, D>>,
         judge: &mut J,
     ) -> Result<Got<D>> {
         let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
@@ -155,7 +166,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             }
             got.suggests_replica = is_far;
             got.next_offset = behind;
-            if !ask.tags_codes.is_empty() && !unit.may_have_tags(ask.tags_codes) {
+            if is_ruled_out(&unit, ask.tags_codes, &mut extensions, judge)? {
                 continue;
             }
             match reader.record(place, size as usize) {
@@ -265,6 +276,24 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .search_by_time(topic, queue_id, timestamp_ms, boundary, &store_time)
     }
 
+    /// Puts the codes that the extension of a queue has into units that name places there. Units
+    /// of which it has none stay as they are.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk.
+    pub fn fill_codes(&self, topic: &[u8], queue_id: i32, units: &mut [Unit]) -> Result<()> {
+        let mut extensions = self.queues.extensions(topic, queue_id);
+        for unit in units.iter_mut().filter(|unit| unit.is_extended()) {
+            if let Some(extended) = extensions.get(unit.tags_code)? {
+                unit.tags_code = extended.tags_code;
+            }
+        }
+        Ok(())
+    }
+
     /// Store time of the record that a unit names, ms.
     fn store_time(&self, unit: &Unit) -> Option<i64> {
         let len = usize::try_from(unit.size_bytes).ok()?;
@@ -325,6 +354,29 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         Ok(out)
     }
+}
+
+/// Whether a unit, with its extension where it has one, tells that its record is not wanted.
+fn is_ruled_out<D: Disk, J: Judge>(
+    unit: &Unit,
+    tags_codes: &[i64],
+    extensions: &mut Option<ExtensionReader<'_, D>>,
+    judge: &J,
+) -> Result<bool> {
+    if !unit.is_extended() {
+        return Ok(!tags_codes.is_empty() && !tags_codes.contains(&unit.tags_code));
+    }
+    let Some(extensions) = extensions else {
+        return Ok(false);
+    };
+    if tags_codes.is_empty() && !judge.reads_extensions() {
+        return Ok(false);
+    }
+    // What the extension has lost excludes nothing: readers compare the tags themselves.
+    Ok(extensions.get(unit.tags_code)?.is_some_and(|extended| {
+        let has_tags = tags_codes.is_empty() || tags_codes.contains(&extended.tags_code);
+        !has_tags || judge.rules_out(&extended)
+    }))
 }
 
 /// The answer to a read that finds nothing by its offset alone; `None` when there is something.

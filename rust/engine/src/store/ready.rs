@@ -105,6 +105,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let Some(first) = units.first() else {
             return Ok(true);
         };
+        if !self.queues.is_extension_cached(topic, queue_id, &units)? {
+            return Ok(false);
+        }
         let segment = self.files.chain.find(first.physical_offset.cast_unsigned());
         Ok(segment.is_some_and(|segment| segment.region().is_some()))
     }

@@ -7,13 +7,14 @@ use std::sync::atomic::AtomicU64;
 
 use mqcore_record::{CrcCheck, scan_wanted};
 
+use super::bits::LiveBits;
 use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics};
 use super::open::{ABORT_NAME, INDEX_DIR};
 use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
 use crate::clock::Clock;
 use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
 use crate::config::StoreConfig;
-use crate::consume_queue::{MANIFEST_NAME, QueueTable};
+use crate::consume_queue::{EXTENSION_DIR, MANIFEST_NAME, QueueTable};
 use crate::disk::{Disk, Open};
 use crate::dispatch::{Dispatch, Request};
 use crate::error::{Error, Result};
@@ -90,6 +91,7 @@ fn build<D: Disk, C: Clock>(
         batch_topics: batch_topics(disk, &config.root()?)?,
         clock: clock.clone(),
         write_at_ms: AtomicU64::new(0),
+        bits: LiveBits::default(),
         arrivals: Arc::default(),
     };
     let index_dir = aside.join(INDEX_DIR);
@@ -196,10 +198,16 @@ fn put_in_place<D: Disk>(
     if disk.stat(&manifest)?.is_some() {
         disk.unlink(&manifest)?;
     }
+    // Without its extension a queue is whole, with that of another one it is not.
+    let extension = root.join(EXTENSION_DIR);
+    if disk.stat(&extension)?.is_some() {
+        disk.rename(&extension, &aside.join(format!("old-{EXTENSION_DIR}")))?;
+        disk.sync_dir(root)?;
+    }
     let dirs = if has_index {
-        &[QUEUE_DIR, INDEX_DIR][..]
+        &[QUEUE_DIR, INDEX_DIR, EXTENSION_DIR][..]
     } else {
-        &[QUEUE_DIR][..]
+        &[QUEUE_DIR, EXTENSION_DIR][..]
     };
     for name in dirs {
         if disk.stat(&root.join(name))?.is_some() {
@@ -207,6 +215,7 @@ fn put_in_place<D: Disk>(
         }
         if disk.stat(&aside.join(name))?.is_some() {
             disk.rename(&aside.join(name), &root.join(name))?;
+            disk.sync_dir(root)?;
         }
     }
     disk.sync_dir(aside)?;

@@ -26,6 +26,8 @@ const BODY_LEN_MAX: usize = 4_000;
 const FILLER_MAX: u64 = 30_000;
 /// Units of a queue file: the third goes into the next file.
 const UNITS_PER_FILE: u64 = 3;
+/// Bytes of a file of an extension: three units go into it.
+const EXTENSION_FILE_BYTES: u64 = 64;
 /// Slots and entries of an index file: three entries go into it.
 pub(crate) const INDEX_SLOTS: u64 = 3;
 pub(crate) const INDEX_ENTRIES: u64 = 4;
@@ -63,6 +65,8 @@ pub(crate) fn config_of(script: &Script) -> StoreConfig {
         transient_pool_buffers: 2,
         check_crc_on_recover: script.checks_crc,
         read_uncommitted: script.reads_unflushed,
+        extends_queues: script.extends_queues,
+        extension_file_len_bytes: EXTENSION_FILE_BYTES,
         hot_window_bytes: SEGMENT_BYTES,
         ..StoreConfig::default()
     }

@@ -31,6 +31,9 @@ pub(crate) const KEYS: [&str; 5] = ["", "a", "b", "a b", "b b"];
 /// Bodies: of a few sectors, of a part of one, of nearly a page.
 const BODIES: [usize; 5] = [0, 24, 200, 1_300, 3_900];
 
+/// One of so many histories is of a store whose queues have extensions.
+const EXTENDED_ONE_OF: u64 = 4;
+
 /// One thing that happens. What the threads of a store do beside one another comes one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -84,6 +87,8 @@ pub(crate) struct Script {
     pub(crate) checks_crc: bool,
     /// Consumers may read what is not flushed: never so but for a seeded bug.
     pub(crate) reads_unflushed: bool,
+    /// Whether queues have extensions.
+    pub(crate) extends_queues: bool,
     /// What lies there, durable, before the history begins.
     pub(crate) before: Vec<Step>,
     pub(crate) steps: Vec<Step>,
@@ -107,6 +112,7 @@ impl Script {
             mode,
             checks_crc: true,
             reads_unflushed: false,
+            extends_queues: extends(seed),
             before: before(&mut dice),
             steps: steps(&mut dice),
             sequel: None,
@@ -127,11 +133,17 @@ impl Script {
             mode,
             checks_crc: true,
             reads_unflushed: false,
+            extends_queues: extends(seed),
             before: Vec::new(),
             steps,
             sequel: None,
         }
     }
+}
+
+/// Of a seed alone, so that the rest of its history is what it was without.
+fn extends(seed: u64) -> bool {
+    seed % EXTENDED_ONE_OF == 1
 }
 
 fn append(dice: &mut Dice) -> Step {

@@ -109,6 +109,7 @@ fn sequel(
     }
     next.checks_crc = script.checks_crc;
     next.reads_unflushed = script.reads_unflushed;
+    next.extends_queues = script.extends_queues;
     let told = Told {
         sent: from.log,
         power: vec![(0, end)],

@@ -170,7 +170,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Some(Wanted::Tags(filter)) => Ok(filter),
             Some(Wanted::Expression(kind)) if *kind == *SQL92 => {
                 let compiled = self.compiled.get(text);
-                compiled.map(Filter::Sql).map_err(|error| {
+                compiled.map(|sql| Filter::Sql(sql, None)).map_err(|error| {
                     let (code, remark) = unreadable();
                     (code, format!("{remark}: {error}"))
                 })

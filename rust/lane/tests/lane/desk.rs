@@ -61,6 +61,23 @@ impl Desk {
         let clock = ManualClock::at(START_MS);
         let twin = TwinDisk::with_clock(clock.clone());
         twin.keep_history(false);
+        Self::over(twin, clock, config)
+    }
+
+    /// The same store opened again, after a kill unless it was closed, with the same broker and another
+    /// client.
+    pub(crate) fn open_again(self) -> Self {
+        let (twin, clock) = (self.twin.clone(), self.clock.clone());
+        let config = self.store.config().clone();
+        let broker = Broker::clone(&self.lane.policy.broker);
+        self.store.abandon();
+        drop(self);
+        let mut desk = Self::over(twin, clock, config);
+        desk.lane.decide_broker(broker);
+        desk
+    }
+
+    fn over(twin: TwinDisk, clock: ManualClock, config: StoreConfig) -> Self {
         let config = StoreConfig {
             root: Some(PathBuf::from("/store")),
             segment_len_bytes: SEGMENT_BYTES,

@@ -6,6 +6,7 @@
 )]
 
 mod bad_bytes;
+mod bits;
 mod checks;
 mod desk;
 mod golden;

@@ -42,7 +42,8 @@ fn subscribe(desk: &mut Desk, topic: &str, registered: Option<(&str, i64)>) {
     members.subscriptions.insert(topic.into(), subscription);
     let row = registered.map(|(text, version)| {
         let sql = Arc::new(Sql::compile(text).unwrap());
-        (topic.into(), Registered { sql, version })
+        let bits = None;
+        (topic.into(), Registered { sql, version, bits })
     });
     members.filters = Arc::new(row.into_iter().collect::<Filters>());
 }

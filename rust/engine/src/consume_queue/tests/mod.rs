@@ -2,6 +2,7 @@
 //! they can move to another disk.
 
 mod basics;
+mod extensions;
 mod lifecycle;
 mod model;
 

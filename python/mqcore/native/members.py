@@ -1,0 +1,71 @@
+"""What the lane is told of the online members of groups: subscriptions, expressions, their bits.
+
+Values alone; knows no lane.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+__all__ = ["FilterBits", "MembersPolicy", "RegisteredFilter", "Subscription"]
+
+
+class Subscription(NamedTuple):
+    """What a group subscribes of one topic, by its heartbeats.
+
+    Attributes:
+        topic: The topic.
+        expression: `*`, `a || b`, or SQL text.
+        kind: `TAG` or `SQL92`.
+        version: `subVersion`.
+    """
+
+    topic: str
+    expression: str
+    kind: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterBits:
+    """Bits that stand for an expression in the extension of a queue.
+
+    Attributes:
+        positions: Where they are.
+        count: How many bits a message has in all.
+        since_ms: Messages that were stored later than this have them, Unix ms.
+    """
+
+    positions: Sequence[int]
+    count: int
+    since_ms: int
+
+
+class RegisteredFilter(NamedTuple):
+    """An expression that a group has registered for a topic.
+
+    Attributes:
+        topic: The topic.
+        expression: SQL text; one that does not compile is taken as none.
+        version: The `subVersion` that it came with.
+        bits: Its bits, where messages carry them.
+    """
+
+    topic: str
+    expression: str
+    version: int
+    bits: FilterBits | None = None
+
+
+class MembersPolicy(NamedTuple):
+    """The online members of a group, as the lane needs them.
+
+    Attributes:
+        subscriptions: What they subscribe.
+        filters: The group's expressions, also of topics that it does not subscribe any more.
+        is_broadcasting: Whether they consume by broadcast.
+    """
+
+    subscriptions: Sequence[Subscription]
+    filters: Sequence[RegisteredFilter] = ()
+    is_broadcasting: bool = False

@@ -1,0 +1,160 @@
+//! Reading an extension by the places that queue units name: front to back, a piece at a time. Any
+//! thread may, beside appends and writes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::super::queue::Queue;
+use super::super::table::QueueTable;
+use super::super::unit::Unit;
+use super::unit::{Extended, HEAD_LEN, UNIT_LEN_MAX, place_of};
+use crate::disk::{Disk, DiskFile};
+use crate::error::Result;
+
+/// Bytes read at once: some 480 units with the bits of the usual filter. Units follow one another as
+/// those of the queue do.
+const PIECE_LEN: usize = 16 << 10;
+
+/// Reads units of the extension of one queue.
+pub struct ExtensionReader<'a, D: Disk> {
+    table: &'a QueueTable<D>,
+    name: (&'a [u8], i32),
+    queue: Option<Arc<Queue>>,
+    piece: Vec<u8>,
+    piece_place: u64,
+}
+
+impl<D: Disk> QueueTable<D> {
+    /// A reader of what the units of a queue name in its extension. Looks at nothing before it is
+    /// asked.
+    #[must_use]
+    pub fn extensions<'a>(&'a self, topic: &'a [u8], queue_id: i32) -> ExtensionReader<'a, D> {
+        ExtensionReader {
+            table: self,
+            name: (topic, queue_id),
+            queue: None,
+            piece: Vec::new(),
+            piece_place: 0,
+        }
+    }
+
+    /// Whether what units name in the extension of their queue can be read from memory alone. Also
+    /// true where they name nothing.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn is_extension_cached(&self, topic: &[u8], queue_id: i32, units: &[Unit]) -> Result<bool> {
+        let places = || units.iter().filter_map(|unit| place_of(unit.tags_code));
+        let (Some(first), Some(last)) = (places().next(), places().next_back()) else {
+            return Ok(true);
+        };
+        let Some(queue) = self.find(topic, queue_id) else {
+            return Ok(true);
+        };
+        let end = last.saturating_add(HEAD_LEN as u64);
+        let mut piece = [0; 4 * 1024];
+        let mut place = first;
+        while place < end {
+            if let Some(extension) = queue.extension()
+                && extension.lock().bytes_from(place, 0).is_some()
+            {
+                return Ok(true);
+            }
+            let in_file = place % self.extensions.file_len_bytes;
+            let left = (self.extensions.file_len_bytes - in_file).min(end - place);
+            let len = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let file = self
+                .extensions
+                .file_to_read(&self.disk, &queue, place - in_file)?;
+            let Some(file) = file else {
+                return Ok(true);
+            };
+            let bytes = piece.get_mut(..len).unwrap_or_default();
+            if file.read_cached_at(bytes, in_file)?.is_none() {
+                return Ok(false);
+            }
+            place += len as u64;
+        }
+        Ok(true)
+    }
+}
+
+impl<D: Disk> ExtensionReader<'_, D> {
+    /// What the extension says where a queue unit names a place; `None` for a unit with a tags code,
+    /// and where nothing whole stands at the place, which is told once.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk where the page cache has not the bytes.
+    pub fn get(&mut self, code: i64) -> Result<Option<Extended<'_>>> {
+        let Some(place) = place_of(code) else {
+            return Ok(None);
+        };
+        if Extended::decode(self.piece_from(place)).is_none() {
+            self.fill(place, PIECE_LEN)?;
+            if self.is_cut_short(place) {
+                self.fill(place, UNIT_LEN_MAX)?;
+            }
+        }
+        if Extended::decode(self.piece_from(place)).is_none() {
+            self.tell_missing(place);
+        }
+        Ok(Extended::decode(self.piece_from(place)))
+    }
+
+    fn piece_from(&self, place: u64) -> &[u8] {
+        let at = place.checked_sub(self.piece_place);
+        let at = at.and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.piece.get(at..)).unwrap_or_default()
+    }
+
+    /// Whether a unit begins in the piece that may be whole beyond its end.
+    fn is_cut_short(&self, place: u64) -> bool {
+        self.piece.len() == PIECE_LEN && Extended::decode(self.piece_from(place)).is_none()
+    }
+
+    /// Reads up to so many bytes from a place on.
+    fn fill(&mut self, place: u64, len_max: usize) -> Result<()> {
+        self.piece.clear();
+        self.piece_place = place;
+        let table = self.table;
+        if self.queue.is_none() {
+            self.queue = table.find(self.name.0, self.name.1);
+        }
+        let Some(queue) = &self.queue else {
+            return Ok(());
+        };
+        if let Some(extension) = queue.extension()
+            && let Some(bytes) = extension.lock().bytes_from(place, len_max)
+        {
+            self.piece.extend_from_slice(bytes);
+            return Ok(());
+        }
+        let in_file = place % table.extensions.file_len_bytes;
+        let base = place - in_file;
+        let file = table.extensions.file_to_read(&table.disk, queue, base)?;
+        let Some(file) = file else {
+            return Ok(());
+        };
+        let left = table.extensions.file_len_bytes - in_file;
+        let len = len_max.min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.piece.resize(len, 0);
+        let got = file.read_at(&mut self.piece, in_file)?;
+        self.piece.truncate(got);
+        Ok(())
+    }
+
+    fn tell_missing(&self, place: u64) {
+        let told = &self.table.extensions.is_missing_told;
+        if !told.swap(true, Ordering::AcqRel) {
+            let (topic, queue_id) = self.name;
+            let topic = String::from_utf8_lossy(topic);
+            self.table.notices.warn(format!(
+                "the extension of queue {topic} {queue_id} has no unit at place {place}: such \
+                 messages are given whatever their tags, and consumers test them (told once)"
+            ));
+        }
+    }
+}
