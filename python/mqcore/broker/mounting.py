@@ -25,7 +25,14 @@ __all__ = ["Mount"]
 # Says whose links stand here; its lock keeps a second mount away.
 _MARKER: Final = "mounted"
 # What a mount makes anew each time.
-_MADE: Final = ("commitlog", "consumequeue", "index", "truncated", "commitlog.preparing")
+_MADE: Final = (
+    "commitlog",
+    "consumequeue",
+    "batchconsumequeue",
+    "index",
+    "truncated",
+    "commitlog.preparing",
+)
 _MADE_FILES: Final = ("checkpoint", "abort", "lock", "queues.manifest")
 _COPIED: Final = ("checkpoint", "abort")
 # The name server of one process with the broker keeps its table here.
@@ -96,10 +103,11 @@ class Mount:
         for name in _MADE_FILES:
             (self._into / name).unlink(missing_ok=True)
         _link(_named(self._log_dir, _OFFSET_DIGITS), self._into / "commitlog", writes_last=False)
-        for topic in _folders(self.source / "consumequeue"):
-            for queue in _folders(topic):
-                into = self._into / "consumequeue" / topic.name / queue.name
-                _link(_named(queue, _OFFSET_DIGITS), into, writes_last=True)
+        for kind in ("consumequeue", "batchconsumequeue"):
+            for topic in _folders(self.source / kind):
+                for queue in _folders(topic):
+                    into = self._into / kind / topic.name / queue.name
+                    _link(_named(queue, _OFFSET_DIGITS), into, writes_last=True)
         _link(_named(self.source / "index", _TIME_DIGITS), self._into / "index", writes_last=True)
         for name in _COPIED:
             if (self.source / name).is_file():

@@ -416,6 +416,18 @@ impl NativeStore {
         })
     }
 
+    fn declare_batch_queues(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
+        self.call(py, Pass::Detached, |engine| {
+            engine.declare_batch_queues(topic)
+        })
+    }
+
+    fn has_batch_queues(&self, py: Python<'_>, topic: &str) -> PyResult<bool> {
+        self.call(py, Pass::Keeping, |engine| {
+            Ok(engine.has_batch_queues(topic.as_bytes()))
+        })
+    }
+
     #[pyo3(signature = (*, expired_before_ms=None, max_files=10, unread_from=None))]
     fn remove_oldest(
         &self,

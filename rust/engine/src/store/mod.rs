@@ -63,7 +63,7 @@ pub struct Store<D: Disk, C: Clock> {
     arrivals: Arc<Arrivals>,
     levels: followers::LiveLevels,
     refusals: Refusals,
-    batches: BatchTable<D>,
+    batches: Arc<BatchTable<D>>,
     report: OpenReport,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_started: AtomicBool,

@@ -70,7 +70,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// [`Error::Io`].
     pub fn bounds(&self, topic: &[u8], queue_id: i32) -> Result<Option<Bounds>> {
         if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.batch_bounds(queue).map(Some);
+            return self.batch_bounds(&queue).map(Some);
         }
         self.queues.bounds(topic, queue_id)
     }
@@ -101,7 +101,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         judge: &mut J,
     ) -> Result<Got<D>> {
         if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.select_batches(queue, ask, judge);
+            return self.select_batches(&queue, ask, judge);
         }
         let scan_units = (self.config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize;
         let units_max = scan_units.max(ask.count_max);
@@ -136,7 +136,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     ) -> Result<Got<D>> {
         let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
-        let mut given = 0;
+        let mut given = 0usize;
         let mut reader = self.log.reader();
         let end = self.files.readable();
         let near = self.near_bytes();
@@ -145,7 +145,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
             let size = u64::from(unit.size_bytes.cast_unsigned());
             let is_far = end.saturating_sub(place) > near;
             let before = got.next_offset;
-            if given >= ask.count_max || self.is_full(&got, ask, (given, size), is_far) {
+            let span = usize::try_from(behind - before).unwrap_or(usize::MAX);
+            let with = given.saturating_add(span);
+            if given >= ask.count_max || self.is_full(&got, ask, (with, size), is_far) {
                 break;
             }
             if unit.is_blank() {
@@ -162,7 +164,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 Ok(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
-                        given += usize::try_from(behind - before).unwrap_or(usize::MAX);
+                        given = with;
                         got.records.push(record);
                     }
                     Verdict::Pass => {}
@@ -190,12 +192,13 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(got)
     }
 
-    /// The official limits of one answer: fewer and shorter where the disk has to be read.
+    /// The official limits of one answer: fewer and shorter where the disk has to be read. `with` are
+    /// the messages of the answer together with the next record's.
     fn is_full(
         &self,
         got: &Got<D>,
         ask: Ask<'_>,
-        (given, size): (usize, u64),
+        (with, size): (usize, u64),
         is_far: bool,
     ) -> bool {
         if got.records.is_empty() {
@@ -215,7 +218,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             )
         };
         let bytes_max = bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX);
-        got.bytes + size > bytes_max || given >= count_max
+        got.bytes + size > bytes_max || with > count_max
     }
 
     /// Bytes behind the end of the log that count as "in memory".
@@ -258,7 +261,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         boundary: Boundary,
     ) -> Result<Option<u64>> {
         if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.batch_offset_by_time(queue, timestamp_ms, boundary);
+            return self.batch_offset_by_time(&queue, timestamp_ms, boundary);
         }
         let store_time = |unit: &Unit| self.store_time(unit);
         self.queues
