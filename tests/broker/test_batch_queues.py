@@ -1,4 +1,4 @@
-"""Topics of batch queues (`queue.type=BatchCQ`): created, sent to, read, through stops and kills."""
+"""Topics of batch queues (`queue.type=BatchCQ`): made, sent to, read, through stops and kills."""
 
 import asyncio
 import shutil

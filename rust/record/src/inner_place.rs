@@ -136,10 +136,7 @@ mod tests {
         );
         assert_eq!(place_of(&scan_wanted(filled), 9), (1_234, 7));
         assert!(fill(&mut record, text.len(), i64::MAX as u64));
-        assert_eq!(
-            place_of(&scan_wanted(&record[20..]), 9).0,
-            i64::MAX as u64
-        );
+        assert_eq!(place_of(&scan_wanted(&record[20..]), 9).0, i64::MAX as u64);
     }
 
     #[test]

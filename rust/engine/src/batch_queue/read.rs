@@ -149,14 +149,14 @@ impl<D: Disk> BatchQueue<D> {
     fn first_in_tail(&self, from: u64) -> Option<u64> {
         let state = self.lock();
         let (units, _rest) = state.tail.as_chunks::<UNIT_LEN>();
-        let is_in_file = |bytes: &[u8; UNIT_LEN]| {
-            BatchUnit::decode(bytes).is_none_or(|unit| unit.base > from)
-        };
+        let is_in_file =
+            |bytes: &[u8; UNIT_LEN]| BatchUnit::decode(bytes).is_none_or(|unit| unit.base > from);
         if units.first().is_none_or(is_in_file) {
             return None;
         }
-        let is_below =
-            |bytes: &[u8; UNIT_LEN]| BatchUnit::decode(bytes).is_some_and(|unit| unit.end() <= from);
+        let is_below = |bytes: &[u8; UNIT_LEN]| {
+            BatchUnit::decode(bytes).is_some_and(|unit| unit.end() <= from)
+        };
         Some(state.written + units.partition_point(is_below) as u64)
     }
 
@@ -186,7 +186,9 @@ impl<D: Disk> BatchQueue<D> {
 
     /// The unit of an ordinal that lies in a file.
     pub(super) fn file_unit(&self, at: u64) -> Result<Option<BatchUnit>> {
-        let file = self.disk.open(&self.file_path(self.base_of(at)), Open::Read)?;
+        let file = self
+            .disk
+            .open(&self.file_path(self.base_of(at)), Open::Read)?;
         let mut bytes = [0; UNIT_LEN];
         read_exact_at(&file, &mut bytes, at % self.file_units * BATCH_UNIT_BYTES)?;
         Ok(BatchUnit::decode(&bytes))
@@ -235,7 +237,10 @@ impl<D: Disk> Reader<'_, D> {
         let count = count.min(in_files).min(in_file);
         let mut bytes = vec![0; count as usize * UNIT_LEN];
         if self.open.as_ref().is_none_or(|open| open.0 != base) {
-            let file = self.queue.disk.open(&self.queue.file_path(base), Open::Read)?;
+            let file = self
+                .queue
+                .disk
+                .open(&self.queue.file_path(base), Open::Read)?;
             self.open = Some((base, file));
         }
         let position = (at - base) * BATCH_UNIT_BYTES;

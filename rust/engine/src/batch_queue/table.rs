@@ -62,12 +62,7 @@ impl<D: Disk> BatchTable<D> {
     ///
     /// # Blocking
     /// Reads directories.
-    pub fn open(
-        disk: D,
-        root: &Path,
-        config: &StoreConfig,
-        notices: Arc<Notices>,
-    ) -> Result<Self> {
+    pub fn open(disk: D, root: &Path, config: &StoreConfig, notices: Arc<Notices>) -> Result<Self> {
         let dir = root.join(DIR_NAME);
         let named: Vec<&str> = config.batch_topics.split_whitespace().collect();
         let is_missing = !named.is_empty() && disk.stat(&dir)?.is_none();

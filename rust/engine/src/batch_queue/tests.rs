@@ -120,7 +120,11 @@ fn units_are_read_from_memory_and_files_alike() {
         assert_eq!(table.pending_bytes(), 0);
         assert_eq!(units(&table, 0, 0), wanted[..there]);
         let now = queue.read_now(0, usize::MAX).unwrap();
-        assert_eq!(now.as_deref(), Some(&wanted[..there]), "from the page cache");
+        assert_eq!(
+            now.as_deref(),
+            Some(&wanted[..there]),
+            "from the page cache"
+        );
     }
     assert_eq!(names(&disk, 0), [0, 184, 368, 552, 736]);
     assert_eq!(table.find(TOPIC, 0).unwrap().bounds(0).unwrap(), (0, end));
@@ -362,11 +366,18 @@ fn a_deleted_topic_has_no_batch_queues_any_more() {
     let stale = table.find(TOPIC, 0).unwrap();
     assert_eq!(table.delete_topic(TOPIC).unwrap(), 2);
     assert!(!table.has_topic(TOPIC) && table.is_empty());
-    assert!(disk.list(Path::new("/store/batchconsumequeue")).unwrap().is_empty());
+    assert!(
+        disk.list(Path::new("/store/batchconsumequeue"))
+            .unwrap()
+            .is_empty()
+    );
     let mut out = Vec::new();
     stale.read(0, 10, &mut out).unwrap();
     assert_eq!(out, []);
-    assert_eq!(table.append(TOPIC, 0, &log.0[0].1).unwrap(), Placed::Refused);
+    assert_eq!(
+        table.append(TOPIC, 0, &log.0[0].1).unwrap(),
+        Placed::Refused
+    );
     table.declare("T").unwrap();
     log.dispatch(&table, 0, log.end());
     assert_eq!(units(&table, 0, 0), log.of_queue(0));

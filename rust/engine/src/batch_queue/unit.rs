@@ -154,13 +154,37 @@ mod tests {
             count: 1,
         };
         assert!(unit.is_sound());
-        assert!(!BatchUnit { size_bytes: 0, ..unit }.is_sound());
-        assert!(!BatchUnit { size_bytes: 1 << 31, ..unit }.is_sound());
+        assert!(
+            !BatchUnit {
+                size_bytes: 0,
+                ..unit
+            }
+            .is_sound()
+        );
+        assert!(
+            !BatchUnit {
+                size_bytes: 1 << 31,
+                ..unit
+            }
+            .is_sound()
+        );
         assert!(!BatchUnit { count: 0, ..unit }.is_sound());
-        assert!(!BatchUnit { count: 32_768, ..unit }.is_sound());
+        assert!(
+            !BatchUnit {
+                count: 32_768,
+                ..unit
+            }
+            .is_sound()
+        );
         let far = i64::MAX.cast_unsigned();
         assert!(!BatchUnit { base: far, ..unit }.is_sound());
         let far = far + 1;
-        assert!(!BatchUnit { physical_offset: far, ..unit }.is_sound());
+        assert!(
+            !BatchUnit {
+                physical_offset: far,
+                ..unit
+            }
+            .is_sound()
+        );
     }
 }

@@ -59,10 +59,10 @@ impl<D: Disk, C: Clock> Store<D, C> {
         queue: &BatchQueue<D>,
         timestamp_ms: i64,
         boundary: Boundary,
-    ) -> Result<Option<u64>> {
+    ) -> Result<u64> {
         let offset = queue.offset_by_time(timestamp_ms, boundary == Boundary::Upper)?;
         let Bounds { min, max } = self.batch_bounds(queue)?;
-        Ok(Some(offset.clamp(min, max)))
+        Ok(offset.clamp(min, max))
     }
 
     /// Whether a topic has batch queues (`queue.type=BatchCQ`).
@@ -78,7 +78,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
     ///
     /// # Blocking
     /// Reads the disk.
-    pub fn batch_place(&self, topic: &[u8], queue_id: i32, queue_offset: u64) -> Result<Option<u64>> {
+    pub fn batch_place(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        queue_offset: u64,
+    ) -> Result<Option<u64>> {
         let Some(queue) = self.batches.find(topic, queue_id) else {
             return Ok(None);
         };

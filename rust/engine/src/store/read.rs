@@ -69,8 +69,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Errors
     /// [`Error::Io`].
     pub fn bounds(&self, topic: &[u8], queue_id: i32) -> Result<Option<Bounds>> {
-        if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.batch_bounds(&queue).map(Some);
+        if self.batches.has_topic(topic) {
+            let queue = self.batches.find(topic, queue_id);
+            return queue.map(|queue| self.batch_bounds(&queue)).transpose();
         }
         self.queues.bounds(topic, queue_id)
     }
@@ -100,8 +101,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         ask: Ask<'_>,
         judge: &mut J,
     ) -> Result<Got<D>> {
-        if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.select_batches(&queue, ask, judge);
+        if self.batches.has_topic(topic) {
+            return match self.batches.find(topic, queue_id) {
+                Some(queue) => self.select_batches(&queue, ask, judge),
+                None => Ok(no_queue()),
+            };
         }
         let scan_units = (self.config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize;
         let units_max = scan_units.max(ask.count_max);
@@ -115,8 +119,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .queues
             .read(topic, queue_id, ask.from, wanted, &mut units)?;
         let Some(bounds) = read.bounds else {
-            let bounds = Bounds { min: 0, max: 0 };
-            return Ok(empty(GetStatus::NoMatchedLogicQueue, 0, bounds));
+            return Ok(no_queue());
         };
         if let Some(outside) = outside(ask.from, bounds, units.is_empty()) {
             return Ok(outside);
@@ -260,8 +263,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         timestamp_ms: i64,
         boundary: Boundary,
     ) -> Result<Option<u64>> {
-        if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.batch_offset_by_time(&queue, timestamp_ms, boundary);
+        if self.batches.has_topic(topic) {
+            let queue = self.batches.find(topic, queue_id);
+            let found =
+                queue.map(|queue| self.batch_offset_by_time(&queue, timestamp_ms, boundary));
+            return found.transpose();
         }
         let store_time = |unit: &Unit| self.store_time(unit);
         self.queues
@@ -342,6 +348,11 @@ pub(super) fn outside<D: Disk>(from: u64, bounds: Bounds, is_empty: bool) -> Opt
         _ => return None,
     };
     Some(empty(status, next_offset, bounds))
+}
+
+/// The answer to a read of a queue that is not there.
+fn no_queue<D: Disk>() -> Got<D> {
+    empty(GetStatus::NoMatchedLogicQueue, 0, Bounds { min: 0, max: 0 })
 }
 
 fn empty<D: Disk>(status: GetStatus, next_offset: u64, bounds: Bounds) -> Got<D> {

@@ -202,7 +202,10 @@ fn check_batch_queue<D: Disk, C: Clock>(
             Ok(None) | Err(_) => return Err(Looked::Cold),
         },
         // As of a plain queue: what cannot be read is stored anew.
-        Patience::Disk => store.batch_place(topic, queue_id, queue_offset).ok().flatten(),
+        Patience::Disk => store
+            .batch_place(topic, queue_id, queue_offset)
+            .ok()
+            .flatten(),
     };
     (place == Some(at)).then_some(()).ok_or(Looked::Other)
 }

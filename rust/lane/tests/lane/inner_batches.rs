@@ -54,7 +54,11 @@ fn pulled(desk: &mut Desk, from: u64) -> (Vec<(i64, String, i32)>, String) {
     let mut rest = answer.body.as_ref();
     let mut records = Vec::new();
     while let Ok(Found::Record(record)) = check(rest, CrcCheck::Verify) {
-        records.push((record.queue_offset, property(&record, "INNER_NUM"), record.sys_flag));
+        records.push((
+            record.queue_offset,
+            property(&record, "INNER_NUM"),
+            record.sys_flag,
+        ));
         rest = &rest[record.total_len_bytes..];
     }
     (records, answer.ext["nextBeginOffset"].clone())
@@ -116,7 +120,10 @@ fn what_only_looks_like_a_batch_is_illegal() {
         assert_eq!(answer.code, ILLEGAL, "{topic} {flags} {properties:?}");
         let fields = [("b", topic), ("f", flags), ("i", properties), ("m", "true")];
         let answer = desk.ask(&send_with(1, &fields, &body(&["x"])));
-        assert_eq!(answer.code, ILLEGAL, "batch: {topic} {flags} {properties:?}");
+        assert_eq!(
+            answer.code, ILLEGAL,
+            "batch: {topic} {flags} {properties:?}"
+        );
     }
     let key = "UNIQ_KEY\u{1}K\u{2}";
     let torn = [("b", "b"), ("i", key), ("m", "true")];
