@@ -43,6 +43,7 @@ fn open_twin(disk: &TwinDisk, clock: &ManualClock) -> Store<TwinDisk, ManualCloc
     let mut config = config(Path::new("/store"), "B");
     config.batch_file_len_bytes = 4 * 46;
     config.segment_len_bytes = 131_072;
+    config.max_message_bytes = 32_768;
     let how = OpenHow::RefuseDamage;
     Store::open(disk.clone(), clock.clone(), config, how).unwrap()
 }
