@@ -185,7 +185,11 @@ impl Desk {
         members.subscriptions.insert(TOPIC.into(), subscription);
         if kind == "SQL92" {
             let sql = Arc::new(Sql::compile(text).unwrap());
-            let registered = Registered { sql, version: 1 };
+            let registered = Registered {
+                sql,
+                version: 1,
+                bits: None,
+            };
             members.filters = Arc::new([(TOPIC.into(), registered)].into_iter().collect());
         }
         let policy = &mut self.lane.policy;

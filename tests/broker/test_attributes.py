@@ -47,7 +47,6 @@ def test_what_the_broker_would_not_do_is_refused(tmp_path: Path) -> None:
         async with live(tmp_path) as running:
             for attributes, why in (
                 ("+cleanup.policy=COMPACTION", "does not compact"),
-                ("+queue.type=BatchCQ", "batch queues"),
                 ("+message.type=MIXED", "MIXED message type is not supported."),
                 ("+colour=red", "unsupported key: colour"),
             ):

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mqcore.broker import policy
+from mqcore.broker import batch_topics, policy
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.keeper import Keeper
@@ -237,6 +237,9 @@ class Broker:
                     log_dir=Path(log_dir) if log_dir else None,
                 )
                 engine["readOnlyStore"] = "true"
+            named = engine.get(batch_topics.SETTING, "")
+            stored = batch_topics.batch_topics(Path(settings.store_dir))
+            engine[batch_topics.SETTING] = f"{named} {stored}".strip()
             store = Store(
                 settings.store_dir,
                 config=engine,

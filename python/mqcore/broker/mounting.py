@@ -26,10 +26,12 @@ __all__ = ["Mount"]
 _MARKER: Final = "mounted"
 # What a mount makes anew each time.
 _QUEUES: Final = "consumequeue"
+_BATCH_QUEUES: Final = "batchconsumequeue"
 _EXTENSIONS: Final = "consumequeue_ext"
 _MADE: Final = (
     "commitlog",
     _QUEUES,
+    _BATCH_QUEUES,
     _EXTENSIONS,
     "index",
     "truncated",
@@ -106,7 +108,7 @@ class Mount:
             (self._into / name).unlink(missing_ok=True)
         _link(_named(self._log_dir, _OFFSET_DIGITS), self._into / "commitlog", writes_last=False)
         # Of extensions nothing is written: what a start puts into queues again has none.
-        for kind, writes_last in ((_QUEUES, True), (_EXTENSIONS, False)):
+        for kind, writes_last in ((_QUEUES, True), (_BATCH_QUEUES, True), (_EXTENSIONS, False)):
             for topic in _folders(self.source / kind):
                 for queue in _folders(topic):
                     into = self._into / kind / topic.name / queue.name

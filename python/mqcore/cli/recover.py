@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from mqcore.cli.options import settings_of, store_directory
+from mqcore.errors import StateFileError
 from mqcore.native import Inspection, OpenReport, Store
 
 # What an inspection finds out and an open must be told.
@@ -14,6 +15,7 @@ _SIZES = (
     "mappedFileSizeCommitLog",
     "mappedFileSizeConsumeQueue",
     "mappedFileSizeConsumeQueueExt",
+    "mapperFileSizeBatchConsumeQueue",
     "maxHashSlotNum",
     "maxIndexNum",
 )
@@ -22,12 +24,23 @@ _BEYOND_BODY_BYTES = 65_536 + 8
 
 
 def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
-    """Returns the settings with the sizes that the files have, where they say none."""
+    """Returns the settings with what the files say where they say nothing.
+
+    That are the sizes of files, and which topics have batch queues.
+    """
+    # Imported here: the other commands about stores need nothing of a broker.
+    from mqcore.broker.batch_topics import SETTING, batch_topics
+
     found = dict(Inspection(directory, config=settings).settings)
     sizes = {key: found[key] for key in _SIZES}
     # The longest body is not written anywhere; more than fits a file cannot be in it.
     most = int(found["mappedFileSizeCommitLog"]) - _BEYOND_BODY_BYTES
     sizes["maxMessageSize"] = str(max(1, min(int(found["maxMessageSize"]), most)))
+    try:
+        sizes[SETTING] = batch_topics(directory)
+    except StateFileError as error:
+        # What is recovered is the log; the queues there are tell such topics, too.
+        click.echo(f"{error}: topics whose batch queues are gone are not known", err=True)
     return {**sizes, **settings}
 
 

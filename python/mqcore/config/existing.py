@@ -19,6 +19,12 @@ EMBEDDED: Mapping[str, str] = MappingProxyType(
 # An index file does not say its capacity: of these its length tells which it is.
 _INDEX_CAPACITIES = ((5_000_000, 20_000_000), (500_000, 2_000_000))
 _INDEX_HEADER_BYTES = 40
+# The folders of queues, and what the length of their files is set by.
+_QUEUES = (
+    ("consumequeue", "mappedFileSizeConsumeQueue"),
+    ("batchconsumequeue", "mapperFileSizeBatchConsumeQueue"),
+    ("consumequeue_ext", "mappedFileSizeConsumeQueueExt"),
+)
 _SLOT_BYTES = 4
 _ENTRY_BYTES = 20
 # Names of files of the log and of queues are their first offset, 20 digits.
@@ -36,22 +42,15 @@ def existing_sizes(root: Path, log_dir: Path | None = None) -> dict[str, str]:
     log = _first_size(_files(log_dir or root / "commitlog"))
     if log:
         found["mappedFileSizeCommitLog"] = str(log)
-    queue = _first_size(
-        file
-        for topic in _entries(root / "consumequeue")
-        for number in _entries(topic)
-        for file in _files(number)
-    )
-    if queue:
-        found["mappedFileSizeConsumeQueue"] = str(queue)
-    extension = _first_size(
-        file
-        for topic in _entries(root / "consumequeue_ext")
-        for number in _entries(topic)
-        for file in _files(number)
-    )
-    if extension:
-        found["mappedFileSizeConsumeQueueExt"] = str(extension)
+    for folder, key in _QUEUES:
+        queue = _first_size(
+            file
+            for topic in _entries(root / folder)
+            for number in _entries(topic)
+            for file in _files(number)
+        )
+        if queue:
+            found[key] = str(queue)
     timer_log = _first_size(_files(root / "timerlog"))
     if timer_log:
         found["mappedFileSizeTimerLog"] = str(timer_log)

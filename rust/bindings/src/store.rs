@@ -372,9 +372,8 @@ impl NativeStore {
     }
 
     fn bounds(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<(u64, u64)>> {
-        let bounds = self.call(py, Pass::Detached, |engine| {
-            engine.bounds(topic.as_bytes(), queue_id)
-        })?;
+        let topic = topic.as_bytes();
+        let bounds = self.call(py, Pass::Detached, |engine| engine.bounds(topic, queue_id))?;
         Ok(bounds.map(|bounds| (bounds.min, bounds.max)))
     }
 
@@ -411,9 +410,13 @@ impl NativeStore {
     }
 
     fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
-        self.call(py, Pass::Detached, |engine| {
-            engine.delete_topic(topic.as_bytes())
-        })
+        let topic = topic.as_bytes();
+        self.call(py, Pass::Detached, |engine| engine.delete_topic(topic))
+    }
+
+    fn declare_batch_queues(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
+        let declare = |engine: &Engine| engine.declare_batch_queues(topic);
+        self.call(py, Pass::Detached, declare)
     }
 
     #[pyo3(signature = (*, expired_before_ms=None, max_files=10, unread_from=None))]

@@ -2,8 +2,8 @@
 //! in groups, dispatched to queues and index, recovered after any end, and given back by retention.
 //!
 //! Knows no Python and no client socket. The house, floor by floor (a room imports only from floors
-//! below): `store, inspect | dispatch | commit_log, flush, consume_queue, key_index, timer | segment, checkpoint,
-//! progress, arrivals, small_state | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
+//! below): `store, inspect | dispatch | commit_log, flush, consume_queue, batch_queue, key_index, timer |
+//! segment, checkpoint, progress, arrivals, small_state | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
 
 pub mod arrivals;
 pub mod batch_queue;

@@ -41,6 +41,28 @@ pub fn round_up(value: u64, unit: u64) -> u64 {
     value.div_ceil(unit) * unit
 }
 
+/// The number that a directory name stands for; `None` when it is no queue's.
+#[must_use]
+pub fn parse_queue_id(name: &str) -> Option<i32> {
+    let queue_id: i32 = name.parse().ok()?;
+    // Other spellings ("007", "+7") would be a second directory of the same queue.
+    (queue_id.to_string() == name).then_some(queue_id)
+}
+
+/// Longest topic, bytes: the longest name that file systems take.
+pub const TOPIC_MAX_BYTES: usize = 255;
+
+/// Whether a topic can be the name of a directory. What a message claims is never trusted: a topic
+/// of `..` would leave the store.
+#[must_use]
+pub fn is_topic(topic: &[u8]) -> bool {
+    let is_plain = !topic.iter().any(|byte| matches!(byte, 0 | b'/'));
+    let is_dots = matches!(topic, b"." | b"..");
+    let has_len = (1..=TOPIC_MAX_BYTES).contains(&topic.len());
+    let is_text = std::str::from_utf8(topic).is_ok_and(|text| !text.contains('\u{fffd}'));
+    has_len && is_plain && !is_dots && is_text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,5 +77,24 @@ mod tests {
         assert_eq!(parse_offset_file_name("1073741824"), None);
         assert_eq!(parse_offset_file_name("0000000000107374182x"), None);
         assert_eq!(parse_offset_file_name("99999999999999999999"), None);
+    }
+
+    #[test]
+    fn a_topic_never_leaves_its_directory() {
+        for bad in ["", ".", "..", "a/b", "a\0b", "\u{fffd}", &"x".repeat(256)] {
+            assert!(!is_topic(bad.as_bytes()), "{bad:?}");
+        }
+        assert!(!is_topic(b"\xff\xfe"));
+        for good in ["%RETRY%group", "a|b", "...", "主题"] {
+            assert!(is_topic(good.as_bytes()), "{good:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_directory_has_the_plain_number() {
+        assert_eq!(parse_queue_id("12"), Some(12));
+        for bad in ["", "+1", "01", "x", "2147483648"] {
+            assert_eq!(parse_queue_id(bad), None, "{bad}");
+        }
     }
 }

@@ -78,6 +78,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             if let Some(handle) = &stored.recall {
                 fields.text("recallHandle", handle)?;
             }
+            if let Some(key) = &stored.batch_key {
+                fields.text("batchUniqId", key)?;
+            }
             fields.text("MSG_REGION", &broker.region)?;
             fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
         });

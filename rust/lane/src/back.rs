@@ -6,6 +6,7 @@ use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_record::properties::lookup;
+use mqcore_record::sys_flag::INNER_BATCH;
 use mqcore_record::{CrcCheck, Message, RecordView};
 
 use crate::asker::Asker;
@@ -201,6 +202,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         name: &str,
         is_dead: bool,
     ) -> std::result::Result<(), Refused> {
+        if view.sys_flag & INNER_BATCH != 0 {
+            // One message of a batch was meant: its consumer sends that one as a message of its own.
+            return Err(self.illegal());
+        }
         let group = self.policy.groups.get(&*returned.group);
         let queues = group.map_or(1, |group| group.retry_queues.max(1).unsigned_abs());
         self.turn = self.turn.wrapping_add(1);

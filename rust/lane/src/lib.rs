@@ -18,6 +18,7 @@
 //! | [`desk`] | connections and the answers to them, in order |
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
+//! | `inner_batch` | batches that are kept as one record |
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
 //! | `moved` | a message stored again in another place |
@@ -34,6 +35,7 @@ pub mod delay;
 pub mod desk;
 pub mod feed;
 pub mod holds;
+mod inner_batch;
 pub mod lane;
 pub mod offsets;
 pub mod output;

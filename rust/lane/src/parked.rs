@@ -30,6 +30,8 @@ pub struct Stored {
     pub others: Vec<u64>,
     /// What recalls it, of a message with a time of its own; the key of a message that was recalled.
     pub recall: Option<Box<str>>,
+    /// The key of a batch that is kept as one record.
+    pub batch_key: Option<Box<str>>,
 }
 
 /// Which request an answer belongs to.
@@ -106,6 +108,7 @@ mod tests {
             physical_offset: 0,
             others: Vec::new(),
             recall: None,
+            batch_key: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Properties of a message on its way into the store: what the broker reads of them, and the text
 //! with some dropped and some added. Knows no message and no policy.
 
-use mqcore_record::properties::pairs;
+use mqcore_record::properties::{INNER_NUM, pairs};
 
 const NAME_VALUE_SEPARATOR: u8 = 1;
 const PROPERTY_SEPARATOR: u8 = 2;
@@ -41,6 +41,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) timed: Timed<'a>,
     /// The unique key that its sender gave it.
     pub(crate) uniq_key: Option<&'a [u8]>,
+    /// How many messages it says it holds, as text.
+    pub(crate) inner_num: Option<&'a [u8]>,
 }
 
 /// The properties that ask for a time of delivery, as texts.
@@ -80,6 +82,7 @@ pub(crate) fn see(text: &[u8]) -> Seen<'_> {
         is_half: false,
         timed: Timed::default(),
         uniq_key: None,
+        inner_num: None,
     };
     for (name, value) in pairs(text) {
         if name == WAIT.as_bytes() {
@@ -90,6 +93,8 @@ pub(crate) fn see(text: &[u8]) -> Seen<'_> {
             seen.is_half = value.eq_ignore_ascii_case(b"true");
         } else if name == UNIQ_KEY.as_bytes() {
             seen.uniq_key = Some(value);
+        } else if name == INNER_NUM.as_bytes() {
+            seen.inner_num = Some(value);
         } else if name.starts_with(TIMER_PREFIX) {
             seen.timed.see(name, value);
         }

@@ -7,10 +7,11 @@ use mqcore_engine::commit_log::Appended;
 use mqcore_engine::disk::Disk;
 use mqcore_record::batch::{items, join_properties};
 use mqcore_record::sys_flag::{MULTI_TAGS, TRANSACTION_MASK};
-use mqcore_record::{Host, Message};
+use mqcore_record::{Host, Message, inner_place};
 
 use crate::asker::Asker;
 use crate::codes;
+use crate::inner_batch::is_inner_batch;
 use crate::lane::{How, Lane, Need, Outcome};
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, PARKED_MAX, PARKED_PER_CONNECTION_MAX, Stored};
@@ -192,6 +193,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     ) -> Result<Option<Outcome>, Refused> {
         let mut seen = properties::see(send.properties.as_bytes());
         let delay = level_of(&seen)?;
+        self.check_inner_batch(send, &seen)?;
         // Clients before 4.6.1 send messages back with the mark of the transaction they came by.
         seen.is_half &= !(send.reconsume_times > 0 && delay > 0);
         let dead_letter = match self.dead_letter_of(request, send, how)? {
@@ -242,7 +244,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.scratch = properties;
         let place = appended.map_err(|error| self.refused(&error))?;
         self.note_stored(mark, &place);
-        self.desk.stats.sends += 1;
+        self.desk.stats.sends += inner_place::span(sys_flag, send.properties.as_bytes());
         self.desk.stats.send_bytes += place.len_bytes;
         if seen.is_half {
             self.ends
@@ -321,6 +323,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if send.sys_flag & TRANSACTION_MASK != 0 || is_delayed || request.body.len() as u64 > max {
             return Err(self.illegal());
         }
+        self.check_inner_batch(send, &seen)?;
+        if is_inner_batch(&self.store, send, &seen) {
+            return self.store_inner_batch(request, send, topic, queue_id);
+        }
         let mark = self.mark_of_batch(request, send);
         if let Some(outcome) = self.answer_repeat(mark, request, send, &seen) {
             return Ok(Some(outcome));
@@ -391,6 +397,7 @@ pub(crate) fn stored_at(asker: Asker, kind: Kind, queue_id: i32, place: &Appende
         physical_offset: place.physical_offset,
         others: Vec::new(),
         recall: None,
+        batch_key: None,
     }
 }
 

@@ -10,14 +10,13 @@ from mqcore.broker.state import BrokerState
 from mqcore.broker.topics import QUEUES_MAX
 from mqcore.errors import RefusedError
 from mqcore.model.attributes import (
-    BATCH_QUEUE,
     CLEANUP_POLICY,
     COMPACTION,
     MESSAGE_TYPE,
     MIXED,
-    QUEUE_TYPE,
     AttributeFaultError,
     altered,
+    has_batch_queues,
     parse_changes,
 )
 from mqcore.model.queues import MessageQueue
@@ -80,6 +79,10 @@ class TopicAdmin:
         for topic, _changes in asked:
             self._check(topic)
         topics = [self._altered(topic, changes) for topic, changes in asked]
+        for topic in topics:
+            if has_batch_queues(topic.attributes):
+                store = self._state.store
+                await asyncio.to_thread(store.declare_batch_queues, topic.name)
         now_ms = self._state.now_ms()
         for topic in topics:
             self._state.topics.put(topic, now_ms)
@@ -116,9 +119,6 @@ class TopicAdmin:
         if asked(f"+{CLEANUP_POLICY}") == COMPACTION:
             # Kept as a word alone it would lose what compaction keeps for ever.
             fault = f"The topic[{topic.name}] cannot be compacted: this broker does not compact."
-        if asked(f"+{QUEUE_TYPE}") == BATCH_QUEUE:
-            # Plain queues beside the word would keep an official broker from starting.
-            fault = f"The topic[{topic.name}] cannot have batch queues: they are only read here."
         if fault is not None:
             raise RefusedError(fault, code=self._state.invalid_code)
         return replace(topic, attributes=attributes)

@@ -1,163 +1,212 @@
-//! One batch queue: its files side by side, read by the ordinal of a unit. The files say nothing of
-//! queue offsets in their names, so everything is found by halving.
+//! One batch queue: what is kept of it in memory, and the decision where a unit belongs. The rooms
+//! beside it move its tail to files and read them.
+//!
+//! Units are counted by ordinals: `[first, written)` are in files, those behind in `tail`. A file is
+//! named by the byte of its first unit, which says nothing of queue offsets: those stand in the
+//! units alone. Idle, a queue is this struct and no more: no descriptor, no buffer.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use super::unit::{BATCH_UNIT_BYTES, BatchUnit};
-use crate::disk::{Disk, Open, read_exact_at};
-use crate::error::{Error, Result};
+use super::unit::{BatchUnit, UNIT_LEN};
+use crate::config::BATCH_UNIT_BYTES;
+use crate::disk::Disk;
+use crate::lock::{Mutex, MutexGuard};
+use crate::units::offset_file_name;
 
-const UNIT_LEN: usize = BATCH_UNIT_BYTES as usize;
-
-/// A batch queue that nobody writes to.
-#[derive(Debug)]
+/// A batch queue of a topic.
 pub struct BatchQueue<D: Disk> {
-    disk: D,
-    files: Vec<PathBuf>,
+    pub(super) disk: D,
+    pub(super) topic: Arc<str>,
+    pub(super) queue_id: i32,
+    pub(super) dir: PathBuf,
     /// Units of one file.
-    file_units: u64,
-    /// Units of all files.
-    len: u64,
+    pub(super) file_units: u64,
+    state: Mutex<State<D>>,
+}
+
+/// What is known of a queue. See the head of this file.
+pub(super) struct State<D: Disk> {
+    /// Deleted: a handle to it is stale.
+    pub(super) is_gone: bool,
+    /// In the table's list of queues with something to write.
+    pub(super) is_pending: bool,
+    /// In the table's list of queues with something to sync.
+    pub(super) is_dirty: bool,
+    /// Ordinal of the first unit of the oldest file.
+    pub(super) first: u64,
+    /// Ordinal behind the last unit that is in a file.
+    pub(super) written: u64,
+    /// Ordinal behind the last unit that is durable.
+    pub(super) synced: u64,
+    /// Ordinal behind the last unit that the files have room for.
+    pub(super) room: u64,
+    /// The queue offset behind the last message.
+    pub(super) end: u64,
+    /// Where the record of the last unit stands; `None` in a queue without units.
+    pub(super) last_physical: Option<u64>,
+    /// The first unit whose record the log has, as last looked up; `None` when nobody has looked.
+    pub(super) min: Option<Min>,
+    /// Units that are in no file yet.
+    pub(super) tail: Vec<u8>,
+    /// Files that were written to since their last sync.
+    pub(super) dirty: Vec<Dirty<D>>,
+}
+
+/// The first unit that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Min {
+    /// The queue offset of its first message.
+    pub(super) base: u64,
+    /// Where its record stands; `u64::MAX` when there is none, so that nothing lies below it.
+    pub(super) physical_offset: u64,
+}
+
+/// A file with bytes that are not durable. Its descriptor stays open until they are: an error of
+/// its write-back is then told to the sync.
+pub(super) struct Dirty<D: Disk> {
+    /// Ordinal of its first unit.
+    pub(super) base: u64,
+    pub(super) file: Arc<D::File>,
+    /// Its name is not durable either.
+    pub(super) is_new: bool,
+}
+
+impl<D: Disk> Clone for Dirty<D> {
+    fn clone(&self) -> Self {
+        Self {
+            base: self.base,
+            file: Arc::clone(&self.file),
+            is_new: self.is_new,
+        }
+    }
+}
+
+/// Where a unit belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At the end.
+    Next,
+    /// Nowhere: it, or a later one, is in the queue.
+    Duplicate,
+    /// At offset 0 again, later in the log: the topic was deleted and made anew there.
+    Restart,
+    /// Below the end, later in the log: two records claim one place.
+    Taken,
+}
+
+impl<D: Disk> State<D> {
+    /// A queue with these files, of which nothing else is known.
+    pub(super) fn of_files(first: u64, room: u64) -> Self {
+        Self {
+            is_gone: false,
+            is_pending: false,
+            is_dirty: false,
+            first,
+            written: first,
+            synced: first,
+            room,
+            end: 0,
+            last_physical: None,
+            min: None,
+            tail: Vec::new(),
+            dirty: Vec::new(),
+        }
+    }
+
+    /// Ordinal behind the last unit.
+    pub(super) fn len(&self) -> u64 {
+        self.written + (self.tail.len() / UNIT_LEN) as u64
+    }
+
+    /// Decides as `BatchConsumeQueue.putBatchMessagePositionInfo` does, which looks at places in the
+    /// log alone; here no two units may claim one offset either, as in a plain queue.
+    pub(super) fn place(&self, unit: &BatchUnit) -> Place {
+        match self.last_physical {
+            Some(last) if unit.physical_offset <= last => Place::Duplicate,
+            Some(_) if unit.base >= self.end => Place::Next,
+            Some(_) if unit.base == 0 => Place::Restart,
+            Some(_) => Place::Taken,
+            None => Place::Next,
+        }
+    }
+
+    /// Adds a unit at the end.
+    pub(super) fn push(&mut self, unit: &BatchUnit) {
+        self.tail.extend_from_slice(&unit.encode());
+        if self.last_physical.is_none() || self.has_no_record() {
+            self.min = Some(Min {
+                base: unit.base,
+                physical_offset: unit.physical_offset,
+            });
+        }
+        self.end = unit.end();
+        self.last_physical = Some(unit.physical_offset);
+    }
+
+    /// The log is known to have no record of the queue.
+    fn has_no_record(&self) -> bool {
+        self.min.is_some_and(|min| min.physical_offset == u64::MAX)
+    }
 }
 
 impl<D: Disk> BatchQueue<D> {
-    /// The queue in some files of one length, in the order of their names: the units that stand in
-    /// them without a gap, of records below `end`.
-    ///
-    /// # Errors
-    /// [`Error::ForeignFile`] for files that are none of a batch queue; [`Error::Io`].
-    pub(super) fn open(disk: D, files: Vec<(PathBuf, u64)>, end: u64) -> Result<Self> {
-        let file_len = files.first().map_or(BATCH_UNIT_BYTES, |file| file.1);
-        let wrong = files
-            .iter()
-            .find(|(_, len)| *len != file_len || len % BATCH_UNIT_BYTES != 0 || *len == 0);
-        if let Some((path, len)) = wrong {
-            let why = format!(
-                "{len} bytes: no whole units of {BATCH_UNIT_BYTES} bytes, or unlike the others"
-            );
-            let path = path.clone();
-            return Err(Error::ForeignFile { path, why });
-        }
-        let mut queue = Self {
+    pub(super) fn new(
+        disk: D,
+        (topic, queue_id): (Arc<str>, i32),
+        dir: PathBuf,
+        file_units: u64,
+        state: State<D>,
+    ) -> Self {
+        Self {
             disk,
-            file_units: file_len / BATCH_UNIT_BYTES,
-            len: files.len() as u64 * (file_len / BATCH_UNIT_BYTES),
-            files: files.into_iter().map(|file| file.0).collect(),
-        };
-        queue.len = queue.first_not(|unit| unit.is_some_and(|unit| unit.physical_offset < end))?;
-        Ok(queue)
+            topic,
+            queue_id,
+            dir,
+            file_units,
+            state: Mutex::new(state),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock()
+    }
+
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &Arc<str> {
+        &self.topic
+    }
+
+    /// The number of the queue in its topic.
+    #[must_use]
+    pub fn queue_id(&self) -> i32 {
+        self.queue_id
     }
 
     /// Its files.
     #[must_use]
     pub fn files(&self) -> u64 {
-        self.files.len() as u64
+        let state = self.lock();
+        (state.room - state.first) / self.file_units
     }
 
     /// Their lengths, sparse or not.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        self.files() * self.file_units * BATCH_UNIT_BYTES
+        self.files() * self.file_len_bytes()
     }
 
-    /// First and next queue offset, of records from `start` of the log on.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads a few units.
-    pub fn bounds(&self, start: u64) -> Result<(u64, u64)> {
-        let Some(last) = self.len.checked_sub(1) else {
-            return Ok((0, 0));
-        };
-        let max = self.unit(last)?.map_or(0, |unit| unit.end());
-        let is_gone =
-            |unit: Option<BatchUnit>| unit.is_some_and(|unit| unit.physical_offset < start);
-        let first = self.first_not(is_gone)?;
-        let min = self.unit(first)?.map_or(max, |unit| unit.base);
-        Ok((min, max))
+    pub(super) fn file_len_bytes(&self) -> u64 {
+        self.file_units * BATCH_UNIT_BYTES
     }
 
-    /// Adds up to `count_max` units to `out`, beginning with the one that holds a queue offset.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the disk.
-    pub fn read(&self, from: u64, count_max: usize, out: &mut Vec<BatchUnit>) -> Result<()> {
-        let first = self.first_not(|unit| unit.is_some_and(|unit| unit.end() <= from))?;
-        let mut at = first;
-        while at < self.len && out.len() < count_max {
-            let in_file = self.file_units - at % self.file_units;
-            let left = (count_max - out.len()) as u64;
-            let count = in_file.min(self.len - at).min(left);
-            let bytes = self.bytes(at, count)?;
-            let (units, _rest) = bytes.as_chunks::<UNIT_LEN>();
-            out.extend(units.iter().map_while(BatchUnit::decode));
-            at += count;
-        }
-        Ok(())
+    /// Ordinal of the first unit of the file that has room for an ordinal.
+    pub(super) fn base_of(&self, at: u64) -> u64 {
+        at - at % self.file_units
     }
 
-    /// The queue offset of the first message of the first record at or after a time, or with
-    /// `is_upper` of the last one at or before it; of the last record where all are older, of the
-    /// first where all are younger (`BatchConsumeQueue.getOffsetInQueueByTime`).
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the disk.
-    pub fn offset_by_time(&self, timestamp_ms: i64, is_upper: bool) -> Result<u64> {
-        let is_before = |unit: Option<BatchUnit>| {
-            unit.is_some_and(|unit| {
-                let store_ms = unit.store_timestamp_ms;
-                store_ms < timestamp_ms || (is_upper && store_ms == timestamp_ms)
-            })
-        };
-        let after = self.first_not(is_before)?;
-        let at = if is_upper {
-            after.saturating_sub(1)
-        } else {
-            after
-        };
-        let last = self.len.saturating_sub(1);
-        Ok(self.unit(at.min(last))?.map_or(0, |unit| unit.base))
-    }
-
-    /// The ordinal of the first unit that does not pass a test which all before it pass.
-    fn first_not(&self, passes: impl Fn(Option<BatchUnit>) -> bool) -> Result<u64> {
-        let (mut low, mut high) = (0, self.len);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if passes(self.unit(middle)?) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
-    }
-
-    fn unit(&self, at: u64) -> Result<Option<BatchUnit>> {
-        if at >= self.len {
-            return Ok(None);
-        }
-        let bytes = self.bytes(at, 1)?;
-        let (units, _rest) = bytes.as_chunks::<UNIT_LEN>();
-        Ok(units.first().and_then(BatchUnit::decode))
-    }
-
-    fn bytes(&self, at: u64, count: u64) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; (count * BATCH_UNIT_BYTES) as usize];
-        let file = usize::try_from(at / self.file_units).unwrap_or(usize::MAX);
-        if let Some(path) = self.files.get(file) {
-            let position = at % self.file_units * BATCH_UNIT_BYTES;
-            let file = self.disk.open(path, Open::Read)?;
-            read_exact_at(&file, &mut bytes, position)?;
-        }
-        Ok(bytes)
+    pub(super) fn file_path(&self, base: u64) -> PathBuf {
+        self.dir.join(offset_file_name(base * BATCH_UNIT_BYTES))
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::lock::{Mutex, MutexGuard};
 use mqcore_record::layout::BLANK_LEN_BYTES;
-use mqcore_record::{Prepared, Transaction, crc_property};
+use mqcore_record::sys_flag::INNER_BATCH;
+use mqcore_record::{Prepared, Transaction, crc_property, inner_place};
 
 use super::offsets::{QueueHasher, QueueOffsets};
 use super::roll::{Sink, Tail};
@@ -343,12 +344,12 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         let position = physical_offset - segment.base();
         let is_written = match &tail.sink {
             Sink::Mapped(region) => region.reserve(position, len).map(|mut reservation| {
-                self.write(record, &mut reservation);
+                self.write(record, queue_offset, &mut reservation);
                 region.publish(reservation);
                 region.expect_write(position + len as u64, len.min(EXPECTED_LEN_MAX));
             }),
             Sink::Pooled(buffer) => buffer.reserve(position, len).map(|mut reservation| {
-                self.write(record, &mut reservation);
+                self.write(record, queue_offset, &mut reservation);
                 reservation.publish();
                 buffer.expect_write(position + len as u64, len.min(EXPECTED_LEN_MAX));
             }),
@@ -363,7 +364,8 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             return Err(self.files.poison.check().err().unwrap_or(Error::Closed));
         }
         if is_counted {
-            *next_queue_offset = queue_offset + 1;
+            let span = inner_place::span(record.sys_flag(), record.properties());
+            *next_queue_offset = queue_offset + span;
         }
         tail.position += len as u64;
         self.files
@@ -383,8 +385,12 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     }
 
     #[inline]
-    fn write(&self, record: &Prepared<'_>, into: &mut [u8]) {
+    fn write(&self, record: &Prepared<'_>, queue_offset: u64, into: &mut [u8]) {
         record.write_to(into);
+        if record.sys_flag() & INNER_BATCH != 0 {
+            // A record without a place for it (a replica's, say) says its place itself.
+            let _has_place = inner_place::fill(into, record.properties().len(), queue_offset);
+        }
         if self.fills_crc {
             // A record without a place for it (a replica's, say) goes without.
             let _no_place = crc_property::fill(into);

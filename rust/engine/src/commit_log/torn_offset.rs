@@ -12,7 +12,7 @@ use std::ops::Range;
 use mqcore_record::layout::{
     BODY_CRC_AT, FLAG_AT, PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT,
 };
-use mqcore_record::{CrcCheck, RecordView};
+use mqcore_record::{CrcCheck, RecordView, inner_place};
 
 use super::scan::{SECTOR_BYTES, Scan, scan};
 use crate::disk::Disk;
@@ -36,6 +36,8 @@ struct Doubt {
     physical_offset: u64,
     topic: Box<[u8]>,
     queue: Place,
+    /// Queue offsets that it takes.
+    span: i64,
     lost: Range<usize>,
 }
 
@@ -76,6 +78,7 @@ impl Doubts {
                     queue_id: record.queue_id,
                     queue_offset: record.queue_offset,
                 },
+                span: span_of(record),
                 lost,
             });
         }
@@ -118,7 +121,8 @@ impl Doubts {
             }
             torn.retain(|doubt| !doubt.goes_on_with(record));
             if record.transaction().has_queue_offset() {
-                next.insert(record.queue_id, record.queue_offset.saturating_add(1));
+                let behind = record.queue_offset.saturating_add(span_of(record));
+                next.insert(record.queue_id, behind);
             }
             Ok(true)
         })?;
@@ -145,7 +149,7 @@ impl Doubt {
     fn goes_on_with(&self, record: &RecordView<'_>) -> bool {
         *self.topic == *record.topic
             && self.queue.queue_id == record.queue_id
-            && self.queue.queue_offset.checked_add(1) == Some(record.queue_offset)
+            && self.queue.queue_offset.checked_add(self.span) == Some(record.queue_offset)
     }
 }
 
@@ -168,6 +172,11 @@ impl Place {
             queue_offset: kept(QUEUE_OFFSET_AT, self.queue_offset, size_of::<i64>()),
         }
     }
+}
+
+/// How many queue offsets a record takes.
+fn span_of(record: &RecordView<'_>) -> i64 {
+    inner_place::span(record.sys_flag, record.properties).cast_signed()
 }
 
 /// The first bytes of a record up to its system flag, from what was read of it; length and magic as
@@ -213,6 +222,7 @@ mod tests {
             physical_offset: 0,
             topic: Box::from(*b"t"),
             queue: place(queue_id, queue_offset),
+            span: 1,
             lost,
         }
     }

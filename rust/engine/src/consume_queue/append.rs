@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use super::queue::{Place, Queue, State};
 use super::table::{QUEUES_MAX, QueueTable};
 use super::unit::{UNIT_LEN, Unit};
-use super::walk::is_topic;
 use crate::disk::Disk;
 use crate::error::Result;
+use crate::units::is_topic;
 
 /// Missing units that are stood in for by blanks, 60 MB of them; a longer gap starts the queue anew
 /// behind it, because so many blanks in each of many queues would fill the disk.

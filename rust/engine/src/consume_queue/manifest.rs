@@ -23,10 +23,10 @@ use std::sync::atomic::Ordering;
 
 use super::queue::{Known, MIN_UNKNOWN, State};
 use super::table::{QUEUES_MAX, QueueTable};
-use super::walk::{TOPIC_MAX_BYTES, is_topic};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile, Open, read_whole};
 use crate::error::{Error, Result};
+use crate::units::{TOPIC_MAX_BYTES, is_topic};
 
 /// Name of the manifest in the root of the store; official brokers ignore it.
 pub const MANIFEST_NAME: &str = "queues.manifest";

@@ -7,11 +7,10 @@ use std::sync::atomic::Ordering;
 
 use super::queue::Queue;
 use super::table::QueueTable;
-use super::walk::is_topic;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::units::parse_offset_file_name;
+use crate::units::{is_topic, parse_offset_file_name};
 
 impl<D: Disk> QueueTable<D> {
     /// Deletes the queues of a topic with their files; gives how many there were. May be called

@@ -19,6 +19,8 @@ pub struct Synced {
     /// Every unit appended before the call with a store time up to this is durable. `None` when
     /// nothing was appended since the store was opened, or nothing of it is durable yet.
     pub covered_ms: Option<i64>,
+    /// Smallest store time of a unit that is not durable; `i64::MAX` when all are.
+    pub waiting_ms: i64,
     /// Files synced.
     pub files: u64,
 }
@@ -53,6 +55,7 @@ impl<D: Disk> QueueTable<D> {
         let covered_ms = newest_ms.min(waiting_ms.saturating_sub(1));
         Ok(Synced {
             covered_ms: (covered_ms > i64::MIN).then_some(covered_ms),
+            waiting_ms,
             files: due.len() as u64,
         })
     }

@@ -7,7 +7,7 @@ use super::files::FILE_LEN_KEY;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::notice::Notices;
-use crate::units::parse_offset_file_name;
+use crate::units::{is_topic, parse_offset_file_name, parse_queue_id};
 
 /// The files of a queue: `[first_base, files_end)`, without a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -92,48 +92,4 @@ pub(super) fn file_range<D: Disk>(
         range.files_end = base + file_len_bytes;
     }
     Ok(range)
-}
-
-/// The number that a directory name stands for; `None` when it is no queue's.
-fn parse_queue_id(name: &str) -> Option<i32> {
-    let queue_id: i32 = name.parse().ok()?;
-    // Other spellings ("007", "+7") would be a second directory of the same queue.
-    (queue_id.to_string() == name).then_some(queue_id)
-}
-
-/// Longest topic, bytes: the longest name that file systems take.
-pub(super) const TOPIC_MAX_BYTES: usize = 255;
-
-/// Whether a topic can be the name of a directory. What a message claims is never trusted: a topic
-/// of `..` would leave the store.
-pub(super) fn is_topic(topic: &[u8]) -> bool {
-    let is_plain = !topic.iter().any(|byte| matches!(byte, 0 | b'/'));
-    let is_dots = matches!(topic, b"." | b"..");
-    let has_len = (1..=TOPIC_MAX_BYTES).contains(&topic.len());
-    let is_text = std::str::from_utf8(topic).is_ok_and(|text| !text.contains('\u{fffd}'));
-    has_len && is_plain && !is_dots && is_text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_topic_never_leaves_its_directory() {
-        for bad in ["", ".", "..", "a/b", "a\0b", "\u{fffd}", &"x".repeat(256)] {
-            assert!(!is_topic(bad.as_bytes()), "{bad:?}");
-        }
-        assert!(!is_topic(b"\xff\xfe"));
-        for good in ["%RETRY%group", "a|b", "...", "主题"] {
-            assert!(is_topic(good.as_bytes()), "{good:?}");
-        }
-    }
-
-    #[test]
-    fn a_queue_directory_has_the_plain_number() {
-        assert_eq!(parse_queue_id("12"), Some(12));
-        for bad in ["", "+1", "01", "x", "2147483648"] {
-            assert_eq!(parse_queue_id(bad), None, "{bad}");
-        }
-    }
 }

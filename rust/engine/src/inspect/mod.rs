@@ -2,6 +2,7 @@
 //! broker and over what the official broker wrote. Shares no code with the store that writes, but
 //! for the formats: what verifies must not trust what it verifies.
 
+mod batch_queues;
 mod extensions;
 mod files;
 mod open;

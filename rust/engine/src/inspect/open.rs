@@ -66,6 +66,11 @@ impl<D: Disk> Inspection<D> {
         {
             config.extension_file_len_bytes = len_bytes;
         }
+        if !is_given(&["mapperFileSizeBatchConsumeQueue"])
+            && let Some(len_bytes) = first_queue_len(&disk, &root.join("batchconsumequeue"))?
+        {
+            config.batch_file_len_bytes = len_bytes;
+        }
         let layout = layout_of(
             &disk,
             root,

@@ -178,7 +178,7 @@ impl<D: Disk> Inspection<D> {
         Ok(reader.queue)
     }
 
-    /// Every queue with its bounds: the minimum is the first unit of a record that the log has.
+    /// Every queue with its bounds, batch queues among them: the minimum is the first unit of a record that the log has.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -219,6 +219,8 @@ impl<D: Disk> Inspection<D> {
                 files: files.len(),
             });
         }
+        out.extend(self.batch_reports()?);
+        out.sort_by(|a, b| (&a.topic, a.queue_id).cmp(&(&b.topic, b.queue_id)));
         Ok(out)
     }
 }

@@ -4,11 +4,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use mqcore_record::{
-    CrcCheck, RecordView, Transaction, scan_wanted, sys_flag::INNER_BATCH, tags_code,
-};
+use mqcore_record::{CrcCheck, RecordView, Transaction, scan_wanted, tags_code};
 
 use super::Inspection;
+use super::batch_queues::Batches;
 use super::extensions::PlaceReader;
 use super::queues::UnitReader;
 use super::verdict::Verdict;
@@ -45,7 +44,7 @@ pub(super) struct Verifying<'a, D: Disk> {
     pub(super) queues: HashMap<Vec<u8>, HashMap<i32, Checked>>,
     /// Records of topics and queues that have no files.
     queueless: HashMap<(Vec<u8>, i32), u64>,
-    inner_batches: u64,
+    batches: Batches,
     /// Keys that the index should have.
     pub(super) keys: KeyCounts,
 }
@@ -74,7 +73,7 @@ impl<D: Disk> Inspection<D> {
             },
             queues: HashMap::new(),
             queueless: HashMap::new(),
-            inner_batches: 0,
+            batches: self.checked_batches()?,
             keys: KeyCounts::of(self)?,
         };
         for queue in self.queue_files()? {
@@ -99,6 +98,8 @@ impl<D: Disk> Inspection<D> {
         verifying.log()?;
         verifying.note_queueless();
         verifying.queues()?;
+        let batches = std::mem::take(&mut verifying.batches);
+        self.finish_batches(batches, &mut verifying.verdict)?;
         verifying.index()?;
         Ok(verifying.verdict)
     }
@@ -157,8 +158,11 @@ impl<D: Disk> Verifying<'_, D> {
         ) {
             return Ok(());
         }
-        if record.sys_flag & INNER_BATCH != 0 {
-            self.inner_batches += 1;
+        let (batches, verdict) = (&mut self.batches, &mut self.verdict);
+        if self
+            .inspection
+            .check_batch(batches, verdict, (record, place), &wanted)?
+        {
             return Ok(());
         }
         let code = match wanted.delay {
@@ -252,12 +256,6 @@ impl<D: Disk> Verifying<'_, D> {
         lines.sort();
         for line in lines {
             self.verdict.note(line);
-        }
-        if self.inner_batches > 0 {
-            let count = self.inner_batches;
-            self.verdict.note(format!(
-                "{count} inner batches: batch queues are not read yet"
-            ));
         }
     }
 }

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use mqcore_record::{Limits, Message, Prepared, RecordError, crc_property};
+use mqcore_record::sys_flag::INNER_BATCH;
+use mqcore_record::{Limits, Message, Prepared, RecordError, crc_property, inner_place};
 
 use super::Store;
 use crate::clock::Clock;
@@ -34,6 +35,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// See [`PutStatus::of`]: each error has its official status.
     pub fn append(&self, message: &Message<'_>) -> Result<Appended> {
         self.check_writable()?;
+        if message.sys_flag & INNER_BATCH != 0 {
+            return self.append_inner_batch(message);
+        }
         if self.config.append_property_crc {
             let properties = with_crc_place(message);
             return self.append_one(&Message {
@@ -42,6 +46,24 @@ impl<D: Disk, C: Clock> Store<D, C> {
             });
         }
         self.append_one(message)
+    }
+
+    /// Appends a record that holds a batch: it takes as many queue offsets as it has messages.
+    fn append_inner_batch(&self, message: &Message<'_>) -> Result<Appended> {
+        let topic = message.topic;
+        if !self.batches.has_topic(topic.as_bytes()) {
+            let what = format!("messages in one record of {topic}, whose queues are plain ones");
+            return Err(Error::Limit { what, limit: 1 });
+        }
+        let mut properties = message.properties.to_vec();
+        inner_place::reserve(&mut properties);
+        if self.config.append_property_crc {
+            crc_property::reserve(&mut properties);
+        }
+        self.append_one(&Message {
+            properties: &properties,
+            ..*message
+        })
     }
 
     #[inline]
@@ -212,12 +234,6 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// queue, and not with every message.
     fn first_offset(&self, topic: &[u8], queue_id: i32) -> Result<u64> {
         check_topic(topic)?;
-        if self.batches.has_topic(topic) {
-            let topic = String::from_utf8_lossy(topic);
-            let reason =
-                format!("topic {topic} has batch queues (BatchCQ), which are not written yet");
-            return Err(Error::NotWritable { reason });
-        }
         if queue_id < 0 {
             let what = format!("queue id {queue_id}");
             return Err(Error::Limit {
@@ -225,10 +241,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 limit: i32::MAX.unsigned_abs().into(),
             });
         }
-        Ok(self
-            .queues
-            .bounds(topic, queue_id)?
-            .map_or(0, |bounds| bounds.max))
+        Ok(self.bounds(topic, queue_id)?.map_or(0, |bounds| bounds.max))
     }
 
     /// Free and all buffers of the transient pool.
@@ -247,7 +260,7 @@ fn with_crc_place(message: &Message<'_>) -> Vec<u8> {
 
 /// A topic as the official store takes it (`HookUtils.checkBeforePutMessage`,
 /// `TopicValidator.isTopicOrGroupIllegal`): it becomes the name of a directory.
-fn check_topic(topic: &[u8]) -> Result<()> {
+pub(super) fn check_topic(topic: &[u8]) -> Result<()> {
     let is_retry = topic.starts_with(b"%RETRY%");
     let max = if is_retry {
         RETRY_TOPIC_LEN_MAX

@@ -1,5 +1,5 @@
-//! Reading the batch queues of 5.x: the same answers as of plain queues, where a record stands for
-//! several messages.
+//! The batch queues of 5.x as the store has them: the same answers as of plain queues, where a record
+//! stands for several messages; and which topics have them.
 
 use super::read::outside;
 use super::{Ask, Got, Judge, Store};
@@ -19,11 +19,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// Reads the files of queues that were not used yet.
     pub fn queue_infos(&self) -> Result<Vec<QueueInfo>> {
         let mut infos = self.queues.queues()?;
-        for (topic, queue_id, queue) in self.batches.all() {
+        for queue in self.batches.all() {
             infos.push(QueueInfo {
-                topic: topic.into(),
-                queue_id,
-                bounds: self.batch_bounds(queue)?,
+                topic: queue.topic().as_ref().into(),
+                queue_id: queue.queue_id(),
+                bounds: self.batch_bounds(&queue)?,
                 files: queue.files(),
                 size_bytes: queue.size_bytes(),
             });
@@ -59,10 +59,76 @@ impl<D: Disk, C: Clock> Store<D, C> {
         queue: &BatchQueue<D>,
         timestamp_ms: i64,
         boundary: Boundary,
-    ) -> Result<Option<u64>> {
+    ) -> Result<u64> {
         let offset = queue.offset_by_time(timestamp_ms, boundary == Boundary::Upper)?;
         let Bounds { min, max } = self.batch_bounds(queue)?;
-        Ok(Some(offset.clamp(min, max)))
+        Ok(offset.clamp(min, max))
+    }
+
+    /// Whether a topic has batch queues (`queue.type=BatchCQ`).
+    #[must_use]
+    pub fn has_batch_queues(&self, topic: &[u8]) -> bool {
+        self.batches.has_topic(topic)
+    }
+
+    /// Where the record stands that a batch queue has for a queue offset.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk.
+    pub fn batch_place(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        queue_offset: u64,
+    ) -> Result<Option<u64>> {
+        let Some(queue) = self.batches.find(topic, queue_id) else {
+            return Ok(None);
+        };
+        let mut units = Vec::with_capacity(1);
+        queue.read(queue_offset, 1, &mut units)?;
+        Ok(units.first().map(|unit| unit.physical_offset))
+    }
+
+    /// As [`Store::batch_place`], without waiting for the disk: `None` where it would have to.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn batch_place_now(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        queue_offset: u64,
+    ) -> Result<Option<Option<u64>>> {
+        let Some(queue) = self.batches.find(topic, queue_id) else {
+            return Ok(Some(None));
+        };
+        let units = queue.read_now(queue_offset, 1)?;
+        Ok(units.map(|units| units.first().map(|unit| unit.physical_offset)))
+    }
+
+    /// Gives a new topic batch queues. What an earlier topic of the name left in plain ones goes: an
+    /// official broker does not start on a topic that has both.
+    ///
+    /// # Durability
+    /// None until it has a message: whoever opens the store names such topics (`batchQueueTopics`).
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Message`] for a name that no topic has; [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Makes, removes and syncs directories.
+    pub fn declare_batch_queues(&self, topic: &str) -> Result<()> {
+        super::append::check_topic(topic.as_bytes())?;
+        if self.has_batch_queues(topic.as_bytes()) {
+            return Ok(());
+        }
+        self.queues.delete_topic(topic.as_bytes())?;
+        self.batches.declare(topic)?;
+        self.log.forget_topic(topic.as_bytes());
+        Ok(())
     }
 }
 

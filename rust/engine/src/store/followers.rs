@@ -1,14 +1,14 @@
 //! What follows the log: the queues and the index, behind the dispatcher's trait, with the rules of
 //! what goes where (`CommitLogDispatcherBuildConsumeQueue`, `CommitLogDispatcherBuildIndex`).
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mqcore_record::{Transaction, tags_code};
+use mqcore_record::{RecordView, Transaction, inner_place, tags_code};
 
 use super::bits::LiveBits;
 use crate::arrivals::Arrivals;
+use crate::batch_queue::{BatchTable, BatchUnit};
 use crate::clock::Clock;
 use crate::consume_queue::{Coming, QueueTable, Unit};
 use crate::disk::Disk;
@@ -25,8 +25,6 @@ pub(super) const WRITE_INTERVAL_MS: u64 = 100;
 const WRITE_INTERVAL_MAX_MS: u64 = 2_000;
 /// Writing may take a tenth of the time: a run per queue is dear where queues are many.
 const WRITE_COST_FACTOR: u64 = 10;
-/// The batch queues of 5.x.
-pub(super) const BATCH_QUEUE_DIR: &str = "batchconsumequeue";
 /// What an unknown delay level waits (`ScheduleMessageService.computeDeliverTimestamp`).
 const UNKNOWN_LEVEL_MS: i64 = 1_000;
 
@@ -97,23 +95,18 @@ impl LiveLevels {
     }
 }
 
-/// Topics that have batch queues (5.x): not ours to feed, and a plain queue beside them would keep
-/// the official broker from starting (`ConsumeQueueStore.queueTypeShouldBe`).
-pub(super) fn batch_topics<D: Disk>(disk: &D, root: &Path) -> Result<Vec<String>> {
-    let entries = disk.list(&root.join(BATCH_QUEUE_DIR))?;
-    Ok(entries
-        .into_iter()
-        .filter(|entry| entry.is_dir)
-        .map(|entry| entry.name)
-        .collect())
+/// Whether a record is in a queue at all.
+pub(super) fn is_queued(record: &RecordView<'_>) -> bool {
+    record.transaction().has_queue_offset()
 }
 
 /// Feeds the queues.
 pub(super) struct QueueFollower<D: Disk, C: Clock> {
     pub(super) queues: Arc<QueueTable<D>>,
     pub(super) levels: LiveLevels,
-    /// Topics whose queues are batch queues: see [`batch_topics`].
-    pub(super) batch_topics: Vec<String>,
+    /// Where records of the topics go that have batch queues: a plain queue beside them would keep
+    /// the official broker from starting (`ConsumeQueueStore.queueTypeShouldBe`).
+    pub(super) batches: Arc<BatchTable<D>>,
     pub(super) clock: C,
     /// When tails are written at the latest, ms.
     pub(super) write_at_ms: AtomicU64,
@@ -134,18 +127,11 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
 
     fn dispatch(&self, request: &Request<'_>) -> Result<()> {
         let record = request.record;
-        if !matches!(
-            record.transaction(),
-            Transaction::None | Transaction::Commit
-        ) {
+        if !is_queued(record) {
             return Ok(());
         }
-        if self
-            .batch_topics
-            .iter()
-            .any(|topic| topic.as_bytes() == record.topic)
-        {
-            return Ok(());
+        if self.batches.has_topic(record.topic) {
+            return self.dispatch_batch(request);
         }
         let due = match request.wanted.delay {
             Some(level) if record.topic == SCHEDULE_TOPIC => {
@@ -178,21 +164,48 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
     }
 
     fn end_round(&self, _is_last: bool) -> Result<()> {
-        if self.queues.pending_bytes() == 0 {
+        if self.queues.pending_bytes() + self.batches.pending_bytes() == 0 {
             return Ok(());
         }
         let now_ms = self.clock.elapsed_ms();
         let is_old = now_ms >= self.write_at_ms.load(Ordering::Relaxed);
-        if !is_old && !self.queues.is_write_due() {
+        if !is_old && !self.queues.is_write_due() && !self.batches.is_write_due() {
             return Ok(());
         }
+        let batches = self.batches.write_pending();
         let outcome = self.queues.write_pending();
         let done_ms = self.clock.elapsed_ms();
         let pause_ms = ((done_ms - now_ms) * WRITE_COST_FACTOR)
             .clamp(WRITE_INTERVAL_MS, WRITE_INTERVAL_MAX_MS);
         self.write_at_ms
             .store(done_ms + pause_ms, Ordering::Relaxed);
-        outcome.map(|_bytes| ())
+        batches.and(outcome.map(|_bytes| ()))
+    }
+}
+
+impl<D: Disk, C: Clock> QueueFollower<D, C> {
+    fn dispatch_batch(&self, request: &Request<'_>) -> Result<()> {
+        let (topic, queue_id) = (request.record.topic, request.record.queue_id);
+        let unit = batch_unit(request);
+        self.batches.append(topic, queue_id, &unit)?;
+        self.arrivals
+            .note(topic, queue_id, unit.end(), unit.tags_code);
+        Ok(())
+    }
+}
+
+/// The unit of a record in a batch queue: one for all messages in it.
+pub(super) fn batch_unit(request: &Request<'_>) -> BatchUnit {
+    let record = request.record;
+    let queue_offset = record.queue_offset.cast_unsigned();
+    let (base, count) = inner_place::place_of(request.wanted, queue_offset);
+    BatchUnit {
+        physical_offset: request.physical_offset,
+        size_bytes: u32::try_from(record.total_len_bytes).unwrap_or(u32::MAX),
+        tags_code: request.wanted.tags.map_or(0, tags_code),
+        store_timestamp_ms: record.store_timestamp_ms,
+        base,
+        count,
     }
 }
 

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mqcore_record::layout::HEAD_LEN_MAX;
-use mqcore_record::{CrcCheck, peek_store_timestamp_ms};
+use mqcore_record::{CrcCheck, Found, head, inner_place, peek_store_timestamp_ms, scan_wanted};
 
 use super::open::{ABORT_NAME, INDEX_DIR, OpenHow, OpenReport};
+use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::checkpoint::{AbortMarker, Checkpoint, Field};
 use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan, whole_record_after};
 use crate::config::StoreConfig;
@@ -60,12 +61,6 @@ pub(super) fn warn_of_place<D: Disk>(disk: &D, root: &Path, notices: &Notices) -
             "{root_text}/transaction is left over from RocketMQ 3.x: it is not read and not touched"
         ));
     }
-    if !disk.list(&root.join("batchconsumequeue"))?.is_empty() {
-        notices.warn(format!(
-            "{root_text}/batchconsumequeue: batch queues are read and not written: their topics take no \
-             messages here, their files are left as they are"
-        ));
-    }
     Ok(())
 }
 
@@ -115,7 +110,13 @@ pub(super) fn stamp_of<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Resu
     out.extend(chain.end().to_be_bytes());
     // The official broker writes its lock file at each start; its checkpoint at each stop.
     // Who removes queues or index to have them made again changes their directory.
-    for name in ["checkpoint", "lock", "consumequeue", INDEX_DIR] {
+    for name in [
+        "checkpoint",
+        "lock",
+        "consumequeue",
+        "batchconsumequeue",
+        INDEX_DIR,
+    ] {
         let mark = disk
             .stat(&root.join(name))?
             .map_or(0, |stat| stat.change_mark);
@@ -202,6 +203,31 @@ fn end_of<D: Disk>(found: &Looked<D>, walk: Scan) -> Result<LogEnd> {
         stop: Stop::TornHead,
         ..end
     })
+}
+
+/// Whether the record of a unit of a batch queue stands where the unit says; taken for granted of
+/// records that the log has given up.
+pub(super) fn has_record<D: Disk>(
+    chain: &Chain<D>,
+    queue: &BatchQueue<D>,
+    unit: &BatchUnit,
+) -> Result<bool> {
+    let (place, end) = (unit.physical_offset, unit.physical_end());
+    if place < chain.start() {
+        return Ok(true);
+    }
+    let Some(chunk) = chain.chunk(place, end, unit.size_bytes as usize)? else {
+        return Ok(false);
+    };
+    let Ok(Found::Record(record)) = head(chunk.bytes.as_bytes()) else {
+        return Ok(false);
+    };
+    let wanted = scan_wanted(record.properties);
+    let (base, count) = inner_place::place_of(&wanted, record.queue_offset.cast_unsigned());
+    Ok(record.topic == queue.topic().as_bytes()
+        && record.queue_id == queue.queue_id()
+        && record.total_len_bytes as u64 == end - place
+        && (base, count) == (unit.base, unit.count))
 }
 
 /// A bad record older than the checkpoint that is followed by whole ones is damage.

@@ -66,7 +66,7 @@ pub struct Store<D: Disk, C: Clock> {
     levels: followers::LiveLevels,
     bits: bits::LiveBits,
     refusals: Refusals,
-    batches: BatchTable<D>,
+    batches: Arc<BatchTable<D>>,
     report: OpenReport,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_started: AtomicBool,

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::lock::Mutex;
 
 use super::bits::LiveBits;
-use super::followers::{
-    BATCH_QUEUE_DIR, DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics,
+use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
+use super::look::{
+    Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
 };
-use super::look::{Looked, find, find_end, index_opening, look_first, stamp_of, warn_of_place};
+use super::rebuild::make_missing_batches;
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
-use crate::batch_queue::BatchTable;
+use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker, Field};
 use crate::clock::Clock;
 use crate::commit_log::{CommitLog, CutReport, LogEnd, cut_at, sync_from};
@@ -163,6 +164,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let known = found.was_clean.then_some(stamp.as_slice());
         let queues = QueueTable::open(disk.clone(), root, config, Arc::clone(notices), known)?;
         report.used_manifest = queues.is_from_manifest();
+        let mut batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
         if config.index_enabled {
             KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
         }
@@ -174,17 +176,27 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         if !report.used_manifest {
             report.cut = cut_at(disk, &found.chain, end.end, &root.join(TRUNCATED_DIR))?;
         }
-        if !found.was_clean {
+        let trust = if found.was_clean {
+            batch_queue::Trust::All
+        } else {
             sync_from(disk, &found.chain, report.scanned_from)?;
             // Units of what was synced at the checkpoint are whole; the others are made again.
             queues.recover(Trust::Below(signed(report.scanned_from)))?;
             queues.truncate_from(report.scanned_from)?;
-        }
+            batch_queue::Trust::Below(report.scanned_from)
+        };
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
             queues.settle_extensions()?;
         }
-        let store = self.assemble(found, queues, end, report)?;
+        if batches.is_missing() {
+            make_missing_batches(disk, config, &found.chain, end.end, notices)?;
+            batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
+        }
+        batches.recover(trust, end.end, |queue, unit| {
+            has_record(&found.chain, queue, unit)
+        })?;
+        let store = self.assemble(found, (queues, batches), end, report)?;
         if store.config.is_read_only {
             let reason = "the store is mounted for reading only".to_owned();
             store.refusals.set(READ_ONLY_CAUSE, Some(reason));
@@ -200,11 +212,11 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     fn assemble(
         self,
         found: Looked<D>,
-        queues: QueueTable<D>,
+        (queues, batches): (QueueTable<D>, BatchTable<D>),
         end: LogEnd,
         mut report: OpenReport,
     ) -> Result<Store<D, C>> {
-        let queues = Arc::new(queues);
+        let (queues, batches) = (Arc::new(queues), Arc::new(batches));
         let index = if self.config.index_enabled {
             let dir = self.root.join(INDEX_DIR);
             let opening = index_opening(&dir, self.config, &found);
@@ -235,11 +247,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         .fold(end.last_store_ms.unwrap_or(0), i64::max);
         files.last_store_ms.store(last_store_ms, Ordering::Release);
         files.preparer.clear_staging()?;
-        let batch_topics = batch_topics(self.disk, &self.root)?;
-        let batch_dir = self.root.join(BATCH_QUEUE_DIR);
-        let batches = BatchTable::open(self.disk, &batch_dir, end.end)?;
-        let followers =
-            self.followers(&files, &queues, index.as_ref(), &batch_topics, &mut report)?;
+        let tables = (&queues, &batches);
+        let followers = self.followers(&files, tables, index.as_ref(), &mut report)?;
         Ok(Store {
             log: CommitLog::new(Arc::clone(&files), self.clock.clone(), self.config),
             syncer: Syncer::new(Arc::clone(&files)),
@@ -271,9 +280,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     fn followers(
         &self,
         files: &LogFiles<D>,
-        queues: &Arc<QueueTable<D>>,
+        (queues, batches): (&Arc<QueueTable<D>>, &Arc<BatchTable<D>>),
         index: Option<&Arc<KeyIndex<D, C>>>,
-        batch_topics: &[String],
         report: &mut OpenReport,
     ) -> Result<Vec<(Box<dyn Dispatch>, u64)>> {
         let end = files.positions.appended.position();
@@ -283,7 +291,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let follower = QueueFollower {
             queues: Arc::clone(queues),
             levels: self.levels.clone(),
-            batch_topics: batch_topics.to_vec(),
+            batches: Arc::clone(batches),
             clock: self.clock.clone(),
             write_at_ms: AtomicU64::new(0),
             bits: self.bits.clone(),

@@ -79,8 +79,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Errors
     /// [`Error::Io`].
     pub fn bounds(&self, topic: &[u8], queue_id: i32) -> Result<Option<Bounds>> {
-        if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.batch_bounds(queue).map(Some);
+        if self.batches.has_topic(topic) {
+            let queue = self.batches.find(topic, queue_id);
+            return queue.map(|queue| self.batch_bounds(&queue)).transpose();
         }
         self.queues.bounds(topic, queue_id)
     }
@@ -110,8 +111,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         ask: Ask<'_>,
         judge: &mut J,
     ) -> Result<Got<D>> {
-        if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.select_batches(queue, ask, judge);
+        if self.batches.has_topic(topic) {
+            return match self.batches.find(topic, queue_id) {
+                Some(queue) => self.select_batches(&queue, ask, judge),
+                None => Ok(no_queue()),
+            };
         }
         let scan_units = (self.config.filter_scan_max_bytes / QUEUE_UNIT_BYTES) as usize;
         let units_max = scan_units.max(ask.count_max);
@@ -125,8 +129,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .queues
             .read(topic, queue_id, ask.from, wanted, &mut units)?;
         let Some(bounds) = read.bounds else {
-            let bounds = Bounds { min: 0, max: 0 };
-            return Ok(empty(GetStatus::NoMatchedLogicQueue, 0, bounds));
+            return Ok(no_queue());
         };
         if let Some(outside) = outside(ask.from, bounds, units.is_empty()) {
             return Ok(outside);
@@ -147,7 +150,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     ) -> Result<Got<D>> {
         let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
-        let mut given = 0;
+        let mut given = 0usize;
         let mut reader = self.log.reader();
         let end = self.files.readable();
         let near = self.near_bytes();
@@ -156,7 +159,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
             let size = u64::from(unit.size_bytes.cast_unsigned());
             let is_far = end.saturating_sub(place) > near;
             let before = got.next_offset;
-            if given >= ask.count_max || self.is_full(&got, ask, (given, size), is_far) {
+            let span = usize::try_from(behind - before).unwrap_or(usize::MAX);
+            let with = given.saturating_add(span);
+            if given >= ask.count_max || self.is_full(&got, ask, (with, size), is_far) {
                 break;
             }
             if unit.is_blank() {
@@ -173,7 +178,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 Ok(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
-                        given += usize::try_from(behind - before).unwrap_or(usize::MAX);
+                        given = with;
                         got.records.push(record);
                     }
                     Verdict::Pass => {}
@@ -201,12 +206,13 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(got)
     }
 
-    /// The official limits of one answer: fewer and shorter where the disk has to be read.
+    /// The official limits of one answer: fewer and shorter where the disk has to be read. `with` are
+    /// the messages of the answer together with the next record's.
     fn is_full(
         &self,
         got: &Got<D>,
         ask: Ask<'_>,
-        (given, size): (usize, u64),
+        (with, size): (usize, u64),
         is_far: bool,
     ) -> bool {
         if got.records.is_empty() {
@@ -226,7 +232,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             )
         };
         let bytes_max = bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX);
-        got.bytes + size > bytes_max || given >= count_max
+        got.bytes + size > bytes_max || with > count_max
     }
 
     /// Bytes behind the end of the log that count as "in memory".
@@ -268,8 +274,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         timestamp_ms: i64,
         boundary: Boundary,
     ) -> Result<Option<u64>> {
-        if let Some(queue) = self.batches.find(topic, queue_id) {
-            return self.batch_offset_by_time(queue, timestamp_ms, boundary);
+        if self.batches.has_topic(topic) {
+            let queue = self.batches.find(topic, queue_id);
+            let found =
+                queue.map(|queue| self.batch_offset_by_time(&queue, timestamp_ms, boundary));
+            return found.transpose();
         }
         let store_time = |unit: &Unit| self.store_time(unit);
         self.queues
@@ -391,6 +400,11 @@ pub(super) fn outside<D: Disk>(from: u64, bounds: Bounds, is_empty: bool) -> Opt
         _ => return None,
     };
     Some(empty(status, next_offset, bounds))
+}
+
+/// The answer to a read of a queue that is not there.
+fn no_queue<D: Disk>() -> Got<D> {
+    empty(GetStatus::NoMatchedLogicQueue, 0, Bounds { min: 0, max: 0 })
 }
 
 fn empty<D: Disk>(status: GetStatus, next_offset: u64, bounds: Bounds) -> Got<D> {

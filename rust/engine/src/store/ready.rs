@@ -6,6 +6,7 @@ use mqcore_record::layout::BLANK_LEN_BYTES;
 
 use super::Store;
 use super::followers::DelayLevels;
+use crate::batch_queue::BatchUnit;
 use crate::clock::Clock;
 use crate::commit_log::LogBatches;
 use crate::config::FlushDiskType;
@@ -45,14 +46,19 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Blocking
     /// Reads one unit of the queue.
     pub fn is_far(&self, topic: &[u8], queue_id: i32, queue_offset: u64) -> Result<bool> {
-        let mut units = Vec::with_capacity(1);
-        self.queues
-            .read(topic, queue_id, queue_offset, 1, &mut units)?;
-        let Some(unit) = units.first() else {
+        let place = if self.has_batch_queues(topic) {
+            self.batch_place(topic, queue_id, queue_offset)?
+        } else {
+            let mut units = Vec::with_capacity(1);
+            self.queues
+                .read(topic, queue_id, queue_offset, 1, &mut units)?;
+            let unit = units.first();
+            unit.map(|unit| unit.physical_offset.cast_unsigned())
+        };
+        let Some(place) = place else {
             return Ok(false);
         };
-        let behind = self.files.readable();
-        let behind = behind.saturating_sub(unit.physical_offset.cast_unsigned());
+        let behind = self.files.readable().saturating_sub(place);
         Ok(behind > self.near_bytes())
     }
 
@@ -92,8 +98,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// [`crate::error::Error::Io`].
     pub fn is_hot(&self, topic: &[u8], queue_id: i32, from: u64, count: usize) -> Result<bool> {
         if let Some(queue) = self.batches.find(topic, queue_id) {
-            // Its units come through the file: only where there are none that is no wait.
-            return Ok(from >= self.batch_bounds(queue)?.max);
+            let units = queue.read_now(from, count)?;
+            let is_near = |unit: &BatchUnit| self.is_mapped(unit.physical_offset);
+            return Ok(units.is_some_and(|units| units.first().is_none_or(is_near)));
         }
         let mut units = Vec::with_capacity(count);
         let read = self
@@ -108,8 +115,13 @@ impl<D: Disk, C: Clock> Store<D, C> {
         if !self.queues.is_extension_cached(topic, queue_id, &units)? {
             return Ok(false);
         }
-        let segment = self.files.chain.find(first.physical_offset.cast_unsigned());
-        Ok(segment.is_some_and(|segment| segment.region().is_some()))
+        Ok(self.is_mapped(first.physical_offset.cast_unsigned()))
+    }
+
+    /// Whether a place lies in the mapped end of the log.
+    fn is_mapped(&self, place: u64) -> bool {
+        let segment = self.files.chain.find(place);
+        segment.is_some_and(|segment| segment.region().is_some())
     }
 
     /// A walk through what is readable now, from a record's first byte (or the oldest record).

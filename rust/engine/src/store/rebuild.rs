@@ -8,8 +8,11 @@ use std::sync::atomic::AtomicU64;
 use mqcore_record::{CrcCheck, scan_wanted};
 
 use super::bits::LiveBits;
-use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_topics};
+use super::followers::{
+    DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_unit, is_queued,
+};
 use super::open::{ABORT_NAME, INDEX_DIR};
+use crate::batch_queue::BatchTable;
 use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
 use crate::clock::Clock;
 use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
@@ -26,6 +29,7 @@ use crate::segment::Chain;
 const ASIDE_DIR: &str = "rebuilding";
 /// The directories that are built.
 const QUEUE_DIR: &str = "consumequeue";
+const BATCH_DIR: &str = "batchconsumequeue";
 /// Records between two ends of a round: what queues hold in memory is written then.
 const ROUND_RECORDS: u64 = 1024;
 /// What the progress fields are set to while things are moved: a start looks at the whole log then.
@@ -42,7 +46,7 @@ pub struct Rebuilt {
     pub log_end: u64,
     /// Records walked.
     pub records: u64,
-    /// Queues made.
+    /// Queues made, plain ones and batch queues.
     pub queues: usize,
     /// Entries of the index; 0 when it is switched off.
     pub index_entries: u64,
@@ -76,6 +80,59 @@ pub fn rebuild<D: Disk, C: Clock>(disk: &D, clock: &C, config: StoreConfig) -> R
     Ok(rebuilt)
 }
 
+/// Makes the batch queues of a store again whose directory somebody removed. Plain queues go on where
+/// they ended, so that dispatch alone would not come by the older records. Called while the store is
+/// opened.
+///
+/// # Durability
+/// On return they survive power loss; a crash within leaves none, and the next start begins anew.
+pub(super) fn make_missing_batches<D: Disk>(
+    disk: &D,
+    config: &StoreConfig,
+    chain: &Chain<D>,
+    limit: u64,
+    notices: &Arc<Notices>,
+) -> Result<()> {
+    let (root, from) = (config.root()?, chain.start());
+    notices.warn(format!(
+        "the batch queues are missing: they are made again from the log, {from} to {limit}"
+    ));
+    let aside = root.join(ASIDE_DIR);
+    remove_tree(disk, &aside)?;
+    disk.create_dir_all(&aside)?;
+    let table = batch_table(disk, config, &aside, notices)?;
+    let walk = Scan {
+        from,
+        limit,
+        crc: CrcCheck::Skip,
+        is_recovery: true,
+        has_property_crc: false,
+        forgets: true,
+    };
+    scan(chain, walk, |record, physical_offset| {
+        if !is_queued(record) || !table.has_topic(record.topic) {
+            return Ok(true);
+        }
+        let wanted = scan_wanted(record.properties);
+        let unit = batch_unit(&Request {
+            record,
+            wanted: &wanted,
+            physical_offset,
+        });
+        table.append(record.topic, record.queue_id, &unit)?;
+        if table.is_write_due() {
+            table.write_pending()?;
+        }
+        Ok(true)
+    })?;
+    table.write_pending()?;
+    table.sync()?;
+    disk.rename(&aside.join(BATCH_DIR), &root.join(BATCH_DIR))?;
+    disk.sync_dir(&aside)?;
+    disk.sync_dir(&root)?;
+    remove_tree(disk, &aside)
+}
+
 fn build<D: Disk, C: Clock>(
     disk: &D,
     clock: &C,
@@ -88,7 +145,7 @@ fn build<D: Disk, C: Clock>(
     let queues = QueueFollower {
         queues: Arc::new(table),
         levels: LiveLevels::new(DelayLevels::parse(&config.delay_levels)?),
-        batch_topics: batch_topics(disk, &config.root()?)?,
+        batches: Arc::new(batch_table(disk, config, aside, notices)?),
         clock: clock.clone(),
         write_at_ms: AtomicU64::new(0),
         bits: LiveBits::default(),
@@ -136,10 +193,12 @@ fn build<D: Disk, C: Clock>(
     refuse_damage(chain, &end)?;
     queues.queues.write_pending()?;
     queues.queues.sync(0)?;
+    queues.batches.write_pending()?;
+    queues.batches.sync()?;
     let mut rebuilt = Rebuilt {
         log_end: end.end,
         records,
-        queues: queues.queues.len(),
+        queues: queues.queues.len() + queues.batches.queue_count(),
         index_entries: 0,
     };
     if let Some(IndexFollower { index }) = &index {
@@ -151,6 +210,21 @@ fn build<D: Disk, C: Clock>(
         rebuilt.index_entries = index.stats().entries;
     }
     Ok(rebuilt)
+}
+
+/// No batch queue yet, of the topics that have such queues.
+fn batch_table<D: Disk>(
+    disk: &D,
+    config: &StoreConfig,
+    aside: &Path,
+    notices: &Arc<Notices>,
+) -> Result<BatchTable<D>> {
+    let there = BatchTable::open(disk.clone(), &config.root()?, config, Arc::clone(notices))?;
+    let table = BatchTable::open(disk.clone(), aside, config, Arc::clone(notices))?;
+    for topic in there.topics() {
+        table.declare(&topic)?;
+    }
+    Ok(table)
 }
 
 /// A bad record that whole ones follow is damage: what stands behind it would be lost from queues.
@@ -205,9 +279,9 @@ fn put_in_place<D: Disk>(
         disk.sync_dir(root)?;
     }
     let dirs = if has_index {
-        &[QUEUE_DIR, INDEX_DIR, EXTENSION_DIR][..]
+        &[QUEUE_DIR, BATCH_DIR, INDEX_DIR, EXTENSION_DIR][..]
     } else {
-        &[QUEUE_DIR, EXTENSION_DIR][..]
+        &[QUEUE_DIR, BATCH_DIR, EXTENSION_DIR][..]
     };
     for name in dirs {
         if disk.stat(&root.join(name))?.is_some() {

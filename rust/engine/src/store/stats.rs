@@ -110,8 +110,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
             warmed_bytes: files.window.warmed_bytes(),
             pool_buffers: self.pool_buffers(),
             parked: self.parked(),
-            queue_pending_bytes: self.queues.pending_bytes(),
-            queues: self.queues.len(),
+            queue_pending_bytes: self.queues.pending_bytes() + self.batches.pending_bytes(),
+            queues: self.queues.len() + self.batches.queue_count(),
             lock_held_ms: self.log.lock_held_ms(),
             refused: self
                 .refusals

@@ -126,7 +126,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
 
     fn dispatch_loop(&self) {
         let interval = || {
-            let is_pending = self.queues.pending_bytes() > 0;
+            let is_pending = self.queues.pending_bytes() + self.batches.pending_bytes() > 0;
             is_pending.then_some(Duration::from_millis(WRITE_INTERVAL_MS))
         };
         let step = || self.dispatch_step();

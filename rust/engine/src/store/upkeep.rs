@@ -163,11 +163,18 @@ impl<D: Disk, C: Clock> Store<D, C> {
     pub fn sync_queues(&self, least_pages: u64) -> Result<()> {
         // Read first: only whole rounds count for the checkpoint.
         let done_ms = self.dispatcher.done_store_ms();
+        let batches_ms = self.batches.newest_ms();
+        self.batches.write_pending()?;
+        self.batches.sync()?;
         self.queues.write_pending()?;
         let synced = self.queues.sync(least_pages)?;
-        if let Some(covered_ms) = synced.covered_ms {
+        // Batch queues leave nothing behind that was there before; what came since is not older.
+        let behind_ms = synced.waiting_ms.saturating_sub(1);
+        let batches_ms = batches_ms.map(|newest_ms| newest_ms.min(behind_ms));
+        let bound_ms = done_ms - i64::from(self.batches.has_unsynced());
+        if let Some(covered_ms) = synced.covered_ms.max(batches_ms) {
             self.checkpoint
-                .raise(Field::LogicsTimestamp, covered_ms.min(done_ms));
+                .raise(Field::LogicsTimestamp, covered_ms.min(bound_ms));
         }
         if let Some(index) = &self.index
             && let Some(index_ms) = index.sync()?
@@ -256,7 +263,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 done.unread_bytes
             ));
         }
+        let flushed = self.files.positions.flushed.position();
         cleaned.queue_files = self.queues.retain(done.start)?.files;
+        cleaned.queue_files += self.batches.retain(done.start, flushed)?;
         if let Some(index) = &self.index {
             cleaned.index_files = index.retain(done.start)?;
         }
@@ -284,6 +293,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// [`crate::error::Error::Io`].
     pub fn delete_topic(&self, topic: &[u8]) -> Result<()> {
         self.queues.delete_topic(topic)?;
+        self.batches.delete_topic(topic)?;
         self.log.forget_topic(topic);
         Ok(())
     }

@@ -12,6 +12,7 @@ use super::window::Mark;
 use super::{Claim, Doubt, First, Looked, Patience, Repeats, look};
 use crate::asker::{Asker, ConnectionId};
 use crate::codes;
+use crate::inner_batch::is_inner_batch;
 use crate::lane::{How, Lane, Outcome};
 use crate::parked::{Kind, Stored};
 use crate::properties::{self, Seen};
@@ -57,7 +58,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let repeats = self.repeats.as_mut()?;
         let now_ms = self.store.wall_ms();
         let place = repeats.window.find(mark, now_ms)?;
-        let claims = claims(request, send, seen);
+        let claims = claims(&self.store, request, send, seen);
         match look(&self.store, place, &claims, Patience::None) {
             Looked::Same(first) => {
                 self.answer_first(request.asker, first, send, seen);
@@ -79,6 +80,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let name = &self.policy.broker.name;
         let recall = first.slot_ms.zip(key);
         let recall = recall.map(|(slot_ms, key)| handle_of(send.topic, name, slot_ms, key));
+        let batch_key = key.filter(|_| is_inner_batch(&self.store, send, seen));
         let stored = Stored {
             asker,
             kind: Kind::Send,
@@ -87,6 +89,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             physical_offset: first.physical_offset,
             others: first.others,
             recall: recall.map(String::into_boxed_str),
+            batch_key: batch_key.map(Box::from),
         };
         // As durable as the first was promised to be: both wait for the same watermark.
         self.settle(stored, first.end, seen.waits);
@@ -171,7 +174,7 @@ pub(crate) fn look_patiently<D: Disk, C: Clock>(store: &Store<D, C>, doubt: &Dou
         return Looked::Other;
     };
     let seen = properties::see(send.properties.as_bytes());
-    let claims = claims(&request, &send, &seen);
+    let claims = claims(store, &request, &send, &seen);
     look(store, doubt.place, &claims, Patience::Disk)
 }
 
@@ -181,8 +184,13 @@ fn read_again<'a>(request: &Request<'a>) -> Option<Send<'a>> {
 }
 
 /// What is compared of a send; nothing where a part of a batch has no name.
-fn claims<'a>(request: &Request<'a>, send: &Send<'a>, seen: &Seen<'a>) -> Vec<Claim<'a>> {
-    if !send.is_batch {
+fn claims<'a, D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    request: &Request<'a>,
+    send: &Send<'a>,
+    seen: &Seen<'a>,
+) -> Vec<Claim<'a>> {
+    if !send.is_batch || is_inner_batch(store, send, seen) {
         let identity = Identity::of_send(send.topic, seen, send.properties.as_bytes());
         let body = request.body;
         return identity

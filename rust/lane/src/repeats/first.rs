@@ -165,6 +165,9 @@ fn check_queue<D: Disk, C: Clock>(
     patience: Patience,
 ) -> Looking<()> {
     let queue_offset = u64::try_from(view.queue_offset).map_err(|_none| Looked::Other)?;
+    if store.has_batch_queues(view.topic) {
+        return check_batch_queue(store, view, (at, queue_offset), patience);
+    }
     let mut units: Vec<Unit> = Vec::with_capacity(1);
     let (queues, queue_id) = (store.queues(), view.queue_id);
     let read = match patience {
@@ -183,4 +186,26 @@ fn check_queue<D: Disk, C: Clock>(
         Err(_error) if patience == Patience::None => Err(Looked::Cold),
         Err(_error) => Err(Looked::Other),
     }
+}
+
+/// [`check_queue`] where a unit stands for all messages of a record.
+fn check_batch_queue<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    view: &RecordView<'_>,
+    (at, queue_offset): (u64, u64),
+    patience: Patience,
+) -> Looking<()> {
+    let (topic, queue_id) = (view.topic, view.queue_id);
+    let place = match patience {
+        Patience::None => match store.batch_place_now(topic, queue_id, queue_offset) {
+            Ok(Some(place)) => place,
+            Ok(None) | Err(_) => return Err(Looked::Cold),
+        },
+        // As of a plain queue: what cannot be read is stored anew.
+        Patience::Disk => store
+            .batch_place(topic, queue_id, queue_offset)
+            .ok()
+            .flatten(),
+    };
+    (place == Some(at)).then_some(()).ok_or(Looked::Other)
 }

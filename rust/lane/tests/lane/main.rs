@@ -11,6 +11,7 @@ mod checks;
 mod desk;
 mod golden;
 mod half_batches;
+mod inner_batches;
 mod later;
 mod popping;
 mod pops;

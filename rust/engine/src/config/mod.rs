@@ -8,6 +8,8 @@ use crate::units::{GIB, KIB, MIB, PAGE_BYTES};
 
 /// Bytes of one unit of a consume queue; its file size is a multiple of this.
 pub const QUEUE_UNIT_BYTES: u64 = 20;
+/// Bytes of one unit of a batch queue (5.x); its file size is a multiple of this.
+pub const BATCH_UNIT_BYTES: u64 = 46;
 /// A record may be this much longer than the largest body (`CommitLog`: `maxMessageSize + 64 KiB`).
 pub const RECORD_OVERHEAD_MAX_BYTES: u64 = 64 * KIB;
 /// RocketMQ keeps positions in a file as Java `int`.
@@ -169,6 +171,11 @@ settings! {
     extends_queues: bool = false, "enableConsumeQueueExt";
     /// Bytes of a file of these extensions.
     extension_file_len_bytes: u64 = 48 * MIB, "mappedFileSizeConsumeQueueExt" | "mapedFileSizeConsumeQueueExt";
+    /// Bytes of a file of a batch queue; rounded up to whole units.
+    batch_file_len_bytes: u64 = 300_000 * BATCH_UNIT_BYTES, "mapperFileSizeBatchConsumeQueue";
+    /// Topics that have batch queues, with spaces between; those that have a directory of such
+    /// queues need not be among them.
+    batch_topics: String = String::new(), "batchQueueTopics";
     /// Longest body, bytes.
     max_message_bytes: u64 = 4 * MIB, "maxMessageSize";
     /// When an acknowledgement is given.
@@ -365,13 +372,31 @@ impl StoreConfig {
         Err(refused("mappedFileSizeTimerLog", len_bytes, why))
     }
 
-    /// Checks the values against each other and rounds the queue file size up to whole units.
+    /// Lengths of queue files, rounded up to whole units.
+    fn round_queue_files(&mut self) -> Result<()> {
+        let (queue, batch) = (self.queue_file_len_bytes, self.batch_file_len_bytes);
+        self.queue_file_len_bytes = queue.next_multiple_of(QUEUE_UNIT_BYTES);
+        self.batch_file_len_bytes = batch.next_multiple_of(BATCH_UNIT_BYTES);
+        let queue = self.queue_file_len_bytes;
+        if queue == 0 || queue > FILE_LEN_MAX_BYTES {
+            let key = "mappedFileSizeConsumeQueue";
+            return Err(refused(key, queue, "20 to 2147483640"));
+        }
+        let batch = self.batch_file_len_bytes;
+        if batch == 0 || batch > FILE_LEN_MAX_BYTES {
+            let key = "mapperFileSizeBatchConsumeQueue";
+            return Err(refused(key, batch, "46 to 2147483642"));
+        }
+        Ok(())
+    }
+
+    /// Checks the values against each other and rounds the queue file sizes up to whole units.
     ///
     /// # Errors
     /// [`Error::Config`] that names the setting and what would be right.
     pub fn check(mut self) -> Result<Self> {
         self.root()?;
-        self.queue_file_len_bytes = self.queue_file_len_bytes.next_multiple_of(QUEUE_UNIT_BYTES);
+        self.round_queue_files()?;
         let segment = self.segment_len_bytes;
         let needed = self.max_message_bytes + RECORD_OVERHEAD_MAX_BYTES + 8;
         let key = "mappedFileSizeCommitLog";
@@ -395,14 +420,6 @@ impl StoreConfig {
                  lower maxMessageSize"
             );
             return Err(refused(key, segment, &why));
-        }
-        let queue = self.queue_file_len_bytes;
-        if queue == 0 || queue > FILE_LEN_MAX_BYTES {
-            return Err(refused(
-                "mappedFileSizeConsumeQueue",
-                queue,
-                "20 to 2147483640",
-            ));
         }
         let index_len = 40 + 4 * self.index_slots + 20 * self.index_entries;
         if self.index_slots == 0 || self.index_entries < 2 || index_len > FILE_LEN_MAX_BYTES {
@@ -451,46 +468,4 @@ fn refused(key: &str, value: impl std::fmt::Display, why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(pairs: &[(&str, &str)]) -> Result<StoreConfig> {
-        let mut all = vec![("storePathRootDir", "store")];
-        all.extend_from_slice(pairs);
-        StoreConfig::from_pairs(all).and_then(|(config, _)| config.check())
-    }
-
-    #[test]
-    fn official_keys_and_defaults() {
-        let (config, unknown) =
-            StoreConfig::from_pairs([("flushDiskType", "SYNC_FLUSH"), ("brokerName", "a")])
-                .unwrap();
-        assert_eq!(config.flush_disk_type, FlushDiskType::Sync);
-        assert_eq!(config.segment_len_bytes, 1_073_741_824);
-        assert_eq!(config.queue_file_len_bytes, 6_000_000);
-        assert_eq!(unknown, ["brokerName"]);
-    }
-
-    #[test]
-    fn values_that_cannot_work_name_their_setting() {
-        for (key, value) in [
-            ("mappedFileSizeCommitLog", "2147483648"),
-            ("mappedFileSizeCommitLog", "1073741825"),
-            ("mappedFileSizeCommitLog", "4096"),
-            ("mappedFileSizeCommitLog", "many"),
-            ("mappedFileSizeConsumeQueue", "0"),
-            ("mappedFileSizeConsumeQueueExt", "63"),
-            ("deleteWhen", "25"),
-            ("flushDiskType", "SOMETIMES"),
-            ("messageIndexEnable", "yes"),
-        ] {
-            let error = with(&[(key, value)]).unwrap_err();
-            assert!(
-                matches!(&error, Error::Config { key: named, .. } if named == key),
-                "{error}"
-            );
-        }
-        let rounded = with(&[("mappedFileSizeConsumeQueue", "6000001")]).unwrap();
-        assert_eq!(rounded.queue_file_len_bytes, 6_000_020);
-    }
-}
+mod tests;

@@ -1,0 +1,109 @@
+//! Appending units: memory only. Knows no record: it is told topic, queue and unit by whoever reads
+//! the log, from any thread, in log order per queue.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::queue::{BatchQueue, Place, State};
+use super::table::BatchTable;
+use super::unit::{BatchUnit, UNIT_LEN};
+use crate::disk::Disk;
+use crate::error::Result;
+
+/// What became of a unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// It is the last one of its queue.
+    Appended,
+    /// It, or a later one, was in the queue already: nothing changed.
+    Duplicate,
+    /// The queue begins with it; what it held before (a deleted topic) is gone.
+    Restarted,
+    /// Another record has its queue offset: it is not in the queue.
+    Taken,
+    /// Its topic has no batch queues, or a number of it cannot be: it is not in any queue.
+    Refused,
+}
+
+impl<D: Disk> BatchTable<D> {
+    /// Adds a unit to its queue, which is made if absent. Twice the same changes nothing.
+    ///
+    /// # Durability
+    /// None: the unit is in memory until [`BatchTable::write_pending`].
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`] where a queue starts anew: the unit was then not added, and may
+    /// be again.
+    ///
+    /// # Blocking
+    /// Where a queue starts anew.
+    pub fn append(&self, topic: &[u8], queue_id: i32, unit: &BatchUnit) -> Result<Placed> {
+        let queue = self.queue(topic, queue_id).filter(|_| unit.is_sound());
+        let Some(queue) = queue else {
+            let topic = String::from_utf8_lossy(topic);
+            self.notices.warn(format!(
+                "no batch queue {topic} {queue_id} can hold {unit:?}: it is in none"
+            ));
+            return Ok(Placed::Refused);
+        };
+        let place = self.append_to(&queue, unit);
+        let (placed, what) = match place {
+            Place::Next => return Ok(Placed::Appended),
+            Place::Duplicate => return Ok(Placed::Duplicate),
+            Place::Taken => (
+                Placed::Taken,
+                "another message has this place: it is not in the queue",
+            ),
+            Place::Restart => (
+                Placed::Restarted,
+                "the queue starts anew with it, earlier messages are out of it",
+            ),
+        };
+        self.notices.warn(format!(
+            "batch queue {} {queue_id}, offset {} (physical offset {}): {what}",
+            queue.topic, unit.base, unit.physical_offset
+        ));
+        if placed == Placed::Restarted {
+            self.restart(&queue)?;
+            self.append_to(&queue, unit);
+        }
+        Ok(placed)
+    }
+
+    fn append_to(&self, queue: &Arc<BatchQueue<D>>, unit: &BatchUnit) -> Place {
+        let mut state = queue.lock();
+        let place = state.place(unit);
+        if place == Place::Next && !state.is_gone {
+            state.push(unit);
+            self.mark_pending(queue, &mut state);
+            self.pending_bytes
+                .fetch_add(UNIT_LEN as u64, Ordering::Relaxed);
+            self.newest_ms
+                .fetch_max(unit.store_timestamp_ms, Ordering::AcqRel);
+        }
+        place
+    }
+
+    pub(super) fn mark_pending(&self, queue: &Arc<BatchQueue<D>>, state: &mut State<D>) {
+        if !state.is_pending {
+            state.is_pending = true;
+            self.pending.lock().push(Arc::clone(queue));
+        }
+    }
+
+    /// Empties a queue whose topic was deleted and made anew in the log.
+    fn restart(&self, queue: &BatchQueue<D>) -> Result<()> {
+        let _writes = self.write_gate.lock();
+        let _syncs = self.sync_gate.lock();
+        let mut state = queue.lock();
+        let dropped = std::mem::take(&mut state.tail).len() as u64;
+        self.pending_bytes.fetch_sub(dropped, Ordering::Relaxed);
+        state.dirty.clear();
+        let first = state.first;
+        self.remove_from(queue, &mut state, first)?;
+        let (is_pending, is_dirty) = (state.is_pending, state.is_dirty);
+        *state = State::of_files(0, 0);
+        (state.is_pending, state.is_dirty) = (is_pending, is_dirty);
+        Ok(())
+    }
+}

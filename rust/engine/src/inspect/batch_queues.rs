@@ -1,0 +1,257 @@
+//! The files of batch queues (5.x) as they lie there: their units one after another, compared with
+//! the records of a walk through the log. Trusts nothing but the names.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use mqcore_record::{RecordView, Wanted, inner_place, tags_code};
+
+use super::Inspection;
+use super::queues::QueueReport;
+use super::verdict::Verdict;
+use crate::batch_queue::BatchUnit;
+use crate::config::BATCH_UNIT_BYTES;
+use crate::disk::{Disk, DiskFile, Open};
+use crate::error::Result;
+use crate::units::{parse_offset_file_name, parse_queue_id};
+
+/// Bytes of a unit, as a length in memory.
+const UNIT_LEN: usize = BATCH_UNIT_BYTES as usize;
+/// Units read at once: with many queues each holds this many, so it is small.
+const UNITS_PER_READ: u64 = 256;
+
+/// The units of one queue, in their order.
+pub(super) struct BatchWalk {
+    /// Ordinal of the first unit of each file, and its path.
+    files: Vec<(u64, PathBuf)>,
+    file_units: u64,
+    at: u64,
+    buffer: Vec<u8>,
+    buffer_first: u64,
+}
+
+/// One queue and what the log said of it.
+pub(super) struct CheckedBatches {
+    walk: BatchWalk,
+    /// Units passed so far.
+    units: u64,
+    missing: u64,
+}
+
+/// The batch queues of a store while it is verified, by topic and queue id.
+pub(super) type Batches = BTreeMap<Vec<u8>, BTreeMap<i32, CheckedBatches>>;
+
+impl BatchWalk {
+    /// The unit that the walk stands before; `None` at the end.
+    fn peek<D: Disk>(&mut self, disk: &D) -> Result<Option<BatchUnit>> {
+        if let Some(unit) = self.buffered() {
+            return Ok(unit);
+        }
+        let base = self.at - self.at % self.file_units;
+        let Some((_, path)) = self.files.iter().find(|(first, _)| *first == base) else {
+            return Ok(None);
+        };
+        let count = UNITS_PER_READ.min(self.file_units - (self.at - base));
+        self.buffer.resize(count as usize * UNIT_LEN, 0);
+        let position = (self.at - base) * BATCH_UNIT_BYTES;
+        let got = disk
+            .open(path, Open::Read)?
+            .read_at(&mut self.buffer, position)?;
+        self.buffer.truncate(got);
+        self.buffer_first = self.at;
+        Ok(self.buffered().flatten())
+    }
+
+    fn buffered(&self) -> Option<Option<BatchUnit>> {
+        let start = usize::try_from(self.at.checked_sub(self.buffer_first)?).ok()? * UNIT_LEN;
+        let bytes = self.buffer.get(start..)?.first_chunk()?;
+        Some(BatchUnit::decode(bytes))
+    }
+}
+
+impl CheckedBatches {
+    /// Passes the units in front of a place of the log; those that the log should know are told.
+    fn pass<D: Disk>(
+        &mut self,
+        disk: &D,
+        place: u64,
+        mut stray: impl FnMut(&BatchUnit),
+    ) -> Result<Option<BatchUnit>> {
+        while let Some(unit) = self.walk.peek(disk)? {
+            if unit.physical_offset >= place {
+                return Ok(Some(unit));
+            }
+            stray(&unit);
+            self.walk.at += 1;
+            self.units += 1;
+        }
+        Ok(None)
+    }
+}
+
+impl<D: Disk> Inspection<D> {
+    /// Every batch queue, before its first unit.
+    pub(super) fn batch_walks(&self) -> Result<BTreeMap<(String, i32), BatchWalk>> {
+        let dir = self.root.join("batchconsumequeue");
+        let file_units = (self.config.batch_file_len_bytes / BATCH_UNIT_BYTES).max(1);
+        let mut walks = BTreeMap::new();
+        for topic in self.disk.list(&dir)?.iter().filter(|entry| entry.is_dir) {
+            let topic_dir = dir.join(&topic.name);
+            for queue in self.disk.list(&topic_dir)? {
+                let Some(queue_id) = parse_queue_id(&queue.name).filter(|_| queue.is_dir) else {
+                    continue;
+                };
+                let queue_dir = topic_dir.join(&queue.name);
+                let entries = self.disk.list(&queue_dir)?;
+                let files = entries.iter().filter(|e| !e.is_dir && e.len_bytes > 0);
+                let files: Vec<(u64, PathBuf)> = files
+                    .filter_map(|entry| {
+                        let base = parse_offset_file_name(&entry.name)?;
+                        Some((base / BATCH_UNIT_BYTES, queue_dir.join(&entry.name)))
+                    })
+                    .collect();
+                let walk = BatchWalk {
+                    at: files.first().map_or(0, |file| file.0),
+                    files,
+                    file_units,
+                    buffer: Vec::new(),
+                    buffer_first: 0,
+                };
+                walks.insert((topic.name.clone(), queue_id), walk);
+            }
+        }
+        Ok(walks)
+    }
+
+    /// Every batch queue with its bounds.
+    pub(super) fn batch_reports(&self) -> Result<Vec<QueueReport>> {
+        let log_start = self.chain.start();
+        let mut reports = Vec::new();
+        for ((topic, queue_id), walk) in self.batch_walks()? {
+            let files = walk.files.len();
+            let mut queue = CheckedBatches {
+                walk,
+                units: 0,
+                missing: 0,
+            };
+            let mut end = 0;
+            let first = queue.pass(&self.disk, log_start, |unit| end = unit.end())?;
+            let min_offset = first.map_or(end, |unit| unit.base);
+            queue.pass(&self.disk, u64::MAX, |unit| end = unit.end())?;
+            reports.push(QueueReport {
+                topic,
+                queue_id,
+                min_offset,
+                min_physical_offset: first.map(|unit| unit.physical_offset),
+                max_offset: end,
+                files,
+            });
+        }
+        Ok(reports)
+    }
+
+    /// Every batch queue, for a verification.
+    pub(super) fn checked_batches(&self) -> Result<Batches> {
+        let mut batches = Batches::new();
+        for ((topic, queue_id), walk) in self.batch_walks()? {
+            let queue = CheckedBatches {
+                walk,
+                units: 0,
+                missing: 0,
+            };
+            let queues = batches.entry(topic.into_bytes()).or_default();
+            queues.insert(queue_id, queue);
+        }
+        Ok(batches)
+    }
+
+    /// Compares a record with the next unit of its batch queue; false where it has none.
+    pub(super) fn check_batch(
+        &self,
+        batches: &mut Batches,
+        verdict: &mut Verdict,
+        (record, place): (&RecordView<'_>, u64),
+        wanted: &Wanted<'_>,
+    ) -> Result<bool> {
+        let queues = batches.get_mut(record.topic);
+        let Some(queue) = queues.and_then(|queues| queues.get_mut(&record.queue_id)) else {
+            return Ok(false);
+        };
+        let name = name_of(record.topic, record.queue_id);
+        let log_start = verdict.log_start;
+        let found = queue.pass(&self.disk, place, |unit| {
+            if unit.physical_offset >= log_start {
+                verdict.tell("queue", &name, stray(unit));
+            }
+        })?;
+        let (base, count) = inner_place::place_of(wanted, record.queue_offset.cast_unsigned());
+        let expected = BatchUnit {
+            physical_offset: place,
+            size_bytes: u32::try_from(record.total_len_bytes).unwrap_or(u32::MAX),
+            tags_code: wanted.tags.map_or(0, tags_code),
+            store_timestamp_ms: record.store_timestamp_ms,
+            base,
+            count,
+        };
+        match found {
+            Some(unit) if unit.physical_offset == place => {
+                if unit != expected {
+                    let why = format!("it has {unit:?}, the log has {expected:?}");
+                    verdict.tell("queue", &name, why);
+                }
+                queue.walk.at += 1;
+                queue.units += 1;
+            }
+            _ => queue.missing += 1,
+        }
+        Ok(true)
+    }
+
+    /// What no record matched, and what no unit did.
+    pub(super) fn finish_batches(&self, batches: Batches, verdict: &mut Verdict) -> Result<()> {
+        let was_killed = self.has_abort()?;
+        for (topic, queues) in batches {
+            for (queue_id, mut queue) in queues {
+                let name = name_of(&topic, queue_id);
+                let (start, end) = (verdict.log_start, verdict.log_end);
+                let mut beyond = None;
+                queue.pass(&self.disk, u64::MAX, |unit| {
+                    if unit.physical_offset >= end && was_killed {
+                        beyond.get_or_insert(unit.base);
+                    } else if unit.physical_offset >= start {
+                        verdict.tell("queue", &name, stray(unit));
+                    }
+                })?;
+                verdict.queues += 1;
+                verdict.units += queue.units;
+                if let Some(base) = beyond {
+                    verdict.note(format!(
+                        "queue {name}: from offset {base} on it names places behind the end of the \
+                         log: a start cuts them"
+                    ));
+                }
+                let missing = queue.missing;
+                if missing > 0 && was_killed {
+                    verdict.note(format!(
+                        "queue {name}: {missing} records are not in it yet: a start adds them"
+                    ));
+                } else if missing > 0 {
+                    let why = format!("{missing} records of the log are not in it");
+                    verdict.tell("queue", &name, why);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name_of(topic: &[u8], queue_id: i32) -> String {
+    format!("{} {queue_id}", String::from_utf8_lossy(topic))
+}
+
+fn stray(unit: &BatchUnit) -> String {
+    format!(
+        "offset {} names {}, where no record of the queue stands",
+        unit.base, unit.physical_offset
+    )
+}
