@@ -24,19 +24,11 @@ __all__ = ["Mount"]
 
 # Says whose links stand here; its lock keeps a second mount away.
 _MARKER: Final = "mounted"
+# The folders of queues, and whether an open writes to the last file of one. Of extensions nothing
+# is written: what a start puts into queues again has none.
+_QUEUES: Final = {"consumequeue": True, "batchconsumequeue": True, "consumequeue_ext": False}
 # What a mount makes anew each time.
-_QUEUES: Final = "consumequeue"
-_BATCH_QUEUES: Final = "batchconsumequeue"
-_EXTENSIONS: Final = "consumequeue_ext"
-_MADE: Final = (
-    "commitlog",
-    _QUEUES,
-    _BATCH_QUEUES,
-    _EXTENSIONS,
-    "index",
-    "truncated",
-    "commitlog.preparing",
-)
+_MADE: Final = ("commitlog", *_QUEUES, "index", "truncated", "commitlog.preparing")
 _MADE_FILES: Final = ("checkpoint", "abort", "lock", "queues.manifest")
 _COPIED: Final = ("checkpoint", "abort")
 # The name server of one process with the broker keeps its table here.
@@ -107,8 +99,7 @@ class Mount:
         for name in _MADE_FILES:
             (self._into / name).unlink(missing_ok=True)
         _link(_named(self._log_dir, _OFFSET_DIGITS), self._into / "commitlog", writes_last=False)
-        # Of extensions nothing is written: what a start puts into queues again has none.
-        for kind, writes_last in ((_QUEUES, True), (_BATCH_QUEUES, True), (_EXTENSIONS, False)):
+        for kind, writes_last in _QUEUES.items():
             for topic in _folders(self.source / kind):
                 for queue in _folders(topic):
                     into = self._into / kind / topic.name / queue.name

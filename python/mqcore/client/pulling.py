@@ -95,6 +95,8 @@ def pull_fields(
     suspend_ms: int = SUSPEND_MS,
     sends_subscription: bool = False,
     is_lite: bool = False,
+    bytes_max: int | None = None,
+    needs_bodies: bool = True,
 ) -> dict[str, str]:
     """Returns the fields of a PULL_MESSAGE request.
 
@@ -108,6 +110,9 @@ def pull_fields(
         suspend_ms: How long the broker may hold it where there is nothing; 0 for not at all.
         sends_subscription: Put the filter into the request: the broker need not know the group.
         is_lite: From a consumer that pulls by itself.
+        bytes_max: Bytes of the answer at the most. A broker of ours gives as many messages as are
+            asked for then; official ones keep their own bounds, and from 5.x on this one too.
+        needs_bodies: With `bytes_max`: False lets brokers of ours leave the bodies out.
     """
     flags = (
         (_COMMIT if commit_offset > 0 else 0)
@@ -133,6 +138,9 @@ def pull_fields(
     }
     if sends_subscription:
         fields["subscription"] = subscription.expression
+    if bytes_max is not None:
+        fields["mqcoreBulk"] = "true" if needs_bodies else "bodiless"
+        fields["maxMsgBytes"] = str(bytes_max)
     return fields
 
 

@@ -49,9 +49,8 @@ _BLOCKED_LOOK_S: Final = 1.0
 # A broker that says at once that there is nothing, instead of holding the pull, is asked again
 # after so long: it must not make us spin.
 _UNHELD_MS: Final = 20
-# Of one answer: ours give as many messages as are asked for then, official brokers their 32.
+# Of one answer: far more than the messages of a usual pull.
 _ANSWER_BYTES_MAX: Final = 1 << 20
-_BULK: Final = {"mqcoreBulk": "true", "maxMsgBytes": str(_ANSWER_BYTES_MAX)}
 # The first pull after a heartbeat that a broker missed.
 _HEARD_PAUSE_MS: Final = 20
 
@@ -256,9 +255,10 @@ class HeldQueue:
             suspend_ms=settings.suspend_ms,
             sends_subscription=settings.sends_subscription,
             is_lite=settings.is_lite,
+            bytes_max=_ANSWER_BYTES_MAX,
         )
         return await self._cluster.call(
-            address, RequestCode.PULL_MESSAGE, fields | _BULK, timeout_s=settings.timeout_s
+            address, RequestCode.PULL_MESSAGE, fields, timeout_s=settings.timeout_s
         )
 
     def _deliver(

@@ -166,8 +166,7 @@ class _Puller:
         needs_bodies: bool,
     ) -> None:
         self._cluster = cluster
-        # Official brokers pass over this field, and send the bodies.
-        self._bulk = "true" if needs_bodies else "bodiless"
+        self._needs_bodies = needs_bodies
         self._range = wanted_range
         self._wanted = wanted
         self._loss = loss
@@ -243,7 +242,7 @@ class _Puller:
         return self._arrived.pop(head)
 
     def _fields(self, ask: Ask) -> dict[str, str]:
-        fields = pull_fields(
+        return pull_fields(
             self._wanted.group,
             self._range.queue,
             ask.offset,
@@ -251,9 +250,9 @@ class _Puller:
             count_max=ask.count,
             suspend_ms=0,
             sends_subscription=True,
+            bytes_max=self._wanted.fetch_bytes,
+            needs_bodies=self._needs_bodies,
         )
-        # Official brokers count the second one from 5.x on.
-        return fields | {"mqcoreBulk": self._bulk, "maxMsgBytes": str(self._wanted.fetch_bytes)}
 
     def _judged(self, found: LongAnswer) -> _Answer | None:
         """Returns the records of an answer; moves on where it has none.
