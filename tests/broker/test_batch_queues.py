@@ -62,17 +62,23 @@ def send_batch(broker: Broker, topic: str, *bodies: bytes) -> Command:
 
 
 def send_all(broker: Broker, topic: str, number: int) -> list[bytes]:
-    """Sends a message, a batch of 5.x, and a batch of our client; returns the bodies."""
-    alone, batch, parts = (
+    """Sends a message, a batch of 5.x, and batches of our client; returns the bodies."""
+    alone, batch, parts, keyed = (
         [b"%d-%s-%d" % (number, kind, at) for at in range(count)]
-        for kind, count in ((b"alone", 1), (b"batch", 3), (b"part", 2))
+        for kind, count in ((b"alone", 1), (b"batch", 3), (b"part", 2), (b"keyed", 4))
     )
     with mqcore.Producer(broker.namesrv, group="p") as producer:
         producer.send(Message(topic, alone[0], keys="k"))
         answer = send_batch(broker, topic, *batch)
         assert (answer.code, answer.ext["batchUniqId"]) == (0, "BATCH")
-        producer.send_batch([Message(topic, body) for body in parts])
-    return alone + batch + parts
+        (result,) = producer.send_batch([Message(topic, body) for body in parts])
+        assert result.batch_id is None
+        assert len(result.offset_message_id.split(",")) == len(parts)
+    with mqcore.Producer(broker.namesrv, group="q", has_batch_keys=True) as producer:
+        (result,) = producer.send_batch([Message(topic, body) for body in keyed])
+        assert len({result.batch_id, *result.message_id.split(",")}) == len(keyed) + 1
+        assert len(result.offset_message_id) == 32
+    return alone + batch + parts + keyed
 
 
 def read(broker: Broker, topic: str, start: int, count: int) -> list[tuple[int, bytes]]:

@@ -7,8 +7,15 @@ import pytest
 
 from loops import run_on, until
 from mqcore import Message, SendResult, SendStatus
-from mqcore.client.batches import batch_fault, batch_of, check_batchable, part_bytes, split
-from mqcore.client.gathering import Gatherer
+from mqcore.client.batches import (
+    PARTS_MAX,
+    batch_fault,
+    batch_of,
+    check_batchable,
+    part_bytes,
+    split,
+)
+from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.identity import UniqueIds
 from mqcore.client.results import QueueRef
 from mqcore.client.settings import ProducerSettings
@@ -55,6 +62,22 @@ def test_a_batch_names_every_message() -> None:
     assert made.properties == "WAIT\x01false\x02"
 
 
+def test_a_batch_has_an_id_of_its_own_where_that_is_wanted() -> None:
+    messages = [Message("t", b"a", waits_stored=False), Message("t", b"b", waits_stored=False)]
+    ids = UniqueIds("10.0.0.1", 1, 1)
+    settings = ProducerSettings(has_batch_keys=True)
+    for _ in range(2):
+        made = batch_of(messages, topic="t", ids=ids, born_ms=NOW_MS, settings=settings)
+        wait, key, end = made.properties.split("\x02")
+        assert (wait, key[:9], end) == ("WAIT\x01false", "UNIQ_KEY\x01", "")
+        # It counts on behind those of the messages, and those of the next batch behind it.
+        first, second = made.message_id.split(",")
+        numbers = [int(text, 16) for text in (first, second, key[9:])]
+        assert numbers == list(range(numbers[0], numbers[0] + 3))
+        assert key[9:].encode() not in made.body
+    assert int(ids.next(NOW_MS), 16) == numbers[-1] + 1
+
+
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
@@ -78,6 +101,8 @@ def test_lists_are_split_where_a_request_is_full() -> None:
     assert [message for part in parts for message in part] == messages
     assert all(len(_batch(*part)) <= limit for part in parts)
     assert list(split(messages[:1], 10)) == [messages[:1]]
+    many = messages[:1] * (PARTS_MAX + 2)
+    assert [len(part) for part in split(many, 1 << 40)] == [PARTS_MAX, 2]
     with pytest.raises(MessageTooLargeError):
         _batch(*messages, body_bytes_max=200)
     assert batch_fault(messages[0]) is None
@@ -108,6 +133,15 @@ class _Broker:
         offsets = ",".join(f"off{first + at}" for at in range(len(messages)))
         queue = QueueRef("t", "b", 0)
         return SendResult(SendStatus.SEND_OK, ",".join(ids), queue, first, offsets)
+
+
+def test_parts_of_a_batch_that_is_one_record_share_its_place_in_the_log() -> None:
+    queue = QueueRef("t", "b", 0)
+    ticket = Ticket([])
+    ticket.resolve(SendResult(SendStatus.SEND_OK, "x,y,z", queue, 7, "place", batch_id="K"))
+    last = ticket.part(2)
+    assert (last.message_id, last.queue_offset) == ("z", 9)
+    assert (last.offset_message_id, last.batch_id) == ("place", "K")
 
 
 def _message(at: int, key: str | None = None) -> Message:

@@ -10,14 +10,24 @@ from typing import Final
 from mqcore.client.identity import UniqueIds
 from mqcore.client.message import Message
 from mqcore.client.outgoing import SEND_BATCH, Outgoing, check_properties
-from mqcore.client.properties import INSTANCE_ID
+from mqcore.client.properties import INSTANCE_ID, UNIQ_KEY
 from mqcore.client.settings import ProducerSettings
 from mqcore.errors import MessageError, MessageTooLargeError, RecordError
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.native import encode_parts
 
-__all__ = ["PART_BYTES", "batch_fault", "batch_of", "check_batchable", "part_bytes", "split"]
+__all__ = [
+    "PARTS_MAX",
+    "PART_BYTES",
+    "batch_fault",
+    "batch_of",
+    "check_batchable",
+    "part_bytes",
+    "split",
+]
 
+# A record of a batch counts its messages, and their offsets in a queue, in two bytes with a sign.
+PARTS_MAX: Final = 32767
 # What a part costs beside its body and the user's properties: lengths, and the unique id.
 PART_BYTES: Final = 22 + 42
 
@@ -65,12 +75,13 @@ def split(messages: Sequence[Message], limit_bytes: int) -> Iterator[Sequence[Me
 
     Args:
         messages: The messages, each of them short enough.
-        limit_bytes: The most that a request's body may have.
+        limit_bytes: The most that a request's body may have; `PARTS_MAX` bounds it too.
     """
     begin, size = 0, 0
     for at, message in enumerate(messages):
         more = part_bytes(message)
-        if size and size + more > limit_bytes:
+        is_full = size + more > limit_bytes or at - begin == PARTS_MAX
+        if size and is_full:
             yield messages[begin:at]
             begin, size = at, 0
         size += more
@@ -101,7 +112,8 @@ def batch_of(
         MessageTooLargeError: A message's properties, or all together, are too long.
     """
     tail = f"{INSTANCE_ID}\x01{instance_id}\x02" if instance_id else ""
-    lead, first = ids.take(len(messages), born_ms)
+    count = len(messages)
+    lead, first = ids.take(count + settings.has_batch_keys, born_ms)
     try:
         whole, made = encode_parts(list(messages), lead, first, tail)
     except RecordError as error:
@@ -115,10 +127,13 @@ def batch_of(
             size_bytes=len(whole),
             limit_bytes=settings.body_bytes_max,
         )
+    text = "" if messages[0].waits_stored else "WAIT\x01false\x02"
+    if settings.has_batch_keys:
+        text += f"{UNIQ_KEY}\x01{lead}{first + count & 0xFFFF:04X}\x02"
     return Outgoing(
         topic,
         whole,
-        "" if messages[0].waits_stored else "WAIT\x01false\x02",
+        text,
         made,
         born_ms,
         code=SEND_BATCH,

@@ -77,6 +77,7 @@ def result_of(
         attempts,
         ext.get("MSG_REGION") or "DefaultRegion",
         ext.get("TRACE_ON") != "false",
+        ext.get("batchUniqId"),
     )
 
 

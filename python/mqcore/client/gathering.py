@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeAlias
 
-from mqcore.client.batches import PART_BYTES, batch_fault
+from mqcore.client.batches import PART_BYTES, PARTS_MAX, batch_fault
 from mqcore.client.message import Message
 from mqcore.client.results import SendResult
 from mqcore.client.settings import ProducerSettings
@@ -95,6 +95,9 @@ class Ticket:
         ids, offset_ids = self._ids, self._offset_ids
         if len(ids) < 2:
             return whole
+        if whole.batch_id is not None:
+            # One record holds them all.
+            offset_ids = [whole.offset_message_id] * len(ids)
         return SendResult(
             whole.status,
             ids[index],
@@ -106,6 +109,7 @@ class Ticket:
             whole.attempts,
             whole.region_id,
             whole.is_trace_on,
+            whole.batch_id,
         )
 
     def resolve(self, result: SendResult | None, error: MQError | None = None) -> None:
@@ -186,7 +190,7 @@ class Gatherer:
         batch = lane.open
         if batch is None:
             batch = lane.open = self._new_batch(lane)
-        elif batch.size_bytes + size > self._batch_bytes:
+        elif batch.size_bytes + size > self._batch_bytes or len(batch.messages) == PARTS_MAX:
             batch = self._next_batch(lane)
         batch.messages.append(message)
         batch.size_bytes += size

@@ -47,6 +47,8 @@ class SendResult:
         attempts: How many sends it took.
         region_id: The region that the broker says it is in.
         is_trace_on: Whether the broker wants traces.
+        batch_id: The unique id that the broker keeps a batch under, where it keeps it as one
+            record; None where each message is a record.
     """
 
     status: SendStatus
@@ -59,6 +61,7 @@ class SendResult:
     attempts: int = 1
     region_id: str = "DefaultRegion"
     is_trace_on: bool = True
+    batch_id: str | None = None
 
     @property
     def is_ok(self) -> bool:

@@ -5,7 +5,8 @@
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
 use mqcore_engine::disk::Disk;
-use mqcore_record::batch::{items, join_properties};
+use mqcore_record::batch::{Item, items, join_properties};
+use mqcore_record::properties::lookup;
 use mqcore_record::sys_flag::{MULTI_TAGS, TRANSACTION_MASK};
 use mqcore_record::{Host, Message, inner_place};
 
@@ -310,6 +311,39 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         connection.map_or(self.policy.broker.store_host, |c| c.born_host)
     }
 
+    /// The messages of a batch, each with what is stored as its properties: its own and the batch's.
+    ///
+    /// Clients of 5.x give the batch a key too. A message that has one keeps it: up to 5.3.3 an
+    /// official broker lets the batch's win, so that all of them come to consumers as one and the
+    /// same; later ones leave the batch's properties away.
+    fn parts_of_batch<'a>(
+        &self,
+        request: &Request<'a>,
+        send: &Send<'_>,
+    ) -> Result<Vec<(Item<'a>, Vec<u8>)>, Refused> {
+        let text = send.properties.as_bytes();
+        let (mut whole, mut nameless) = (Vec::new(), Vec::new());
+        self.stamp.rewrite(text, &[], &[], &mut whole);
+        self.stamp
+            .rewrite(text, &[properties::UNIQ_KEY], &[], &mut nameless);
+        let has_key = nameless.len() < whole.len();
+        let mut parts = Vec::new();
+        for item in items(request.body) {
+            let item = item.map_err(|bad| (codes::MESSAGE_ILLEGAL, bad.to_string()))?;
+            let is_named = has_key && lookup(item.properties, properties::UNIQ_KEY).is_some();
+            let more = if is_named { &nameless } else { &whole };
+            let mut properties = Vec::new();
+            join_properties(item.properties, more, &mut properties)
+                .map_err(|_too_long| self.illegal())?;
+            parts.push((item, properties));
+            if parts.len() > BATCH_COUNT_MAX {
+                let remark = format!("a batch of more than {BATCH_COUNT_MAX} messages");
+                return Err((codes::MESSAGE_ILLEGAL, remark));
+            }
+        }
+        Ok(parts)
+    }
+
     fn store_batch(
         &mut self,
         request: &Request<'_>,
@@ -331,21 +365,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if let Some(outcome) = self.answer_repeat(mark, request, send, &seen) {
             return Ok(Some(outcome));
         }
-        let mut batch_text = Vec::new();
-        let text = send.properties.as_bytes();
-        self.stamp.rewrite(text, &[], &[], &mut batch_text);
-        let mut parts = Vec::new();
-        for item in items(request.body) {
-            let item = item.map_err(|bad| (codes::MESSAGE_ILLEGAL, bad.to_string()))?;
-            let mut properties = Vec::new();
-            join_properties(item.properties, &batch_text, &mut properties)
-                .map_err(|_too_long| self.illegal())?;
-            parts.push((item, properties));
-            if parts.len() > BATCH_COUNT_MAX {
-                let remark = format!("a batch of more than {BATCH_COUNT_MAX} messages");
-                return Err((codes::MESSAGE_ILLEGAL, remark));
-            }
-        }
+        let parts = self.parts_of_batch(request, send)?;
         let born_host = self.born_host(&request.asker);
         let store_host = self.policy.broker.store_host;
         let multi_tags = if topic.has_multi_tags { MULTI_TAGS } else { 0 };

@@ -259,6 +259,23 @@ fn a_batch_is_a_repeat_as_a_whole() {
 }
 
 #[test]
+fn a_batch_with_a_key_of_its_own_is_known_by_its_messages() {
+    let mut desk = desk();
+    let parts: [(&str, &[u8]); 2] = [("A", b"1"), ("B", b"2")];
+    let fields = [("i", "UNIQ_KEY\u{1}BATCH\u{2}"), ("m", "true")];
+    let first = told(&desk.ask(&send_with(1, &fields, &batch(&parts))));
+    for turn in 0..2 {
+        let again = told(&desk.ask(&send_with(1, &fields, &batch(&parts))));
+        assert_eq!(again, first, "turn {turn}");
+        let single = desk.keyed("B", &[], b"2");
+        assert_eq!(Some(single.0.as_str()), first.0.split(',').nth(1));
+        desk.settle();
+        desk.reopened(true);
+    }
+    assert_eq!(desk.stored(b"t"), 2);
+}
+
+#[test]
 fn a_topic_that_was_deleted_has_no_firsts() {
     let mut desk = desk();
     let first = desk.keyed("K", &[], b"body");

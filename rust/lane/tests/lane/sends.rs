@@ -178,6 +178,33 @@ fn a_batch_is_stored_as_messages_of_their_own() {
 }
 
 #[test]
+fn messages_of_a_batch_keep_the_key_of_their_own() {
+    let mut desk = desk();
+    let mut body = Vec::new();
+    for properties in [&b"UNIQ_KEY\x01A\x02"[..], b"TAGS\x01a", b"UNIQ_KEY\x01C"] {
+        let item = Item {
+            flag: 0,
+            body: b"b",
+            properties,
+        };
+        encode_item(&item, &mut body).unwrap();
+    }
+    let properties = "UNIQ_KEY\u{1}BATCH\u{2}k\u{1}v\u{2}";
+    let batch = [("m", "true"), ("i", properties)];
+    assert_eq!(desk.ask(&send_with(1, &batch, &body)).code, 0);
+    let (mut at, mut found) = (0, Vec::new());
+    for _ in 0..3 {
+        let record = desk.store.record_at(at).unwrap();
+        let view = record.view(CrcCheck::Verify).unwrap();
+        assert_eq!(property(&view, "k").as_deref(), Some("v"));
+        let keys = pairs(view.properties).filter(|(name, _)| *name == b"UNIQ_KEY");
+        found.extend(keys.map(|(_, key)| String::from_utf8(key.to_vec()).unwrap()));
+        at += record.as_bytes().len() as u64;
+    }
+    assert_eq!(found, ["A", "BATCH", "C"]);
+}
+
+#[test]
 fn a_delayed_message_waits_in_the_queue_of_its_level() {
     let mut desk = desk();
     let answer = desk.ask(&send_with(
