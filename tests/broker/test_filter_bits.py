@@ -1,12 +1,16 @@
 """Bits of expressions beside the queues: kept in the official form, and gone by after a restart."""
 
+import base64
 import struct
 from pathlib import Path
+from typing import Any
 
 from broker.test_sql import ON, beat, fill, pull
 from live_broker import Live, live
 from loops import run_on
+from mqcore.model.relaxed_json import parse_object
 from mqcore.native import decode_records
+from mqcore.remoting import RequestCode
 
 EXTENDED = ON | {
     "enableConsumeQueueExt": "true",
@@ -97,6 +101,64 @@ def test_messages_carry_bits_from_the_registration_on(tmp_path: Path) -> None:
             assert await wanted(client) == [b"m%d" % n for n in range(1, len(units) - 1)]
 
     run_on("uvloop", spared())
+
+
+async def shown(client: Live, group: str = "g") -> dict[str, Any]:
+    """Returns what a tool is told of the units of the topic's queue."""
+    ext = {"topic": "T", "queueId": 0, "index": 0, "count": 100, "consumerGroup": group}
+    return await client.json(RequestCode.QUERY_CONSUME_QUEUE, ext)
+
+
+def test_a_tool_sees_what_the_extension_says_of_each_unit(tmp_path: Path) -> None:
+    count = 0
+
+    async def run() -> None:
+        nonlocal count
+        async with live(tmp_path, **EXTENDED) as client:
+            await fill(client, 1)
+            body = await shown(client)
+            assert body["filterData"] == "g@T is not online!"
+            await beat(client, "n >= 1", 5)
+            data = client.broker.state.filters.find("T", "g")
+            assert data is not None
+            count = await send_until_later(client, data.born_ms, 1) + 1
+            await client.send("T", b"none", n=0, TAGS="a")
+            await client.settled()
+            body = await shown(client)
+            assert parse_object(body["filterData"].encode())["expression"] == "n >= 1"
+            assert body["subscriptionData"]["subString"] == "n >= 1"
+            rows = body["queueData"]
+            assert len(rows) == count
+            # Stored before anybody wanted it; wanted by its bits; not wanted by its bits.
+            assert [rows[at]["eval"] for at in (0, -2, -1)] == [True, True, False]
+            assert ["bitMap" in rows[at] for at in (0, -1)] == [False, True]
+            assert rows[-1]["tagsCode"] == 97
+            assert [row["eval"] for row in (await shown(client, "other"))["queueData"]] == (
+                [False] * count
+            )
+
+    run_on("uvloop", run())
+    units = units_of(tmp_path)
+    place, stored_ms, bits = units[-2]
+
+    async def again() -> None:
+        async with live(tmp_path, **EXTENDED) as client:
+            rows = (await shown(client))["queueData"]
+            said = parse_object(rows[-2]["extendDataJson"].encode())
+            assert base64.b64decode(said.pop("filterBitMap")) == bits
+            assert said == {"msgStoreTime": stored_ms, "size": 34, "tagsCode": 0}
+            digits = rows[-2]["bitMap"].replace("\n", "")
+            assert int(digits, 2) == int.from_bytes(bits, "little")
+            assert rows[-2]["bitMap"].index("\n") == 8 * (len(bits) - 8)
+            # What cannot be found is said, with the place in the queue's own spelling.
+            assert rows[0]["tagsCode"] == -(1 << 63)
+            assert rows[0]["msg"] == f"Cq extend not exist!addr: {-(1 << 63)}"
+            assert "extendDataJson" not in rows[0]
+
+    with extension_of(tmp_path).open("r+b") as file:
+        file.write(b"\0\0")
+    run_on("uvloop", again())
+    assert place > 0
 
 
 def test_without_the_second_switch_units_have_no_bits(tmp_path: Path) -> None:

@@ -126,6 +126,19 @@ class FilterTable:
         """Returns all expressions of a group."""
         return tuple(self._groups.get(group, {}).values())
 
+    def may_pass(self, data: FilterData, stored_ms: int, bits: bytes) -> bool:
+        """Returns whether bits of a message leave it open that an expression passes it.
+
+        Args:
+            data: The expression.
+            stored_ms: When the message was stored.
+            bits: The message's bits; empty where none were made.
+        """
+        is_told = data.is_settled and stored_ms > data.born_ms and self._bloom.fits(data.bits)
+        if not is_told or len(bits) * 8 != data.bits.count:
+            return True
+        return all(bits[at // 8] >> at % 8 & 1 for at in data.bits.positions)
+
     def fault(self, kind: str, expression: str) -> str | None:
         """Returns what is wrong with an expression, None when nothing is."""
         if kind != SQL92:

@@ -52,7 +52,7 @@ from mqcore.native.members import (  # noqa: E402
     Subscription,
 )
 from mqcore.native.pops import OrderRow, PopPolicy, Revived  # noqa: E402
-from mqcore.native.store import OpenReport, QueueBounds, Segment, Stats, Store  # noqa: E402
+from mqcore.native.store import OpenReport, QueueBounds, QueueUnit, Segment, Stats, Store  # noqa: E402
 from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
 from mqcore.native.transactions import (  # noqa: E402
     CheckedHalves,
@@ -101,6 +101,7 @@ __all__ = [
     "PopPolicy",
     "QueueBounds",
     "QueueState",
+    "QueueUnit",
     "Rebuilt",
     "RecordBatch",
     "RegisteredFilter",

@@ -5,11 +5,16 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from mqcore.native._native import Message
+from mqcore.native._native import Message, NativeStore
 from mqcore.native.columns import Asked
 
 def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
     """Returns the units in a piece of a queue file: offset, place, size, tags code."""
+
+def stored_units(
+    store: NativeStore, topic: str, queue_id: int, first: int, count: int
+) -> list[tuple[int, int, int, int, bool, tuple[int, bytes] | None]]:
+    """Returns the units of a queue. See `mqcore.native.Store.units`."""
 
 @final
 class ColumnBytes:

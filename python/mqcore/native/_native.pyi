@@ -15,6 +15,7 @@ from mqcore.native._columns import (
     RowPacker,
     Scan,
     queue_units,
+    stored_units,
 )
 from mqcore.native._native_timers import NativeTimers
 from mqcore.native.lane import (
@@ -60,6 +61,7 @@ __all__ = [
     "rebuild",
     "settings",
     "sql_fault",
+    "stored_units",
     "write_state",
 ]
 

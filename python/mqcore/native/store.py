@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mqcore.native._native import Appended, NativeStore
+from mqcore.native._native import Appended, NativeStore, stored_units
 from mqcore.native.errors import StoreClosedError
 
 _log = logging.getLogger("mqcore.store")
@@ -158,6 +158,28 @@ class QueueBounds:
     max_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class QueueUnit:
+    """One unit of a queue, as it stands there.
+
+    Attributes:
+        queue_offset: Queue offset of its first message.
+        physical_offset: Where its record begins in the log.
+        size_bytes: Length of the record.
+        tags_code: Hash of its tags, or when a delayed message is delivered.
+        is_extended: Whether the extension of the queue has the code; then the code here is a place
+            there where `extension` is None.
+        extension: Store time, ms, and bits, where the extension has the unit.
+    """
+
+    queue_offset: int
+    physical_offset: int
+    size_bytes: int
+    tags_code: int
+    is_extended: bool
+    extension: tuple[int, bytes] | None
+
+
 def setting_pairs(path: str | Path, config: Mapping[str, Setting] | None) -> list[tuple[str, str]]:
     """Returns settings as texts, with the store's directory last: it wins."""
     pairs = [(key, _text(value)) for key, value in (config or {}).items()]
@@ -251,6 +273,10 @@ class Store(NativeStore):
     def queues(self) -> list[QueueBounds]:
         """Returns every queue with its bounds, by topic and queue id."""
         return [QueueBounds(*row) for row in self.queue_rows()]
+
+    def units(self, topic: str, queue_id: int, first: int, count: int) -> list[QueueUnit]:
+        """Returns the units of up to `count` messages of a queue, from an offset on."""
+        return [QueueUnit(*row) for row in stored_units(self, topic, queue_id, first, count)]
 
     def notices(self) -> list[tuple[int, str]]:
         """Takes what the store has to tell, logs it as `mqcore.store`, and returns it.

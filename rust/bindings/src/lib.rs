@@ -11,6 +11,7 @@
 //! | `columns` | records as Arrow lays them out |
 //! | `state` | small state files |
 //! | `inspection` | a store directory looked at without changing it |
+//! | `units` | the units of a queue, for tools |
 //! | `wire` | commands, frames in pieces, compressed bodies |
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `form` | frames of one kind, many times |
@@ -53,6 +54,7 @@ mod store;
 mod tables;
 mod timers;
 mod transactions;
+mod units;
 mod wire;
 
 /// The bytes of the store: what `mqcore.native` gives a face to.
@@ -100,6 +102,8 @@ mod _native {
     use crate::tables::sql_fault;
     #[pymodule_export]
     use crate::timers::NativeTimers;
+    #[pymodule_export]
+    use crate::units::stored_units;
     #[pymodule_export]
     use crate::wire::{Command, FrameReader, compress, decompress};
 }

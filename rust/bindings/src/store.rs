@@ -58,7 +58,7 @@ impl NativeStore {
 
     /// Calls into the open store of this process.
     #[inline]
-    fn call<T: Send>(
+    pub(crate) fn call<T: Send>(
         &self,
         py: Python<'_>,
         pass: Pass,

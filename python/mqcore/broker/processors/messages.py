@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mqcore.broker.queue_units import UNITS_MAX, rows_of, shown_filter, test_of
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.relaxed_json import compact
-from mqcore.model.subscriptions import java_hash
 from mqcore.native import Command, Message
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 
@@ -83,7 +83,7 @@ class Messages:
         return request.answer(ext={"timestamp": str(stored_ms)})
 
     async def queue_units(self, request: Request) -> Command:
-        """321: the units of a queue, with what they point to."""
+        """321: the units of a queue, and what its extension tells a group about them."""
         topic, queue_id = request.field("topic"), request.integer("queueId", bits=32)
         index, count = request.integer("index"), request.integer("count")
         bounds = self._state.store.bounds(topic, queue_id)
@@ -92,17 +92,20 @@ class Messages:
         group = request.ext.get("consumerGroup", "")
         online = self._state.members.consumers.get(group)
         wanted = online.subscriptions.get(topic) if online is not None else None
+        filters = self._state.filters
         first = max(index, bounds[0], 0)
-        count = max(0, min(count, QUERY_MAX))
+        count = max(0, min(count, UNITS_MAX))
         rows: list[dict[str, Any]] = []
         if first < bounds[1] and count:
-            found = await asyncio.to_thread(self._state.store.get, topic, queue_id, first, count)
-            rows = [_unit(message) for message in found.messages]
+            units = await asyncio.to_thread(self._state.store.units, topic, queue_id, first, count)
+            rows = rows_of(units, test_of(wanted, filters, group))
         body: dict[str, Any] = {
             "maxQueueIndex": bounds[1],
             "minQueueIndex": bounds[0],
             "queueData": rows,
         }
+        if group:
+            body = {"filterData": shown_filter(wanted, filters, group, topic), **body}
         if wanted is not None:
             body["subscriptionData"] = wanted.to_json()
         return request.answer(body=compact(body))
@@ -118,14 +121,3 @@ def joined(messages: list[Message]) -> bytes:
             break
         parts.append(message.record)
     return b"".join(parts)
-
-
-def _unit(message: Message) -> dict[str, Any]:
-    """Returns a message as `ConsumeQueueData` has its unit."""
-    # `eval` and `msg` tell of units with an extension; such units are not written.
-    return {
-        "eval": False,
-        "physicOffset": message.physical_offset,
-        "physicSize": message.store_size_bytes,
-        "tagsCode": java_hash(message.tags) if message.tags else 0,
-    }

@@ -2,7 +2,7 @@
 //! stands for several messages; and which topics have them.
 
 use super::read::outside;
-use super::{Ask, Got, Judge, Store};
+use super::{Ask, Got, Judge, SeenExtension, SeenUnit, Store};
 use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::clock::Clock;
 use crate::consume_queue::{Boundary, Bounds, QueueInfo, Unit};
@@ -52,6 +52,29 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         let each = units.iter().map(|unit| (plain(unit), unit.end()));
         self.collect((ask, bounds), each, None, judge)
+    }
+
+    pub(super) fn batch_units(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        from: u64,
+        count_max: usize,
+    ) -> Result<Vec<SeenUnit>> {
+        let Some(queue) = self.batches.find(topic, queue_id) else {
+            return Ok(Vec::new());
+        };
+        let mut units = Vec::new();
+        // Each unit is a message at the least.
+        queue.read(from, count_max, &mut units)?;
+        let end = from.saturating_add(count_max as u64);
+        let wanted = units.iter().take_while(|unit| unit.base < end);
+        let seen = wanted.map(|unit| SeenUnit {
+            queue_offset: unit.base,
+            unit: plain(unit),
+            extension: SeenExtension::None,
+        });
+        Ok(seen.collect())
     }
 
     pub(super) fn batch_offset_by_time(

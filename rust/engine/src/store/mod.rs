@@ -15,6 +15,7 @@ mod rebuild;
 mod refusals;
 mod stats;
 mod threads;
+mod units;
 mod upkeep;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
 pub use stats::{QueueStat, SegmentStat, Stats};
+pub use units::{SeenExtension, SeenUnit};
 pub use upkeep::Cleaned;
 
 /// A store that is open for writing.
