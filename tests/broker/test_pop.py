@@ -1,5 +1,6 @@
 """Pops through a running broker: what comes back, also over a restart, and what is stored of it."""
 
+import asyncio
 import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -289,3 +290,53 @@ def test_what_pops_store_is_small_where_they_are_kept(tmp_path: Path, has_buffer
             assert stored == 0 if has_buffer == "true" else stored > 40
 
     run_on("asyncio", run())
+
+
+FLOODED = {"enablePopMessageThreshold": "true", "popInflightMessageThreshold": "2"}
+
+
+@on_loop
+async def test_a_group_that_acknowledges_nothing_gets_no_more_of_a_queue(tmp_path: Path) -> None:
+    async with popping(tmp_path, **FLOODED) as (running, group):
+        await filled(running, *map(str, range(20)))
+        wanted = {"queueId": 0, "maxMsgNums": 2, "invisibleTime": INVISIBLE_MS}
+        first, second = await group.pop(**wanted), await group.pop(**wanted)
+        answer = await group.request(**wanted)
+        assert (answer.code, answer.ext["restNum"]) == (POLLING_TIMEOUT, "1")
+        # Another queue, another group.
+        assert len(await group.pop(**wanted | {"queueId": 1})) == 2
+        assert len(await popper(running, "h").pop(**wanted)) == 2
+        held = asyncio.ensure_future(group.pop(**wanted, pollTime=30_000))
+        assert await group.ack(first[0]) == 0
+        await group.request(queueId=2)
+        assert not held.done(), "three are too many"
+        assert await group.ack(second[1]) == 0
+        (last,) = await asyncio.wait_for(held, 10)
+        assert await group.ack(last) == 0
+        # What comes back is in flight no more; popped again it is, of another topic.
+        for body in "xyz":
+            assert (await running.send("t", body.encode(), 0)).code == 0
+        await running.settled()
+        assert [each.body for each in await group.pop(**wanted)] == ["x", "y"]
+        assert await group.pop(**wanted) == []
+        assert running.broker.state.lane.store_pops()
+        pass_time(running)
+        await come_back(running)
+        found = await group.pop(**wanted)
+        assert {each.topic for each in found} <= {"t", "%RETRY%g_t"}
+        assert found
+
+
+@on_loop
+async def test_a_reset_or_an_ordered_pop_begins_to_count_anew(tmp_path: Path) -> None:
+    async with popping(tmp_path, **FLOODED) as (running, group):
+        await filled(running, *map(str, range(20)))
+        wanted = {"queueId": 0, "maxMsgNums": 3}
+        assert len(await group.pop(**wanted)) == 3
+        assert await group.pop(**wanted) == []
+        running.broker.state.lane.commit_offset("g", "t", 0, 0)
+        assert len(await group.pop(**wanted)) == 3
+        # Two are not too many, however often they come again.
+        order = {"order": "true", "queueId": 1, "maxMsgNums": 2, "invisibleTime": 0}
+        for _ in range(3):
+            assert len(await group.pop(**order)) == 2

@@ -96,6 +96,7 @@ def pop_policy(state: BrokerState) -> PopPolicy:
         stored_before_ms=settings.pop_stored_before_ms,
         kept_max=max(0, settings.pop_kept_max),
         kept_per_queue_max=max(0, settings.pop_kept_per_queue_max),
+        in_flight_max=max(0, settings.pop_in_flight_max) if settings.pop_bounds_in_flight else None,
         retry_first_percent=min(100, max(0, settings.pop_retry_first_percent)),
         has_retry_v2=settings.pop_has_retry_v2,
         reads_retry_v1=settings.pop_reads_retry_v1,

@@ -89,6 +89,8 @@ class BrokerSettings:
     pop_stored_before_ms: Annotated[int, "popCkStayBufferTimeOut"]
     pop_kept_max: Annotated[int, "popCkMaxBufferSize"]
     pop_kept_per_queue_max: Annotated[int, "popCkOffsetMaxQueueSize"]
+    pop_bounds_in_flight: Annotated[bool, "enablePopMessageThreshold"]
+    pop_in_flight_max: Annotated[int, "popInflightMessageThreshold"]
     pop_retry_first_percent: Annotated[int, "popFromRetryProbability"]
     pop_has_retry_v2: Annotated[bool, "enableRetryTopicV2"]
     pop_reads_retry_v1: Annotated[bool, "retrieveMessageFromPopRetryTopicV1"]

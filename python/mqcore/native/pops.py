@@ -22,6 +22,8 @@ class PopPolicy(NamedTuple):
         stored_before_ms: How long before its messages come back a pop is stored at the latest.
         kept_max: Pops kept at the most.
         kept_per_queue_max: The same per queue.
+        in_flight_max: Messages of a queue that a group may have and not acknowledge before it gets
+            no more of it; None for any number.
         retry_first_percent: How often in a hundred a pop looks at the retry topic first.
         has_retry_v2: Messages come back in retry topics of the second kind, `%RETRY%group+topic`.
         reads_retry_v1: Those of the first kind, `%RETRY%group_topic`, are read all the same.
@@ -37,6 +39,7 @@ class PopPolicy(NamedTuple):
     stored_before_ms: int = 3_000
     kept_max: int = 200_000
     kept_per_queue_max: int = 20_000
+    in_flight_max: int | None = None
     retry_first_percent: int = 20
     has_retry_v2: bool = False
     reads_retry_v1: bool = True

@@ -273,7 +273,7 @@ impl NativeLane {
 
     #[pyo3(signature = (*, group=None, topic=None))]
     fn remove_offsets(&self, group: Option<&str>, topic: Option<&str>) -> usize {
-        self.lock().lane.offsets.remove(group, topic)
+        self.lock().lane.remove_offsets(group, topic)
     }
 
     #[getter]
@@ -368,7 +368,13 @@ impl NativeLane {
             done
         });
         let done = done.map_err(|error| raised(py, &error))?;
-        self.tell_deadline(&mut self.lock());
+        let mut inside = self.lock();
+        for landed in &done.landed {
+            let queue = (landed.topic.as_str(), landed.group.as_str(), landed.queue_id);
+            inside.lane.land(queue, landed.pop_time_ms, 1);
+        }
+        self.tell_deadline(&mut inside);
+        drop(inside);
         Ok(revived_row(done))
     }
 

@@ -162,6 +162,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.desk.version = broker.version;
         self.stamp = Stamp::of(&broker);
         self.policy.broker = Arc::new(broker);
+        self.count_in_flight();
     }
 
     /// Takes a new connection.

@@ -132,6 +132,28 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(units.map(|units| units.first().map(|unit| unit.physical_offset)))
     }
 
+    /// The queue offset behind the record that has messages on both sides of one; the offset itself
+    /// where no record has. Without waiting for the disk: `None` where it would have to.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn batch_end_now(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        queue_offset: u64,
+    ) -> Result<Option<u64>> {
+        let Some(queue) = self.batches.find(topic, queue_id) else {
+            return Ok(Some(queue_offset));
+        };
+        let units = queue.read_now(queue_offset, 1)?;
+        let behind = |units: Vec<BatchUnit>| {
+            let cut = units.first().filter(|unit| unit.base < queue_offset);
+            cut.map_or(queue_offset, BatchUnit::end)
+        };
+        Ok(units.map(behind))
+    }
+
     /// Gives a new topic batch queues. What an earlier topic of the name left in plain ones goes: an
     /// official broker does not start on a topic that has both.
     ///

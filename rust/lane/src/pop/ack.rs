@@ -61,6 +61,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
             self.store_ack(&acked, vec![header.offset]);
         }
+        let queue = (header.topic, header.group, header.queue_id);
+        self.land(queue, handle.pop_time_ms, 1);
         self.say_done(&asker);
         Ok(Outcome::Done)
     }
@@ -137,10 +139,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return said;
         }
         let mut elsewhere: Vec<i64> = offsets.collect();
+        let count = elsewhere.len();
         elsewhere.retain(|offset| !self.acknowledge_kept(&acked, *offset));
         if !elsewhere.is_empty() {
             self.store_ack(&acked, elsewhere);
         }
+        let queue = (ack.topic.as_str(), ack.group.as_str(), ack.queue_id);
+        self.land(queue, ack.pop_time_ms, count);
         Ok(())
     }
 
@@ -193,11 +198,16 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let orders = &mut self.pops.orders;
         match orders.acknowledge(place, offset, handle.pop_time_ms) {
             Ordered::Next(next_offset) => {
+                let next_offset = self.behind_batch(topic, queue_id, next_offset);
                 self.offsets.commit(group, topic, queue_id, next_offset);
                 self.wake_ordered(place);
+                self.land(place, handle.pop_time_ms, 1);
                 Ok(())
             }
-            Ordered::Old => Ok(()),
+            Ordered::Old => {
+                self.land(place, handle.pop_time_ms, 1);
+                Ok(())
+            }
             Ordered::Illegal => {
                 let peer = self.desk.connection(asker.connection);
                 let peer = peer.map_or("", |connection| &connection.peer);
@@ -207,6 +217,20 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 );
                 Err((codes::MESSAGE_ILLEGAL, remark))
             }
+        }
+    }
+
+    /// The offset behind a batch that is one record, for one in the middle of it: the official broker
+    /// goes on there, and gives the same batch for ever.
+    fn behind_batch(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
+        if !self.store.has_batch_queues(topic.as_bytes()) {
+            return offset;
+        }
+        let from = offset.cast_unsigned();
+        // Where the disk would have to be waited for, the batch comes once more.
+        match self.store.batch_end_now(topic.as_bytes(), queue_id, from) {
+            Ok(Some(behind)) => behind.cast_signed(),
+            Ok(None) | Err(_) => offset,
         }
     }
 

@@ -9,6 +9,7 @@ use mqcore_record::{Host, Message};
 
 use super::WRITES_MAX_BYTES;
 use super::buffer::PlaceId;
+use super::names::normal_topic;
 use super::points::{Acknowledgement, CheckPoint, POINT_TAG};
 use crate::codes;
 use crate::lane::Lane;
@@ -118,6 +119,41 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.store.wall_ms().saturating_add(ahead_ms)
     }
 
+    /// Begins to count what is in flight where that has a bound now, and ends where it has none.
+    pub(crate) fn count_in_flight(&mut self) {
+        let has_bound = self.policy.broker.pops.in_flight_max.is_some();
+        let now_ms = self.pop_ms();
+        self.pops.in_flight.count_if(has_bound, now_ms);
+    }
+
+    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
+    /// room again.
+    pub fn land(&mut self, queue: (&str, &str, i32), pop_time_ms: i64, messages: usize) {
+        let landed = self.pops.in_flight.take(queue, pop_time_ms, messages);
+        let max = self.policy.broker.pops.in_flight_max;
+        if let (Some((before, after)), Some(max)) = (landed, max)
+            && before > max
+            && after <= max
+        {
+            let (topic, group, queue_id) = queue;
+            for queue_id in [-1, queue_id] {
+                let line = (normal_topic(topic, group), group, queue_id);
+                let next = self.pops.polls.next_of(line);
+                self.pops.later.extend(next);
+            }
+        }
+    }
+
+    /// Forgets the offsets of a group, of a topic or of both together, and what is in flight of them;
+    /// how many offsets those were.
+    pub fn remove_offsets(&mut self, group: Option<&str>, topic: Option<&str>) -> usize {
+        let is_meant = |wanted: Option<&str>, name: &str| wanted.is_none_or(|it| it == name);
+        self.pops
+            .in_flight
+            .retain(|of_topic, of_group| !(is_meant(topic, of_topic) && is_meant(group, of_group)));
+        self.offsets.remove(group, topic)
+    }
+
     /// Whether a request that writes has to wait for the next log file.
     pub(super) fn waits_for_log(&self) -> bool {
         self.has_deferred() || !self.store.is_ready_for(WRITES_MAX_BYTES)
@@ -193,6 +229,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 policy.topics.contains_key(topic) && policy.groups.contains_key(group)
             };
             self.pops.buffer.forget(self.now_ms, is_known);
+            self.pops.in_flight.retain(is_known);
             let now_ms = self
                 .store
                 .wall_ms()
@@ -212,6 +249,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     /// Lets the pops of a queue go before its group goes on at another offset: they are stored.
     pub fn release_pops(&mut self, group: &str, topic: &str, queue_id: i32) {
+        self.pops.in_flight.clear((topic, group, queue_id));
         if self.pops.orders.changes() > 0 {
             self.pops.orders.clear(topic, group, queue_id);
         }

@@ -8,15 +8,17 @@
 //! | [`names`], [`handle`], [`points`] | names, handles, records of check points: pure |
 //! | [`headers`] | the headers of the requests, typed |
 //! | [`buffer`] | what is popped and not settled: pure |
+//! | [`flight`] | how many messages are popped and not acknowledged: pure |
 //! | [`polls`] | held pops: pure |
 //! | [`orders`] | ordered pops: pure |
 //! | `check`, `take`, `queue`, `answer` | a pop: who may, its way, one queue of it, the answer |
 //! | `ack` | acknowledgements, and changes of the invisible time |
 //! | `log` | check points and acknowledgements into the log |
 //! | `look` | what is asked without popping |
-//! | [`revive`] | check points read back: what nobody acknowledged comes again |
+//! | [`revive`], `retry` | check points read back: what nobody acknowledged comes again |
 
 pub mod buffer;
+pub mod flight;
 pub mod handle;
 pub mod headers;
 pub mod names;
@@ -32,9 +34,11 @@ mod check;
 mod log;
 mod look;
 mod queue;
+mod retry;
 mod take;
 
 use buffer::Buffer;
+use flight::InFlight;
 use look::Notice;
 use orders::Orders;
 use polls::Polls;
@@ -50,6 +54,8 @@ const WRITES_MAX_BYTES: u64 = 64 * 1024;
 pub struct Pops {
     /// What is popped and not settled.
     pub buffer: Buffer,
+    /// How many messages are popped and not acknowledged, while that has a bound.
+    pub in_flight: InFlight,
     /// Ordered pops.
     pub orders: Orders,
     /// Held pops.

@@ -92,8 +92,16 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
             return None;
         }
-        if run.pop.is_ordered && self.is_blocked(run, step, &topic) {
+        let queue = (&*topic, &*group, step.queue_id);
+        if self.is_flooded(queue) {
+            run.rest += left;
             return None;
+        }
+        if run.pop.is_ordered {
+            if self.is_blocked(run, step, &topic) {
+                return None;
+            }
+            self.pops.in_flight.clear(queue);
         }
         if is_full {
             run.rest += left;
@@ -111,6 +119,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             is_corrected: false,
         };
         self.read_pop(run, place, read)
+    }
+
+    /// Whether a group has more of a queue than it may before it acknowledges some
+    /// (`isPopShouldStop`).
+    fn is_flooded(&mut self, queue: (&str, &str, i32)) -> bool {
+        let max = self.policy.broker.pops.in_flight_max;
+        max.is_some_and(|max| self.pops.in_flight.of(queue) > max)
     }
 
     /// Where a group begins that never was in a queue (`getInitOffset`); noted at once.
@@ -236,7 +251,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 run.has_untested |= left > 0;
                 self.pass_by(run, place, &read, got.next_offset);
             }
-        } else if !self.keep_pop(run, place, &read, got) {
+        } else if !self.keep_pop(run, place, read, got) {
             return None;
         }
         run.rest += left;
@@ -276,8 +291,19 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Keeps what was found; false when its check point cannot be stored: then nothing is given.
-    fn keep_pop(&mut self, run: &mut Run<D>, place: PlaceId, read: &ReadPop, got: Got<D>) -> bool {
+    ///
+    /// A record of a batch queue is popped as a whole, by the offset of its first message, as
+    /// officially. A group that stands in the middle of one gets all of it: the pop begins there then,
+    /// so that the record can be acknowledged.
+    fn keep_pop(
+        &mut self,
+        run: &mut Run<D>,
+        place: PlaceId,
+        mut read: ReadPop,
+        got: Got<D>,
+    ) -> bool {
         let offsets: Vec<u64> = got.records.iter().map(queue_offset).collect();
+        read.from = offsets.first().map_or(read.from, |at| read.from.min(*at));
         let step = read.step;
         if run.pop.is_ordered {
             let new = orders::New {
@@ -292,10 +318,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             orders.update(queue, new, run.time_ms, infos);
             let from = read.from.cast_signed();
             self.offsets.commit(group, &read.topic, step.queue_id, from);
-        } else if !self.keep_point(run, place, read, got.next_offset, &offsets) {
+        } else if !self.keep_point(run, place, &read, got.next_offset, &offsets) {
             run.rest += offsets.len() as i64;
             return false;
         }
+        let queue = (&*read.topic, &*run.pop.group, step.queue_id);
+        self.pops.in_flight.add(queue, offsets.len());
         run.infos
             .add(step.source, step.queue_id, read.from, &offsets);
         let stats = &mut self.desk.stats;

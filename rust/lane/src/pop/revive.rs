@@ -12,16 +12,17 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::consume_queue::Unit;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::error::{Error, Result};
+use mqcore_engine::error::Result;
 use mqcore_engine::store::{Ask, GetStatus, Store};
 use mqcore_record::properties::lookup;
-use mqcore_record::{CrcCheck, Host, Message, RecordView};
+use mqcore_record::{CrcCheck, Host};
 
-use super::names::{RETRY_QUEUE, normal_topic, retry_topic};
+use super::names::{normal_topic, retry_topic};
 use super::points::{ACK_TAG, Acknowledgement, BATCH_ACK_TAG, CheckPoint, POINT_TAG};
-use crate::moved::{moved, record_of};
+use super::retry::Retry;
+use crate::moved::record_of;
 use crate::names::RETRY_PREFIX;
-use crate::properties::{self, TIMER_DELIVER_MS};
+use crate::properties::TIMER_DELIVER_MS;
 
 /// Records read per call at the most: some ten milliseconds of work.
 const READ_PER_CALL: usize = 8_192;
@@ -35,8 +36,6 @@ const WAITING_MAX: usize = 65_536;
 /// How far the timers have to be beyond the time of a check point, ms: by then they have brought every
 /// acknowledgement that was in time (`ackTimeInterval` + 1 s).
 const BEHIND_MS: i64 = 2_000;
-/// When a message was popped first (`PROPERTY_FIRST_POP_TIME`).
-const FIRST_POP_TIME: &str = "1ST_POP_TIME";
 
 /// What a round goes by.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +77,9 @@ pub struct Revived {
     pub skipped: u64,
     /// Check points that are not due.
     pub waiting: u64,
+    /// Messages of queues that are popped no more, with the time of their pop: acknowledged ones were
+    /// before.
+    pub landed: Vec<Landed>,
     /// Whether the round goes on with another call.
     pub has_more: bool,
     /// The retry topic that has to be made first, and its group.
@@ -85,6 +87,19 @@ pub struct Revived {
     /// End of the last record stored; 0 for none. The offset may be written down once the log is
     /// flushed up to it.
     pub end: u64,
+}
+
+/// A message that is popped no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    /// Its topic.
+    pub topic: String,
+    /// Who had it.
+    pub group: String,
+    /// Its queue.
+    pub queue_id: i32,
+    /// When it was popped, Unix ms.
+    pub pop_time_ms: i64,
 }
 
 /// Names a check point (`PopReviveService`'s merge key).
@@ -359,48 +374,23 @@ fn revive<D: Disk, C: Clock>(
             None => done.skipped += 1,
             Some(record) => {
                 let view = record.view(CrcCheck::Skip)?;
-                match put_retry(store, &rules, &retry, &view, point.pop_time_ms) {
-                    Ok(end) => {
-                        done.end = end;
-                        done.revived += 1;
-                    }
-                    // It fits no record any more, or its topic has no name: it would stand in the way
-                    // for ever.
-                    Err(Error::Message(_)) => done.skipped += 1,
-                    Err(error) => return Err(error),
-                }
+                let retry = Retry {
+                    topic: &retry,
+                    store_host: rules.store_host,
+                    pop_time_ms: point.pop_time_ms,
+                };
+                retry.put(store, &view, done)?;
             }
         }
         point.acknowledge(offset);
+        done.landed.push(Landed {
+            topic: point.topic.clone(),
+            group: point.group.clone(),
+            queue_id: point.queue_id,
+            pop_time_ms: point.pop_time_ms,
+        });
     }
     Ok(None)
-}
-
-/// Stores a message for another try (`reviveRetry`).
-fn put_retry<D: Disk, C: Clock>(
-    store: &Store<D, C>,
-    rules: &Rules<'_>,
-    retry: &str,
-    view: &RecordView<'_>,
-    pop_time_ms: i64,
-) -> Result<u64> {
-    let first = pop_time_ms.to_string();
-    let was_never = lookup(view.properties, FIRST_POP_TIME).is_none();
-    let adds = [(FIRST_POP_TIME, first.as_bytes())];
-    let adds = if view.reconsume_times == 0 || was_never {
-        &adds[..]
-    } else {
-        &[]
-    };
-    let mut text = Vec::new();
-    properties::rewrite(view.properties, &[], adds, &mut text);
-    let place = store.append(&Message {
-        born_host: rules.store_host,
-        store_host: rules.store_host,
-        reconsume_times: view.reconsume_times.saturating_add(1),
-        ..moved(view, retry, RETRY_QUEUE, &text)
-    })?;
-    Ok(place.end())
 }
 
 /// The message at a queue offset; `None` when it is gone.

@@ -18,6 +18,9 @@ pub struct PopRules {
     pub kept_max: usize,
     /// Pops kept per queue at the most (`popCkOffsetMaxQueueSize`).
     pub kept_per_queue_max: usize,
+    /// Messages of a queue that a group may have and not acknowledge before it gets no more of it
+    /// (`popInflightMessageThreshold`); `None`: any number (`enablePopMessageThreshold` is false).
+    pub in_flight_max: Option<u64>,
     /// How often in a hundred a pop looks at the retry topic first (`popFromRetryProbability`).
     pub retry_first_percent: u32,
     /// Whether messages come back in retry topics of the second kind (`enableRetryTopicV2`).
@@ -45,6 +48,7 @@ impl Default for PopRules {
             stored_before_ms: 3_000,
             kept_max: 200_000,
             kept_per_queue_max: 20_000,
+            in_flight_max: None,
             retry_first_percent: 20,
             has_retry_v2: false,
             reads_retry_v1: true,
