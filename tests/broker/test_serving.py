@@ -11,7 +11,7 @@ from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.subscriptions import SubscriptionData
-from mqcore.native import Command
+from mqcore.native import Command, decode_records
 from mqcore.remoting import Request, RequestCode, ResponseCode
 
 PULLED_BODY_AT = 88
@@ -152,6 +152,33 @@ def test_queues_are_locked_for_one_client(tmp_path: Path) -> None:
             assert await ask(RequestCode.LOCK_BATCH_MQ, "B") == []
             await ask(RequestCode.UNLOCK_BATCH_MQ, "A")
             assert await ask(RequestCode.LOCK_BATCH_MQ, "B") == queues
+
+    run_on("uvloop", run())
+
+
+def test_what_a_group_with_locks_gives_up_is_a_dead_letter(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with live(tmp_path) as client:
+            ext = {"consumerGroup": "g", "topic": "T"}
+            body = compact({"groupName": "g"})
+            code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+            assert (await client.call(code, ext, body)).code == 0
+            for topic in ("%RETRY%g", "%DLQ%g"):
+                await client.create(topic)
+            body = compact(
+                {
+                    "clientId": "A",
+                    "consumerGroup": "g",
+                    "mqSet": [MessageQueue("T", "b", 0).to_json()],
+                }
+            )
+            assert (await client.call(RequestCode.LOCK_BATCH_MQ, body=body)).code == 0
+            assert (await client.send("%RETRY%g", b"given up")).code == 0
+            assert (await client.call(RequestCode.UNLOCK_BATCH_MQ, body=body)).code == 0
+            assert (await client.send("%RETRY%g", b"tried again")).code == 0
+            for topic, sent in (("%DLQ%g", b"given up"), ("%RETRY%g", b"tried again")):
+                found = await client.pull(topic, 0, wait_ms=15_000)
+                assert [each.body for each in decode_records(found.body)] == [sent]
 
     run_on("uvloop", run())
 

@@ -187,8 +187,10 @@ def test_one_client_holds_a_queue_until_it_lets_go_or_is_silent() -> None:
     assert locks.lock("g", [one, two], "B", 3_000) == [one]
     assert locks.lock("g", [two], "B", 1_000 + LOCK_LIFE_MS) == []
     assert locks.lock("g", [two], "B", 1_001 + LOCK_LIFE_MS) == [two]
-    locks.forget_expired(10 * LOCK_LIFE_MS)
-    assert not locks.is_group_locked("g", 10 * LOCK_LIFE_MS)
+    assert locks.until_ms("g") == 1_001 + 2 * LOCK_LIFE_MS
+    assert locks.forget_expired(1_001 + 2 * LOCK_LIFE_MS) == ["h"]
+    assert locks.forget_expired(1_002 + 2 * LOCK_LIFE_MS) == ["g"]
+    assert locks.until_ms("g") is None
 
 
 def test_levels_are_read_as_the_official_broker_does() -> None:

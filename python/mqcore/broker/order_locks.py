@@ -67,12 +67,18 @@ class OrderLocks:
         locks = self._locks.get(group, {})
         return {queue: lock.client_id for queue, lock in locks.items() if lock.is_held(now_ms)}
 
-    def is_group_locked(self, group: str, now_ms: int) -> bool:
-        """Tells whether any queue is locked for a group."""
-        return bool(self.holders(group, now_ms))
+    def until_ms(self, group: str) -> int | None:
+        """Returns until when some queue is held for a group, however long ago; None for no lock."""
+        locks = self._locks.get(group)
+        return max(lock.renewed_ms for lock in locks.values()) + LOCK_LIFE_MS if locks else None
 
-    def forget_expired(self, now_ms: int) -> None:
-        """Drops locks that are free, so that groups that are gone take no memory."""
+    def forget_expired(self, now_ms: int) -> list[str]:
+        """Drops locks that are free, so that groups that are gone take no memory.
+
+        Returns:
+            The groups that have none any more.
+        """
+        before = list(self._locks)
         for group in list(self._locks):
             locks = self._locks[group]
             kept = {queue: lock for queue, lock in locks.items() if lock.is_held(now_ms)}
@@ -81,3 +87,4 @@ class OrderLocks:
             else:
                 del self._locks[group]
         self._count = sum(len(locks) for locks in self._locks.values())
+        return [group for group in before if group not in self._locks]

@@ -118,7 +118,8 @@ class Rounds:
             if isinstance(link, Link):
                 _log.info("%s sent no heartbeat for too long: closed", link.peer)
                 link.abort()
-        self._state.locks.forget_expired(now_ms)
+        for group in self._state.locks.forget_expired(now_ms):
+            self._state.lane.set_group_lock(group, None)
         self._state.store.notices()
 
     async def sample(self) -> None:

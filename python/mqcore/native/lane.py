@@ -206,19 +206,20 @@ class Lane(NativeLane):
 
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
-    is not known are handed over. `set_timers` lets sends ask how full a step of time is,
-    `set_delay_levels` replaces the levels of delay, `set_filter_bits` those expressions (topic,
-    text, bits) that set bits of messages, and gives since when they do. `remember` answers sends
-    that come again within so many milliseconds with the place of the first, in so many bytes of
-    memory; it gives start and end of the log that it has read, and how many records of that time it
-    has, and how many count. `load_offsets`, `offset`, `offsets_of`, `commit_offset` (a lower one is
-    taken too; False at a bound) and `remove_offsets` (of a group, a topic, or both together) work
-    on the live consumer offsets; `offset_changes` rises with each change. `write_notes` notes on
-    disk every transaction that is ended, and tells whether it could, and the end of the log;
-    `load_transactions` takes how many half messages waited by topic, `transaction_changes` rises
-    with each change of that. `store_pops` stores every open pop, and tells whether it could;
-    `pop_records` counts what was stored of pops. `load_orders` takes what was popped in order,
-    `order_changes` counts changes.
+    is not known are handed over. `set_group_lock` says until when, Unix ms, somebody holds a queue
+    for a group that consumes in order: what it gives up is a dead letter. `set_timers` lets sends
+    ask how full a step of time is, `set_delay_levels` replaces the levels of delay,
+    `set_filter_bits` those expressions (topic, text, bits) that set bits of messages, and gives
+    since when they do. `remember` answers sends that come again within so many milliseconds with
+    the place of the first, in so many bytes of memory; it gives start and end of the log that it
+    has read, and how many records of that time it has, and how many count. `load_offsets`,
+    `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a bound) and
+    `remove_offsets` (of a group, a topic, or both together) work on the live consumer offsets;
+    `offset_changes` rises with each change. `write_notes` notes on disk every transaction that is
+    ended, and tells whether it could, and the end of the log; `load_transactions` takes how many
+    half messages waited by topic, `transaction_changes` rises with each change of that.
+    `store_pops` stores every open pop, and tells whether it could; `pop_records` counts what was
+    stored of pops. `load_orders` takes what was popped in order, `order_changes` counts changes.
 
     Args:
         store: The store.

@@ -200,6 +200,15 @@ impl NativeLane {
         };
     }
 
+    fn set_group_lock(&self, group: String, until_ms: Option<i64>) {
+        let mut inside = self.lock();
+        let table = &mut inside.lane.policy.locked_until_ms;
+        match until_ms {
+            Some(until_ms) => table.insert(group.into_boxed_str(), until_ms),
+            None => table.remove(group.as_str()),
+        };
+    }
+
     fn set_members(&self, group: String, members: Option<MembersRow>) {
         // Expressions are compiled before the lock is taken.
         let members = members.map(Members::from);
@@ -370,7 +379,11 @@ impl NativeLane {
         let done = done.map_err(|error| raised(py, &error))?;
         let mut inside = self.lock();
         for landed in &done.landed {
-            let queue = (landed.topic.as_str(), landed.group.as_str(), landed.queue_id);
+            let queue = (
+                landed.topic.as_str(),
+                landed.group.as_str(),
+                landed.queue_id,
+            );
             inside.lane.land(queue, landed.pop_time_ms, 1);
         }
         self.tell_deadline(&mut inside);

@@ -388,6 +388,8 @@ pub struct Policy {
     pub groups: HashMap<Box<str>, Group>,
     /// Online members by group.
     pub members: HashMap<Box<str>, Members>,
+    /// Until when a client holds a queue for a group that consumes in order, Unix ms.
+    pub locked_until_ms: HashMap<Box<str>, i64>,
 }
 
 #[cfg(test)]

@@ -293,7 +293,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         };
         let own = send.max_reconsume_times;
         let max = own.filter(|_| request.asker.version >= VERSION_WITH_MAX_RECONSUME);
-        if send.reconsume_times >= max.unwrap_or(known.max_retries) {
+        // Who sends here by itself has counted this try already. But who consumes in order sends what
+        // it has given up: a retry would come out of its order.
+        let locked = self.policy.locked_until_ms.get(group);
+        let is_ordered = locked.is_some_and(|until_ms| self.store.wall_ms() <= *until_ms);
+        if is_ordered || send.reconsume_times > max.unwrap_or(known.max_retries) {
             Retry::DeadLetter
         } else {
             Retry::Goes

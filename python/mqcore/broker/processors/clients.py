@@ -223,7 +223,9 @@ class Clients:
     def lock(self, request: Request) -> Command:
         """41: locks queues for a client; answers with all that it holds now."""
         group, client_id, queues = self._lock_request(request)
-        held = self._state.locks.lock(group, queues, client_id, self._state.now_ms())
+        locks = self._state.locks
+        held = locks.lock(group, queues, client_id, self._state.now_ms())
+        self._state.lane.set_group_lock(group, locks.until_ms(group))
         body = {"lockOKMQSet": [queue.to_json() for queue in held]}
         return request.answer(body=compact(body))
 
@@ -231,6 +233,7 @@ class Clients:
         """42: frees queues."""
         group, client_id, queues = self._lock_request(request)
         self._state.locks.unlock(group, queues, client_id)
+        self._state.lane.set_group_lock(group, self._state.locks.until_ms(group))
         return request.answer()
 
     def _lock_request(self, request: Request) -> tuple[str, str, list[MessageQueue]]:

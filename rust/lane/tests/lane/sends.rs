@@ -272,17 +272,42 @@ fn a_message_tried_often_enough_becomes_a_dead_letter() {
     let again = desk.store.record_at(0).unwrap();
     let view = again.view(CrcCheck::Verify).unwrap();
     assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
-    desk.feed(&send_with(2, &tried("3", "3"), b"x"));
+    assert_eq!(desk.ask(&send_with(2, &tried("3", "3"), b"x")).code, 0);
+    let again = desk.store.record_at(view.total_len_bytes as u64).unwrap();
+    let view = again.view(CrcCheck::Verify).unwrap();
+    assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
+    let second_at = again.as_bytes().len() as u64;
+    desk.feed(&send_with(3, &tried("4", "3"), b"x"));
     let handed = desk.lane.take_handed().remove(0);
     assert_eq!(handed.need, Need::Topic("%DLQ%g".to_owned()));
     desk.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
     assert!(desk.lane.execute(desk.client, handed.command, 0));
     assert_eq!(desk.answers().remove(0).code, 0);
-    let dead = desk.store.record_at(view.total_len_bytes as u64).unwrap();
+    let dead = desk.store.record_at(2 * second_at).unwrap();
     let view = dead.view(CrcCheck::Verify).unwrap();
     assert_eq!((view.topic_str().as_ref(), view.queue_id), ("%DLQ%g", 0));
-    assert_eq!(view.reconsume_times, 3);
+    assert_eq!(view.reconsume_times, 4);
     assert_eq!(property(&view, "DELAY"), None);
+}
+
+#[test]
+fn what_a_group_gives_up_that_holds_queues_in_order_is_a_dead_letter_at_once() {
+    let mut desk = desk();
+    desk.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
+    let locked = &mut desk.lane.policy.locked_until_ms;
+    locked.insert("g".into(), START_MS + 1_000);
+    locked.insert("other".into(), START_MS + 100_000);
+    let given_up = [("b", "%RETRY%g"), ("j", "1"), ("l", "16")];
+    let mut at = 0;
+    for topic in ["%DLQ%g", "%RETRY%g"] {
+        assert_eq!(desk.ask(&send_with(1, &given_up, b"x")).code, 0);
+        let record = desk.store.record_at(at).unwrap();
+        let view = record.view(CrcCheck::Verify).unwrap();
+        assert_eq!(view.topic_str().as_ref(), topic);
+        at += record.as_bytes().len() as u64;
+        // A lock that is not renewed.
+        desk.clock.advance(std::time::Duration::from_millis(1_001));
+    }
 }
 
 #[test]
