@@ -167,10 +167,10 @@ impl<D: Disk> Timer<D> {
         self.queue_offset = offset;
     }
 
-    /// Whether so much waits to be delivered at this time that nothing may be entered.
+    /// Whether so much waits to be delivered that nothing may be entered.
     #[must_use]
-    pub fn is_far_behind(&self, now_ms: i64) -> bool {
-        now_ms - self.read_ms > BEHIND_MAX_SLOTS * self.wheel.step_ms()
+    pub fn is_far_behind(&self) -> bool {
+        self.write_ms - self.read_ms > BEHIND_MAX_SLOTS * self.wheel.step_ms()
     }
 
     /// Follows the clock. One that was set back makes times come again: their slots, which were

@@ -68,6 +68,19 @@ pub struct Timers<D: Disk, C: Clock> {
     now_ms: i64,
     /// Calls since the clock was followed last.
     held: u32,
+    /// What goes around again and is not entered yet.
+    rolling: Option<Rolling>,
+}
+
+/// Messages that were stored in the queue again. The clock is not followed beyond the first of their
+/// times before they are entered: after an outage that took longer than a round a message would be
+/// delivered at once, and what deletes it would come too late.
+#[derive(Debug, Clone, Copy)]
+struct Rolling {
+    /// The queue offset behind the last of them.
+    end_offset: u64,
+    /// The first of their times, ms.
+    first_ms: i64,
 }
 
 impl<D: Disk, C: Clock> Timers<D, C> {
@@ -114,6 +127,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             units: Vec::new(),
             now_ms,
             held: 0,
+            rolling: None,
         })
     }
 
@@ -162,7 +176,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             self.timer.turn(now_ms)?;
         }
         // Before the step ends: a message that deletes another one must be in its slot by then.
-        let is_far_behind = self.timer.is_far_behind(now_ms);
+        let is_far_behind = self.timer.is_far_behind();
         let entered = if is_far_behind {
             Ok(())
         } else {
@@ -172,7 +186,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         if is_far_behind || self.held > HELD_MAX || self.behind()? == 0 {
             self.held = 0;
             if may_turn {
-                self.timer.turn(now_ms)?;
+                self.follow(now_ms)?;
             }
         }
         // What cannot be entered keeps nothing from being delivered.
@@ -182,9 +196,25 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             Err(_later) => {}
             Ok(()) => done.has_more |= self.behind()? > 0 && !is_far_behind,
         }
+        // The clock is not followed yet.
+        let is_behind = self.timer.write_ms() < self.wheel().floored(now_ms);
+        done.has_more |= self.rolling.is_some() && is_behind;
         self.entered += done.entered;
         self.delivered += done.delivered;
         Ok(done)
+    }
+
+    /// Follows the clock, but not beyond what goes around again and is not entered yet.
+    fn follow(&mut self, now_ms: i64) -> Result<()> {
+        let entered = self.timer.queue_offset();
+        self.rolling = self.rolling.filter(|each| each.end_offset > entered);
+        let until_ms = match self.rolling {
+            Some(rolling) if now_ms >= self.timer.read_ms() => {
+                now_ms.min(rolling.first_ms.max(self.timer.read_ms()))
+            }
+            _ => now_ms,
+        };
+        self.timer.turn(until_ms)
     }
 
     fn enter_some(&mut self, limit: usize, done: &mut Ticked) -> Result<()> {
@@ -283,7 +313,18 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let message = moved(view, target, queue_id, text);
         let appended = self.store.append(&message);
         match appended {
-            Ok(_place) if is_roll => done.rolled += 1,
+            Ok(place) if is_roll => {
+                done.rolled += 1;
+                let due_ms = told.out_ms.unwrap_or(i64::MAX);
+                let first_ms = self
+                    .rolling
+                    .map_or(due_ms, |each| each.first_ms.min(due_ms));
+                let end_offset = place.queue_offset + 1;
+                self.rolling = Some(Rolling {
+                    end_offset,
+                    first_ms,
+                });
+            }
             Ok(_place) => done.delivered += 1,
             // Its topic has a name that no topic may have, or its properties do not fit any more:
             // it would stand in the way for ever.

@@ -105,6 +105,12 @@ impl<D: Disk, C: Clock> Timers<D, C> {
                 return self.read_ahead(left, done);
             };
             let outcome = self.deliver_slot(&mut slotted, &mut left, done);
+            // Also in the middle of a slot: the next call enters before it goes on.
+            let followed = match self.rolling {
+                Some(_) => self.follow(self.timer.write_ms()),
+                None => Ok(()),
+            };
+            let outcome = outcome.and(followed);
             if slotted.at < slotted.positions.len() {
                 self.slotted = Some(slotted);
                 outcome?;

@@ -18,6 +18,7 @@ mod pops;
 mod pops_model;
 mod pulls;
 mod repeats;
+mod rolls;
 mod sends;
 mod sql;
 mod sql_model;
