@@ -8,6 +8,10 @@
 mod desk;
 #[path = "../../../engine/tests/fuzz/mutate.rs"]
 mod mutate;
+#[allow(dead_code, reason = "the tests of pops need all of it")]
+#[path = "../lane/popping.rs"]
+mod popping;
+mod pops;
 #[path = "../../../engine/tests/fuzz/run.rs"]
 mod run;
 
@@ -20,12 +24,20 @@ use mqcore_wire::command::encode;
 use mqcore_wire::{Head, Serialization};
 use run::{Target, target};
 
-const TARGETS: [Target; 2] = [
+const TARGETS: [Target; 4] = [
     Target {
         is_slow: true,
         ..target("lane", conversations, lane)
     },
     target("sql", expressions, sql),
+    Target {
+        is_slow: true,
+        ..target("pops", pops::conversations, pops::pops)
+    },
+    Target {
+        is_slow: true,
+        ..target("points", pops::points, pops::point)
+    },
 ];
 
 /// Expressions with every construct.

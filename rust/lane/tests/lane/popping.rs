@@ -21,7 +21,7 @@ use mqcore_wire::Command;
 use crate::desk::{Desk, TOPIC, host, request, said, send_with};
 
 const ROOT: &str = "/store";
-const REVIVE: &str = "rmq_sys_REVIVE_LOG_c1";
+pub(crate) const REVIVE: &str = "rmq_sys_REVIVE_LOG_c1";
 
 struct Names<'a>(&'a Policy);
 
@@ -78,6 +78,7 @@ impl Popped {
         let config = StoreConfig {
             flush_disk_type: FlushDiskType::Async,
             timer_log_file_len_bytes: 4_096,
+            batch_topics: "b".to_owned(),
             ..StoreConfig::default()
         };
         let mut desk = Desk::with(config);
