@@ -22,7 +22,7 @@ ENGINE_FLOORS = (
     ("store", "inspect"),
     ("dispatch", "ha"),
     ("commit_log", "flush", "consume_queue", "batch_queue", "key_index", "timer"),
-    ("segment", "checkpoint", "progress", "arrivals", "small_state"),
+    ("segment", "checkpoint", "progress", "arrivals", "small_state", "queue_dirs"),
     ("disk", "watermark"),
     (
         "mmap",

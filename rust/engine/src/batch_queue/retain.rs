@@ -1,7 +1,6 @@
 //! Giving room back: files whose units all belong to records that the log has lost, and topics that
 //! are deleted. Appends and reads go on beside it.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +8,8 @@ use super::queue::BatchQueue;
 use super::table::BatchTable;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::units::{is_topic, parse_offset_file_name, parse_queue_id};
+use crate::queue_dirs::remove_topic;
+use crate::units::is_topic;
 
 impl<D: Disk> BatchTable<D> {
     /// The log begins at `log_min` now and is durable up to `flushed`: removes the files whose units
@@ -77,7 +77,7 @@ impl<D: Disk> BatchTable<D> {
         for queue in &queues {
             self.leave(queue);
         }
-        self.remove_topic_dir(name)?;
+        remove_topic(&self.disk, &self.dir, name)?;
         Ok(queues.len())
     }
 
@@ -88,37 +88,5 @@ impl<D: Disk> BatchTable<D> {
         let dropped = std::mem::take(&mut state.tail).len() as u64;
         self.pending_bytes.fetch_sub(dropped, Ordering::Relaxed);
         state.dirty.clear();
-    }
-
-    fn remove_topic_dir(&self, topic: &str) -> Result<()> {
-        let dir = self.dir.join(topic);
-        if self.disk.stat(&dir)?.is_none() {
-            return Ok(());
-        }
-        for entry in self.disk.list(&dir)? {
-            if entry.is_dir && parse_queue_id(&entry.name).is_some() {
-                self.remove_queue_dir(&dir.join(&entry.name))?;
-            }
-        }
-        self.disk.sync_dir(&dir)?;
-        if self.disk.list(&dir)?.is_empty() {
-            self.disk.remove_dir(&dir)?;
-            self.disk.sync_dir(&self.dir)?;
-        }
-        Ok(())
-    }
-
-    fn remove_queue_dir(&self, dir: &Path) -> Result<()> {
-        // Newest first: what a crash leaves is a shorter queue and not one with a hole.
-        for entry in self.disk.list(dir)?.iter().rev() {
-            if !entry.is_dir && parse_offset_file_name(&entry.name).is_some() {
-                self.disk.unlink(&dir.join(&entry.name))?;
-            }
-        }
-        self.disk.sync_dir(dir)?;
-        if self.disk.list(dir)?.is_empty() {
-            self.disk.remove_dir(dir)?;
-        }
-        Ok(())
     }
 }

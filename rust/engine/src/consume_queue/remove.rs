@@ -1,7 +1,6 @@
 //! Deleting queues with their files: a topic that is deleted, or all queues of a store whose log
 //! is empty. Names that are no queue file are left alone, with their directory.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -10,7 +9,8 @@ use super::table::QueueTable;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::units::{is_topic, parse_offset_file_name};
+use crate::queue_dirs::{remove_queue, remove_topic};
+use crate::units::is_topic;
 
 impl<D: Disk> QueueTable<D> {
     /// Deletes the queues of a topic with their files; gives how many there were. May be called
@@ -36,9 +36,9 @@ impl<D: Disk> QueueTable<D> {
             count += 1;
         }
         self.forget_topic(name);
-        self.remove_topic_dir(&self.dir, name)?;
+        remove_topic(&self.disk, &self.dir, name)?;
         if self.extensions.has_any() {
-            self.remove_topic_dir(&self.extensions.dir, name)?;
+            remove_topic(&self.disk, &self.extensions.dir, name)?;
         }
         Ok(count)
     }
@@ -65,7 +65,7 @@ impl<D: Disk> QueueTable<D> {
         }
         for root_dir in [&self.dir, &self.extensions.dir] {
             let dir = root_dir.join(name);
-            self.remove_queue_dir(&dir.join(queue_id.to_string()))?;
+            remove_queue(&self.disk, &dir.join(queue_id.to_string()))?;
             if self.disk.stat(&dir)?.is_some() {
                 self.disk.sync_dir(&dir)?;
             }
@@ -116,40 +116,5 @@ impl<D: Disk> QueueTable<D> {
         if self.extensions.has_any() {
             self.drop_extension(queue);
         }
-    }
-
-    fn remove_topic_dir(&self, root_dir: &Path, topic: &str) -> Result<()> {
-        let dir = root_dir.join(topic);
-        for entry in self.disk.list(&dir)? {
-            if entry.is_dir && entry.name.parse::<i32>().is_ok() {
-                self.remove_queue_dir(&dir.join(&entry.name))?;
-            }
-        }
-        if self.disk.stat(&dir)?.is_none() {
-            return Ok(());
-        }
-        self.disk.sync_dir(&dir)?;
-        if self.disk.list(&dir)?.is_empty() {
-            self.disk.remove_dir(&dir)?;
-            self.disk.sync_dir(root_dir)?;
-        }
-        Ok(())
-    }
-
-    fn remove_queue_dir(&self, dir: &Path) -> Result<()> {
-        if self.disk.stat(dir)?.is_none() {
-            return Ok(());
-        }
-        // Newest first: what a crash leaves is a shorter queue and not one with a hole.
-        for entry in self.disk.list(dir)?.iter().rev() {
-            if !entry.is_dir && parse_offset_file_name(&entry.name).is_some() {
-                self.disk.unlink(&dir.join(&entry.name))?;
-            }
-        }
-        self.disk.sync_dir(dir)?;
-        if self.disk.list(dir)?.is_empty() {
-            self.disk.remove_dir(dir)?;
-        }
-        Ok(())
     }
 }
