@@ -11,6 +11,7 @@ use clap::Parser;
 mod admin;
 mod args;
 mod bodies;
+mod closed;
 mod consume;
 mod failure;
 mod idle;

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use mio::Token;
 use mqcore_record::{Found, head as record};
 use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
 use mqcore_wire::{CommandRef, Head};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::admin;
 use crate::args::Pop;
+use crate::closed;
 use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
 use crate::outline::OPAQUE_BASE;
@@ -70,20 +70,16 @@ pub(crate) fn run(args: &Pop) -> Outcome<Value> {
     let common = &args.common;
     let address = admin::broker(common)?;
     let mut waiter = Waiter::new()?;
-    let mut lanes = Vec::new();
-    for number in 0..common.connections {
-        let link = Link::to(address, waiter.poll.registry(), Token(number as usize));
-        let slot = Slot {
-            began: Instant::now(),
-            open: 0,
-            messages: 0,
-            again_at: None,
-        };
-        lanes.push(Lane {
-            link: link.map_err(|why| Failure::gone(address, &why))?,
-            slots: vec![slot; common.outstanding as usize],
-        });
-    }
+    let slot = Slot {
+        began: Instant::now(),
+        open: 0,
+        messages: 0,
+        again_at: None,
+    };
+    let lanes = closed::connect(common, address, &waiter, |link| Lane {
+        link,
+        slots: vec![slot; common.outstanding as usize],
+    })?;
     let measured_from = Instant::now() + Duration::from_secs_f64(common.warm_seconds);
     let mut run = Run {
         args,
@@ -96,15 +92,9 @@ pub(crate) fn run(args: &Pop) -> Outcome<Value> {
     let ends_at = measured_from + Duration::from_secs_f64(common.seconds);
     let ended = run.work(&mut waiter, ends_at);
     let ended = ended.map_err(|why| Failure::gone(address, &why))?;
-    let mut report = run.tally.report(ended);
-    if let Some(report) = report.as_object_mut() {
-        report.insert("job".to_owned(), json!("pop"));
-        report.insert("broker".to_owned(), json!(address.to_string()));
-        report.insert("connections".to_owned(), json!(common.connections));
-        report.insert("outstanding".to_owned(), json!(common.outstanding));
-        report.insert("pop_count".to_owned(), json!(args.pop_count));
-    }
-    Ok(report)
+    let report = run.tally.report(ended);
+    let count = ("pop_count", u64::from(args.pop_count.unsigned_abs()));
+    Ok(closed::headed(report, "pop", address, common, count))
 }
 
 impl Run<'_> {

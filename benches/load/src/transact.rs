@@ -3,15 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use mio::Token;
 use mqcore_record::sys_flag::COMMIT;
 use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
 use mqcore_wire::{CommandRef, Head, WireError};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::admin;
 use crate::args::{Aim, Transact};
 use crate::bodies::Bodies;
+use crate::closed;
 use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
 use crate::outline::{GROUP, OPAQUE_BASE, Outline};
@@ -53,14 +53,10 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
     let common = &args.common;
     let address = admin::broker(common)?;
     let mut waiter = Waiter::new()?;
-    let mut lanes = Vec::new();
-    for number in 0..common.connections {
-        let link = Link::to(address, waiter.poll.registry(), Token(number as usize));
-        lanes.push(Lane {
-            link: link.map_err(|why| Failure::gone(address, &why))?,
-            slots: vec![None; common.outstanding as usize],
-        });
-    }
+    let lanes = closed::connect(common, address, &waiter, |link| Lane {
+        link,
+        slots: vec![None; common.outstanding as usize],
+    })?;
     let measured_from = Instant::now() + Duration::from_secs_f64(common.warm_seconds);
     let mut run = Run {
         common,
@@ -73,15 +69,9 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
     let ends_at = measured_from + Duration::from_secs_f64(common.seconds);
     let ended = run.work(&mut waiter, ends_at);
     let ended = ended.map_err(|why| Failure::gone(address, &why))?;
-    let mut report = run.tally.report(ended);
-    if let Some(report) = report.as_object_mut() {
-        report.insert("job".to_owned(), json!("transact"));
-        report.insert("broker".to_owned(), json!(address.to_string()));
-        report.insert("connections".to_owned(), json!(common.connections));
-        report.insert("outstanding".to_owned(), json!(common.outstanding));
-        report.insert("size_bytes".to_owned(), json!(args.size));
-    }
-    Ok(report)
+    let report = run.tally.report(ended);
+    let size = ("size_bytes", args.size as u64);
+    Ok(closed::headed(report, "transact", address, common, size))
 }
 
 impl Run<'_> {
