@@ -10,6 +10,7 @@ from typing import Final
 
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
+from mqcore.broker.timetable import Timetable
 from mqcore.errors import MQError
 from mqcore.model.topics import revive_topic
 from mqcore.native import Revived
@@ -39,26 +40,18 @@ class PopRounds:
         self._state = state
         self._keeper = keeper
         self._topic = revive_topic(state.settings.cluster)
-        self._task: asyncio.Task[None] | None = None
         self._waiting: dict[int, int] = {}
         self._failures = 0
-        # Held while check points are read: what has begun is waited for at a stop.
-        self._busy = asyncio.Lock()
+        self._timetable = Timetable()
 
     def start(self) -> None:
         """Begins, unless the settings have no timers: check points come by them."""
         if self._state.settings.has_timers:
-            loop = asyncio.get_running_loop()
-            self._task = loop.create_task(self._always(), name="revive popped")
+            self._timetable.begin("revive popped", self._always())
 
     async def stop(self) -> None:
         """Ends; a round that has begun is waited for."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        async with self._busy:
-            task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await self._timetable.stop()
 
     async def _always(self) -> None:
         while True:
@@ -90,7 +83,7 @@ class PopRounds:
         for queue_id in queues:
             has_more = True
             while has_more:
-                async with self._busy:
+                async with self._timetable.busy:
                     done = await self._go_on(queue_id, timers_ms)
                 count += done.revived
                 has_more = done.has_more

@@ -10,6 +10,7 @@ from typing import Final
 
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
+from mqcore.broker.timetable import Timetable
 from mqcore.errors import MQError
 from mqcore.model.topics import TIMER_TOPIC
 from mqcore.native import Ticked
@@ -34,30 +35,20 @@ class TimerRounds:
         """Prepares; `start` begins."""
         self._state = state
         self._keeper = keeper
-        self._tasks: list[asyncio.Task[None]] = []
         self._failures = 0
-        # Held while something is delivered: what has begun is waited for at a stop.
-        self._busy = asyncio.Lock()
+        self._timetable = Timetable()
 
     def start(self) -> None:
         """Begins, unless the settings have no timers."""
         if not self._state.settings.has_timers:
             return
-        loop = asyncio.get_running_loop()
-        for name, work in (
-            ("deliver timed", self._tick_always()),
-            ("save timers", self._save_always()),
-            ("retain timers", self._retain_always()),
-        ):
-            self._tasks.append(loop.create_task(work, name=name))
+        self._timetable.begin("deliver timed", self._tick_always())
+        self._timetable.begin("save timers", self._save_always())
+        self._timetable.begin("retain timers", self._retain_always())
 
     async def stop(self) -> None:
         """Ends; a delivery that has begun is waited for."""
-        async with self._busy:
-            for task in self._tasks:
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._timetable.stop()
 
     def _now_ms(self) -> int:
         return self._state.now_ms() + self._state.timers_ahead_ms
@@ -105,7 +96,7 @@ class TimerRounds:
         assert timers is not None
         if self._state.settings.timers_stopped or not timers.is_due(self._now_ms()):
             return None
-        async with self._busy:
+        async with self._timetable.busy:
             done = await asyncio.to_thread(timers.tick, self._now_ms())
         self._keeper.timers_moved()
         if done.skipped:
@@ -124,7 +115,7 @@ class TimerRounds:
             return True
         if self._state.bounds(TIMER_TOPIC, 0)[1] == 0:
             return False
-        async with self._busy:
+        async with self._timetable.busy:
             # Somebody else may have opened them meanwhile.
             if self._state.timers is None:
                 await asyncio.to_thread(self._keeper.open_timers, self._now_ms())
