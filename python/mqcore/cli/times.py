@@ -4,6 +4,7 @@ A pure function of a text and the time now.
 """
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 
 import click
@@ -57,42 +58,32 @@ def parse_span(text: str) -> int:
     return sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(wanted))
 
 
-class _TimeType(click.ParamType[int]):
-    """A time on the command line, as Unix ms."""
+class _Text(click.ParamType[int]):
+    """A text on the command line that means a number of ms."""
 
-    name = "time"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Returns the time, or ends with a usage error."""
-        if isinstance(value, int):
-            return value
-        # Imported here: a module of pure functions reads no clock.
-        from mqcore.clock import wall_ms
-
-        try:
-            return parse_time(str(value), wall_ms())
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class _SpanType(click.ParamType[int]):
-    """A span on the command line, in ms."""
-
-    name = "span"
+    def __init__(self, name: str, parse: Callable[[str], int]) -> None:
+        """Takes what it is called, and what reads it."""
+        self.name = name
+        self._parse = parse
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Returns its length, or ends with a usage error."""
+        """Returns the number, or ends with a usage error."""
         if isinstance(value, int):
             return value
         try:
-            return parse_span(str(value))
+            return self._parse(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-TIME = _TimeType()
-SPAN = _SpanType()
+def _time_now(text: str) -> int:
+    # Imported here: a module of pure functions reads no clock.
+    from mqcore.clock import wall_ms
+
+    return parse_time(text, wall_ms())
+
+
+TIME = _Text("time", _time_now)
+SPAN = _Text("span", parse_span)
