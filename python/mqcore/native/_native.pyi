@@ -17,6 +17,7 @@ from mqcore.native._columns import (
     queue_units,
 )
 from mqcore.native._native_timers import NativeTimers
+from mqcore.native._received import ReceivedMessage
 from mqcore.native.lane import (
     BrokerPolicy,
     DrainedRow,
@@ -45,6 +46,7 @@ __all__ = [
     "NativeTimers",
     "PackedRows",
     "ReceiveBuffer",
+    "ReceivedMessage",
     "RecordBatch",
     "RowPacker",
     "Scan",
