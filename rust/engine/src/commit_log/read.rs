@@ -8,10 +8,11 @@ use mqcore_record::{CrcCheck, Found, RecordView, check};
 
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
+use crate::commit_log::together::{Spares, TOGETHER_BYTES, Together};
 use crate::disk::{Disk, DiskFile, Piece, Region, SharedRegion};
 use crate::error::{Error, Result};
 use crate::mmap::Use;
-use crate::segment::{LogSlice, SharedBytes};
+use crate::segment::LogSlice;
 
 /// A record's bytes, good as long as they are held.
 #[derive(Debug)]
@@ -60,40 +61,6 @@ pub struct LogReader<'a, D: Disk, C: Clock> {
     hot: Option<(Range<u64>, SharedRegion<D>)>,
     /// What was read together with a record before.
     cold: Together,
-}
-
-/// Records that lie in one copy, in the order in which they were read.
-struct Together {
-    buffer: SharedBytes,
-    /// Where each of them lies in the log.
-    pieces: std::vec::IntoIter<(u64, usize)>,
-    /// Where the next one lies in the copy.
-    at: usize,
-}
-
-impl Together {
-    fn none() -> Self {
-        Self {
-            buffer: Arc::new([]),
-            pieces: Vec::new().into_iter(),
-            at: 0,
-        }
-    }
-
-    /// The next record, if it is this one.
-    #[inline]
-    fn take<D: Disk>(&mut self, physical_offset: u64, len: usize) -> Option<LogSlice<D>> {
-        if self.pieces.as_slice().first() != Some(&(physical_offset, len)) {
-            return None;
-        }
-        self.pieces.next();
-        let range = self.at..self.at + len;
-        self.at = range.end;
-        Some(LogSlice::Shared {
-            buffer: Arc::clone(&self.buffer),
-            range,
-        })
-    }
 }
 
 impl<D: Disk, C: Clock> LogReader<'_, D, C> {
@@ -174,8 +141,14 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
         if segment.region().is_some() || !is_inside(&(physical_offset, len)) {
             return Ok(None);
         }
+        let mut room = TOGETHER_BYTES.saturating_sub(len);
+        let has_room = |&(_, len): &(u64, usize)| {
+            let is_short = len <= room;
+            room = room.saturating_sub(len);
+            is_short
+        };
         let wanted: Vec<(u64, usize)> = std::iter::once((physical_offset, len))
-            .chain(behind.take_while(is_inside))
+            .chain(behind.take_while(is_inside).take_while(has_room))
             .collect();
         if wanted.len() == 1 {
             return Ok(None);
@@ -185,16 +158,12 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
             len,
         };
         let pieces: Vec<Piece> = wanted.iter().map(piece).collect();
-        let mut buffer = Vec::new();
-        segment.file().read_pieces(&pieces, &mut buffer)?;
+        let mut buffer = Spares::take(self.log.spares());
+        segment.file().read_pieces(&pieces, buffer.bytes())?;
         let end = pieces.last().map_or(0, Piece::end) + readable.start;
         self.log
             .fetch_ahead(physical_offset, end.saturating_sub(physical_offset));
-        self.cold = Together {
-            buffer: Arc::new(buffer),
-            pieces: wanted.into_iter(),
-            at: 0,
-        };
+        self.cold = Together::new(Arc::new(buffer), wanted);
         Ok(self.cold.take(physical_offset, len))
     }
 

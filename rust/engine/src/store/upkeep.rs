@@ -152,8 +152,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
     }
 
-    /// Gives back what cold readers that came no more have left mapped.
+    /// Gives back what cold readers that come no more have left.
     pub(super) fn rest_files(&self) {
+        self.log.rest();
         for segment in self.files.chain.segments() {
             segment.file().rest();
         }
