@@ -57,7 +57,7 @@ class Broken(ConsumeHook):
 
 def message_of(topic: str = "T") -> ReceivedMessage:
     (record,) = decode_records(record_of(topic, 0, 7, b"x"))
-    return ReceivedMessage.of_queue(record, QueueRef(topic, "b", 0), topic)
+    return ReceivedMessage(record, QueueRef(topic, "b", 0), topic)
 
 
 def ended(handler: Any, timeout_ms: int = 0, argument: Any = None) -> tuple[Notes, Any]:

@@ -8,6 +8,7 @@ import pytest
 from client.serving import STORED, Cluster, Scripted, pulled, scripted
 from loops import run_on
 from mqcore import Credentials, Message, ReceivedMessage, SendResult, TransactionState, aio
+from mqcore.client.message import received_of
 from mqcore.client.properties import parse_properties
 from mqcore.client.requests import reply_of, reply_properties
 from mqcore.client.trace_lines import pub_line, sub_after_line, sub_before_line
@@ -49,7 +50,7 @@ def test_a_request_is_replied_to(cluster: Cluster) -> None:
             question = Message("questions", b"what", sharding_key="k")
             waiting = asyncio.ensure_future(asking.request(question, timeout_s=20.0))
             (record,) = await pulled(cluster, first.queue, 1, wait_ms=20_000)
-            got = ReceivedMessage(record, "b")
+            got = received_of(record, "b")
             assert got.body == b"what"
             await replying.reply(got, b"that" * 2000)
             reply = await waiting
@@ -73,7 +74,7 @@ def test_only_requests_can_be_replied_to(cluster: Cluster) -> None:
     async def work() -> None:
         async with aio.Producer(cluster.namesrv, group="asking") as producer:
             result = await producer.send(Message("plain", b"x"))
-            message = ReceivedMessage(decode_records(await _viewed(cluster, result))[0], "b")
+            message = received_of(decode_records(await _viewed(cluster, result))[0], "b")
             assert message.topic == "plain"
             assert message.message_id == result.message_id
             assert message.attempt == 1

@@ -16,6 +16,7 @@ from interop.official import Official
 from interop.patience import eventually
 from interop.servers import CLUSTER, Servers, official_software, serving
 from mqcore import Compression, Credentials, Message, ReceivedMessage, aio
+from mqcore.client.message import received_of
 from mqcore.errors import NoRouteError, SendError, UnsupportedError
 from mqcore.native import decode_records
 from mqcore.remoting import Client, RequestCode
@@ -197,7 +198,7 @@ def test_a_request_goes_out_and_its_reply_comes_back(case: Case) -> None:
             assert address is not None
             async with Client() as client:
                 answer = await client.call(address, RequestCode.PULL_MESSAGE, ext, timeout_s=30.0)
-            received = ReceivedMessage(decode_records(answer.body)[0], queue.broker_name)
+            received = received_of(decode_records(answer.body)[0], queue.broker_name)
             await replying.reply(received, "that " * 2000)
             assert (await waiting).body_text() == "that " * 2000
 

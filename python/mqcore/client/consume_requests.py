@@ -140,7 +140,7 @@ class ConsumeRequests(MemberRequests):
         queue = MessageQueue(topic, request.ext.get("brokerName", ""), record.queue_id)
         if topic.startswith(RETRY_PREFIX):
             topic = record.properties.get(RETRY_TOPIC, topic)
-        message = ReceivedMessage.of_queue(record, queue, engine.shown_topic(topic))
+        message = ReceivedMessage(record, queue, engine.shown_topic(topic))
         answer: asyncio.Future[tuple[Outcome, int]] = asyncio.get_running_loop().create_future()
 
         def finished(job: Job, outcome: Outcome, took_ms: int) -> None:

@@ -4,10 +4,9 @@
 topic or a broker can judge is told when it is sent.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final, Self
+from typing import Final
 
 from mqcore.client.properties import (
     BORN_SEPARATORS,
@@ -27,8 +26,9 @@ from mqcore.client.results import QueueRef
 from mqcore.errors import MessageError
 from mqcore.model.topics import topic_fault
 from mqcore.native import Message as StoredMessage
+from mqcore.native import ReceivedMessage
 
-__all__ = ["Message", "ReceivedMessage"]
+__all__ = ["Message", "ReceivedMessage", "received_of"]
 
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _MS_PER_S: Final = 1000
@@ -208,167 +208,22 @@ class Message:
         return hash((self.topic, self.body, self.tags, self.keys))
 
 
-class ReceivedMessage:
-    """A message that came, decoded field by field when it is asked for.
+def received_of(
+    record: StoredMessage, broker_name: str, *, topic: str | None = None
+) -> ReceivedMessage:
+    """Returns a decoded record as consumers see it.
 
-    Attributes:
-        topic: The topic that was subscribed, without the namespace; of a retried message the one
-            that it was first sent to.
-        queue: The queue that it came from.
-        record: Everything the broker keeps of it.
-        local_attempts: How often an orderly consumer tried it in vain, which no broker counts.
+    Args:
+        record: The record.
+        broker_name: Who it came from.
+        topic: What users call its topic; the record's own, or RETRY_TOPIC's, when not given.
     """
-
-    __slots__ = ("_properties", "local_attempts", "queue", "record", "topic")
-
-    def __init__(
-        self, record: StoredMessage, broker_name: str, *, topic: str | None = None
-    ) -> None:
-        """Takes a decoded record.
-
-        Args:
-            record: The record.
-            broker_name: Who it came from.
-            topic: What users call its topic; the record's own, or RETRY_TOPIC's, when not given.
-        """
-        self.local_attempts = 0
-        self.record = record
-        self.queue = QueueRef(record.topic, broker_name, record.queue_id)
-        self._properties: dict[str, str] | None = None
-        if topic is None:
-            topic = record.topic
-            if topic.startswith("%RETRY%"):
-                topic = self.properties.get(RETRY_TOPIC, topic)
-        self.topic = topic
-
-    @classmethod
-    def of_queue(cls, record: StoredMessage, queue: QueueRef, topic: str) -> Self:
-        """Returns a message of a pulled queue: nothing of the record is looked at.
-
-        Args:
-            record: The record.
-            queue: The queue that was pulled.
-            topic: What users call its topic.
-        """
-        message = cls.__new__(cls)
-        message.record = record
-        message.queue = queue
-        message.topic = topic
-        message.local_attempts = 0
-        message._properties = None  # noqa: SLF001 - its own class
-        return message
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """All its properties: the user's, the client's, the broker's."""
-        if self._properties is None:
-            self._properties = self.record.properties
-        return self._properties
-
-    @property
-    def body(self) -> bytes:
-        """The content, inflated where it came small."""
-        return self.record.body
-
-    @property
-    def tags(self) -> str | None:
-        """Its tag."""
-        return self.record.tags
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Its keys."""
-        return tuple((self.record.keys or "").split())
-
-    @property
-    def sharding_key(self) -> str | None:
-        """What orders it."""
-        return self.properties.get(SHARDING_KEY)
-
-    @property
-    def message_id(self) -> str:
-        """Its unique id, which its sender made; the broker's where it has none."""
-        return self.record.uniq_key or self.record.message_id
-
-    @property
-    def offset_message_id(self) -> str:
-        """The broker's id: store address and physical offset."""
-        return self.record.message_id
-
-    @property
-    def queue_offset(self) -> int:
-        """Its place in the queue."""
-        return self.record.queue_offset
-
-    @property
-    def physical_offset(self) -> int:
-        """Its place in the broker's log, in bytes."""
-        return self.record.physical_offset
-
-    @property
-    def reconsume_times(self) -> int:
-        """How often it was given back before."""
-        return self.record.reconsume_times + self.local_attempts
-
-    @property
-    def attempt(self) -> int:
-        """Which delivery this is, from 1."""
-        return self.reconsume_times + 1
-
-    @property
-    def born_timestamp_ms(self) -> int:
-        """When it was sent, in ms since 1970 by the sender's clock."""
-        return self.record.born_timestamp_ms
-
-    @property
-    def store_timestamp_ms(self) -> int:
-        """When it was stored, in ms since 1970 by the broker's clock."""
-        return self.record.store_timestamp_ms
-
-    @property
-    def born_host(self) -> str:
-        """The address that it was sent from."""
-        return self.record.born_host
-
-    @property
-    def store_host(self) -> str:
-        """The address of the broker that it was stored at."""
-        return self.record.store_host
-
-    @property
-    def flag(self) -> int:
-        """The user's number."""
-        return self.record.flag
-
-    @property
-    def delay_level(self) -> int:
-        """The level of delay that it was sent with; 0 for none."""
-        text = self.properties.get(DELAY, "0")
-        return int(text) if text.isdigit() else 0
-
-    def body_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content as text.
-
-        Raises:
-            UnicodeDecodeError: It is none.
-        """
-        return self.body.decode(encoding)
-
-    def json(self) -> Any:
-        """Returns the value of a content that is JSON.
-
-        Raises:
-            ValueError: It is none.
-        """
-        return json.loads(self.body)
-
-    def __repr__(self) -> str:
-        """Returns where it is, with its size in place of its body."""
-        queue = self.queue
-        return (
-            f"ReceivedMessage({self.topic!r}, {queue.broker_name}/{queue.queue_id} at "
-            f"{self.queue_offset}, {self.record.stored_body_len_bytes} bytes, {self.message_id})"
-        )
+    queue = QueueRef(record.topic, broker_name, record.queue_id)
+    if topic is None:
+        topic = record.topic
+        if topic.startswith("%RETRY%"):
+            topic = record.properties.get(RETRY_TOPIC, topic)
+    return ReceivedMessage(record, queue, topic)
 
 
 def _check_topic(topic: str) -> None:

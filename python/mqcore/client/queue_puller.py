@@ -329,16 +329,14 @@ def parcels_of(
     tags = subscription.tags if subscription.is_tag else frozenset()
     if not is_retry and not tags and offsets and offsets[0] >= asked_offset:
         # What nearly every answer is: all of it is wanted, and nothing need be looked at.
-        of_queue = ReceivedMessage.of_queue
-        messages = [of_queue(record, queue, topic) for record in batch]
-        return _cut(messages, offsets, sizes, parcel_max)
+        return _cut(batch.received(queue, topic), offsets, sizes, parcel_max)
     messages, kept_offsets, kept_sizes = [], [], []
     for record, offset, size in zip(batch, offsets, sizes, strict=True):
         if offset < asked_offset or (tags and record.tags not in tags):
             continue
         if is_retry:
             topic = shown_topic(record.properties.get(RETRY_TOPIC, queue.topic))
-        messages.append(ReceivedMessage.of_queue(record, queue, topic))
+        messages.append(ReceivedMessage(record, queue, topic))
         kept_offsets.append(offset)
         kept_sizes.append(size)
     return _cut(messages, kept_offsets, kept_sizes, parcel_max)

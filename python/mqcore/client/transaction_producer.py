@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.message import Message, ReceivedMessage, received_of
 from mqcore.client.outgoing import TRANSACTION_PREPARED, check_sendable
 from mqcore.client.producer import Producer
 from mqcore.client.producer_part import ProducerPart
@@ -233,7 +233,7 @@ class TransactionProducer(Producer):
     async def _checked(self, request: Request) -> Answer:
         """Serves a broker that asks what became of a transaction."""
         record = decode_records(request.body)[0]
-        message = ReceivedMessage(
+        message = received_of(
             record,
             request.ext.get("bname", ""),
             topic=self.instance.short_name(record.topic),

@@ -5,7 +5,9 @@ from typing import Any, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
+from mqcore.model.queues import MessageQueue
 from mqcore.native._native import Message, NativeStore
+from mqcore.native._received import ReceivedMessage
 from mqcore.native.columns import Asked
 
 def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
@@ -64,6 +66,7 @@ class RecordBatch(Sequence[Message]):
     """
 
     def __len__(self) -> int: ...
+    def received(self, queue: MessageQueue, topic: str) -> list[ReceivedMessage]: ...
     def __getitem__(self, key: int, /) -> Message: ...  # type: ignore[override]
     @property
     def topics(self) -> list[str]: ...

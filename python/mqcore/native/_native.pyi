@@ -18,6 +18,7 @@ from mqcore.native._columns import (
     stored_units,
 )
 from mqcore.native._native_timers import NativeTimers
+from mqcore.native._received import ReceivedMessage
 from mqcore.native.lane import (
     BrokerPolicy,
     DrainedRow,
@@ -46,6 +47,7 @@ __all__ = [
     "NativeTimers",
     "PackedRows",
     "ReceiveBuffer",
+    "ReceivedMessage",
     "RecordBatch",
     "RowPacker",
     "Scan",

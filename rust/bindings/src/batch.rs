@@ -16,9 +16,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString};
 
+use crate::buffer::uncollected;
 use crate::door::{Pass, through};
 use crate::errors;
 use crate::fork::Origin;
+use crate::received::ReceivedMessage;
 use crate::records::{Message, text};
 
 /// Most bytes of an answer whose batches were taken apart: four times the longest frame. Beyond,
@@ -131,8 +133,10 @@ pub(crate) fn decode_records(
         let unwrapped =
             unwraps.then(|| inner_batch::unwrapped(&data, UNWRAPPED_MAX_BYTES, inflated));
         match unwrapped.flatten() {
-            Some(found) => LogBatch::of_bytes(found.bytes).map(|batch| (batch, found.left)),
-            None => LogBatch::of_bytes(data.to_vec()).map(|batch| (batch, 0)),
+            Some(found) => {
+                LogBatch::of_bytes(Arc::new(found.bytes)).map(|batch| (batch, found.left))
+            }
+            None => LogBatch::of_bytes(Arc::new(data)).map(|batch| (batch, 0)),
         }
     });
     match decoded {
@@ -183,6 +187,24 @@ impl RecordBatch {
             .and_then(|at| self.records.get(at))
             .map(|placed| Message::part(Arc::clone(&self.batch), *placed, self.origin))
             .ok_or_else(|| PyIndexError::new_err("no such record in this batch"))
+    }
+
+    /// All records as messages that came from a queue.
+    fn received<'py>(
+        &self,
+        py: Python<'py>,
+        queue: &Bound<'py, PyAny>,
+        topic: &Bound<'py, PyString>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let all = PyList::empty(py);
+        for placed in &self.records {
+            let record = Message::part(Arc::clone(&self.batch), *placed, self.origin);
+            let message = ReceivedMessage::of(record, queue, topic);
+            let message = Bound::new(py, message)?.into_any();
+            uncollected(&message);
+            all.append(message)?;
+        }
+        Ok(all)
     }
 
     #[getter]

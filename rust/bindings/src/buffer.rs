@@ -1,9 +1,9 @@
 //! Where Python and Rust meet in memory and in a descriptor: the receive buffer that all connections
-//! of a loop share, columns handed out, bytes that another object keeps still, and writing to a
-//! borrowed socket.
+//! of a loop share, columns handed out, bytes that another object keeps still, writing to a borrowed
+//! socket, and objects that the cyclic collector need not look at.
 #![expect(
     unsafe_code,
-    reason = "the buffer protocol and a borrowed descriptor have no safe interface"
+    reason = "the buffer protocol, a borrowed descriptor and the collector have no safe interface"
 )]
 
 use std::cell::UnsafeCell;
@@ -165,6 +165,14 @@ fn lent(buffer: &PyUntypedBuffer) -> &[u8] {
     // SAFETY: B3 for what is read-only; a writable one is read with the GIL held, at once. It is
     // contiguous, and `len` is its whole length.
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), len) }
+}
+
+/// Takes an object out of what the interpreter's cyclic collector walks through: for those that come
+/// by the hundred thousand and reach nothing that could reach them.
+pub(crate) fn uncollected(object: &Bound<'_, PyAny>) {
+    // SAFETY: a live object of a class of this extension, whose allocation has the collector's head;
+    // an object that is not tracked is left as it is, and its deallocation does the same once more.
+    unsafe { ffi::PyObject_GC_UnTrack(object.as_ptr().cast()) }
 }
 
 /// What a socket took.

@@ -6,6 +6,7 @@
 //! | `answers` | what appends and reads by queue give |
 //! | `draft` | a message to append, unpacked from Python's arguments |
 //! | `many` | the columns of `append_many` |
+//! | `received` | a message as a consumer's handler gets it |
 //! | `records` | a stored message, decoded field by field on request |
 //! | `batch` | records in log order, with columns |
 //! | `columns` | records as Arrow lays them out |
@@ -48,6 +49,7 @@ mod numbers;
 mod packing;
 mod parts;
 mod pops;
+mod received;
 mod records;
 mod state;
 mod store;
@@ -92,6 +94,8 @@ mod _native {
     use crate::packing::{PackedRows, RowPacker};
     #[pymodule_export]
     use crate::parts::encode_parts;
+    #[pymodule_export]
+    use crate::received::ReceivedMessage;
     #[pymodule_export]
     use crate::records::Message;
     #[pymodule_export]

@@ -17,8 +17,9 @@ use crate::wire::inflated;
 /// default; beyond this bound some bytes were made to blow up a reader.
 const INFLATED_MAX_BYTES: usize = 128 << 20;
 
+#[derive(Clone)]
 enum Source {
-    One(RecordBytes<RealDisk>),
+    One(Arc<RecordBytes<RealDisk>>),
     Part {
         batch: Arc<LogBatch<RealDisk>>,
         placed: Placed,
@@ -26,6 +27,7 @@ enum Source {
 }
 
 /// One stored message. Its bytes stay good as long as it is held, whatever becomes of the file.
+#[derive(Clone)]
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct Message {
     source: Source,
@@ -35,7 +37,7 @@ pub(crate) struct Message {
 impl Message {
     pub(crate) fn one(record: RecordBytes<RealDisk>) -> Self {
         Self {
-            source: Source::One(record),
+            source: Source::One(Arc::new(record)),
             origin: Origin::here(),
         }
     }
@@ -104,12 +106,12 @@ impl Message {
     }
 
     #[getter]
-    fn queue_offset(&self, py: Python<'_>) -> PyResult<i64> {
+    pub(crate) fn queue_offset(&self, py: Python<'_>) -> PyResult<i64> {
         Ok(self.view(py)?.queue_offset)
     }
 
     #[getter]
-    fn physical_offset(&self, py: Python<'_>) -> PyResult<i64> {
+    pub(crate) fn physical_offset(&self, py: Python<'_>) -> PyResult<i64> {
         Ok(self.view(py)?.physical_offset)
     }
 
@@ -134,32 +136,32 @@ impl Message {
     }
 
     #[getter]
-    fn flag(&self, py: Python<'_>) -> PyResult<i32> {
+    pub(crate) fn flag(&self, py: Python<'_>) -> PyResult<i32> {
         Ok(self.view(py)?.flag)
     }
 
     #[getter]
-    fn born_timestamp_ms(&self, py: Python<'_>) -> PyResult<i64> {
+    pub(crate) fn born_timestamp_ms(&self, py: Python<'_>) -> PyResult<i64> {
         Ok(self.view(py)?.born_timestamp_ms)
     }
 
     #[getter]
-    fn store_timestamp_ms(&self, py: Python<'_>) -> PyResult<i64> {
+    pub(crate) fn store_timestamp_ms(&self, py: Python<'_>) -> PyResult<i64> {
         Ok(self.view(py)?.store_timestamp_ms)
     }
 
     #[getter]
-    fn born_host(&self, py: Python<'_>) -> PyResult<String> {
+    pub(crate) fn born_host(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.view(py)?.born_host.to_string())
     }
 
     #[getter]
-    fn store_host(&self, py: Python<'_>) -> PyResult<String> {
+    pub(crate) fn store_host(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.view(py)?.store_host.to_string())
     }
 
     #[getter]
-    fn reconsume_times(&self, py: Python<'_>) -> PyResult<i32> {
+    pub(crate) fn reconsume_times(&self, py: Python<'_>) -> PyResult<i32> {
         Ok(self.view(py)?.reconsume_times)
     }
 
@@ -179,12 +181,12 @@ impl Message {
     }
 
     #[getter]
-    fn stored_body_len_bytes(&self, py: Python<'_>) -> PyResult<usize> {
+    pub(crate) fn stored_body_len_bytes(&self, py: Python<'_>) -> PyResult<usize> {
         Ok(self.view(py)?.body.len())
     }
 
     #[getter]
-    fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+    pub(crate) fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let record = self.view(py)?;
         match sys_flag::compression(record.sys_flag) {
             None => Ok(PyBytes::new(py, record.body)),
@@ -193,22 +195,22 @@ impl Message {
     }
 
     #[getter]
-    fn tags<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    pub(crate) fn tags<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         self.property(py, properties::TAGS)
     }
 
     #[getter]
-    fn keys<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    pub(crate) fn keys<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         self.property(py, properties::KEYS)
     }
 
     #[getter]
-    fn uniq_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
+    pub(crate) fn uniq_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyString>>> {
         self.property(py, properties::UNIQ_KEY)
     }
 
     #[getter]
-    fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    pub(crate) fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let record = self.view(py)?;
         let out = PyDict::new(py);
         for (name, value) in properties::pairs(record.properties) {
@@ -218,7 +220,7 @@ impl Message {
     }
 
     #[getter]
-    fn message_id(&self, py: Python<'_>) -> PyResult<String> {
+    pub(crate) fn message_id(&self, py: Python<'_>) -> PyResult<String> {
         Ok(self.view(py)?.offset_id())
     }
 

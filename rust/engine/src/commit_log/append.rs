@@ -14,6 +14,7 @@ use super::offsets::{QueueHasher, QueueOffsets};
 use super::roll::{Sink, Tail};
 use crate::clock::Clock;
 use crate::commit_log::ReadAhead;
+use crate::commit_log::together::Spares;
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
@@ -89,6 +90,7 @@ pub struct CommitLog<D: Disk, C: Clock> {
     guarded: Mutex<Guarded<D>>,
     held_since_ms: AtomicI64,
     ahead: Mutex<ReadAhead>,
+    spares: Arc<Spares>,
     segment_wait: Duration,
     busy_after_ms: i64,
     pub(super) fails_fast: bool,
@@ -122,6 +124,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             guarded: Mutex::new(guarded),
             held_since_ms: AtomicI64::new(0),
             ahead: Mutex::new(ReadAhead::default()),
+            spares: Arc::default(),
             segment_wait: Duration::from_millis(config.segment_wait_ms),
             busy_after_ms: i64::try_from(config.page_cache_busy_ms).unwrap_or(i64::MAX),
             fails_fast: config.transient_pool_fails_fast,
@@ -153,6 +156,15 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     #[must_use]
     pub fn files(&self) -> &Arc<LogFiles<D>> {
         &self.files
+    }
+
+    pub(super) fn spares(&self) -> &Arc<Spares> {
+        &self.spares
+    }
+
+    /// Gives back what reads below the hot window keep for the next ones.
+    pub fn rest(&self) {
+        self.spares.clear();
     }
 
     pub(super) fn ahead(&self) -> &Mutex<ReadAhead> {

@@ -6,7 +6,7 @@ use mqcore_record::{CrcCheck, Found, RecordError, RecordView, check};
 use crate::commit_log::Stop;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::segment::{Chain, LogSlice};
+use crate::segment::{Chain, LogSlice, SharedBytes};
 
 /// A record or a blank marker of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,9 @@ impl<D: Disk> LogBatch<D> {
     ///
     /// # Errors
     /// Where the first byte lies that begins no whole record, and why.
-    pub fn of_bytes(bytes: Vec<u8>) -> std::result::Result<Self, (usize, RecordError)> {
-        let (placed, bad) = walk(&bytes, bytes.len() as u64, CrcCheck::Verify);
+    pub fn of_bytes(bytes: SharedBytes) -> std::result::Result<Self, (usize, RecordError)> {
+        let len = (*bytes).as_ref().len();
+        let (placed, bad) = walk((*bytes).as_ref(), len as u64, CrcCheck::Verify);
         if let Some(error) = bad {
             let at = placed
                 .last()
@@ -45,7 +46,10 @@ impl<D: Disk> LogBatch<D> {
         }
         Ok(Self {
             start: 0,
-            bytes: LogSlice::Owned(bytes),
+            bytes: LogSlice::Shared {
+                buffer: bytes,
+                range: 0..len,
+            },
             placed,
         })
     }

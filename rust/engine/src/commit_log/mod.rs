@@ -10,6 +10,7 @@ mod read;
 mod retain;
 mod roll;
 mod scan;
+mod together;
 mod torn_offset;
 
 pub use ahead::ReadAhead;

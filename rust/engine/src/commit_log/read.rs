@@ -1,13 +1,15 @@
 //! Reading records by their place. Inside the hot window a record is a slice of the map; below it
 //! it is read through the file, from the page cache where that has it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use mqcore_record::{CrcCheck, Found, RecordView, check};
 
 use crate::clock::Clock;
 use crate::commit_log::CommitLog;
-use crate::disk::{Disk, DiskFile, Region, SharedRegion};
+use crate::commit_log::together::{Spares, TOGETHER_BYTES, Together};
+use crate::disk::{Disk, DiskFile, Piece, Region, SharedRegion};
 use crate::error::{Error, Result};
 use crate::mmap::Use;
 use crate::segment::LogSlice;
@@ -56,11 +58,14 @@ pub struct LogReader<'a, D: Disk, C: Clock> {
     start: u64,
     readable: u64,
     /// The map that the record before was in, with the bytes of the log that it holds.
-    hot: Option<(std::ops::Range<u64>, SharedRegion<D>)>,
+    hot: Option<(Range<u64>, SharedRegion<D>)>,
+    /// What was read together with a record before.
+    cold: Together,
 }
 
 impl<D: Disk, C: Clock> LogReader<'_, D, C> {
-    /// As [`CommitLog::record`].
+    /// As [`CommitLog::record`]. `behind` are records that are wanted next, by place and length:
+    /// below the hot window they are read together with this one.
     ///
     /// # Errors
     /// As [`CommitLog::record`].
@@ -68,7 +73,12 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
     /// # Blocking
     /// As [`CommitLog::record`].
     #[inline]
-    pub fn record(&mut self, physical_offset: u64, len: usize) -> Result<RecordBytes<D>> {
+    pub fn record(
+        &mut self,
+        physical_offset: u64,
+        len: usize,
+        behind: impl Iterator<Item = (u64, usize)>,
+    ) -> Result<RecordBytes<D>> {
         let end = physical_offset.saturating_add(len as u64);
         if physical_offset < self.start || end > self.readable {
             return Err(out_of_bounds(physical_offset, self.start, self.readable));
@@ -90,6 +100,18 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
                 bytes,
             });
         }
+        if let Some(bytes) = self.cold.take(physical_offset, len) {
+            return Ok(RecordBytes {
+                physical_offset,
+                bytes,
+            });
+        }
+        if let Some(bytes) = self.read_together(physical_offset, len, behind)? {
+            return Ok(RecordBytes {
+                physical_offset,
+                bytes,
+            });
+        }
         let record = self.log.record(physical_offset, len)?;
         if let LogSlice::Mapped {
             region, position, ..
@@ -99,6 +121,50 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
             self.hot = Some((base..base + region.published(), Arc::clone(region)));
         }
         Ok(record)
+    }
+
+    /// Reads a record and those behind it that lie in the same file; `None` where it is hot, or
+    /// alone.
+    fn read_together(
+        &mut self,
+        physical_offset: u64,
+        len: usize,
+        behind: impl Iterator<Item = (u64, usize)>,
+    ) -> Result<Option<LogSlice<D>>> {
+        let Some(segment) = self.log.files().chain.find(physical_offset) else {
+            return Ok(None);
+        };
+        let readable = segment.base()..segment.end().min(self.readable);
+        let is_inside = |&(place, len): &(u64, usize)| {
+            readable.contains(&place) && place + len as u64 <= readable.end
+        };
+        if segment.region().is_some() || !is_inside(&(physical_offset, len)) {
+            return Ok(None);
+        }
+        let mut room = TOGETHER_BYTES.saturating_sub(len);
+        let has_room = |&(_, len): &(u64, usize)| {
+            let is_short = len <= room;
+            room = room.saturating_sub(len);
+            is_short
+        };
+        let wanted: Vec<(u64, usize)> = std::iter::once((physical_offset, len))
+            .chain(behind.take_while(is_inside).take_while(has_room))
+            .collect();
+        if wanted.len() == 1 {
+            return Ok(None);
+        }
+        let piece = |&(place, len): &(u64, usize)| Piece {
+            position: place - readable.start,
+            len,
+        };
+        let pieces: Vec<Piece> = wanted.iter().map(piece).collect();
+        let mut buffer = Spares::take(self.log.spares());
+        segment.file().read_pieces(&pieces, buffer.bytes())?;
+        let end = pieces.last().map_or(0, Piece::end) + readable.start;
+        self.log
+            .fetch_ahead(physical_offset, end.saturating_sub(physical_offset));
+        self.cold = Together::new(Arc::new(buffer), wanted);
+        Ok(self.cold.take(physical_offset, len))
     }
 
     /// First physical offset that is kept.
@@ -126,6 +192,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             start: files.chain.start(),
             readable: files.readable(),
             hot: None,
+            cold: Together::none(),
         }
     }
 
@@ -141,7 +208,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         self.check_readable(physical_offset, len)?;
         let bytes = self.files().chain.bytes(physical_offset, len)?;
         if bytes.is_copy() {
-            self.fetch_ahead(physical_offset, len);
+            self.fetch_ahead(physical_offset, len as u64);
         }
         Ok(RecordBytes {
             physical_offset,
@@ -165,7 +232,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
                 let mut bytes = vec![0; len];
                 match segment.file().read_cached_at(&mut bytes, position)? {
                     Some(got) if got == len => {
-                        self.fetch_ahead(physical_offset, len);
+                        self.fetch_ahead(physical_offset, len as u64);
                         LogSlice::Owned(bytes)
                     }
                     _ => return Ok(None),
@@ -209,8 +276,8 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     }
 
     /// Asks for what a cold reader that reads on will want next; does not wait for it.
-    fn fetch_ahead(&self, physical_offset: u64, len: usize) {
-        let Some(range) = self.ahead().lock().on_read(physical_offset, len as u64) else {
+    fn fetch_ahead(&self, physical_offset: u64, len: u64) {
+        let Some(range) = self.ahead().lock().on_read(physical_offset, len) else {
             return;
         };
         let Some(segment) = self.files().chain.find(range.start) else {

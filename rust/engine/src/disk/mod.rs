@@ -7,6 +7,7 @@
 pub mod real;
 mod sys;
 pub mod twin;
+mod windows;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +39,23 @@ pub struct Entry {
     pub is_dir: bool,
     /// Length of a file; 0 for a directory.
     pub len_bytes: u64,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Position of the first byte.
+    pub position: u64,
+    /// Bytes.
+    pub len: usize,
+}
+
+impl Piece {
+    /// Position behind the last byte.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.position + self.len as u64
+    }
 }
 
 /// What is known of a file without opening it.
@@ -210,6 +228,27 @@ pub trait DiskFile: Send + Sync + 'static {
     /// [`crate::error::Error::Io`].
     fn read_cached_at(&self, into: &mut [u8], position: u64) -> Result<Option<usize>>;
 
+    /// Appends pieces to `into`, side by side: those that lie near each other, in ascending order,
+    /// cost less than one read each. Nobody may change their bytes any more.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`], also where the file ends before a piece does.
+    ///
+    /// # Blocking
+    /// Reads the disk where the page cache has not the bytes.
+    fn read_pieces(&self, pieces: &[Piece], into: &mut Vec<u8>) -> Result<()>
+    where
+        Self: Sized,
+    {
+        pieces
+            .iter()
+            .try_for_each(|piece| read_piece(self, *piece, into))
+    }
+
+    /// Gives back what [`DiskFile::read_pieces`] keeps for the next call, where none came since the
+    /// last time.
+    fn rest(&self) {}
+
     /// Writes all of `bytes`.
     ///
     /// # Durability
@@ -350,6 +389,20 @@ pub fn read_exact_at(file: &impl DiskFile, into: &mut [u8], position: u64) -> Re
     let text = format!("the file ends after {got} of {wanted} bytes at position {position}");
     let error = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, text);
     Err(crate::error::Error::io("read", file.path(), &error))
+}
+
+/// Appends a piece to `into`, through the file.
+///
+/// # Errors
+/// As [`read_exact_at`].
+pub fn read_piece(file: &impl DiskFile, piece: Piece, into: &mut Vec<u8>) -> Result<()> {
+    let before = into.len();
+    into.resize(before + piece.len, 0);
+    match into.get_mut(before..) {
+        Some(room) => read_exact_at(file, room, piece.position),
+        // The line above has made it.
+        None => Ok(()),
+    }
 }
 
 /// The whole content of a file of at most `len_max_bytes`; `None` when there is no such file.

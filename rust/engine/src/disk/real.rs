@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use rustix::fs::{Advice, FallocateFlags};
 
-use super::{CellRegion, Disk, DiskFile, Entry, FileSystem, Open, Region, Space, Stat, sys};
+use super::windows::{Windows, run_len};
+use super::{CellRegion, Disk, DiskFile, Entry, FileSystem, Open, Piece, Region, Space, Stat};
+use super::{read_piece, sys};
 use crate::error::{Error, Result, SYNC_DIR_ACTION};
 use crate::mmap::{Cells, Map, Reservation, Use};
 
@@ -29,6 +31,7 @@ pub struct RealFile {
     file: File,
     path: Arc<Path>,
     is_borrowed: bool,
+    windows: Windows,
 }
 
 /// A region of a real file.
@@ -72,6 +75,7 @@ impl Disk for RealDisk {
             file,
             path: Arc::from(path),
             is_borrowed,
+            windows: Windows::default(),
         })
     }
 
@@ -231,6 +235,11 @@ impl RealFile {
     fn failed(&self, action: &'static str, error: &io::Error) -> Error {
         Error::io(action, &self.path, error)
     }
+
+    #[cfg(test)]
+    pub(super) fn windows(&self) -> &Windows {
+        &self.windows
+    }
 }
 
 impl DiskFile for RealFile {
@@ -269,6 +278,25 @@ impl DiskFile for RealFile {
         }
     }
 
+    fn read_pieces(&self, pieces: &[Piece], into: &mut Vec<u8>) -> Result<()> {
+        into.reserve(pieces.iter().map(|piece| piece.len).sum());
+        let mut rest = pieces;
+        while !rest.is_empty() {
+            let run = run_len(rest);
+            let (near, behind) = rest.split_at(run.max(1));
+            if run == 0 || !self.windows.copy(&self.file, near, into) {
+                near.iter()
+                    .try_for_each(|piece| read_piece(self, *piece, into))?;
+            }
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn rest(&self) {
+        self.windows.rest();
+    }
+
     fn write_at(&self, bytes: &[u8], position: u64) -> Result<()> {
         self.file
             .write_all_at(bytes, position)
@@ -296,6 +324,7 @@ impl DiskFile for RealFile {
     }
 
     fn set_len(&self, len_bytes: u64) -> Result<()> {
+        self.windows.clear();
         self.file
             .set_len(len_bytes)
             .map_err(|error| self.failed("set the length of", &error))

@@ -4,7 +4,8 @@
 //! Invariants, cited by the SAFETY notes:
 //! - I1 one writer at a time: while a [`Reservation`] lives (`writing`) there is no other.
 //! - I2 a byte is written before it is published and never after: a reservation starts at or above
-//!   the published position, and [`Map::slice`] ends at or below it.
+//!   the published position, and [`Map::slice`] ends at or below it. Of a [`Map::window`] only what
+//!   is published in the log is asked for.
 //! - I3 positions are checked against the length of the map before a pointer is made.
 //! - I4 a mapped file is never shortened while it is mapped, and only the holder of the store's lock
 //!   writes it: the chain removes a name first, and gives bytes back when the last map is gone.
@@ -17,6 +18,7 @@
 
 #![expect(unsafe_code, reason = "the one home of mapped memory: I1 to I7")]
 
+mod pages;
 mod reservation;
 mod uses;
 
@@ -156,6 +158,23 @@ impl Map {
         Ok(map)
     }
 
+    /// Maps `len_bytes` of `file` from `position` (a multiple of the page) on, for reading bytes that
+    /// nobody changes any more; everything counts as published.
+    ///
+    /// # Errors
+    /// The system's, when the mapping is refused.
+    pub fn window(file: &File, position: u64, len_bytes: u64) -> io::Result<Self> {
+        let mut options = MmapOptions::new();
+        let raw = options
+            .offset(position)
+            .len(to_len(len_bytes)?)
+            .map_raw_read_only(file)?;
+        raw.advise(Advice::DontFork)?;
+        let map = Self::over(Memory::File(raw), false);
+        map.published.store(len_bytes, Ordering::Release);
+        Ok(map)
+    }
+
     /// Memory that belongs to no file: pool buffers, and the maps of the disk's twin.
     ///
     /// # Errors
@@ -250,21 +269,6 @@ impl Map {
         Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 
-    /// Makes the pages of a range present and writable, if the map is. Does not change a byte.
-    ///
-    /// # Errors
-    /// The system's; `EINVAL` on kernels before 5.14.
-    ///
-    /// # Blocking
-    /// Until the file system has given every page.
-    pub fn populate(&self, position: u64, len_bytes: u64) -> io::Result<()> {
-        let wanted = self.clamp(position, len_bytes);
-        let Some((position, len)) = wanted.filter(|_| self.is_writable) else {
-            return Ok(());
-        };
-        self.raw.advise_range(Advice::PopulateWrite, position, len)
-    }
-
     /// Tells the processor that a range will be written next: its cache lines are fetched while
     /// other work goes on. Without it the unlock after a record waits for them. Changes nothing.
     #[inline]
@@ -284,36 +288,6 @@ impl Map {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _unused = (position, len);
-    }
-
-    /// Tells the kernel what a range will be used for.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn advise(&self, use_: Use, position: u64, len_bytes: u64) -> io::Result<()> {
-        let Some((position, len)) = self.clamp(position, len_bytes) else {
-            return Ok(());
-        };
-        self.raw.advise_range(use_.advice(), position, len)
-    }
-
-    /// Makes the bytes of a range durable, and what of the file's metadata reading them back needs
-    /// (`msync`: on Linux `fdatasync` of these pages). Pages that the range only touches are written
-    /// whole; the others of the file are left as they are.
-    ///
-    /// # Errors
-    /// The system's, also of write-back that failed anywhere in the file before: it is told once.
-    /// `InvalidInput` where no file lies under the map.
-    ///
-    /// # Blocking
-    /// Until the device has answered.
-    pub fn sync(&self, position: u64, len_bytes: u64) -> io::Result<()> {
-        let Some((position, len)) = self.clamp(position, len_bytes) else {
-            return Ok(());
-        };
-        let raw = self.raw.of_file();
-        let raw = raw.ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
-        raw.flush_range(position, len)
     }
 
     /// Takes the whole pages of a range out of this process's page tables. Their bytes stay in the
@@ -337,22 +311,6 @@ impl Map {
         // SAFETY: I7: a shared map of a file. What slices (I2) and reservations (I1) point at stays
         // mapped and keeps its bytes: only the way to the page is looked up again.
         unsafe { raw.unchecked_advise_range(UncheckedAdvice::DontNeed, from, len) }
-    }
-
-    /// Locks the whole map in memory.
-    ///
-    /// # Errors
-    /// `ENOMEM` or `EPERM` when the limit of locked memory (RLIMIT_MEMLOCK) is too low.
-    pub fn lock(&self) -> io::Result<()> {
-        self.raw.mapped().map_or(Ok(()), MmapRaw::lock)
-    }
-
-    /// Undoes [`Map::lock`].
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn unlock(&self) -> io::Result<()> {
-        self.raw.mapped().map_or(Ok(()), MmapRaw::unlock)
     }
 
     /// Pages of the range that are in memory (`mincore`): for reports only.

@@ -1,6 +1,7 @@
 //! One log file: its descriptor (open from creation to the last sync, so that a write-back error is
 //! never lost), its map while it is hot, and slices of it that keep the map alive.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -248,6 +249,9 @@ impl<D: Disk> Segment<D> {
     }
 }
 
+/// Bytes that several slices are parts of, whoever owns them.
+pub type SharedBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
 /// Bytes of the log that stay good as long as they are held.
 pub enum LogSlice<D: Disk> {
     /// A part of a map: nothing was copied.
@@ -261,6 +265,13 @@ pub enum LogSlice<D: Disk> {
     },
     /// A copy.
     Owned(Vec<u8>),
+    /// A part of bytes that others are parts of too.
+    Shared {
+        /// The bytes.
+        buffer: SharedBytes,
+        /// The part.
+        range: Range<usize>,
+    },
 }
 
 impl<D: Disk> LogSlice<D> {
@@ -277,14 +288,17 @@ impl<D: Disk> LogSlice<D> {
                 region.slice(*position, *len).unwrap_or_default()
             }
             Self::Owned(bytes) => bytes,
+            Self::Shared { buffer, range } => {
+                (**buffer).as_ref().get(range.clone()).unwrap_or_default()
+            }
         }
     }
 
-    /// The buffer of a copy, to be used again; empty where nothing was copied.
+    /// The buffer of a copy, to be used again; empty where nothing was copied, or others have a part.
     #[must_use]
     pub fn into_spare(self) -> Vec<u8> {
         match self {
-            Self::Mapped { .. } => Vec::new(),
+            Self::Mapped { .. } | Self::Shared { .. } => Vec::new(),
             Self::Owned(buffer) => buffer,
         }
     }
@@ -292,7 +306,7 @@ impl<D: Disk> LogSlice<D> {
     /// Whether the bytes were copied.
     #[must_use]
     pub fn is_copy(&self) -> bool {
-        matches!(self, Self::Owned(_))
+        !matches!(self, Self::Mapped { .. })
     }
 }
 

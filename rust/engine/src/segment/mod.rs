@@ -11,7 +11,7 @@ mod prepare;
 mod reclaim;
 
 pub use chain::{Chain, Chunk};
-pub use file::{LogSlice, Segment};
+pub use file::{LogSlice, Segment, SharedBytes};
 pub use log::{Bells, LogFiles};
 pub use pool::{Pool, PoolBuffer};
 pub use positions::LogPositions;

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 
 /// Bytes that one read gives at the most, whatever was asked for (5.3's cap).
 const READ_BYTES_MAX: u64 = 128 << 20;
+/// Records that are read together where a judge may end the read at any of them.
+const JUDGED_TOGETHER: usize = 32;
 /// How often a query by key goes further back when it found nothing (`queryMessage`).
 const QUERY_ROUNDS: usize = 3;
 
@@ -144,7 +146,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     pub(super) fn collect<J: Judge>(
         &self,
         (ask, bounds): (Ask<'_>, Bounds),
-        units: impl ExactSizeIterator<Item = (Unit, u64)>,
+        mut units: impl ExactSizeIterator<Item = (Unit, u64)> + Clone,
         mut extensions: Option<ExtensionReader<'_, D>>,
         judge: &mut J,
     ) -> Result<Got<D>> {
@@ -154,14 +156,16 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let mut reader = self.log.reader();
         let end = self.files.readable();
         let near = self.near_bytes();
-        for (unit, behind) in units {
+        while let Some((unit, behind)) = units.next() {
             let place = unit.physical_offset.cast_unsigned();
             let size = u64::from(unit.size_bytes.cast_unsigned());
             let is_far = end.saturating_sub(place) > near;
             let before = got.next_offset;
             let span = usize::try_from(behind - before).unwrap_or(usize::MAX);
             let with = given.saturating_add(span);
-            if given >= ask.count_max || self.is_full(&got, ask, (with, size), is_far) {
+            let (bytes_max, count_max) = self.limits_of(ask, is_far);
+            let is_full = got.bytes + size > bytes_max || with > count_max;
+            if given >= ask.count_max || (is_full && !got.records.is_empty()) {
                 break;
             }
             if unit.is_blank() {
@@ -174,7 +178,14 @@ impl<D: Disk, C: Clock> Store<D, C> {
             if is_ruled_out(&unit, ask.tags_codes, &mut extensions, judge)? {
                 continue;
             }
-            match reader.record(place, size as usize) {
+            let bytes_left = bytes_max.saturating_sub(got.bytes + size);
+            let count_left = match (ask.tags_codes.is_empty(), J::LOOKS) {
+                (false, _) => 0,
+                (true, true) => JUDGED_TOGETHER,
+                (true, false) => count_max.min(ask.count_max).saturating_sub(given),
+            };
+            let next = follow(units.clone(), count_left, bytes_left);
+            match reader.record(place, size as usize, next) {
                 Ok(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
@@ -206,18 +217,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(got)
     }
 
-    /// The official limits of one answer: fewer and shorter where the disk has to be read. `with` are
-    /// the messages of the answer together with the next record's.
-    fn is_full(
-        &self,
-        got: &Got<D>,
-        ask: Ask<'_>,
-        (with, size): (usize, u64),
-        is_far: bool,
-    ) -> bool {
-        if got.records.is_empty() {
-            return false;
-        }
+    /// Bytes and messages of one answer at the most, by the official limits: fewer where the disk has
+    /// to be read.
+    fn limits_of(&self, ask: Ask<'_>, is_far: bool) -> (u64, usize) {
         let (bytes_max, count_max) = if ask.is_bulk {
             (READ_BYTES_MAX, ask.count_max)
         } else if is_far {
@@ -231,8 +233,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 self.config.read_count_memory_max,
             )
         };
-        let bytes_max = bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX);
-        got.bytes + size > bytes_max || with > count_max
+        (bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX), count_max)
     }
 
     /// Bytes behind the end of the log that count as "in memory".
@@ -386,6 +387,22 @@ fn is_ruled_out<D: Disk, J: Judge>(
         let has_tags = tags_codes.is_empty() || tags_codes.contains(&extended.tags_code);
         !has_tags || judge.rules_out(&extended)
     }))
+}
+
+/// Places and lengths of the records that the next units name, as many as an answer has room for.
+fn follow(
+    units: impl Iterator<Item = (Unit, u64)>,
+    count_max: usize,
+    bytes_max: u64,
+) -> impl Iterator<Item = (u64, usize)> {
+    units
+        .filter(|(unit, _)| !unit.is_blank())
+        .take(count_max)
+        .scan(bytes_max, |left, (unit, _)| {
+            let size = u64::from(unit.size_bytes.cast_unsigned());
+            *left = left.checked_sub(size)?;
+            Some((unit.physical_offset.cast_unsigned(), size as usize))
+        })
 }
 
 /// The answer to a read that finds nothing by its offset alone; `None` when there is something.

@@ -232,6 +232,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 Reason::Space
             };
             self.clean(reason, None)?;
+            self.rest_files();
             Ok(false)
         };
         // The first look comes after one interval: opening has other things to do.

@@ -5,7 +5,7 @@ use super::Store;
 use crate::checkpoint::Field;
 use crate::clock::Clock;
 use crate::commit_log::{Reason, plan_space};
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::dispatch::refusal_of;
 use crate::error::Result;
 
@@ -149,6 +149,14 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 break;
             }
             segment.unmap();
+        }
+    }
+
+    /// Gives back what cold readers that come no more have left.
+    pub(super) fn rest_files(&self) {
+        self.log.rest();
+        for segment in self.files.chain.segments() {
+            segment.file().rest();
         }
     }
 
