@@ -1,8 +1,8 @@
 """Reading topics by Spark: `spark_source.py [BYTES]`, the length of a body, 1,024 without.
 
 One broker and one Spark session in local[2] on the same machine. Rows per second of a count, of all
-columns into nothing, and of few; the second of two runs of each. Also the time of triggers with
-few rows beside those of Spark's rate source.
+columns into nothing, and of few; the middle of the last three runs of each. Also the time of
+triggers with few rows and with none, beside those of Spark's rate source.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
 
 ROWS = 200_000 if IS_QUICK else 1_500_000
 QUEUES = 4
-ROUNDS = 2
+# A JVM is slow until it has compiled what is hot, a dozen seconds long.
+WARM_ROUNDS, ROUNDS = 4, 3
 TRIGGERS = 20 if IS_QUICK else 100
 TRIGGERS_S = 120.0
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Returns the seconds of the last of some runs: the first one warms."""
-    for _ in range(ROUNDS):
+    """Returns the seconds of the middle run; those before the last ones warm."""
+    found = []
+    for _ in range(WARM_ROUNDS + ROUNDS):
         began = time.perf_counter()
         work()
-        took = time.perf_counter() - began
-    return took
+        found.append(time.perf_counter() - began)
+    return statistics.median(found[WARM_ROUNDS:])
 
 
 def to_nothing(frame: DataFrame) -> None:
@@ -64,8 +66,8 @@ def of_ours(spark: SparkSession, namesrv: str, topic: str) -> None:
     row("ours: place and body to nothing", rows, timed(lambda: to_nothing(part.load())))
 
 
-def small_triggers(frame: DataFrame, where: Path) -> float:
-    """Returns the median milliseconds of triggers that have a few rows each."""
+def triggers(frame: DataFrame, where: Path, *, are_empty: bool) -> float:
+    """Returns the median milliseconds of triggers with a few rows each, or of such without any."""
     query = (
         frame.writeStream.format("noop")
         .option("checkpointLocation", str(where))
@@ -78,12 +80,35 @@ def small_triggers(frame: DataFrame, where: Path) -> float:
         while len(durations) < TRIGGERS and time.monotonic() < deadline:
             for progress in query.recentProgress:
                 found = json.loads(progress.json)
-                if found["numInputRows"]:
-                    durations[found["batchId"]] = found["durationMs"]["triggerExecution"]
+                if bool(found["numInputRows"]) != are_empty:
+                    durations[found["timestamp"]] = found["durationMs"]["triggerExecution"]
             query.awaitTermination(1)
     finally:
         query.stop()
     return statistics.median(list(durations.values())[5:])
+
+
+def trigger_rows(spark: SparkSession, namesrv: str, home: Path) -> None:
+    """Measures triggers beside those of Spark's rate source."""
+
+    def told(name: str, ms: float) -> None:
+        print(f"{name:<48} {ms:>12,.0f} ms", flush=True)
+
+    stream = spark.readStream.format("mqcore").option("namesrv", namesrv)
+    stream = stream.option("subscribe", "rows")
+    few = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", QUEUES)
+    rate = spark.readStream.format("rate")
+    told(
+        "ours: a trigger with a row of each queue",
+        triggers(few.load(), home / "c1", are_empty=False),
+    )
+    each_second = rate.option("rowsPerSecond", 1).load()
+    told("rate source: a trigger with rows", triggers(each_second, home / "c2", are_empty=False))
+    nothing = spark.readStream.format("mqcore").option("namesrv", namesrv)
+    nothing = nothing.option("subscribe", "rows").option("startingOffsets", "latest")
+    told("ours: an empty trigger", triggers(nothing.load(), home / "c3", are_empty=True))
+    # Between two seconds it has none either.
+    told("rate source: an empty trigger", triggers(each_second, home / "c4", are_empty=True))
 
 
 def main() -> None:
@@ -97,20 +122,15 @@ def main() -> None:
             "spark.local.dir": home / "local",
             "spark.sql.warehouse.dir": home / "warehouse",
             "spark.sql.streaming.numRecentProgressUpdates": 2 * TRIGGERS,
+            # Otherwise only every tenth second of triggers without rows is told.
+            "spark.sql.streaming.noDataProgressEventInterval": 0,
         }
         spark = mqcore.spark.session("source", master="local[2]", config=settings)
         spark.sparkContext.setLogLevel("ERROR")
         with ours(home / "ours", "ASYNC_FLUSH") as broker:
             broker.load("produce", "rows", "--size", length, "--count", ROWS, "-w", 64)
             of_ours(spark, broker.namesrv, "rows")
-            stream = spark.readStream.format("mqcore").option("namesrv", broker.namesrv)
-            stream = stream.option("subscribe", "rows").option("startingOffsets", "earliest")
-            frame = stream.option("maxOffsetsPerTrigger", QUEUES).load()
-            ms = small_triggers(frame, home / "c1")
-            print(f"{'ours: a trigger with a row of each queue':<48} {ms:>12,.0f} ms", flush=True)
-        rate = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
-        ms = small_triggers(rate, home / "c2")
-        print(f"{'rate source: a trigger':<48} {ms:>12,.0f} ms", flush=True)
+            trigger_rows(spark, broker.namesrv, home)
         spark.stop()
 
 

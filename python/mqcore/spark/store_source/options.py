@@ -39,6 +39,8 @@ VIEWS: Final = (
 FINDINGS: Final = "findings"
 # A task of some seconds: enough to be worth its start, little enough to be done again.
 SPLIT_BYTES: Final = 128 * 1024 * 1024
+# Without bodies a task passes over most of them: so many take about as long.
+BODILESS_SPLIT_BYTES: Final = 512 * 1024 * 1024
 # What begins so goes to fsspec without the prefix: `fsspec.key`, `fsspec.secret`, `fsspec.anon`.
 STORAGE_PREFIX: Final = "fsspec."
 
@@ -57,7 +59,7 @@ class StoreOptions:
         end_ms: Only messages stored before.
         start_physical: Only records that begin at this place of the log or behind.
         end_physical: Only records that begin before this place.
-        split_bytes: Bytes of the log that one task reads.
+        split_bytes: Bytes of the log that one task reads; None for what fits the columns.
         has_uncommitted: With half messages and all system topics.
         is_flushed_only: Of a store that was not closed only what its checkpoint calls flushed.
         bad_records: What is done where no whole record stands.
@@ -80,7 +82,7 @@ class StoreOptions:
     end_ms: int | None = None
     start_physical: int | None = None
     end_physical: int | None = None
-    split_bytes: int = SPLIT_BYTES
+    split_bytes: int | None = None
     has_uncommitted: bool = False
     is_flushed_only: bool = False
     bad_records: BadRecords = "fail"

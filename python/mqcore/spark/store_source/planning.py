@@ -122,8 +122,14 @@ def flushed_before_ms(place: Place) -> int | None:
     return checkpoint.physic_ms if checkpoint else 0
 
 
-def ranges_of(place: Place, options: StoreOptions) -> list[LogRange]:
-    """Returns the ranges of one place that are to be read, in the order of the log."""
+def ranges_of(place: Place, options: StoreOptions, split_bytes: int) -> list[LogRange]:
+    """Returns the ranges of one place that are to be read, in the order of the log.
+
+    Args:
+        place: Where a store, a log or a file of one is.
+        options: What is to be read.
+        split_bytes: The longest range.
+    """
     segments = cut_at_log_end(place, without_prepared(place, segments_of(place)))
     before_ms = flushed_before_ms(place) if options.is_flushed_only else None
     ranges: list[LogRange] = []
@@ -134,7 +140,7 @@ def ranges_of(place: Place, options: StoreOptions) -> list[LogRange]:
             end = min(end, options.end_physical)
         if start < end:
             whole = LogRange(place, segment, start, end, before_ms)
-            ranges.extend(_split(whole, options.split_bytes))
+            ranges.extend(_split(whole, split_bytes))
     return ranges
 
 

@@ -16,7 +16,12 @@ from pyspark.sql.types import StructType
 from mqcore.spark.options import contradiction
 from mqcore.spark.schema import Projection, ddl_of, project, read_ddl
 from mqcore.spark.store_source import reading
-from mqcore.spark.store_source.options import StoreOptions, parse
+from mqcore.spark.store_source.options import (
+    BODILESS_SPLIT_BYTES,
+    SPLIT_BYTES,
+    StoreOptions,
+    parse,
+)
 from mqcore.spark.store_source.places import Place
 from mqcore.spark.store_source.planning import (
     RangesPartition,
@@ -119,8 +124,12 @@ class MessageReader(DataSourceReader):
         options = replace(
             options, start_physical=max(starts, default=None), end_physical=min(ends, default=None)
         )
-        ranges = chain.from_iterable(ranges_of(place, options) for place in places_of(options))
-        return list(partitions_of(ranges, options.split_bytes))
+        fit_bytes = SPLIT_BYTES if self._projection.needs_bodies else BODILESS_SPLIT_BYTES
+        split_bytes = options.split_bytes or fit_bytes
+        ranges = chain.from_iterable(
+            ranges_of(place, options, split_bytes) for place in places_of(options)
+        )
+        return list(partitions_of(ranges, split_bytes))
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yields the records of a task, as Arrow batches.

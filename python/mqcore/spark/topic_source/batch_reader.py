@@ -101,7 +101,8 @@ class TopicBatchReader(DataSourceReader):
         """
         cluster = cluster_of(Access.of(self.options))
         start, end = self.bounds(cluster)
-        return plan_ranges(self.options, start, end, RowSizes(cluster))
+        sizes = RowSizes(cluster, needs_bodies=self.projection.needs_bodies)
+        return plan_ranges(self.options, start, end, sizes)
 
     def bounds(self, cluster: Cluster) -> tuple[Places, Places]:
         """Returns where each queue begins and ends."""

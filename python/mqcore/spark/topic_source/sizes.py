@@ -28,9 +28,15 @@ _FINE = (
 class RowSizes:
     """Bytes of a message by topic and broker."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Knows nothing yet."""
+    def __init__(self, cluster: Cluster, *, needs_bodies: bool = True) -> None:
+        """Knows nothing yet.
+
+        Args:
+            cluster: Who is asked.
+            needs_bodies: False where bodies are not read: brokers that leave them out are asked so.
+        """
         self._cluster = cluster
+        self._needs_bodies = needs_bodies
         self._known: dict[tuple[str, str], float] = {}
 
     def of(
@@ -64,6 +70,8 @@ class RowSizes:
             count_max=_SAMPLE_COUNT,
             suspend_ms=0,
             sends_subscription=True,
+            bytes_max=None if self._needs_bodies else wanted.fetch_bytes,
+            needs_bodies=self._needs_bodies,
         )
         try:
             answer = self._cluster.ask(

@@ -14,6 +14,7 @@ from mqcore.spark.schema import project
 from mqcore.spark.topic_source.batch_reader import plan_ranges, read_partition, wanted_of
 from mqcore.spark.topic_source.cluster import Access, cluster_of
 from mqcore.spark.topic_source.options import ReadOptions
+from mqcore.spark.topic_source.sizes import RowSizes
 from mqcore.spark.topic_source.stream_course import StreamCourse
 from mqcore.spark.topic_source.stream_offsets import StreamOffset
 
@@ -37,10 +38,11 @@ class StreamCalls:
         self._projection = project(schema)
         self._wanted = wanted_of(options)
         self._course: StreamCourse | None = None
+        self._sizes: RowSizes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Crosses to tasks without the course, which holds connections."""
-        return self.__dict__ | {"_course": None}
+        """Crosses to tasks without what holds connections."""
+        return self.__dict__ | {"_course": None, "_sizes": None}
 
     @property
     def course(self) -> StreamCourse:
@@ -49,10 +51,19 @@ class StreamCalls:
             self._course = StreamCourse(self.options, cluster_of(Access.of(self.options)))
         return self._course
 
+    @property
+    def sizes(self) -> RowSizes:
+        """What tasks read of a message; limits of triggers count whole messages."""
+        if self._projection.needs_bodies:
+            return self.course.sizes
+        if self._sizes is None:
+            self._sizes = RowSizes(cluster_of(Access.of(self.options)), needs_bodies=False)
+        return self._sizes
+
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
         """Plans a batch."""
         begun, ends = self.course.between(start, end)
-        return plan_ranges(self.options, begun, ends, self.course.sizes)
+        return plan_ranges(self.options, begun, ends, self.sizes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a task."""
