@@ -1,6 +1,6 @@
 """Where a call comes from: the event loop that runs in its thread, and whether the process forked.
 
-Both are asked at every send; so the answer is at hand, and costs no system call.
+Both are asked at every send, so the answer is at hand.
 """
 
 import os

@@ -17,6 +17,7 @@ import logging
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from threading import get_ident
 from types import TracebackType
 from typing import Self
 
@@ -172,10 +173,9 @@ class Instance:
         self._duties = Duties()
         self._heartbeat_interval_s = heartbeat_interval_s
         self._route_interval_s = route_interval_s
-        self._process_id = 0
-        self.is_open = False
+        self._process_id = self._thread_id = 0
         self.loop: asyncio.AbstractEventLoop | None = None
-        self._is_closed = False
+        self.is_open = self._is_closed = False
         self._told: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -206,10 +206,17 @@ class Instance:
             return
         self._process_id = os.getpid()
         self.loop = asyncio.get_running_loop()
+        self._thread_id = get_ident()
         self.is_open = True
         close_in_forks(self)
         self._duties.every(self._heartbeat_interval_s, "heartbeat", self.heartbeat)
         self._duties.every(self._route_interval_s, "routes", self.refresh_routes)
+
+    @property
+    def is_in_its_loop(self) -> bool:
+        """Whether the caller runs in its event loop; asking for that one is a system call."""
+        loop = self.loop
+        return loop is not None and get_ident() == self._thread_id and loop.is_running()
 
     def check_usable(self) -> None:
         """Checks that it can be used now, here.

@@ -409,8 +409,7 @@ class Producer:
             UsageError: It is not started, or closed, or of another process.
         """
         instance = self.instance
-        running = current_loop()
-        is_here = running is instance.loop or running is None
+        is_here = instance.is_in_its_loop or current_loop() is None
         if is_here and self._is_running and instance.is_open:
             return
         if self._is_closed:

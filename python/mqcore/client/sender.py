@@ -203,7 +203,8 @@ class Sender:
         Raises:
             RemotingError: There was none; its classes say why.
         """
-        loop = asyncio.get_running_loop()
+        # The one that runs: whoever sends has checked that.
+        loop = self.instance.loop or asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_ms / _MS_PER_S
         link = self.instance.remote.open_link(address)
         if link is None:

@@ -20,7 +20,9 @@ class Calls:
         """Returns how many wait."""
         return len(self._waiting)
 
-    def begin(self, opaque: int, peer: str) -> asyncio.Future[Command]:
+    def begin(
+        self, opaque: int, peer: str, loop: asyncio.AbstractEventLoop
+    ) -> asyncio.Future[Command]:
         """Returns what the answer to a request will resolve.
 
         Raises:
@@ -32,7 +34,7 @@ class Calls:
                 address=peer,
                 limit=self._limit,
             )
-        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Command] = loop.create_future()
         self._waiting[opaque] = future
         return future
 

@@ -65,6 +65,8 @@ class Link(asyncio.BaseProtocol):
         self.is_tls = False
         self.facts: dict[str, Any] = {}
         self._transport: asyncio.Transport | None = None
+        # Kept: asking for it costs a system call before Python 3.12.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = Calls(hub.limits.calls_max)
         self._backlog: deque[Request] = deque()
         self._asked: list[bytes] = []
@@ -86,6 +88,7 @@ class Link(asyncio.BaseProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport, and tells the listeners."""
         self._transport = cast(asyncio.Transport, transport)
+        self._loop = asyncio.get_running_loop()
         self.is_tls = transport.get_extra_info("sslcontext") is not None
         high = self.write_high_bytes()
         self._transport.set_write_buffer_limits(high=high, low=high // 2)
@@ -175,11 +178,12 @@ class Link(asyncio.BaseProtocol):
             ConnectionLostError: The connection is closed.
             TooBusyError: Too many calls wait already.
         """
-        if not self.is_open:
+        loop = self._loop
+        if loop is None or not self.is_open:
             raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
-        future = self._calls.begin(opaque, self.peer)
+        future = self._calls.begin(opaque, self.peer, loop)
         if not self._asked:
-            asyncio.get_running_loop().call_soon(self._send_asked)
+            loop.call_soon(self._send_asked)
         self._asked.append(frame)
         return future
 
@@ -220,7 +224,7 @@ class Link(asyncio.BaseProtocol):
         opaque = self.hub.next_opaque()
         if not self.is_open:
             raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
-        future = self._calls.begin(opaque, self.peer)
+        future = self._calls.begin(opaque, self.peer, asyncio.get_running_loop())
         try:
             async with asyncio.timeout(timeout_s):
                 await self._until_writable()
