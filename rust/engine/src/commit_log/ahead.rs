@@ -58,14 +58,39 @@ impl ReadAhead {
         }
         reader.window = (reader.window * 2).clamp(WINDOW_FIRST_BYTES, WINDOW_MAX_BYTES);
         let from = reader.fetched_to.max(end);
-        reader.fetched_to = from + reader.window;
-        Some(from..reader.fetched_to)
+        let (window, turn) = (reader.window, self.turn);
+        // Readers of neighbouring queues want nearly the same range: the first one has asked for it.
+        let has_asked = |other: &&Reader| other.used != turn && other.next <= from;
+        let others = self.readers.iter().filter(has_asked);
+        let asked_to = others.map(|other| other.fetched_to).max().unwrap_or(0);
+        let is_asked = asked_to >= from + window / 2;
+        let to = if is_asked { asked_to } else { from + window };
+        if let Some(reader) = self.readers.iter_mut().find(|reader| reader.used == turn) {
+            reader.fetched_to = to;
+        }
+        (!is_asked).then_some(from..to)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readers_side_by_side_ask_for_a_range_once() {
+        let mut ahead = ReadAhead::default();
+        let mut one = ReadAhead::default();
+        let (mut asked, mut alone) = (0, 0);
+        let len_of = |range: Option<std::ops::Range<u64>>| range.map_or(0, |r| r.end - r.start);
+        for place in (0..256 * MIB).step_by(MIB as usize) {
+            alone += len_of(one.on_read(place, MIB));
+            // Four queues whose records lie by turns.
+            for queue in 0..4 {
+                asked += len_of(ahead.on_read(place + queue * 1_000, MIB));
+            }
+        }
+        assert!(asked < alone * 3 / 2, "{asked} beside {alone}");
+    }
 
     #[test]
     fn the_window_of_a_sequential_reader_grows_and_covers_without_gap() {
