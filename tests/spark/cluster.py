@@ -3,7 +3,9 @@
     with standalone_cluster(tmp_path, workers=2) as cluster:
         cluster.master                      # spark://127.0.0.1:41234
 
-Free ports only; everything that it writes goes below one directory. It ends with its `with`.
+Free ports only; everything that it writes goes below one directory. It ends with its `with`. Each
+worker has a loopback address of its own, and is a host of its own to Spark: a speculative attempt
+never runs on the host of the attempt it is to overtake.
 """
 
 import os
@@ -22,6 +24,8 @@ import pyspark
 
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 PYTHON_ROOT = Path(__file__).parents[2] / "python"
+# Of the master and of drivers; workers have the addresses that follow.
+DRIVER_HOST = "127.0.0.1"
 START_S = 120.0
 END_S = 30.0
 
@@ -76,13 +80,13 @@ class Said:
         return match
 
 
-def spark_environment(directory: Path) -> dict[str, str]:
-    """Returns the environment of programs whose tasks import mqcore as we do."""
+def spark_environment(directory: Path, host: str = DRIVER_HOST) -> dict[str, str]:
+    """Returns the environment of programs of a host whose tasks import mqcore as we do."""
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(PYTHON_ROOT), os.environ.get("PYTHONPATH", "")]),
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": host,
         "SPARK_LOCAL_DIRS": str(directory / "local"),
         "SPARK_WORKER_DIR": str(directory / "work"),
         "SPARK_LOG_DIR": str(directory / "logs"),
@@ -92,10 +96,11 @@ def spark_environment(directory: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _running(directory: Path, *words: str) -> Iterator[Said]:
+def _running(directory: Path, host: str, program: str, *words: str) -> Iterator[Said]:
+    here = ["--host", host, "--port", "0", "--webui-port", "0"]
     process = subprocess.Popen(
-        [SPARK_CLASS, *words],
-        env=spark_environment(directory),
+        [SPARK_CLASS, program, *here, *words],
+        env=spark_environment(directory, host),
         cwd=directory,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -121,16 +126,16 @@ def _running(directory: Path, *words: str) -> Iterator[Said]:
 @contextmanager
 def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[Cluster]:
     """Starts a master and workers of one core each, and ends them."""
-    here = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
     with ExitStack() as stack:
         said = stack.enter_context(
-            _running(directory, "org.apache.spark.deploy.master.Master", *here)
+            _running(directory, DRIVER_HOST, "org.apache.spark.deploy.master.Master")
         )
         master = said.wait_for(r"Starting Spark master at (spark://\S+)", START_S)[1]
-        for _ in range(workers):
-            small = [*here, "--cores", "1", "--memory", "1g", master]
+        for number in range(workers):
+            host = f"127.0.0.{2 + number}"
+            small = ["--cores", "1", "--memory", "1g", master]
             worker = stack.enter_context(
-                _running(directory, "org.apache.spark.deploy.worker.Worker", *small)
+                _running(directory, host, "org.apache.spark.deploy.worker.Worker", *small)
             )
             worker.wait_for("Successfully registered with master", START_S)
         yield Cluster(master)

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,14 @@ PAGE = Path(__file__).parents[3] / "docs" / "pipelines.md"
 ADDRESS = "127.0.0.1:9876"
 DATA = "/data/"
 BUCKET = "s3://bucket/"
+# The hour of the messages that the page replays; those of the test are of now.
+HOUR = ("2026-11-22T10:00", "2026-11-22T11:00")
 COMMAND_S = 240.0
+# Every command of the page that runs in Spark starts a JVM: six, some half a minute each.
+PAGE_S = 900
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# A command, over several lines where they end in a backslash, and what it prints.
+_TURN = re.compile(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d[\d,.]*(?: [KMGT]?i?B\b)?")
 
 
@@ -31,7 +38,7 @@ def turns() -> Iterator[tuple[str, str]]:
     """Yields the commands of the page with what each prints."""
     for block in _BLOCK.findall(PAGE.read_text("utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, shown = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, re.DOTALL).groups()  # type: ignore[union-attr]
+            command, shown = _TURN.fullmatch(part).groups()  # type: ignore[union-attr]
             yield command.replace("\\\n", " "), shown
 
 
@@ -40,6 +47,14 @@ def form_of(line: str) -> str:
     parts = [_NUMBER.sub("\0", part) for part in line.split("...")]
     anything = [re.escape(part).replace(re.escape("\0"), _NUMBER.pattern) for part in parts]
     return ".*".join(anything)
+
+
+def of_now(command: str) -> str:
+    """Returns a command with the hours around now in place of the page's."""
+    now = datetime.now(UTC)
+    for shown, here in zip(HOUR, (now - timedelta(hours=1), now + timedelta(hours=1)), strict=True):
+        command = command.replace(shown, f"{here:%Y-%m-%dT%H:%M}")
+    return command
 
 
 def filled_broker(broker: Broker) -> None:
@@ -56,6 +71,7 @@ def filled_broker(broker: Broker) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.timeout(PAGE_S)
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -68,7 +84,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         filled_broker(broker)
         broker.create_topic("orders-again")
         for command, shown in seen:
-            here = command.replace(ADDRESS, broker.namesrv).replace(DATA, f"{data}/")
+            here = of_now(command).replace(ADDRESS, broker.namesrv).replace(DATA, f"{data}/")
             words = shlex.split(here.replace(BUCKET, f"{tmp_path}/bucket/"))
             assert words[0] == "mqcore"
             if words[1] == "spark":
