@@ -1,8 +1,11 @@
 //! A message as a consumer's handler gets it: the record, decoded field by field, and how its consumer
 //! sees it. Here because consumers make one per message.
 
+use std::sync::atomic::{AtomicI32, Ordering};
+
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::records::Message;
 
@@ -24,16 +27,15 @@ enum Held {
 ///     topic: The topic that was subscribed, without the namespace; of a retried message the one
 ///         that it was first sent to.
 ///     local_attempts: How often an orderly consumer tried it in vain, which no broker counts.
-#[pyclass(module = "mqcore")]
+#[pyclass(frozen, module = "mqcore")]
 pub(crate) struct ReceivedMessage {
     record: Held,
     #[pyo3(get)]
     queue: Py<PyAny>,
     #[pyo3(get)]
     topic: Py<PyString>,
-    #[pyo3(get, set)]
-    local_attempts: i32,
-    properties: Option<Py<PyDict>>,
+    local_attempts: AtomicI32,
+    properties: PyOnceLock<Py<PyDict>>,
 }
 
 impl ReceivedMessage {
@@ -47,8 +49,8 @@ impl ReceivedMessage {
             record: Held::Here(record),
             queue: queue.clone().unbind(),
             topic: topic.clone().unbind(),
-            local_attempts: 0,
-            properties: None,
+            local_attempts: AtomicI32::new(0),
+            properties: PyOnceLock::new(),
         }
     }
 
@@ -60,11 +62,7 @@ impl ReceivedMessage {
     }
 
     /// The text of a property, through what a user may have changed.
-    fn property<'py>(
-        &mut self,
-        py: Python<'py>,
-        name: &str,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn property<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.properties(py)?.bind(py).get_item(name)
     }
 }
@@ -77,8 +75,8 @@ impl ReceivedMessage {
             record: Held::There(record),
             queue,
             topic,
-            local_attempts: 0,
-            properties: None,
+            local_attempts: AtomicI32::new(0),
+            properties: PyOnceLock::new(),
         }
     }
 
@@ -93,12 +91,20 @@ impl ReceivedMessage {
 
     /// All its properties: the user's, the client's, the broker's.
     #[getter]
-    fn properties(&mut self, py: Python<'_>) -> PyResult<Py<PyDict>> {
-        if let Some(known) = &self.properties {
-            return Ok(known.clone_ref(py));
-        }
-        let made = self.stored().properties(py)?.unbind();
-        Ok(self.properties.insert(made).clone_ref(py))
+    fn properties(&self, py: Python<'_>) -> PyResult<Py<PyDict>> {
+        let made = || self.stored().properties(py).map(Bound::unbind);
+        let known = self.properties.get_or_try_init(py, made)?;
+        Ok(known.clone_ref(py))
+    }
+
+    #[getter]
+    fn local_attempts(&self) -> i32 {
+        self.local_attempts.load(Ordering::Relaxed)
+    }
+
+    #[setter]
+    fn set_local_attempts(&self, attempts: i32) {
+        self.local_attempts.store(attempts, Ordering::Relaxed);
     }
 
     /// The content, inflated where it came small.
@@ -116,20 +122,16 @@ impl ReceivedMessage {
     /// Its keys.
     #[getter]
     fn keys<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        match self.stored().keys(py)? {
-            Some(keys) => keys
-                .call_method0("split")?
-                .cast::<pyo3::types::PyList>()?
-                .to_tuple()
-                .into_pyobject(py)
-                .map_err(Into::into),
-            None => Ok(PyTuple::empty(py)),
-        }
+        let Some(keys) = self.stored().keys(py)? else {
+            return Ok(PyTuple::empty(py));
+        };
+        let listed = keys.call_method0("split")?;
+        Ok(listed.cast::<PyList>()?.to_tuple())
     }
 
     /// What orders it.
     #[getter]
-    fn sharding_key<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn sharding_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.property(py, SHARDING_KEY)
     }
 
@@ -165,7 +167,7 @@ impl ReceivedMessage {
     #[getter]
     fn reconsume_times(&self, py: Python<'_>) -> PyResult<i64> {
         let stored = self.stored().reconsume_times(py)?;
-        Ok(i64::from(stored) + i64::from(self.local_attempts))
+        Ok(i64::from(stored) + i64::from(self.local_attempts()))
     }
 
     /// Which delivery this is, from 1.
@@ -206,7 +208,7 @@ impl ReceivedMessage {
 
     /// The level of delay that it was sent with; 0 for none.
     #[getter]
-    fn delay_level(&mut self, py: Python<'_>) -> PyResult<i64> {
+    fn delay_level(&self, py: Python<'_>) -> PyResult<i64> {
         let Some(value) = self.property(py, DELAY)? else {
             return Ok(0);
         };
