@@ -220,6 +220,25 @@ mod tests {
     }
 
     #[test]
+    fn a_borrowed_file_is_read_without_windows() {
+        let name = format!("mqcore-windows-{}-borrowed", std::process::id());
+        let (owned, link) = (
+            std::env::temp_dir().join(&name),
+            std::env::temp_dir().join(format!("{name}-link")),
+        );
+        std::fs::write(&owned, (0..100).map(byte_at).collect::<Vec<u8>>()).unwrap();
+        std::os::unix::fs::symlink(&owned, &link).unwrap();
+        let file = RealDisk.open(&link, Open::Write).unwrap();
+        let mut got = Vec::new();
+        let pieces = pieces_from(&[(0, 10), (20, 10), (40, 10), (60, 10)]);
+        file.read_pieces(&pieces, &mut got).unwrap();
+        std::fs::remove_file(&owned).unwrap();
+        std::fs::remove_file(&link).unwrap();
+        assert_eq!(got.len(), 40);
+        assert!(file.windows().held.lock().is_empty());
+    }
+
+    #[test]
     fn windows_go_when_nobody_uses_them_and_before_a_file_is_cut() {
         let file = file("rest");
         let pieces = pieces_from(&[(0, 9), (10, 9), (20, 9), (30, 9)]);
