@@ -22,14 +22,18 @@ COUNT = 400
 QUERY_S = 90
 
 
-def filled(broker: Broker, topic: str, first: int, count: int) -> None:
-    """Sends numbered messages; returns when they can be read."""
+def filled(
+    broker: Broker, topic: str, first: int, count: int, *, queue_at: int | None = None
+) -> None:
+    """Sends numbered messages, to one queue where that is said; returns when they can be read."""
     with mqcore.Producer(broker.namesrv) as producer:
+        queue = None if queue_at is None else sorted(producer.queues(topic))[queue_at]
         tag = "even" if first % 2 == 0 else "odd"
         for start in range(first, first + count, 100):
             end = min(start + 100, first + count)
             producer.send_batch(
-                [mqcore.Message(topic, b"%d" % n, tags=tag) for n in range(start, end)]
+                [mqcore.Message(topic, b"%d" % n, tags=tag) for n in range(start, end)],
+                queue=queue,
             )
     broker.messages(topic)
 
@@ -46,7 +50,7 @@ def topic(broker: Broker) -> str:
 def orders(broker: Broker, topic: str) -> str:
     """Returns a topic with messages in all queues."""
     for part in range(8):
-        filled(broker, topic, part * 50, 50)
+        filled(broker, topic, part * 50, 50, queue_at=part % 4)
     return topic
 
 
