@@ -162,3 +162,21 @@ def _told(running: Live) -> Live:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def batch_fields(topic: str) -> dict[str, Any]:
+    """Returns the fields of a batch to queue 0 with a key of its own, as clients of 5.x send."""
+    return {
+        "a": "pg",
+        "b": topic,
+        "c": "TBW102",
+        "d": 4,
+        "e": 0,
+        "f": 0,
+        "g": 1_700_000_000_000,
+        "h": 0,
+        "i": "UNIQ_KEY\x01BATCH\x02",
+        "j": 0,
+        "k": "false",
+        "m": "true",
+    }

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping
 
 import mqcore
+from live_broker import batch_fields
 from mqcore import Message
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode
@@ -44,21 +45,7 @@ def send_batch(broker: Broker, topic: str, *bodies: bytes) -> Command:
         + bytes(2)
         for part in bodies
     )
-    ext = {
-        "a": "pg",
-        "b": topic,
-        "c": "TBW102",
-        "d": 4,
-        "e": 0,
-        "f": 0,
-        "g": 1_700_000_000_000,
-        "h": 0,
-        "i": "UNIQ_KEY\x01BATCH\x02",
-        "j": 0,
-        "k": "false",
-        "m": "true",
-    }
-    return ask(broker, RequestCode.SEND_BATCH_MESSAGE, ext, body)
+    return ask(broker, RequestCode.SEND_BATCH_MESSAGE, batch_fields(topic), body)
 
 
 def send_all(broker: Broker, topic: str, number: int) -> list[bytes]:

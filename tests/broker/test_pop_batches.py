@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.test_pop import INVISIBLE_MS, POPS, come_back, on_loop, pass_time, popper
-from live_broker import Live, live
+from live_broker import Live, batch_fields, live
 from loops import run_on
 from mqcore.remoting import RequestCode
 from popping import Popped, Popper
@@ -44,21 +44,9 @@ async def popping(path: Path, **keys: str) -> AsyncIterator[tuple[Live, Popper]]
 
 async def send_batch(running: Live, *bodies: str) -> None:
     """Sends messages as one record."""
-    ext = {
-        "a": "pg",
-        "b": "t",
-        "c": "TBW102",
-        "d": 4,
-        "e": 0,
-        "f": 0,
-        "g": 1_700_000_000_000,
-        "h": 0,
-        "i": "UNIQ_KEY\x01BATCH\x02",
-        "j": 0,
-        "k": False,
-        "m": True,
-    }
-    answer = await running.call(RequestCode.SEND_BATCH_MESSAGE, ext, batch_body(*bodies))
+    answer = await running.call(
+        RequestCode.SEND_BATCH_MESSAGE, batch_fields("t"), batch_body(*bodies)
+    )
     assert (answer.code, answer.ext["batchUniqId"]) == (0, "BATCH")
 
 

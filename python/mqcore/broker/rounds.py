@@ -12,6 +12,7 @@ from mqcore.broker.keeper import Keeper
 from mqcore.broker.runtime import sample
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import MINUTE_STEP_MS
+from mqcore.broker.timetable import Timetable
 from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
 from mqcore.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -49,11 +50,10 @@ class Rounds:
         """Prepares; `start` begins."""
         self._state = state
         self._keeper = keeper
-        self._tasks: list[asyncio.Task[None]] = []
         self._failures = 0
         self.due_ms: Callable[[int], int] | None = None
-        # Held while a level is delivered: offsets must not stay behind what was stored.
-        self._busy = asyncio.Lock()
+        # Busy while a level is delivered: offsets must not stay behind what was stored.
+        self._timetable = Timetable()
         self._halves = HalfMessages(state, keeper)
 
     def start(self) -> None:
@@ -70,17 +70,12 @@ class Rounds:
         self._every("save orders", lambda: _ORDERS_PERIOD_S, self._keeper.save_orders)
         self._every("save transaction counts", lambda: self._counts_s, self._keeper.save_counts)
         self._every("check transactions", lambda: self._checks_s, self.check_transactions)
-        loop = asyncio.get_running_loop()
-        self._tasks.append(loop.create_task(self._deliver_always(), name="deliver delayed"))
+        self._timetable.begin("deliver delayed", self._deliver_always())
         _log.debug("rounds began for %s", settings.name)
 
     async def stop(self) -> None:
         """Ends every round; a delivery that has begun is waited for."""
-        async with self._busy:
-            for task in self._tasks:
-                task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks.clear()
+        await self._timetable.stop()
 
     @property
     def _offsets_s(self) -> float:
@@ -109,7 +104,7 @@ class Rounds:
                 except MQError as error:
                     _log.error("%s: %s", name, error.message)
 
-        self._tasks.append(asyncio.get_running_loop().create_task(repeat(), name=name))
+        self._timetable.begin(name, repeat())
 
     async def expire(self) -> None:
         """Closes connections whose clients are silent; forgets locks that are free."""
@@ -137,7 +132,7 @@ class Rounds:
         for queue_id in self._state.read_queues(HALF_TOPIC):
             check = await self._halves.begin(queue_id)
             while check.has_more:
-                async with self._busy:
+                async with self._timetable.busy:
                     await check.go_on(ahead_ms)
 
     async def _deliver_always(self) -> None:
@@ -149,7 +144,7 @@ class Rounds:
         """Delivers what is due; returns when to look again, at the latest."""
         delays = self._state.delays
         for level in delays.due(self._state.now_ms()):
-            async with self._busy:
+            async with self._timetable.busy:
                 await self._deliver_level(level)
         return delays.next_look_ms()
 
@@ -158,7 +153,7 @@ class Rounds:
         for level in self._state.delays.levels:
             has_more = True
             while has_more:
-                async with self._busy:
+                async with self._timetable.busy:
                     has_more = await self._deliver_level(level)
 
     async def _deliver_level(self, level: int) -> bool:

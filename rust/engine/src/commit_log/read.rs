@@ -100,13 +100,11 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
                 bytes,
             });
         }
-        if let Some(bytes) = self.cold.take(physical_offset, len) {
-            return Ok(RecordBytes {
-                physical_offset,
-                bytes,
-            });
-        }
-        if let Some(bytes) = self.read_together(physical_offset, len, behind)? {
+        let cold = match self.cold.take(physical_offset, len) {
+            None => self.read_together(physical_offset, len, behind)?,
+            taken => taken,
+        };
+        if let Some(bytes) = cold {
             return Ok(RecordBytes {
                 physical_offset,
                 bytes,
