@@ -16,7 +16,7 @@ those of `DefaultMQPushConsumerImpl.pullMessage` and `PullAPIWrapper`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Final
 
 from mqcore.model.queues import MessageQueue
@@ -29,6 +29,7 @@ __all__ = [
     "PULL_TIMEOUT_S",
     "SUSPEND_MS",
     "After",
+    "Part",
     "PullStep",
     "pull_fields",
     "step_after",
@@ -50,6 +51,18 @@ _WANTING_HEARTBEAT: Final = (
 )
 
 _COMMIT, _SUSPEND, _SUBSCRIPTION, _LITE = 1, 2, 4, 16
+
+
+class Part(StrEnum):
+    """What of its messages a long answer brings, as brokers of ours are told it.
+
+    The others bring whole messages always.
+    """
+
+    WHOLE = "true"
+    BODILESS = "bodiless"
+    # Topic, queue and offsets, as far as nothing is left out by a filter.
+    PLACES = "places"
 
 
 class After(Enum):
@@ -96,7 +109,7 @@ def pull_fields(
     sends_subscription: bool = False,
     is_lite: bool = False,
     bytes_max: int | None = None,
-    needs_bodies: bool = True,
+    part: Part = Part.WHOLE,
 ) -> dict[str, str]:
     """Returns the fields of a PULL_MESSAGE request.
 
@@ -112,7 +125,7 @@ def pull_fields(
         is_lite: From a consumer that pulls by itself.
         bytes_max: Bytes of the answer at the most. A broker of ours gives as many messages as are
             asked for then; official ones keep their own bounds, and from 5.x on this one too.
-        needs_bodies: With `bytes_max`: False lets brokers of ours leave the bodies out.
+        part: With `bytes_max`: what of the messages is needed.
     """
     flags = (
         (_COMMIT if commit_offset > 0 else 0)
@@ -139,7 +152,7 @@ def pull_fields(
     if sends_subscription:
         fields["subscription"] = subscription.expression
     if bytes_max is not None:
-        fields["mqcoreBulk"] = "true" if needs_bodies else "bodiless"
+        fields["mqcoreBulk"] = part
         fields["maxMsgBytes"] = str(bytes_max)
     return fields
 

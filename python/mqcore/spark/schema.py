@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from mqcore.client.pulling import Part
 from mqcore.spark.errors import SparkError
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 PROPERTIES_NAME: Final = "properties"
 BODY_NAME: Final = "body"
 BODY_LENGTH_NAME: Final = "bodyLength"
+# What the queues alone tell of a message, without its record.
+_PLACE_NAMES: Final = frozenset(("topic", "brokerName", "queueId", "queueOffset", "physicalOffset"))
 # Why a row is none: only where damaged records are given out as rows.
 CORRUPT_NAME: Final = "_corrupt"
 
@@ -129,9 +132,11 @@ class Projection:
     arrow: pa.Schema
 
     @property
-    def needs_bodies(self) -> bool:
-        """Whether a column is of the bodies."""
-        return BODY_NAME in self.columns or BODY_LENGTH_NAME in self.columns
+    def part(self) -> Part:
+        """What of its messages the columns are made of."""
+        if BODY_NAME in self.columns or BODY_LENGTH_NAME in self.columns:
+            return Part.WHOLE
+        return Part.PLACES if _PLACE_NAMES.issuperset(self.columns) else Part.BODILESS
 
     def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the batch when its schema is the promised one, exactly.

@@ -11,12 +11,20 @@ use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::{OpenHow, Store};
+use mqcore_engine::store::{Ask, GetStatus, Got, OpenHow, Store};
 use mqcore_record::{Host, Message};
 
 type TwinStore = Store<TwinDisk, ManualClock>;
 
 const SEGMENT: u64 = 131_072;
+/// A read of one message.
+const ONE: Ask<'static> = Ask {
+    from: 0,
+    count_max: 1,
+    bytes_max: u64::MAX,
+    tags_codes: &[],
+    is_bulk: true,
+};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 struct Setup {
@@ -105,6 +113,39 @@ fn files_go_when_they_have_expired_and_no_earlier() {
         0,
         "nothing more"
     );
+}
+
+#[test]
+fn places_are_those_of_the_records_whatever_retention_took() {
+    let setup = setup(&[("fileReservedTime", "10")]);
+    fill(&setup, 6);
+    let same_everywhere = || {
+        for (from, count_max) in (0..27).flat_map(|from| [(from, 1), (from, 5), (from, 100)]) {
+            let ask = Ask {
+                from,
+                count_max,
+                ..ONE
+            };
+            let whole = setup.store.get(b"T", 0, ask).unwrap();
+            let bare = setup.store.places(b"T", 0, ask).unwrap();
+            let head = |got: &Got<_>| (got.status, got.next_offset, got.min_offset, got.max_offset);
+            assert_eq!(head(&bare), head(&whole), "{ask:?}");
+            assert_eq!((bare.len(), bare.bytes), (whole.len(), whole.bytes));
+            assert!(bare.records.is_empty() && whole.places.is_empty());
+            for (place, record) in bare.places.iter().zip(&whole.records) {
+                let view = record.view(mqcore_record::CrcCheck::Verify).unwrap();
+                assert_eq!(place.queue_offset, view.queue_offset.cast_unsigned());
+                assert_eq!(place.physical_offset, view.physical_offset.cast_unsigned());
+            }
+        }
+    };
+    same_everywhere();
+    setup.clock.advance(HOUR * 7);
+    assert!(setup.store.clean(Reason::Hour, None).unwrap().log_files > 2);
+    assert!(setup.store.bounds(b"T", 0).unwrap().unwrap().min > 5);
+    same_everywhere();
+    let nowhere = setup.store.places(b"T", 1, ONE).unwrap();
+    assert_eq!(nowhere.status, GetStatus::NoMatchedLogicQueue);
 }
 
 #[test]

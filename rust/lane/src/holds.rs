@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::asker::{Asker, ConnectionId};
 use crate::policy::Filter;
+use crate::shape::Shape;
 
 /// Pulls held per connection: a consumer holds one per queue it reads, and a queue more than this
 /// on one connection is none that a client of ours could work off.
@@ -39,15 +40,21 @@ pub struct Pull {
     pub count_max: usize,
     /// Bytes at the most.
     pub bytes_max: u64,
-    /// Whether the official limits of one answer do not count.
-    pub is_bulk: bool,
-    /// Whether the records are given without their bodies.
-    pub is_bodiless: bool,
+    /// How much of its messages the answer brings.
+    pub shape: Shape,
     /// Which records.
     pub filter: Filter,
     /// The version of its group's subscription that the filter is of at the least; `None` where the
     /// request brought its filter.
     pub version: Option<i64>,
+}
+
+impl Pull {
+    /// Whether the places of messages are all that is wanted; filters are for records.
+    pub(crate) fn wants_places(&self) -> bool {
+        let is_filtered = !self.filter.codes().is_empty() || self.filter.looks_at_records();
+        self.shape == Shape::Places && !is_filtered
+    }
 }
 
 #[derive(Debug)]
@@ -230,8 +237,7 @@ mod tests {
             queue_offset,
             count_max: 32,
             bytes_max: 1,
-            is_bulk: false,
-            is_bodiless: false,
+            shape: Shape::Official,
             filter: if opaque % 3 == 0 {
                 Filter::Tags([1_i64].into())
             } else {

@@ -45,6 +45,7 @@ pub mod pop;
 pub mod readers;
 pub mod repeats;
 pub mod requests;
+pub mod shape;
 pub mod sql;
 pub mod stats;
 pub mod timers;

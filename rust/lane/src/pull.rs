@@ -2,10 +2,10 @@
 //! (`PullMessageProcessor`, `PullRequestHoldService`).
 
 use mqcore_engine::clock::Clock;
+use mqcore_engine::consume_queue::Bounds;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::store::{GetStatus, Got};
-use mqcore_record::write_bodiless;
 use mqcore_wire::command::FrameWriter;
 
 use crate::codes;
@@ -16,6 +16,7 @@ use crate::policy::Filter;
 use crate::readers::{Job, read};
 use crate::requests::{BadField, PullHeader, Request};
 use crate::send::Refused;
+use crate::shape::bodiless;
 use crate::slow::suggested_broker;
 
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
@@ -73,7 +74,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             }
         });
         let config = self.store.config();
-        let (most, most_bytes) = if header.is_bulk {
+        let (most, most_bytes) = if header.shape.is_bulk() {
             (BULK_COUNT_MAX, BULK_BYTES_MAX)
         } else {
             let most = config.read_count_memory_max.max(config.read_count_disk_max);
@@ -93,8 +94,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 .and_then(|max| u64::try_from(max).ok())
                 .filter(|max| *max > 0)
                 .map_or(most_bytes, |max| max.min(most_bytes)),
-            is_bulk: header.is_bulk,
-            is_bodiless: header.is_bodiless,
+            shape: header.shape,
             filter,
             version: (!header.subscribes()).then_some(header.version),
         };
@@ -234,15 +234,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Some(bounds) if bounds.max == 0 => (GetStatus::NoMessageInQueue, 0),
             Some(bounds) => (GetStatus::OffsetTooSmall, bounds.min),
         };
-        Ok(Got {
-            status,
-            next_offset,
-            min_offset: bounds.map_or(0, |bounds| bounds.min),
-            max_offset: bounds.map_or(0, |bounds| bounds.max),
-            records: Vec::new(),
-            bytes: 0,
-            suggests_replica: false,
-        })
+        let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
+        Ok(Got::empty(status, next_offset, bounds))
     }
 
     pub(crate) fn answer_pull(&mut self, pull: Pull, hold_ms: Option<u64>, got: Result<Got<D>>) {
@@ -282,7 +275,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let suggested = suggested_broker(is_readable, got.suggests_replica, group);
         let stats = &mut self.desk.stats;
         stats.pulls += 1;
-        stats.pulled += got.records.len() as u64;
+        stats.pulled += got.len() as u64;
         stats.pulled_bytes += got.bytes;
         let said = Said {
             code,
@@ -295,12 +288,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             fields.number("minOffset", min.cast_signed())?;
             fields.number("maxOffset", max.cast_signed())
         };
-        if pull.is_bodiless {
-            let mut body = Vec::new();
-            for record in &got.records {
-                write_bodiless(record.as_bytes(), &mut body);
+        if pull.shape.is_bodiless() {
+            match bodiless(&pull.topic, pull.queue_id, &got) {
+                Ok(body) => self.desk.reply_body(&pull.asker, said, write, &body),
+                Err(error) => self.refuse(&pull.asker, codes::SYSTEM_ERROR, &error.to_string()),
             }
-            self.desk.reply_body(&pull.asker, said, write, &body);
         } else {
             let records = got.records;
             self.desk.reply_records(&pull.asker, said, write, records);

@@ -18,6 +18,7 @@ use crate::holds::Pull;
 use crate::lane::How;
 use crate::pop::ColdPop;
 use crate::repeats::{Doubt, Looked, look_patiently};
+use crate::shape::places_max;
 use crate::transactions::Ending;
 
 /// Cold reads that wait at the most; beyond it they are refused. At a millisecond each a client
@@ -208,9 +209,13 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
         count_max: pull.count_max,
         bytes_max: pull.bytes_max,
         tags_codes: pull.filter.codes(),
-        is_bulk: pull.is_bulk,
+        is_bulk: pull.shape.is_bulk(),
     };
     let topic = pull.topic.as_bytes();
+    if pull.wants_places() {
+        let count_max = pull.count_max.min(places_max(&pull.topic, pull.bytes_max));
+        return store.places(topic, pull.queue_id, Ask { count_max, ..ask });
+    }
     if pull.filter.looks_at_records() {
         return store.select(topic, pull.queue_id, ask, &mut Sieve::of(&pull.filter));
     }

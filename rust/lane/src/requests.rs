@@ -8,6 +8,7 @@ use mqcore_record::sys_flag;
 use mqcore_wire::{Command, CommandRef, Fields};
 
 use crate::asker::{Asker, ConnectionId};
+use crate::shape::{self, Shape};
 use crate::transactions::ends::Decision;
 
 /// Where the fields of a request stand.
@@ -236,10 +237,8 @@ pub struct PullHeader<'a> {
     pub count_max: i32,
     /// Bytes at the most, where the client says so (5.x).
     pub bytes_max: Option<i32>,
-    /// Whether the answer may be as long as the client says, beyond the official limits (ours).
-    pub is_bulk: bool,
-    /// Whether such an answer has no bodies (ours).
-    pub is_bodiless: bool,
+    /// How much of its messages the answer is to bring (ours).
+    pub shape: Shape,
     /// The flags of the pull.
     pub sys_flag: i32,
     /// The offset to commit.
@@ -254,9 +253,6 @@ pub struct PullHeader<'a> {
     pub expression_kind: Option<&'a str>,
 }
 
-/// What the field of a bulk pull says that wants no bodies.
-const BODILESS: &str = "bodiless";
-
 impl<'a> PullHeader<'a> {
     /// Flag: an offset is to be committed.
     const COMMITS: i32 = 0x1;
@@ -270,7 +266,6 @@ impl<'a> PullHeader<'a> {
     /// # Errors
     /// The first bad field.
     pub fn read(request: &Request<'a>) -> Result<Self, BadField> {
-        let bulk = request.field("mqcoreBulk");
         Ok(Self {
             group: request.text("consumerGroup")?,
             topic: request.text("topic")?,
@@ -278,8 +273,7 @@ impl<'a> PullHeader<'a> {
             queue_offset: request.number("queueOffset")?,
             count_max: request.number("maxMsgNums")?,
             bytes_max: request.optional("maxMsgBytes")?,
-            is_bulk: matches!(bulk, Some("true" | BODILESS)),
-            is_bodiless: bulk == Some(BODILESS),
+            shape: Shape::of(request.field(shape::FIELD)),
             sys_flag: request.number("sysFlag")?,
             commit_offset: request.number("commitOffset")?,
             suspend_ms: request.number("suspendTimeoutMillis")?,

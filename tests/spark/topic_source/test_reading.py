@@ -77,6 +77,10 @@ def rows(reader: Any) -> list[dict[str, Any]]:
     ]
 
 
+def by_place(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in found)
+
+
 def bodies(found: list[dict[str, Any]]) -> Counter[int]:
     return Counter(int(row["body"]) for row in found)
 
@@ -127,6 +131,23 @@ def test_every_message_once_however_it_is_cut(
         {"namesrv": broker.namesrv, "subscribe": topic, "maxRowsPerPartition": "7"}, PLACE
     ).partitions()
     assert len(planned) >= 200 // 7
+
+
+def test_places_come_without_records_and_are_the_same(
+    broker: Broker, topic: str, read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    send(broker, topic, 60, tag="kept")
+    send(broker, topic, 60, tag="not", first=60)
+    names = ("topic", "brokerName", "queueId", "queueOffset", "physicalOffset")
+    whole = read(columns(*names, "body"), subscribe=topic)
+    for row in whole:
+        del row["body"]
+    for options in ({}, {"pullBatchSize": "7"}, {"maxRowsPerPartition": "11"}):
+        assert by_place(read(columns(*names), subscribe=topic, **options)) == by_place(whole)
+    kept = read(columns("queueId", "queueOffset"), subscribe=topic, filter="kept")
+    assert len(kept) == 60, "filters look at records"
+    late = read(columns("queueId"), subscribe=topic, endingTimestamp="2000-01-01T00:00:00Z")
+    assert not late
 
 
 def test_offsets_bound_a_batch(

@@ -13,6 +13,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from mqcore.client.pulling import Part
 from mqcore.spark.options import contradiction
 from mqcore.spark.schema import Projection, ddl_of, project, read_ddl
 from mqcore.spark.store_source import reading
@@ -32,6 +33,7 @@ from mqcore.spark.store_source.planning import (
 from mqcore.spark.store_source.pushed import Pushed
 from mqcore.spark.store_source.segments import segments_of
 from mqcore.spark.store_source.views import VIEW_TABLES
+from mqcore.spark.worker_memory import set_apart
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -124,7 +126,7 @@ class MessageReader(DataSourceReader):
         options = replace(
             options, start_physical=max(starts, default=None), end_physical=min(ends, default=None)
         )
-        fit_bytes = SPLIT_BYTES if self._projection.needs_bodies else BODILESS_SPLIT_BYTES
+        fit_bytes = SPLIT_BYTES if self._projection.part is Part.WHOLE else BODILESS_SPLIT_BYTES
         split_bytes = options.split_bytes or fit_bytes
         ranges = chain.from_iterable(
             ranges_of(place, options, split_bytes) for place in places_of(options)
@@ -137,6 +139,7 @@ class MessageReader(DataSourceReader):
         Args:
             partition: What to read; Spark asks once with None where there is nothing.
         """
+        set_apart()
         if not isinstance(partition, RangesPartition):
             return
         for each in partition.ranges:

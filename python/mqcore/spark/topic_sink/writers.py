@@ -25,6 +25,7 @@ from mqcore.spark.topic_sink.marks import TaskMark, query_mark
 from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.sending import topic_client
 from mqcore.spark.topic_sink.task import TaskReport, WriteTask, new_attempt
+from mqcore.spark.worker_memory import set_apart
 
 __all__ = ["BatchWriter", "Plan", "StreamEnd", "StreamRowWriter", "mark_of_stream", "written"]
 
@@ -85,6 +86,7 @@ def written(plan: Plan, mark: TaskMark, batches: Iterator[pa.RecordBatch]) -> Si
     Raises:
         SinkError: They are not all acknowledged.
     """
+    set_apart()
     options = plan.options
     client = exact_client(options) if options.is_exact else topic_client(options.client)
     task = WriteTask(options, mark, client)

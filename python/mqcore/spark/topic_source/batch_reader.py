@@ -21,6 +21,7 @@ from mqcore.spark.topic_source.planning import QueueRange, plan
 from mqcore.spark.topic_source.range_reader import TOOLS_GROUP, Wanted, read_ranges
 from mqcore.spark.topic_source.resolution import Topics, ends, starts
 from mqcore.spark.topic_source.sizes import RowSizes
+from mqcore.spark.worker_memory import set_apart
 
 __all__ = ["RangesPartition", "TopicBatchReader", "plan_ranges", "read_partition", "wanted_of"]
 
@@ -74,6 +75,7 @@ def read_partition(
     options: ReadOptions, wanted: Wanted, projection: Projection, partition: InputPartition
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a task, in the task's process."""
+    set_apart()
     ranges: Any = getattr(partition, "ranges", ())
     loss = LossRule(is_fatal=options.fails_on_data_loss)
     # Spark takes an iterator, and asks a plan without tasks for one empty one.
@@ -101,7 +103,7 @@ class TopicBatchReader(DataSourceReader):
         """
         cluster = cluster_of(Access.of(self.options))
         start, end = self.bounds(cluster)
-        sizes = RowSizes(cluster, needs_bodies=self.projection.needs_bodies)
+        sizes = RowSizes(cluster, part=self.wanted.part_of(self.projection))
         return plan_ranges(self.options, start, end, sizes)
 
     def bounds(self, cluster: Cluster) -> tuple[Places, Places]:

@@ -143,7 +143,7 @@ class ReadOptions:
     fetch_timeout_ms: int = 30_000
     retries: int = 5
     retry_backoff_ms: int = 200
-    pull_rows: int = 4096
+    pull_rows: int = 8192
     batch_rows: int = 4096
     pushes_down: bool = False
     request_timeout_ms: int = 5_000

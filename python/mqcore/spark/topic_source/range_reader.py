@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from mqcore.client.pulling import pull_fields
+from mqcore.client.pulling import Part, pull_fields
 from mqcore.errors import RemotingError, ResponseError
 from mqcore.model.subscriptions import ALL, SubscriptionData
 from mqcore.native.columns import RecordColumns
@@ -76,13 +76,19 @@ class Wanted:
     end_ms: int | None = None
     fetch_bytes: int = 4 << 20
     fetch_timeout_s: float = 30.0
-    pull_rows: int = 4096
+    pull_rows: int = 8192
     batch_rows: int = 4096
 
     @property
     def is_filtered(self) -> bool:
         """Whether the broker leaves messages out."""
         return self.sql is not None or self.tags != ALL
+
+    def part_of(self, projection: Projection) -> Part:
+        """Returns what of its messages a broker is asked for; filters look at records."""
+        is_chosen = self.is_filtered or self.start_ms is not None or self.end_ms is not None
+        part = projection.part
+        return Part.BODILESS if part is Part.PLACES and is_chosen else part
 
     def subscription(self, topic: str) -> SubscriptionData:
         """Returns what is wanted of a topic, as requests say it."""
@@ -134,7 +140,7 @@ def read_ranges(
             batch_rows=wanted.batch_rows,
         )
         seen = 0
-        puller = _Puller(cluster, each, wanted, loss, buffers, needs_bodies=projection.needs_bodies)
+        puller = _Puller(cluster, each, wanted, loss, buffers, part=wanted.part_of(projection))
         with _Ahead(puller) as answers:
             for answer in answers:
                 batches = columns.feed(answer.body)
@@ -163,10 +169,10 @@ class _Puller:
         loss: LossRule,
         buffers: BufferPool,
         *,
-        needs_bodies: bool,
+        part: Part,
     ) -> None:
         self._cluster = cluster
-        self._needs_bodies = needs_bodies
+        self._part = part
         self._range = wanted_range
         self._wanted = wanted
         self._loss = loss
@@ -251,7 +257,7 @@ class _Puller:
             suspend_ms=0,
             sends_subscription=True,
             bytes_max=self._wanted.fetch_bytes,
-            needs_bodies=self._needs_bodies,
+            part=self._part,
         )
 
     def _judged(self, found: LongAnswer) -> _Answer | None:

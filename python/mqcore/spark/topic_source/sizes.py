@@ -5,7 +5,7 @@ Brokers tell offsets and not bytes; tasks are cut by bytes.
 
 from collections.abc import Mapping
 
-from mqcore.client.pulling import pull_fields
+from mqcore.client.pulling import Part, pull_fields
 from mqcore.errors import RemotingError
 from mqcore.model.queues import MessageQueue
 from mqcore.remoting import RequestCode, ResponseCode
@@ -28,15 +28,15 @@ _FINE = (
 class RowSizes:
     """Bytes of a message by topic and broker."""
 
-    def __init__(self, cluster: Cluster, *, needs_bodies: bool = True) -> None:
+    def __init__(self, cluster: Cluster, *, part: Part = Part.WHOLE) -> None:
         """Knows nothing yet.
 
         Args:
             cluster: Who is asked.
-            needs_bodies: False where bodies are not read: brokers that leave them out are asked so.
+            part: What of the messages is read: brokers that leave the rest out are asked so.
         """
         self._cluster = cluster
-        self._needs_bodies = needs_bodies
+        self._part = part
         self._known: dict[tuple[str, str], float] = {}
 
     def of(
@@ -70,8 +70,8 @@ class RowSizes:
             count_max=_SAMPLE_COUNT,
             suspend_ms=0,
             sends_subscription=True,
-            bytes_max=None if self._needs_bodies else wanted.fetch_bytes,
-            needs_bodies=self._needs_bodies,
+            bytes_max=None if self._part is Part.WHOLE else wanted.fetch_bytes,
+            part=self._part,
         )
         try:
             answer = self._cluster.ask(

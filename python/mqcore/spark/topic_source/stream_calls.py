@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
+from mqcore.client.pulling import Part
 from mqcore.spark.schema import project
 from mqcore.spark.topic_source.batch_reader import plan_ranges, read_partition, wanted_of
 from mqcore.spark.topic_source.cluster import Access, cluster_of
@@ -54,10 +55,11 @@ class StreamCalls:
     @property
     def sizes(self) -> RowSizes:
         """What tasks read of a message; limits of triggers count whole messages."""
-        if self._projection.needs_bodies:
+        part = self._wanted.part_of(self._projection)
+        if part is Part.WHOLE:
             return self.course.sizes
         if self._sizes is None:
-            self._sizes = RowSizes(cluster_of(Access.of(self.options)), needs_bodies=False)
+            self._sizes = RowSizes(cluster_of(Access.of(self.options)), part=part)
         return self._sizes
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:

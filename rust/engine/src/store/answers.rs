@@ -1,6 +1,7 @@
 //! What reads answer: the official statuses (`GetMessageStatus`), records, and where to go on.
 
 use crate::commit_log::RecordBytes;
+use crate::consume_queue::Bounds;
 use crate::disk::Disk;
 
 /// How a read by queue offset ended.
@@ -57,10 +58,50 @@ pub struct Got<D: Disk> {
     pub max_offset: u64,
     /// The records, in queue order.
     pub records: Vec<RecordBytes<D>>,
+    /// Where messages are, in queue order, of a read that gives no records.
+    pub places: Vec<Place>,
     /// Bytes of the records.
     pub bytes: u64,
     /// The reader is so far behind that a replica should serve it.
     pub suggests_replica: bool,
+}
+
+/// Where a message is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// In its queue: messages.
+    pub queue_offset: u64,
+    /// In the log: bytes.
+    pub physical_offset: u64,
+}
+
+impl<D: Disk> Got<D> {
+    /// An answer without messages.
+    #[must_use]
+    pub fn empty(status: GetStatus, next_offset: u64, bounds: Bounds) -> Self {
+        Self {
+            status,
+            next_offset,
+            min_offset: bounds.min,
+            max_offset: bounds.max,
+            records: Vec::new(),
+            places: Vec::new(),
+            bytes: 0,
+            suggests_replica: false,
+        }
+    }
+
+    /// How many messages it tells of.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len() + self.places.len()
+    }
+
+    /// Whether it tells of none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Records found by key.

@@ -9,6 +9,7 @@ mod close;
 mod followers;
 mod look;
 mod open;
+mod places;
 mod read;
 mod ready;
 mod rebuild;
@@ -39,7 +40,7 @@ use crate::progress::WakeDescriptor;
 use crate::segment::LogFiles;
 use crate::watermark::Doorbell;
 
-pub use answers::{GetStatus, Got, Queried};
+pub use answers::{GetStatus, Got, Place, Queried};
 pub use bits::BitMaker;
 pub use open::{OpenHow, OpenReport};
 pub use read::{Ask, Judge, Verdict};

@@ -150,7 +150,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         mut extensions: Option<ExtensionReader<'_, D>>,
         judge: &mut J,
     ) -> Result<Got<D>> {
-        let mut got = empty(GetStatus::NoMatchedMessage, ask.from, bounds);
+        let mut got = Got::empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
         let mut given = 0usize;
         let mut reader = self.log.reader();
@@ -416,22 +416,10 @@ pub(super) fn outside<D: Disk>(from: u64, bounds: Bounds, is_empty: bool) -> Opt
         from if is_empty => (GetStatus::OffsetFoundNull, from),
         _ => return None,
     };
-    Some(empty(status, next_offset, bounds))
+    Some(Got::empty(status, next_offset, bounds))
 }
 
 /// The answer to a read of a queue that is not there.
-fn no_queue<D: Disk>() -> Got<D> {
-    empty(GetStatus::NoMatchedLogicQueue, 0, Bounds { min: 0, max: 0 })
-}
-
-fn empty<D: Disk>(status: GetStatus, next_offset: u64, bounds: Bounds) -> Got<D> {
-    Got {
-        status,
-        next_offset,
-        min_offset: bounds.min,
-        max_offset: bounds.max,
-        records: Vec::new(),
-        bytes: 0,
-        suggests_replica: false,
-    }
+pub(super) fn no_queue<D: Disk>() -> Got<D> {
+    Got::empty(GetStatus::NoMatchedLogicQueue, 0, Bounds { min: 0, max: 0 })
 }

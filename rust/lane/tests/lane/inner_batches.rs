@@ -70,6 +70,20 @@ fn property(record: &RecordView<'_>, name: &str) -> String {
 }
 
 #[test]
+fn a_pull_of_places_of_a_batch_queue_has_its_records() {
+    let mut desk = desk();
+    desk.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y", "z"]));
+    desk.settle();
+    let fields = [("topic", "b"), ("sysFlag", "4"), ("subscription", "*")];
+    let with = |shape| [fields[0], fields[1], fields[2], ("mqcoreBulk", shape)];
+    let bare = desk.ask(&pull_with(1, &with("places")));
+    assert_eq!(bare.code, 0, "{bare:?}");
+    assert_eq!(bare.ext["nextBeginOffset"], "3");
+    let same = desk.ask(&pull_with(1, &with("bodiless")));
+    assert_eq!(bare.body, same.body);
+}
+
+#[test]
 fn a_batch_with_a_key_is_one_record_that_takes_an_offset_a_message() {
     let mut desk = desk();
     let single = desk.ask(&send_with(1, &[("b", "b")], b"alone"));

@@ -3,7 +3,8 @@
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_lane::Need;
 use mqcore_lane::policy::{Broker, Group, Perm, Topic};
-use mqcore_record::{Outline, write_bodiless};
+use mqcore_record::{CrcCheck, Found, Outline, check, write_bodiless};
+use mqcore_wire::Command;
 
 use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
 
@@ -268,6 +269,59 @@ fn a_bodiless_pull_gives_whole_records_without_their_bodies() {
     assert!(rest.is_empty());
     assert_eq!(bare.body, want);
     assert!(bare.body.len() < whole.body.len());
+}
+
+/// What records say of their places: topic, queue, queue offset, physical offset.
+fn places(answer: &Command) -> Vec<(Vec<u8>, i32, i64, i64)> {
+    let mut rest = answer.body.as_ref();
+    let mut found = Vec::new();
+    while let Ok(Found::Record(record)) = check(rest, CrcCheck::Verify) {
+        found.push((
+            record.topic.to_vec(),
+            record.queue_id,
+            record.queue_offset,
+            record.physical_offset,
+        ));
+        rest = &rest[record.total_len_bytes..];
+    }
+    assert!(rest.is_empty());
+    found
+}
+
+#[test]
+fn a_pull_of_places_tells_those_of_the_records() {
+    let mut desk = filled(100);
+    let all = ("maxMsgNums", "2147483647");
+    let whole = desk.ask(&pull_with(1, &[all, ("mqcoreBulk", "true")]));
+    let wanted = [all, ("mqcoreBulk", "places")];
+    let bare = desk.ask(&pull_with(1, &wanted));
+    assert_eq!(bare.code, 0);
+    assert_eq!(bare.ext, whole.ext, "what an answer says of its place");
+    assert_eq!(places(&bare), places(&whole));
+    assert_eq!(places(&bare).len(), 100);
+    let one_len = bare.body.len() / 100;
+    let topic_len = places(&bare)[0].0.len();
+    assert_eq!(one_len, 91 + topic_len, "a record with nothing else");
+    let short = [wanted[0], wanted[1], ("maxMsgBytes", "1000")];
+    let few = desk.ask(&pull_with(1, &short));
+    assert_eq!(places(&few).len(), 1000 / one_len);
+    assert_eq!(few.ext["nextBeginOffset"], (1000 / one_len).to_string());
+    let tiny = [wanted[0], wanted[1], ("maxMsgBytes", "1")];
+    assert_eq!(places(&desk.ask(&pull_with(1, &tiny))).len(), 1);
+    for (offset, code) in [("100", 19), ("101", 21), ("-1", 21)] {
+        let outside = [wanted[0], wanted[1], ("queueOffset", offset)];
+        assert_eq!(desk.ask(&pull_with(1, &outside)).code, code, "{offset}");
+    }
+}
+
+#[test]
+fn a_pull_of_places_with_a_filter_looks_at_records() {
+    let mut desk = filled(10);
+    let odd = [("sysFlag", "4"), ("subscription", "odd")];
+    let bare = desk.ask(&pull_with(1, &[odd[0], odd[1], ("mqcoreBulk", "places")]));
+    let same = desk.ask(&pull_with(1, &[odd[0], odd[1], ("mqcoreBulk", "bodiless")]));
+    assert_eq!(bare.body, same.body);
+    assert_eq!(places(&bare).len(), 5);
 }
 
 /// Sends to queue 0 with everything, or nothing, counting as far behind the end of the log.
