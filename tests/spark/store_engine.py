@@ -6,6 +6,7 @@ the schema that Spark would expect.
 
 import pickle
 from collections.abc import Iterable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,11 @@ from pyspark.sql.types import (
 )
 
 from mqcore.spark.store_source.store_format import FilteringReader, StoreFormat
+
+# Before Spark 4.2 there is no other.
+_IN_UTC: dict[str, Any] = (
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+)
 
 Row = dict[str, Any]
 TYPES: dict[str, DataType] = {
@@ -74,7 +80,7 @@ def plan(
 def batches(path: Path | str, ddl: str | None = None, **options: object) -> list[pa.RecordBatch]:
     """Returns everything that the tasks yield."""
     reader, partitions, schema, _left = plan(path, ddl, **options)  # type: ignore[arg-type]
-    promised = to_arrow_schema(schema, timezone="UTC")
+    promised = to_arrow_schema(schema, **_IN_UTC)
     found = []
     for partition in partitions:
         for batch in reader.read(pickle.loads(pickle.dumps(partition))):

@@ -20,6 +20,8 @@ from mqcore.spark.topic_source.legacy_stream_reader import LegacyTopicStreamRead
 from mqcore.spark.topic_source.options import read_options
 from mqcore.spark.topic_source.reading import batch_reader, stream_reader
 from mqcore.testing import Broker
+
+pytest.importorskip("pyspark.sql.streaming.datasource", reason="its engine is that of Spark 4.2")
 from spark.topic_source.engine import EVERYTHING, Engine, TaskFailed
 
 TYPES = {
