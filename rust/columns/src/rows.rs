@@ -16,6 +16,11 @@ const MESSAGE_GROUP: &[u8] = b"__SHARDINGKEY";
 /// Pairs of properties that are compared each with each; more are put into a table.
 const PAIRS_FEW: usize = 16;
 const US_PER_MS: i64 = 1_000;
+/// How often a byte of a record may stand in the columns: a name of the properties in its own column
+/// and in the map, each replaced by three bytes where it is no UTF-8.
+const COPIES_MAX: usize = 6;
+/// Bytes of what columns have beside a record's: two hosts and an id made of one.
+const MADE_BYTES_MAX: usize = 256;
 
 /// The properties that have columns of their own, each the last of its name.
 #[derive(Default)]
@@ -77,6 +82,8 @@ impl HostText {
 pub(crate) struct Rows {
     columns: Vec<(Column, Growing)>,
     rows: usize,
+    /// Bytes of texts at the most: counting them exactly means asking each column.
+    text_bytes_max: usize,
     has_named: bool,
     has_body: bool,
     rows_max: usize,
@@ -97,6 +104,7 @@ impl Rows {
         Self {
             columns: columns.iter().map(empty).collect(),
             rows: 0,
+            text_bytes_max: 0,
             has_named: columns.iter().any(|column| column.is_of_properties()),
             has_body: columns.contains(&Column::Body),
             rows_max,
@@ -111,11 +119,15 @@ impl Rows {
         self.rows
     }
 
-    /// Bytes of texts so far.
+    /// Whether there are so many bytes of texts.
     #[inline]
-    pub(crate) fn text_bytes(&self) -> usize {
+    pub(crate) fn has_text_bytes(&mut self, count: usize) -> bool {
+        if self.text_bytes_max < count {
+            return false;
+        }
         let of_column = |column: &(Column, Growing)| column.1.text_bytes();
-        self.columns.iter().map(of_column).sum()
+        self.text_bytes_max = self.columns.iter().map(of_column).sum();
+        self.text_bytes_max >= count
     }
 
     /// Adds a record; refuses one whose body was asked for and cannot be inflated.
@@ -131,11 +143,14 @@ impl Rows {
         } else {
             Named::default()
         };
+        let broker_name = self.broker_name.as_deref();
+        let beside = MADE_BYTES_MAX + broker_name.map_or(0, <[u8]>::len) + body.len();
+        self.text_bytes_max += COPIES_MAX * record.total_len_bytes + beside;
         let us = |ms: i64| ms.saturating_mul(US_PER_MS);
         for (column, values) in &mut self.columns {
             match column {
                 Column::Topic => values.push_text(Some(record.topic)),
-                Column::BrokerName => values.push_text(self.broker_name.as_deref()),
+                Column::BrokerName => values.push_text(broker_name),
                 Column::QueueId => values.push_int(record.queue_id),
                 Column::QueueOffset => values.push_long(record.queue_offset),
                 Column::PhysicalOffset => values.push_long(record.physical_offset),
@@ -176,6 +191,7 @@ impl Rows {
                 _ => values.push_null(),
             }
         }
+        self.text_bytes_max += why.len();
         self.rows += 1;
     }
 
@@ -187,6 +203,7 @@ impl Rows {
             let empty = Growing::with_room(column.layout(), self.rows_max, bytes + bytes / 16);
             std::mem::replace(values, empty).done()
         });
+        self.text_bytes_max = 0;
         Batch {
             columns: columns.collect(),
             rows: std::mem::take(&mut self.rows),

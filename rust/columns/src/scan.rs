@@ -215,7 +215,7 @@ impl Gatherer {
     #[inline]
     fn cut(&mut self, out: &mut Vec<Batch>) {
         let is_full = self.rows.len() >= self.limits.batch_rows
-            || self.rows.text_bytes() >= self.limits.batch_bytes;
+            || self.rows.has_text_bytes(self.limits.batch_bytes);
         if is_full {
             out.push(self.rows.take());
         }

@@ -111,6 +111,30 @@ proptest! {
     }
 
     #[test]
+    fn a_batch_ends_with_the_row_that_passes_its_bytes(sent in logs(), batch_bytes in 1..900_usize) {
+        let bytes = log::log(&sent, BASE);
+        let columns = [Column::Topic, Column::BrokerName, Column::Body, Column::MsgId, Column::BornHost];
+        let limits = Limits { batch_rows: 100, batch_bytes, inflated_bytes: 1 << 20 };
+        let span = (whole(&bytes, BASE, false), CrcCheck::Verify);
+        let name = Some(b"a broker".to_vec());
+        let filter = Filter::default();
+        let mut reading =
+            RecordColumns::new(&columns, filter, name, limits, BadRecords::Fail, span);
+        let mut batches = Vec::new();
+        reading.feed(&bytes, &mut batches).unwrap();
+        reading.finish(&mut batches).unwrap();
+        prop_assert_eq!(batches.iter().map(|batch| batch.rows).sum::<usize>(), sent.len());
+        for (at, batch) in batches.iter().enumerate() {
+            let of_row = |row: usize| -> usize {
+                batch.columns.iter().map(|column| texts(&column.buffers)[row].len()).sum()
+            };
+            let all: usize = (0..batch.rows).map(of_row).sum();
+            prop_assert!(all - of_row(batch.rows - 1) < batch_bytes, "not one row more");
+            prop_assert!(all >= batch_bytes || at + 1 == batches.len(), "nor one fewer");
+        }
+    }
+
+    #[test]
     fn columns_hold_what_was_sent(sent in logs(), batch_rows in 1..5_usize, pieces in pieces()) {
         let bytes = log::log(&sent, BASE);
         let columns = [Column::Topic, Column::Body, Column::QueueOffset, Column::StoreTimestamp];
