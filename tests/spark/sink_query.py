@@ -4,7 +4,8 @@
 
 The arguments say where everything is, and at which step the program is to end by `kill -9`: inside
 a task, before or after the sink's commit, within it, or when Spark has written its commit log. Run
-again without a step it goes on from its checkpoint and ends by itself.
+again without a step it goes on from its checkpoint and ends by itself. At the step `executor` that
+of a task is killed, once, and the program goes on.
 """
 
 import json
@@ -36,6 +37,8 @@ from mqcore.spark.topic_sink.writers import Plan
 STEPS = ("task", "before commit", "after commit", "after log")
 # With delivery exactly-once the commit itself has steps.
 EXACT_STEPS = ("task", "before commit", "decided", "in commits", "after commit", "after log")
+# Beside the processes' file, when an executor was killed.
+EXECUTOR_FLAG = "executor-killed"
 # Half messages that are committed when the program is killed among them.
 COMMITTED_BEFORE = 5
 # The batch that the program is killed in.
@@ -85,6 +88,17 @@ def kill(processes: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def kill_executor(processes: Path) -> None:
+    """Ends the executor of the task that calls, unless one was ended before."""
+    flag = processes.with_name(EXECUTOR_FLAG)
+    if flag.exists():
+        return
+    flag.touch()
+    # The worker's parent is the daemon of all workers, that one's is the executor.
+    executor = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1]
+    os.kill(int(executor), signal.SIGKILL)
+
+
 class KilledWriter(StreamArrowWriter):
     """The writer of streams, and a hand on the plug."""
 
@@ -97,11 +111,12 @@ class KilledWriter(StreamArrowWriter):
         context = TaskContext.get()
         assert context is not None
         is_batch = context.getLocalProperty("streaming.sql.batchId") == str(KILLED_BATCH)
-        if self._step == "task" and is_batch and context.partitionId() == 1:
+        plug = {"task": kill, "executor": kill_executor}.get(self._step)
+        if plug is not None and is_batch and context.partitionId() == 1:
 
             def torn() -> Iterator[pa.RecordBatch]:
                 yield next(iterator)
-                kill(self._processes)
+                plug(self._processes)
                 yield from iterator
 
             return super().write(torn())

@@ -1,4 +1,4 @@
-"""Exactly once through the death of a query's driver: what is read is what was written, once."""
+"""Exactly once, whichever driver or executor dies: what is read is what was written, once."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mqcore.testing import Broker
+from spark.cluster import standalone_cluster
 from spark.exact_sink import DECISIONS, read
-from spark.sink_query import EXACT_STEPS, KILLED_BATCH
+from spark.sink_query import EXACT_STEPS, EXECUTOR_FLAG, KILLED_BATCH
 from spark.test_sink_kills import FILES, ROWS_OF_BATCH, ROWS_OF_FILE, prepared, run
 
 
@@ -45,4 +46,15 @@ def test_a_driver_that_is_killed_wrote_every_row_once(
         broker.restart()
     ended = run("spark.sink_query", tmp_path, arguments.write(file))
     assert ended.returncode == 0, ended.stderr[-4_000:]
+    assert read(broker, "rows") == Counter(str(row) for row in range(FILES * ROWS_OF_FILE))
+
+
+@pytest.mark.matrix
+def test_an_executor_that_is_killed_wrote_every_row_once(broker: Broker, tmp_path: Path) -> None:
+    with standalone_cluster(tmp_path) as cluster:
+        arguments = prepared(tmp_path, broker.namesrv, "rows", cluster.master)
+        arguments = replace(arguments, delivery="exactly-once", step="executor")
+        ended = run("spark.sink_query", tmp_path, arguments.write(tmp_path / "arguments.json"))
+    assert ended.returncode == 0, ended.stderr[-4_000:]
+    assert arguments.processes.with_name(EXECUTOR_FLAG).exists()
     assert read(broker, "rows") == Counter(str(row) for row in range(FILES * ROWS_OF_FILE))
