@@ -17,6 +17,7 @@
 //! | [`parked`] | sends that wait for their watermark |
 //! | [`desk`] | connections and the answers to them, in order |
 //! | [`requests`] | the headers of the hot requests, typed |
+//! | [`shape`] | how much of its messages the answer to a pull brings |
 //! | `send`, `answers`, `back`, `pull`, `places` | the operations |
 //! | `inner_batch` | batches that are kept as one record |
 //! | [`delay`] | delivery of delayed messages |
