@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
 
+from mqcore.spark.schema import project
 from mqcore.spark.store_source.options import parse
 from mqcore.spark.store_source.store_format import MessageReader, StoreFormat
 
@@ -48,8 +49,6 @@ class ReadyFormat(StoreFormat):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns the reader of a schema."""
-        from mqcore.spark.schema import project
-
         rows = int(self.options["rows"])
         reader = ReadyReader(parse({"path": self.options["path"]}), project(schema))
         reader.rows_per_task = rows // len(reader.partitions())

@@ -16,9 +16,10 @@ those of `DefaultMQPushConsumerImpl.pullMessage` and `PullAPIWrapper`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import Final
 
+from mqcore.model.parts import Part
 from mqcore.model.queues import MessageQueue
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.native import Command
@@ -29,7 +30,6 @@ __all__ = [
     "PULL_TIMEOUT_S",
     "SUSPEND_MS",
     "After",
-    "Part",
     "PullStep",
     "pull_fields",
     "step_after",
@@ -51,18 +51,6 @@ _WANTING_HEARTBEAT: Final = (
 )
 
 _COMMIT, _SUSPEND, _SUBSCRIPTION, _LITE = 1, 2, 4, 16
-
-
-class Part(StrEnum):
-    """What of its messages a long answer brings, as brokers of ours are told it.
-
-    The others bring whole messages always.
-    """
-
-    WHOLE = "true"
-    BODILESS = "bodiless"
-    # Topic, queue and offsets, as far as nothing is left out by a filter.
-    PLACES = "places"
 
 
 class After(Enum):

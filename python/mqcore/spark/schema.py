@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from mqcore.client.pulling import Part
+from mqcore.model.parts import Part
 from mqcore.spark.errors import SparkError
 
 if TYPE_CHECKING:

@@ -52,8 +52,7 @@ pub struct Pull {
 impl Pull {
     /// Whether the places of messages are all that is wanted; filters are for records.
     pub(crate) fn wants_places(&self) -> bool {
-        let is_filtered = !self.filter.codes().is_empty() || self.filter.looks_at_records();
-        self.shape == Shape::Places && !is_filtered
+        self.shape == Shape::Places && self.filter.gives_all()
     }
 }
 

@@ -165,6 +165,12 @@ impl Filter {
         }
     }
 
+    /// Whether every record is given.
+    #[must_use]
+    pub fn gives_all(&self) -> bool {
+        self.codes().is_empty() && !self.looks_at_records()
+    }
+
     /// Whether records have to be looked at.
     #[must_use]
     pub fn looks_at_records(&self) -> bool {

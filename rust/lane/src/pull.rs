@@ -207,7 +207,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return self.answer_pull(pull, hold_ms, got);
         };
         // With a test the store may look at many more units than it gives records.
-        let units = if pull.filter.codes().is_empty() && !pull.filter.looks_at_records() {
+        let units = if pull.filter.gives_all() {
             pull.count_max
         } else {
             let scanned = self.store.config().filter_scan_max_bytes;

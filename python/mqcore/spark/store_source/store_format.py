@@ -13,7 +13,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from mqcore.client.pulling import Part
+from mqcore.model.parts import Part
 from mqcore.spark.options import contradiction
 from mqcore.spark.schema import Projection, ddl_of, project, read_ddl
 from mqcore.spark.store_source import reading

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from mqcore.client.pulling import Part, pull_fields
+from mqcore.client.pulling import pull_fields
 from mqcore.errors import RemotingError, ResponseError
+from mqcore.model.parts import Part
 from mqcore.model.subscriptions import ALL, SubscriptionData
 from mqcore.native.columns import RecordColumns
 from mqcore.remoting import RequestCode, ResponseCode

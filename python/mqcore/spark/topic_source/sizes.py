@@ -5,8 +5,9 @@ Brokers tell offsets and not bytes; tasks are cut by bytes.
 
 from collections.abc import Mapping
 
-from mqcore.client.pulling import Part, pull_fields
+from mqcore.client.pulling import pull_fields
 from mqcore.errors import RemotingError
+from mqcore.model.parts import Part
 from mqcore.model.queues import MessageQueue
 from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.spark.topic_source.cluster import Cluster

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from mqcore.client.pulling import Part
+from mqcore.model.parts import Part
 from mqcore.spark.schema import project
 from mqcore.spark.topic_source.batch_reader import plan_ranges, read_partition, wanted_of
 from mqcore.spark.topic_source.cluster import Access, cluster_of

@@ -173,7 +173,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         place: PlaceId,
         read: ReadPop,
     ) -> Option<(PlaceId, ReadPop)> {
-        let units = if read.filter.codes().is_empty() && !read.filter.looks_at_records() {
+        let units = if read.filter.gives_all() {
             read.count
         } else {
             let scanned = self.store.config().filter_scan_max_bytes;
