@@ -124,6 +124,8 @@ class Snapshot:
         memory: Bytes of memory by kind: mapped, locked, resident.
         timers: Messages with a time of their own, None without any.
         deduplication: Sends that are remembered, None where they are not.
+        damage: Reports of damage in the log that nobody acknowledged, by kind: how many, their
+            bytes, the whole records among these.
         faults: What is wrong with it, empty when it is well.
     """
 
@@ -155,6 +157,7 @@ class Snapshot:
     memory: Mapping[str, int] = field(default_factory=dict)
     timers: TimerFigures | None = None
     deduplication: Deduplication | None = None
+    damage: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
 
 
@@ -337,6 +340,14 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     )
     for name, what, number in gauges:
         yield family.gauge(name, what, labels, {local: number})
+    damage = (
+        ("mqcore_damage_reports", "Cuts and replacements in the log, not acknowledged"),
+        ("mqcore_damage_bytes", "Bytes cut off the log or replaced, not acknowledged"),
+        ("mqcore_damage_whole_records", "Whole records among these bytes"),
+    )
+    for place, (name, what) in enumerate(damage):
+        rows = {kind: numbers[place] for kind, numbers in snapshot.damage.items()}
+        yield family.gauge(name, what, ("kind",), _keyed(rows))
     yield family.gauge(
         "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
     )

@@ -7,9 +7,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 from mqcore.broker.consumer_offsets import split_key
+from mqcore.broker.damage_reports import damage_reports
 from mqcore.broker.deduplication import Deduplication
 from mqcore.broker.metrics import (
     CONTENT_TYPE,
@@ -24,7 +26,7 @@ from mqcore.broker.metrics import (
 from mqcore.broker.observatory import Page, Source
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timers import BOUNDS_S
-from mqcore.errors import MQError
+from mqcore.errors import MQError, StateFileError
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.model.versions import version_name
 from mqcore.native import Stats
@@ -128,8 +130,23 @@ def _whole(
         },
         timers=_timers(state),
         deduplication=Deduplication.of(lane),
+        damage=_damage(settings.store_dir),
         faults=faults_of(stats),
     )
+
+
+def _damage(store_dir: Path) -> dict[str, tuple[int, int, int]]:
+    """Returns how many open reports there are, their bytes and their whole records, by kind."""
+    found = {"cut": (0, 0, 0), "keep": (0, 0, 0)}
+    try:
+        reports = damage_reports(store_dir)
+    except StateFileError:
+        # Figures go on; `mqcore store damage` names the file.
+        return {**found, "unreadable": (1, 0, 0)}
+    for report in reports:
+        count, len_bytes, records = found[report.kind]
+        found[report.kind] = (count + 1, len_bytes + report.bytes, records + report.whole_records)
+    return found
 
 
 def _timers(state: BrokerState) -> TimerFigures | None:

@@ -9,6 +9,7 @@ import click
 from mqcore.cli.findings import (
     Finding,
     clock_findings,
+    damage_findings,
     disk_findings,
     kernel_findings,
     limit_findings,
@@ -23,6 +24,7 @@ def examined(directory: Path) -> list[Finding]:
     while not there.is_dir():
         there = there.parent
     findings = [*kernel_findings(), *limit_findings(), *disk_findings(there)]
+    findings.extend(damage_findings(there))
     try:
         findings.append(sync_finding(sync_times(there)))
     except OSError as error:

@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mqcore.broker.damage_reports import damage_reports
+from mqcore.errors import StateFileError
+
 # 64 TB of log in files of 1 GiB; every other file is read and written without a map.
 MAPS_MIN = 65_530
 SWAPPINESS_MAX = 10
@@ -208,6 +211,17 @@ def disk_findings(directory: Path, root: Path = Path("/")) -> Iterator[Finding]:
         "more space, or a shorter fileReservedTime" if used >= 75 else "",
         "at 75 % expired files go at any hour, at 85 % others too, at 90 % sends are refused",
     )
+
+
+def damage_findings(store_dir: Path) -> Iterator[Finding]:
+    """Yields what recoveries cut off a log or replaced in it, unless it was acknowledged."""
+    why = "messages that the log held whole may be missing for consumers"
+    advice = f"look at the copies, then: mqcore store damage {store_dir} --acknowledge"
+    try:
+        for report in damage_reports(store_dir):
+            yield Finding("damage in the log", str(report), advice, why)
+    except StateFileError as error:
+        yield Finding("damage in the log", f"unknown: {error}", "make the report readable", why)
 
 
 def sync_finding(times_us: list[float]) -> Finding:

@@ -10,6 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from mqcore.broker.damage_reports import damage_reports
+from mqcore.cli.damage import report_fields
 from mqcore.cli.options import settings_of, store_directory
 from mqcore.native import Inspection, Message
 
@@ -23,7 +25,7 @@ _CHECKPOINT_FIELDS = (
 _SIZES = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")
 
 
-def collected(inspection: Inspection) -> dict[str, Any]:
+def collected(inspection: Inspection, directory: Path) -> dict[str, Any]:
     """Returns everything the command tells, by the keys of its JSON."""
     start, files_end = inspection.log_range
     first = inspection.message_at(start)
@@ -46,6 +48,7 @@ def collected(inspection: Inspection) -> dict[str, Any]:
         "queues": [_queue(inspection, queue) for queue in inspection.queues()],
         "index": [asdict(header) for header in inspection.index_headers()],
         "files": [asdict(file) for file in inspection.files()],
+        "damage_reports": [report_fields(report) for report in damage_reports(directory)],
     }
 
 
@@ -83,7 +86,7 @@ def info(
 ) -> None:
     """Print what DIR holds: log, queues, index, checkpoint, and what they occupy."""
     inspection = Inspection(directory, config=settings_of(config_file, assignments))
-    facts = collected(inspection)
+    facts = collected(inspection, directory)
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, indent=1))
     else:
@@ -111,6 +114,13 @@ def tell(facts: dict[str, Any]) -> None:
     start, end = status["commitLogMinOffset"], status["commitLogMaxOffset"]
     ending = "a broker runs on it, or was killed" if facts["has_abort"] else "closed cleanly"
     console.print(f"log from {start} to {end} (max physical offset); {ending}")
+    for report in facts["damage_reports"]:
+        console.print(
+            f"damage, not acknowledged: {report['kind']} at {report['physical_offset']}, "
+            f"{report['bytes']} bytes, {report['whole_records']} whole records",
+            markup=False,
+            style="red",
+        )
     for name in ("first_record", "last_record"):
         record = facts[name]
         if record is not None:

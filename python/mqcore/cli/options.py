@@ -34,6 +34,22 @@ def store_directory(command: _Command) -> _Command:
     )(command)
 
 
+def damage_choice(command: _Command) -> _Command:
+    """Adds `--cut` and `--keep`: what to do about damage in the log; neither: refuse."""
+    command = click.option(
+        "--keep",
+        "on_damage",
+        flag_value="keep",
+        help="Put a record of the same length in place of each damaged one; all others stay.",
+    )(command)
+    return click.option(
+        "--cut",
+        "on_damage",
+        flag_value="cut",
+        help="Cut the log at the first damage: whole records behind it are lost for readers.",
+    )(command)
+
+
 def settings_of(config_file: Path | None, assignments: tuple[str, ...]) -> dict[str, str]:
     """Returns the settings of a file with the single ones over them."""
     settings = read_properties(config_file) if config_file else {}

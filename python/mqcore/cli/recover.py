@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from mqcore.cli.options import settings_of, store_directory
+from mqcore.cli.options import damage_choice, settings_of, store_directory
 from mqcore.errors import StateFileError
-from mqcore.native import Inspection, OpenReport, Store
+from mqcore.native import Inspection, OnDamage, OpenReport, Store
 
 # What an inspection finds out and an open must be told.
 _SIZES = (
@@ -46,23 +46,22 @@ def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
 
 @click.command()
 @store_directory
-@click.option(
-    "--truncate", is_flag=True, help="Cut the log at damage that is followed by whole records."
-)
+@damage_choice
 @click.option("--json", "as_json", is_flag=True, help="What was done as one JSON object.")
 def recover(
     directory: Path,
     config_file: Path | None,
     assignments: tuple[str, ...],
-    truncate: bool,
+    on_damage: OnDamage | None,
     as_json: bool,
 ) -> None:
     """Recover DIR as a start of the broker would, and close it cleanly.
 
-    What is cut off the log is kept in DIR/truncated.
+    Damage in the log is refused unless --cut or --keep chooses. What is cut off the log or replaced
+    in it is kept in DIR/truncated, with a report that `mqcore store damage DIR` prints.
     """
     settings = sizes_of(directory, settings_of(config_file, assignments))
-    with Store(directory, config=settings, truncate_damage=truncate) as store:
+    with Store(directory, config=settings, on_damage=on_damage or "refuse") as store:
         report = store.open_report()
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))
@@ -82,7 +81,10 @@ def tell(report: OpenReport) -> None:
     click.echo(f"the log ends at {report.end}")
     if report.kept_aside_bytes:
         kept = ", ".join(report.kept_in)
-        click.echo(f"cut off {report.kept_aside_bytes} bytes, kept in {kept}")
+        click.echo(
+            f"cut off {report.kept_aside_bytes} bytes with {report.whole_records} whole records, "
+            f"kept in {kept}"
+        )
     for path in report.removed:
         click.echo(f"removed {path}: behind the end")
     if report.index_from is not None:

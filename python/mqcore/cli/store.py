@@ -3,6 +3,7 @@
 import click
 
 from mqcore.cli.archive import archive
+from mqcore.cli.damage import damage
 from mqcore.cli.dump import dump
 from mqcore.cli.info import info
 from mqcore.cli.recover import recover
@@ -15,10 +16,10 @@ from mqcore.cli.verify import verify
 def store() -> None:
     """Look at store directories, check them, archive them, mend them.
 
-    info, verify, dump, archive and serve change nothing; all but serve also work beside a running
-    broker.
+    info, verify, dump, archive, serve and damage change no message; all but serve also work beside
+    a running broker.
     """
 
 
-for _command in (info, verify, dump, archive, serve, recover, repair):
+for _command in (info, verify, dump, archive, serve, damage, recover, repair):
     store.add_command(_command)
