@@ -62,7 +62,7 @@ def recover(
     What is cut off the log is kept in DIR/truncated.
     """
     settings = sizes_of(directory, settings_of(config_file, assignments))
-    with Store(directory, config=settings, truncate_damage=truncate) as store:
+    with Store(directory, config=settings, on_damage="cut" if truncate else "refuse") as store:
         report = store.open_report()
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))

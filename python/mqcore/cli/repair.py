@@ -26,7 +26,7 @@ def repair(
     """
     settings = sizes_of(directory, settings_of(config_file, assignments))
     if truncate:
-        with Store(directory, config=settings, truncate_damage=True) as store:
+        with Store(directory, config=settings, on_damage="cut") as store:
             tell_recovery(store.open_report())
     rebuilt = rebuild(directory, config=settings)
     click.echo(
