@@ -188,7 +188,7 @@ def test_damage_is_told_and_cut_on_request(tmp_path: Path) -> None:
         Store(tmp_path, config=SMALL)
     assert (caught.value.path, caught.value.position) == (str(log), bad.physical_offset)
     assert caught.value.physical_offset == bad.physical_offset
-    with Store(tmp_path, config=SMALL, truncate_damage=True) as store:
+    with Store(tmp_path, config=SMALL, on_damage="cut") as store:
         report = store.open_report()
         assert report.end == bad.physical_offset
         assert report.kept_aside_bytes > 0

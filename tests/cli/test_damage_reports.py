@@ -22,6 +22,7 @@ def report(root: Path, physical_offset: int, **changes: object) -> Path:
         "physical_offset": physical_offset,
         "bytes": 4_096,
         "whole_records": 3,
+        "missing_bytes": 0,
         "why": "bad CRC",
         "kept_in": [f"truncated/{name}"],
         "removed": [],
@@ -50,8 +51,8 @@ def test_open_reports_are_printed_until_they_are_acknowledged(tmp_path: Path) ->
     first, second = text.splitlines()
     assert code == 1
     assert "2023-11-14 22:13:20.000Z" in first
-    assert "4096 bytes with 3 whole records were cut off at physical offset 100 (bad CRC)" in first
-    assert "replaced at physical offset 2000" in second
+    assert "4096 bytes with 3 whole records were cut off; physical offset 100 (bad CRC)" in first
+    assert "were replaced, 3 whole records behind stay; physical offset 2000" in second
     assert "removed commitlog/00000000000000004096" in second
     [one, _other] = damage_findings(tmp_path)
     assert "physical offset 100" in one.value

@@ -34,7 +34,7 @@ from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.errors import AddressError
 from mqcore.model.topics import PERM_READ, TopicConfig
-from mqcore.native import BrokerPolicy, Lane, Store
+from mqcore.native import BrokerPolicy, Lane, OnDamage, Store
 from mqcore.remoting import (
     Address,
     Link,
@@ -85,7 +85,7 @@ class Broker:
         settings: BrokerSettings,
         *,
         config_path: Path | None = None,
-        truncate_damage: bool = False,
+        on_damage: OnDamage = "refuse",
         clock: Callable[[], int] = wall_ms,
     ) -> None:
         """Prepares; `start` opens.
@@ -93,13 +93,13 @@ class Broker:
         Args:
             settings: Its settings.
             config_path: The properties file that changes by tools are kept in.
-            truncate_damage: Cuts the log at damage in its middle instead of refusing to start.
+            on_damage: What is done about a damaged log: see `mqcore.native.Store`.
             clock: The wall clock, in milliseconds.
         """
         self.settings = _as_mounted(settings) if settings.mounted_dir else settings
         self._mount: Mount | None = None
         self._config_path = config_path
-        self._truncate_damage = truncate_damage
+        self._on_damage = on_damage
         self._clock = clock
         self._ports: dict[str, int] = {}
         self._state: BrokerState | None = None
@@ -243,7 +243,7 @@ class Broker:
             store = Store(
                 settings.store_dir,
                 config=engine,
-                truncate_damage=self._truncate_damage,
+                on_damage=self._on_damage,
                 store_host=str(advertised),
             )
             try:

@@ -34,7 +34,9 @@ class DamageReport:
             of the damaged bytes.
         physical_offset: Where it begins in the log.
         bytes: Bytes that were cut or replaced.
-        whole_records: Whole records among them.
+        whole_records: Whole records among the bytes of a cut; behind the bytes of a replacement, where
+            they stay.
+        missing_bytes: Bytes that were durable once and that no file had any more.
         why: What was wrong.
         kept_in: Where copies of the bytes are, below the store's directory.
         removed: Files of the log that were removed.
@@ -47,6 +49,7 @@ class DamageReport:
     physical_offset: int
     bytes: int
     whole_records: int
+    missing_bytes: int
     why: str
     kept_in: tuple[str, ...]
     removed: tuple[str, ...]
@@ -55,11 +58,13 @@ class DamageReport:
 
     def __str__(self) -> str:
         """Returns it as a sentence."""
-        done = "cut off" if self.kind == "cut" else "replaced"
-        text = (
-            f"{self.bytes} bytes with {self.whole_records} whole records were {done} at physical "
-            f"offset {self.physical_offset} ({self.why})"
-        )
+        if self.kind == "cut":
+            text = f"{self.bytes} bytes with {self.whole_records} whole records were cut off"
+        else:
+            text = f"{self.bytes} bytes were replaced, {self.whole_records} whole records behind stay"
+        text += f"; physical offset {self.physical_offset} ({self.why})"
+        if self.missing_bytes:
+            text += f"; {self.missing_bytes} bytes were missing"
         if self.kept_in:
             text += f"; copy in {', '.join(self.kept_in)}"
         if self.removed:
@@ -123,6 +128,7 @@ def _read(path: Path) -> DamageReport:
             physical_offset=int(fields["physical_offset"]),
             bytes=int(fields["bytes"]),
             whole_records=int(fields["whole_records"]),
+            missing_bytes=int(fields["missing_bytes"]),
             why=str(fields["why"]),
             kept_in=tuple(map(str, fields["kept_in"])),
             removed=tuple(map(str, fields["removed"])),

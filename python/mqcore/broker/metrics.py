@@ -125,7 +125,7 @@ class Snapshot:
         timers: Messages with a time of their own, None without any.
         deduplication: Sends that are remembered, None where they are not.
         damage: Reports of damage in the log that nobody acknowledged, by kind: how many, their
-            bytes, the whole records among these.
+            bytes, the whole records that were cut off.
         faults: What is wrong with it, empty when it is well.
     """
 
@@ -343,7 +343,7 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     damage = (
         ("mqcore_damage_reports", "Cuts and replacements in the log, not acknowledged"),
         ("mqcore_damage_bytes", "Bytes cut off the log or replaced, not acknowledged"),
-        ("mqcore_damage_whole_records", "Whole records among these bytes"),
+        ("mqcore_damage_whole_records", "Whole records that were cut off"),
     )
     for place, (name, what) in enumerate(damage):
         rows = {kind: numbers[place] for kind, numbers in snapshot.damage.items()}

@@ -145,7 +145,9 @@ def _damage(store_dir: Path) -> dict[str, tuple[int, int, int]]:
         return {**found, "unreadable": (1, 0, 0)}
     for report in reports:
         count, len_bytes, records = found[report.kind]
-        found[report.kind] = (count + 1, len_bytes + report.bytes, records + report.whole_records)
+        if report.kind == "cut":
+            records += report.whole_records
+        found[report.kind] = (count + 1, len_bytes + report.bytes + report.missing_bytes, records)
     return found
 
 

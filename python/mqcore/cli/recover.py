@@ -79,12 +79,20 @@ def tell(report: OpenReport) -> None:
     if report.end_why is not None:
         click.echo(f"behind the last record: {report.end_why}")
     click.echo(f"the log ends at {report.end}")
-    if report.kept_aside_bytes:
-        kept = ", ".join(report.kept_in)
+    if report.replaced_bytes:
+        places = ", ".join(map(str, report.replaced_at))
         click.echo(
-            f"cut off {report.kept_aside_bytes} bytes with {report.whole_records} whole records, "
-            f"kept in {kept}"
+            f"replaced {report.replaced_bytes} damaged bytes at {places}; "
+            f"{report.whole_records_kept} whole records behind them stay"
         )
+    if report.kept_aside_bytes:
+        click.echo(
+            f"cut off {report.kept_aside_bytes} bytes with {report.whole_records} whole records"
+        )
+    if report.missing_bytes:
+        click.echo(f"{report.missing_bytes} bytes that were durable once are gone")
+    if report.kept_in:
+        click.echo(f"copies are in {', '.join(report.kept_in)}")
     for path in report.removed:
         click.echo(f"removed {path}: behind the end")
     if report.index_from is not None:

@@ -53,7 +53,7 @@ from mqcore.native.members import (  # noqa: E402
     Subscription,
 )
 from mqcore.native.pops import OrderRow, PopPolicy, Revived  # noqa: E402
-from mqcore.native.store import OpenReport, QueueBounds, QueueUnit, Segment, Stats, Store  # noqa: E402
+from mqcore.native.store import OnDamage, OpenReport, QueueBounds, QueueUnit, Segment, Stats, Store  # noqa: E402
 from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
 from mqcore.native.transactions import (  # noqa: E402
     CheckedHalves,
@@ -96,6 +96,7 @@ __all__ = [
     "LaneProtocol",
     "MembersPolicy",
     "Message",
+    "OnDamage",
     "OpenReport",
     "OrderRow",
     "PackedRows",

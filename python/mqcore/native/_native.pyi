@@ -194,7 +194,7 @@ class NativeStore:
         cls,
         pairs: Sequence[tuple[str, str]],
         *,
-        truncate_damage: bool = False,
+        on_damage: str = "refuse",
         store_host: str | None = None,
     ) -> Self: ...
     @property

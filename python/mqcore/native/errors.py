@@ -121,19 +121,23 @@ class ForeignFileError(StoreError):
 
 
 class DamagedError(StoreError):
-    """Bytes that were whole once are not any more, and whole records follow them.
+    """Bytes that were whole once are not any more.
 
     Attributes:
         path: The file.
         position: Byte in the file.
         physical_offset: The same place as an offset of the log, in bytes.
         why: What does not hold there.
+        whole_records: Whole records behind it.
+        store: The directory of the store.
     """
 
     path: str
     position: int
     physical_offset: int
     why: str
+    whole_records: int
+    store: str
 
 
 class PoisonedError(StoreError):

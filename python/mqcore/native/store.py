@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from mqcore.native._native import Appended, NativeStore, stored_units
 from mqcore.native.errors import StoreClosedError
@@ -22,6 +22,7 @@ _log = logging.getLogger("mqcore.store")
 _MS_PER_SECOND = 1_000
 
 Setting = str | int | bool | Path
+OnDamage = Literal["refuse", "cut", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,13 @@ class OpenReport:
         kept_aside_bytes: Bytes behind the end that were not zero.
         kept_in: Files that hold them now.
         removed: Log files behind the end that were removed.
+        whole_records: Whole records among the bytes that were cut off.
+        missing_bytes: Bytes that were durable once and that no file had any more.
+        cut_why: What was wrong where the log was cut, or None where nothing was taken out of it.
+        recorded_in: Files that tell what was taken out of the log, until they are acknowledged.
+        replaced_bytes: Bad bytes of which others took the place, so that what follows them stays.
+        replaced_at: Where they stood.
+        whole_records_kept: Whole records behind the first of them.
         end_why: What was wrong at the end of the log, or None.
         used_manifest: Whether no queue had to be looked at.
         dispatched_from: Where the queues are built on from.
@@ -135,6 +143,13 @@ class OpenReport:
     kept_aside_bytes: int
     kept_in: list[str]
     removed: list[str]
+    whole_records: int
+    missing_bytes: int
+    cut_why: str | None
+    recorded_in: list[str]
+    replaced_bytes: int
+    replaced_at: list[int]
+    whole_records_kept: int
     end_why: str | None
     used_manifest: bool
     dispatched_from: int
@@ -197,8 +212,9 @@ class Store(NativeStore):
         path: The directory; made when there is none.
         config: Settings by the official keys of `broker.conf`; see `mqcore.read_properties` for a
             file of them. Keys that are not the store's are ignored.
-        truncate_damage: Cut the log at damage that is followed by whole records, instead of
-            refusing to open.
+        on_damage: What to do about bytes of the log that were whole once and are not any more:
+            "refuse" to open, "cut" the log there with all that stands behind, or "keep" what stands
+            whole behind by putting other records in place of the bad bytes.
         store_host: Address and port of the broker, for message ids.
 
     Raises:
@@ -215,12 +231,12 @@ class Store(NativeStore):
         path: str | Path,
         *,
         config: Mapping[str, Setting] | None = None,
-        truncate_damage: bool = False,
+        on_damage: OnDamage = "refuse",
         store_host: str = "127.0.0.1:10911",
     ) -> Self:
         """Opens the store."""
         pairs = setting_pairs(path, config)
-        store = super().__new__(cls, pairs, truncate_damage=truncate_damage, store_host=store_host)
+        store = super().__new__(cls, pairs, on_damage=on_damage, store_host=store_host)
         store._loop = None
         store._timer = None
         store._waiting = {}
@@ -236,10 +252,10 @@ class Store(NativeStore):
         path: str | Path,
         *,
         config: Mapping[str, Setting] | None = None,
-        truncate_damage: bool = False,
+        on_damage: OnDamage = "refuse",
     ) -> Self:
         """Opens a store: the same as calling the class."""
-        return cls(path, config=config, truncate_damage=truncate_damage)
+        return cls(path, config=config, on_damage=on_damage)
 
     def __enter__(self) -> Self:
         """Returns the store itself."""

@@ -140,10 +140,12 @@ fn of_store(error: &Error) -> (&'static str, Facts) {
             vec![("path", text(path.display())), ("why", text(why))],
         ),
         Error::Damaged {
+            store,
             path,
             position,
             physical_offset,
             why,
+            whole_records,
         } => (
             "DamagedError",
             vec![
@@ -151,6 +153,8 @@ fn of_store(error: &Error) -> (&'static str, Facts) {
                 ("position", number(*position)),
                 ("physical_offset", number(*physical_offset)),
                 ("why", text(why)),
+                ("whole_records", number(*whole_records)),
+                ("store", text(store.display())),
             ],
         ),
         Error::Poisoned { reason } => ("PoisonedError", vec![("reason", text(reason))]),

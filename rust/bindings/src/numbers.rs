@@ -3,7 +3,8 @@
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::consume_queue::QueueInfo;
 use mqcore_engine::notice::{Level, Notice};
-use mqcore_engine::store::{OpenReport, SegmentStat, Stats};
+use mqcore_engine::store::{OpenHow, OpenReport, SegmentStat, Stats};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -92,6 +93,18 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     Ok(out)
 }
 
+/// What to do about damage, by its name in Python.
+pub(crate) fn open_how(on_damage: &str) -> PyResult<OpenHow> {
+    match on_damage {
+        "refuse" => Ok(OpenHow::RefuseDamage),
+        "cut" => Ok(OpenHow::CutDamage),
+        "keep" => Ok(OpenHow::KeepBehind),
+        other => Err(PyValueError::new_err(format!(
+            "on_damage is {other:?}: it is \"refuse\", \"cut\" or \"keep\""
+        ))),
+    }
+}
+
 /// What opening found and did.
 pub(crate) fn open_report<'py>(
     py: Python<'py>,
@@ -110,8 +123,15 @@ pub(crate) fn open_report<'py>(
             .map(|path| path.display().to_string())
             .collect()
     };
-    out.set_item("kept_in", paths(&report.cut.kept_in))?;
+    out.set_item("kept_in", paths(&report.kept_in()))?;
     out.set_item("removed", paths(&report.cut.removed))?;
+    out.set_item("whole_records", report.cut.whole_records)?;
+    out.set_item("missing_bytes", report.cut.missing_bytes)?;
+    out.set_item("cut_why", report.cut.why.as_deref())?;
+    out.set_item("recorded_in", paths(&report.recorded_in()))?;
+    out.set_item("replaced_bytes", report.replaced.bytes)?;
+    out.set_item("replaced_at", report.replaced.at.clone())?;
+    out.set_item("whole_records_kept", report.replaced.whole_records)?;
     out.set_item("end_why", report.end_why.as_deref())?;
     out.set_item("used_manifest", report.used_manifest)?;
     out.set_item("dispatched_from", report.dispatched_from)?;

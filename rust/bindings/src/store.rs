@@ -9,7 +9,7 @@ use mqcore_engine::consume_queue::Boundary;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::status::PutStatus;
-use mqcore_engine::store::{Ask, OpenHow, Store};
+use mqcore_engine::store::{Ask, Store};
 use mqcore_record::{Host, Message as Draft};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -103,19 +103,15 @@ fn settle(engine: &Engine, end: u64, waits: bool) -> Result<PutStatus> {
 #[pymethods]
 impl NativeStore {
     #[new]
-    #[pyo3(signature = (pairs, *, truncate_damage=false, store_host=None))]
+    #[pyo3(signature = (pairs, *, on_damage="refuse", store_host=None))]
     fn new(
         py: Python<'_>,
         pairs: Vec<(String, String)>,
-        truncate_damage: bool,
+        on_damage: &str,
         store_host: Option<&str>,
     ) -> PyResult<Self> {
         let store_host = draft::host_or_local(store_host)?;
-        let how = if truncate_damage {
-            OpenHow::TruncateDamage
-        } else {
-            OpenHow::RefuseDamage
-        };
+        let how = numbers::open_how(on_damage)?;
         let clock = SystemClock::new();
         let opened = through(py, Pass::Detached, || {
             let pairs = pairs

@@ -67,11 +67,15 @@ pub enum Error {
     },
     /// Bytes that were whole once are not any more.
     #[error(
-        "{} is damaged at position {position} (physical offset {physical_offset}): {why}; whole \
-         records follow it. Restore the file, or cut the log there with `recover --truncate`",
-        path.display()
+        "{} is damaged at position {position} (physical offset {physical_offset}): {why}; \
+         {whole_records} whole records follow it. Restore the file, or give up the bad bytes and \
+         keep what follows with `mqcore store recover {} --keep`, or end the log there with \
+         `mqcore store recover {} --cut`",
+        path.display(), store.display(), store.display()
     )]
     Damaged {
+        /// The directory of the store.
+        store: PathBuf,
         /// The file.
         path: PathBuf,
         /// Byte in the file.
@@ -80,6 +84,8 @@ pub enum Error {
         physical_offset: u64,
         /// What does not hold there.
         why: String,
+        /// Whole records behind it.
+        whole_records: u64,
     },
     /// A sync or write failed earlier: nothing more is acknowledged until the store is reopened.
     #[error("the store stopped acknowledging after an earlier failure: {reason}; reopen it")]

@@ -119,7 +119,7 @@ fn damage_before_whole_records_refuses_a_writable_open_and_names_the_place() {
         "a failing open changes nothing"
     );
 
-    let store = open_with(&disk, OpenHow::TruncateDamage, &[]).unwrap();
+    let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
     assert_eq!(store.files().positions.appended.position(), places[4]);
     let cut = &store.report().cut;
     assert_eq!(
@@ -128,7 +128,10 @@ fn damage_before_whole_records_refuses_a_writable_open_and_names_the_place() {
     );
     assert_eq!(
         names(&disk, "/store/truncated"),
-        [format!("{:020}", places[4])]
+        [
+            format!("{:020}", places[4]),
+            format!("{:020}.json", places[4])
+        ]
     );
     assert_eq!(store.bounds(b"T", 0).unwrap().unwrap().max, 4);
     assert_eq!(append(&store, "T", b"next").unwrap(), places[4]);
@@ -171,6 +174,7 @@ fn what_is_younger_than_the_checkpoint_is_a_torn_end_even_before_whole_records()
         .collect();
     store.abandon();
     assert!(disk.flip_bit(Path::new(LOG), places[1] + 150, 0));
+    disk.set_boot_id(Some(2));
     let store = open(&disk).unwrap();
     assert_eq!(store.files().positions.appended.position(), places[1]);
 }
@@ -180,11 +184,13 @@ fn old_records_behind_the_end_of_a_log_that_another_broker_cut_prove_nothing() {
     // The official broker cuts without zeroing: records of before stand behind the new end.
     let (disk, places) = killed();
     let stale = disk.read(Path::new(LOG)).unwrap()[places[5] as usize..].to_vec();
-    let store = open_with(&disk, OpenHow::TruncateDamage, &[]).unwrap();
+    let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
     store.abandon();
     let zeros = vec![0; (SEGMENT - places[3]) as usize];
     let file = disk.open(Path::new(LOG), Open::Write).unwrap();
     file.write_at(&zeros, places[3]).unwrap();
+    let lock = disk.open(Path::new("/store/lock"), Open::Write).unwrap();
+    lock.write_at(b"lock", 0).unwrap();
     let clock = ManualClock::at(2_000_000_000);
     let store = Store::open(disk.clone(), clock, config(&[]), OpenHow::RefuseDamage).unwrap();
     append(&store, "T", b"newer").unwrap();
@@ -192,6 +198,7 @@ fn old_records_behind_the_end_of_a_log_that_another_broker_cut_prove_nothing() {
     store.write_checkpoint().unwrap();
     store.abandon();
     file.write_at(&stale, places[5]).unwrap();
+    lock.write_at(b"lock", 0).unwrap();
     let store = open(&disk).unwrap();
     assert!(store.files().positions.appended.position() < places[5]);
 }
@@ -326,7 +333,7 @@ fn with_record_crcs_a_flipped_bit_anywhere_in_a_record_is_seen() {
     for at in places[1]..places[2] {
         let image = disk.fork();
         assert!(image.flip_bit(Path::new(LOG), at, 5));
-        let store = open_with(&image, OpenHow::TruncateDamage, &pairs).unwrap();
+        let store = open_with(&image, OpenHow::CutDamage, &pairs).unwrap();
         assert_eq!(
             store.files().positions.appended.position(),
             places[1],

@@ -1,8 +1,11 @@
 //! Cutting a log at its end: what is cut is kept aside, the rest of the file becomes zeros and is
 //! synced before the next append, and the files behind it go. After it no old record can come back.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use super::cut_record::{CutFacts, CutKind, CutNames, CutRecord};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::Result;
 use crate::segment::{Chain, Segment};
@@ -22,9 +25,33 @@ pub struct CutReport {
     pub kept_in: Vec<PathBuf>,
     /// Files behind the end that were removed.
     pub removed: Vec<PathBuf>,
+    /// Whole records among the bytes that were cut off.
+    pub whole_records: u64,
+    /// Bytes behind the end that were durable once and that no file had any more.
+    pub missing_bytes: u64,
+    /// What was wrong at the end; `None` where nothing was taken out of the log.
+    pub why: Option<String>,
+    /// Where that is written down; `None` where nothing was taken out of the log.
+    pub recorded_in: Option<PathBuf>,
 }
 
-/// Cuts the log at `end`.
+impl CutReport {
+    /// Whether anything was taken out of the log, or was missing in it.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        self.recorded_in.is_some()
+    }
+}
+
+/// A part of one file that is cut off.
+struct Part<D: Disk> {
+    segment: Arc<Segment<D>>,
+    from: u64,
+    to: u64,
+}
+
+/// Cuts the log at `end`. What is cut is kept below `keep_aside` and written down there, before the
+/// log is changed.
 ///
 /// # Durability
 /// The zeros and the missing names survive power loss when this returns.
@@ -39,17 +66,72 @@ pub fn cut_at<D: Disk>(
     chain: &Chain<D>,
     end: u64,
     keep_aside: &Path,
+    facts: &CutFacts,
 ) -> Result<CutReport> {
+    // The oldest file stays even when nothing of it does: its name says where the log goes on. A
+    // log that began at 0 again would give places, and queue offsets with them, to other messages.
+    let remove_from = end.max(chain.start() + 1);
+    let parts = parts_behind(chain, end, remove_from)?;
+    let last = parts.first().map(|part| part.segment.base() + part.to);
+    let content_end = last.unwrap_or(end);
+    let names = CutNames::find(disk, keep_aside, CutKind::Cut, end)?;
+    let mut record = names.begun.clone().unwrap_or_else(|| CutRecord {
+        kind: CutKind::Cut,
+        physical_offset: end,
+        bytes: parts.iter().map(|part| part.to - part.from).sum(),
+        missing_bytes: facts.durable_end.saturating_sub(content_end),
+        facts: facts.clone(),
+        kept_in: Vec::new(),
+        removed: names_from(chain, remove_from),
+    });
+    let is_loss = record.bytes > 0 || record.missing_bytes > 0;
+    if is_loss && names.begun.is_none() {
+        for part in &parts {
+            let path = names.copy_path(part.segment.base() + part.from);
+            keep(disk, &part.segment, part.from..part.to, &path)?;
+            record.kept_in.push(path);
+        }
+        record.write(disk, &names, false)?;
+    }
+    for part in &parts {
+        if part.segment.base() < remove_from {
+            zero(&part.segment, part.from, part.to)?;
+        }
+    }
     let mut report = CutReport {
         end,
         ..CutReport::default()
     };
-    // The oldest file stays even when nothing of it does: its name says where the log goes on. A
-    // log that began at 0 again would give places, and queue offsets with them, to other messages.
-    let remove_from = end.max(chain.start() + 1);
-    let behind = |segment: &Segment<D>| segment.base() >= remove_from;
-    for segment in chain.segments().iter().rev() {
-        let from = if behind(segment) {
+    // Newest first: a crash in between leaves a log without a gap.
+    for segment in chain.pop_from(remove_from) {
+        disk.unlink(segment.path())?;
+        disk.sync_dir(chain.dir())?;
+        report.removed.push(segment.path().to_owned());
+    }
+    if is_loss {
+        record.write(disk, &names, true)?;
+        report.kept_aside_bytes = record.bytes;
+        report.kept_in = record.kept_in;
+        report.whole_records = record.facts.whole_records;
+        report.missing_bytes = record.missing_bytes;
+        report.why = Some(record.facts.why);
+        report.recorded_in = Some(names.record_path());
+    }
+    Ok(report)
+}
+
+fn names_from<D: Disk>(chain: &Chain<D>, remove_from: u64) -> Vec<PathBuf> {
+    let segments = chain.segments();
+    let behind = segments.iter().filter(|each| each.base() >= remove_from);
+    behind.map(|each| each.path().to_owned()).collect()
+}
+
+/// What is not zero behind `end`, newest file first.
+fn parts_behind<D: Disk>(chain: &Chain<D>, end: u64, remove_from: u64) -> Result<Vec<Part<D>>> {
+    let mut parts = Vec::new();
+    for segment in chain.segments().into_iter().rev() {
+        let is_removed = segment.base() >= remove_from;
+        let from = if is_removed {
             0
         } else {
             end.saturating_sub(segment.base())
@@ -61,24 +143,19 @@ pub fn cut_at<D: Disk>(
         if segment.file().is_borrowed() {
             continue;
         }
-        let used = content_end(segment, from, chain.segment_len_bytes())?;
-        if used > from {
-            keep(disk, segment, from, used, keep_aside, &mut report)?;
+        let to = content_end(&segment, from, chain.segment_len_bytes())?;
+        if to > from {
+            parts.push(Part {
+                segment: Arc::clone(&segment),
+                from,
+                to,
+            });
         }
-        if !behind(segment) {
-            if used > from {
-                zero(segment, from, used)?;
-            }
+        if !is_removed {
             break;
         }
     }
-    // Newest first: a crash in between leaves a log without a gap.
-    for segment in chain.pop_from(remove_from) {
-        disk.unlink(segment.path())?;
-        disk.sync_dir(chain.dir())?;
-        report.removed.push(segment.path().to_owned());
-    }
-    Ok(report)
+    Ok(parts)
 }
 
 /// Syncs the files that hold anything from `from` on: a killed process may have left whole records
@@ -121,33 +198,28 @@ fn content_end<D: Disk>(segment: &Segment<D>, from: u64, len_bytes: u64) -> Resu
     Ok(used)
 }
 
-/// Copies `[from, to)` of a file to `<keep_aside>/<physical offset>`; a copy that is there already
-/// (a cut that was interrupted) is made again.
-fn keep<D: Disk>(
+/// Copies a range of a file to `path`.
+pub(super) fn keep<D: Disk>(
     disk: &D,
     segment: &Segment<D>,
-    from: u64,
-    to: u64,
-    keep_aside: &Path,
-    report: &mut CutReport,
+    range: Range<u64>,
+    path: &Path,
 ) -> Result<()> {
-    disk.create_dir_all(keep_aside)?;
-    let path = keep_aside.join(crate::units::offset_file_name(segment.base() + from));
-    let copy = disk.open(&path, Open::Create)?;
-    // What an interrupted cut kept already is not overwritten by the zeros that it made.
-    if copy.len_bytes()? <= to - from {
-        let mut at = from;
-        while at < to {
-            let step = STEP_BYTES.min(to - at);
-            copy.write_at(segment.read(at, step as usize)?.as_bytes(), at - from)?;
-            at += step;
-        }
-        copy.sync_data()?;
-        disk.sync_dir(keep_aside)?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    disk.create_dir_all(dir)?;
+    let copy = disk.open(path, Open::Create)?;
+    if copy.len_bytes()? > range.end - range.start {
+        copy.set_len(0)?;
     }
-    report.kept_aside_bytes += to - from;
-    report.kept_in.push(path);
-    Ok(())
+    let mut at = range.start;
+    while at < range.end {
+        let step = STEP_BYTES.min(range.end - at);
+        let bytes = segment.read(at, step as usize)?;
+        copy.write_at(bytes.as_bytes(), at - range.start)?;
+        at += step;
+    }
+    copy.sync_data()?;
+    disk.sync_dir(dir)
 }
 
 fn zero<D: Disk>(segment: &Segment<D>, from: u64, to: u64) -> Result<()> {

@@ -19,7 +19,9 @@ const CHUNK_BYTES: usize = MIB as usize;
 pub(super) const SECTOR_BYTES: u64 = 512;
 /// How far behind a bad record whole ones are looked for. A log file holds at most 2 GiB; damage
 /// that hides every record of a whole window this long is indistinguishable from a torn end.
-const LOOK_AHEAD_BYTES: u64 = 256 * MIB;
+pub(super) const LOOK_AHEAD_BYTES: u64 = 256 * MIB;
+/// Longest record that is looked at: any that a configured body allows is shorter.
+pub(super) const RECORD_LEN_MAX: usize = 128 * CHUNK_BYTES;
 
 /// Why a walk ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +70,9 @@ pub struct Scan {
     /// Whether the record must be where it says it is, with a text that no power loss has torn: for
     /// recovery.
     pub is_recovery: bool,
+    /// Records from here on may have been torn by a power loss; those below are known to have been
+    /// written whole, so that zeros in their texts are what a client sent.
+    pub torn_from: u64,
     /// Whether each record must carry the right CRC of all its bytes as a property
     /// (`forceVerifyPropCRC`).
     pub has_property_crc: bool,
@@ -176,10 +181,11 @@ fn walk_chunk(
                 {
                     return Ok(Walked::Unfit(Stop::BadRecord(error)));
                 }
-                if scan.is_recovery && is_text_torn(&record, at.end) {
+                let may_be_torn = scan.is_recovery && at.end >= scan.torn_from;
+                if may_be_torn && is_text_torn(&record, at.end) {
                     return Ok(Walked::Unfit(Stop::TornText));
                 }
-                if scan.is_recovery && is_head_torn(&record, rest, at.end) {
+                if may_be_torn && is_head_torn(&record, rest, at.end) {
                     return Ok(Walked::Unfit(Stop::TornHead));
                 }
                 let physical_offset = at.end;
@@ -328,5 +334,5 @@ fn longest(bytes: &[u8], start: usize) -> usize {
         .get(start..start + 4)
         .and_then(|four| four.try_into().ok());
     let claimed = i32::from_be_bytes(claimed.unwrap_or_default());
-    usize::try_from(claimed).unwrap_or(0).min(128 * CHUNK_BYTES)
+    usize::try_from(claimed).unwrap_or(0).min(RECORD_LEN_MAX)
 }

@@ -194,6 +194,10 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// # Errors
     /// [`crate::error::Error::Locked`], [`crate::error::Error::Io`].
     fn lock(&self, path: &Path) -> Result<Self::Lock>;
+
+    /// Which start of the machine this is: the same as long as no page of the page cache can have
+    /// been lost. `None` where nobody knows.
+    fn boot_id(&self) -> Option<u128>;
 }
 
 /// An open file. All positions are bytes from its start; calls may come from any thread.

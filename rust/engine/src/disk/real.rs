@@ -20,6 +20,8 @@ use crate::mmap::{Cells, Map, Reservation, Use};
 
 /// What the official broker writes into its lock file.
 const LOCK_CONTENT: &[u8] = b"lock";
+/// Linux draws a new one at each start of the machine.
+const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The real disk.
 #[derive(Debug, Clone, Copy, Default)]
@@ -201,10 +203,17 @@ impl Disk for RealDisk {
             }
             Err(error) => return Err(Error::io("lock", path, &error)),
         }
-        if file.len_bytes()? != LOCK_CONTENT.len() as u64 {
+        // What stands there already is left alone: it says who was here last.
+        if file.len_bytes()? == 0 {
             file.write_at(LOCK_CONTENT, 0)?;
         }
         Ok(RealLock { _held: file.file })
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        let text = fs::read_to_string(BOOT_ID_PATH).ok()?;
+        let digits: String = text.trim().chars().filter(|each| *each != '-').collect();
+        u128::from_str_radix(&digits, 16).ok()
     }
 }
 

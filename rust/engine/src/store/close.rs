@@ -108,6 +108,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
         if is_behind || !is_index_whole || !self.refusals.reasons().is_empty() {
             return Ok(false);
         }
+        if let Some(session) = &self.session {
+            session.note(files.positions.flushed.position(), true)?;
+        }
         let root = self.config.root()?;
         AbortMarker::new(&files.disk, &root.join(ABORT_NAME)).remove()?;
         let stamp = stamp_of(&files.disk, &root, &files.chain)?;

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use mqcore_record::layout::HEAD_LEN_MAX;
 use mqcore_record::{CrcCheck, Found, head, inner_place, peek_store_timestamp_ms, scan_wanted};
 
+use super::damage::{Known, Plan, plan_for};
 use super::open::{ABORT_NAME, INDEX_DIR, OpenHow, OpenReport};
+use super::session::Mark;
 use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::checkpoint::{AbortMarker, Checkpoint, Field};
-use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan, whole_record_after};
+use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::{Disk, FileSystem, Open};
@@ -125,24 +127,28 @@ pub(super) fn stamp_of<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Resu
     Ok(out)
 }
 
-/// Where the log ends, and since where queues must be fed again. Changes nothing.
+/// Where the log ends, what is to be done there, and since where queues must be fed again. Changes
+/// nothing.
 pub(super) fn find_end<D: Disk>(
     found: &Looked<D>,
     queues: &QueueTable<D>,
     config: &StoreConfig,
+    (mark, now_ms): (Option<Mark>, i64),
     how: OpenHow,
     report: &mut OpenReport,
-) -> Result<LogEnd> {
+) -> Result<(LogEnd, Plan)> {
     // With the CRC of the whole record the one of the body need not be looked at (5.3's rule).
     let crc = if config.check_crc_on_recover && !config.verify_property_crc {
         CrcCheck::Verify
     } else {
         CrcCheck::Skip
     };
+    let mut queues_end = 0;
     let from = if found.was_clean {
         // Nothing is behind after a clean end: queues go on where the farthest of them ends.
         let farthest = queues.recover(Trust::All)?.max_physical_end;
-        report.dispatched_from = u64::try_from(farthest).unwrap_or(0);
+        queues_end = u64::try_from(farthest).unwrap_or(0);
+        report.dispatched_from = queues_end;
         clean_start(&found.chain, report)
     } else {
         let from = unclean_start(found, config)?;
@@ -155,10 +161,11 @@ pub(super) fn find_end<D: Disk>(
         limit: found.chain.end(),
         crc,
         is_recovery: true,
+        torn_from: torn_from(mark),
         has_property_crc: config.verify_property_crc,
         forgets: true,
     };
-    let end = end_of(found, walk)?;
+    let end = end_of(found, walk, mark)?;
     report.scanned_bytes = end.end - from;
     report.records = end.records;
     if report.used_manifest {
@@ -166,25 +173,41 @@ pub(super) fn find_end<D: Disk>(
         report.dispatched_from = end.end;
     }
     report.end_why = end.stop.why();
-    let is_bad = !matches!(end.stop, Stop::End | Stop::Visitor);
-    // A clean end of ours was whole: there is nothing to look for behind it.
-    if is_bad && how == OpenHow::RefuseDamage && !report.used_manifest {
-        let why = report.end_why.clone().unwrap_or_else(|| "zeros".to_owned());
-        refuse_damage(found, &end, &why)?;
+    let known = Known {
+        mark,
+        queues_end,
+        used_manifest: report.used_manifest,
+        now_ms,
+    };
+    let plan = plan_for(found, &known, &end, config, how)?;
+    Ok((end, plan))
+}
+
+/// From where on a power loss may have torn records: none where the machine has not started anew.
+fn torn_from(mark: Option<Mark>) -> u64 {
+    match mark {
+        Some(mark) if mark.is_same_boot => u64::MAX,
+        Some(mark) => mark.durable,
+        None => 0,
     }
-    Ok(end)
 }
 
 /// Walks to the end of the log; after an unclean end also to before a record whose place in its queue
 /// is torn.
-fn end_of<D: Disk>(found: &Looked<D>, walk: Scan) -> Result<LogEnd> {
+fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<LogEnd> {
     if found.was_clean {
         return scan(&found.chain, walk, |_, _| Ok(true));
+    }
+    if mark.is_some_and(|mark| mark.is_same_boot) {
+        let end = scan(&found.chain, walk, |_, _| Ok(true))?;
+        return without_broken_off(found, walk, end);
     }
     // A record of the very millisecond of the checkpoint may have come after the sync.
     let mut doubts = Doubts::since(found.checkpoint.value(Field::PhysicTimestamp));
     let end = scan(&found.chain, walk, |record, physical_offset| {
-        doubts.look_at(record, physical_offset);
+        if physical_offset >= walk.torn_from {
+            doubts.look_at(record, physical_offset);
+        }
         Ok(true)
     })?;
     let walked = Scan {
@@ -202,6 +225,30 @@ fn end_of<D: Disk>(found: &Looked<D>, walk: Scan) -> Result<LogEnd> {
     Ok(LogEnd {
         stop: Stop::TornHead,
         ..end
+    })
+}
+
+/// A kill may break off the last record while it is copied, and that one alone: the next is copied
+/// only when it is whole.
+fn without_broken_off<D: Disk>(found: &Looked<D>, walk: Scan, end: LogEnd) -> Result<LogEnd> {
+    let Some(from) = end.last_record else {
+        return Ok(end);
+    };
+    let last = Scan {
+        from,
+        limit: end.end,
+        torn_from: from,
+        ..walk
+    };
+    let alone = scan(&found.chain, last, |_, _| Ok(true))?;
+    Ok(match alone.stop {
+        Stop::TornText | Stop::TornHead => LogEnd {
+            end: from,
+            records: end.records - 1,
+            stop: alone.stop,
+            ..end
+        },
+        _ => end,
     })
 }
 
@@ -228,28 +275,6 @@ pub(super) fn has_record<D: Disk>(
         && record.queue_id == queue.queue_id()
         && record.total_len_bytes as u64 == end - place
         && (base, count) == (unit.base, unit.count))
-}
-
-/// A bad record older than the checkpoint that is followed by whole ones is damage.
-fn refuse_damage<D: Disk>(found: &Looked<D>, end: &LogEnd, why: &str) -> Result<()> {
-    // Strictly older: a record of the very millisecond may have come after the sync.
-    let not_after = found.checkpoint.value(Field::PhysicTimestamp) - 1;
-    let not_before = end.last_store_ms.unwrap_or(1);
-    if not_after < not_before {
-        return Ok(());
-    }
-    let Some(place) = whole_record_after(&found.chain, end.end, not_before, not_after)? else {
-        return Ok(());
-    };
-    let Some(segment) = found.chain.find(end.end) else {
-        return Ok(());
-    };
-    Err(Error::Damaged {
-        path: segment.path().to_owned(),
-        position: end.end - segment.base(),
-        physical_offset: end.end,
-        why: format!("{why}; a whole record older than the checkpoint stands at {place}"),
-    })
 }
 
 /// After a clean end: where the farthest queue ends, when our own manifest says so; else at the

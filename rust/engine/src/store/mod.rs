@@ -6,6 +6,7 @@ mod append;
 mod batches;
 mod bits;
 mod close;
+mod damage;
 mod followers;
 mod look;
 mod open;
@@ -14,6 +15,7 @@ mod read;
 mod ready;
 mod rebuild;
 mod refusals;
+mod session;
 mod stats;
 mod threads;
 mod units;
@@ -42,7 +44,7 @@ use crate::watermark::Doorbell;
 
 pub use answers::{GetStatus, Got, Place, Queried};
 pub use bits::BitMaker;
-pub use open::{OpenHow, OpenReport};
+pub use open::{OpenHow, OpenReport, Replaced};
 pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
@@ -77,6 +79,8 @@ pub struct Store<D: Disk, C: Clock> {
     pace_queues: Doorbell,
     pace_clean: Doorbell,
     lock: Mutex<Option<D::Lock>>,
+    /// `None` where another store's log is mounted: it is not ours to mark.
+    session: Option<session::Session<D>>,
 }
 
 impl<D: Disk, C: Clock> Store<D, C> {

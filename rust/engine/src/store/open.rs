@@ -1,18 +1,20 @@
 //! Opening a store: looks first, decides where the log ends, and only then changes anything
 //! (`DefaultMessageStore.load`, `CommitLog.recoverNormally`, `recoverAbnormally`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::lock::Mutex;
 
 use super::bits::LiveBits;
+use super::damage::Plan;
 use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
 use super::look::{
     Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
 };
 use super::rebuild::make_missing_batches;
+use super::session::{Session, read_lock, read_mark};
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
 use crate::batch_queue::{self, BatchTable};
@@ -23,7 +25,7 @@ use crate::config::{FlushDiskType, StoreConfig};
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Dispatcher};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flush::{AckQueue, Syncer};
 use crate::key_index::KeyIndex;
 use crate::notice::Notices;
@@ -43,14 +45,17 @@ const READ_ONLY_CAUSE: &str = "mounted";
 /// Assumed memory of the machine where the system does not say.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
 
-/// What to do about a bad record that is followed by whole ones.
+/// What to do about bytes that were whole once and are not any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpenHow {
     /// Refuse: the log is damaged.
     #[default]
     RefuseDamage,
-    /// Cut the log there.
-    TruncateDamage,
+    /// Cut the log there, with all that stands behind it.
+    CutDamage,
+    /// Keep what stands whole behind it: other records take the place of the bad bytes. Where nothing
+    /// stands behind it the log is cut.
+    KeepBehind,
 }
 
 /// What opening found and did.
@@ -68,12 +73,45 @@ pub struct OpenReport {
     pub dispatched_from: u64,
     /// What was cut.
     pub cut: CutReport,
+    /// What took the place of bad bytes.
+    pub replaced: Replaced,
     /// What was wrong at the end of the log, if anything.
     pub end_why: Option<String>,
     /// Whether the manifest of the queues was good, so that none had to be looked at.
     pub used_manifest: bool,
     /// Where the index is built on from, when that is below the end.
     pub index_from: Option<u64>,
+}
+
+/// Bad bytes of which others of the same length took the place, so that what follows them stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replaced {
+    /// Bytes.
+    pub bytes: u64,
+    /// Where they stood: physical offsets.
+    pub at: Vec<u64>,
+    /// Whole records behind the first of them, which stay.
+    pub whole_records: u64,
+    /// Files that hold the bad bytes now.
+    pub kept_in: Vec<PathBuf>,
+    /// Where each is written down.
+    pub recorded_in: Vec<PathBuf>,
+}
+
+impl OpenReport {
+    /// Files that hold what was taken out of the log.
+    #[must_use]
+    pub fn kept_in(&self) -> Vec<PathBuf> {
+        let replaced = self.replaced.kept_in.iter();
+        replaced.chain(&self.cut.kept_in).cloned().collect()
+    }
+
+    /// Where what was taken out of the log is written down.
+    #[must_use]
+    pub fn recorded_in(&self) -> Vec<PathBuf> {
+        let replaced = self.replaced.recorded_in.iter();
+        replaced.chain(&self.cut.recorded_in).cloned().collect()
+    }
 }
 
 /// What every part of a store is made with.
@@ -107,6 +145,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         disk.create_dir_all(&root)?;
         let lock_path = root.join("lock");
         let had_lock_file = disk.stat(&lock_path)?.is_some();
+        let lock_content = read_lock(&disk, &lock_path)?;
         let lock = disk.lock(&lock_path)?;
         let notices = Arc::new(Notices::default());
         let making = Making {
@@ -119,7 +158,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             notices,
             root,
         };
-        match making.open_locked(how) {
+        match making.open_locked(how, &lock_content) {
             Ok(store) => {
                 *store.lock.lock() = Some(lock);
                 Ok(store)
@@ -151,10 +190,15 @@ impl<D: Disk, C: Clock> Store<D, C> {
 }
 
 impl<D: Disk, C: Clock> Making<'_, D, C> {
-    fn open_locked(self, how: OpenHow) -> Result<Store<D, C>> {
+    fn open_locked(self, how: OpenHow, lock_content: &[u8]) -> Result<Store<D, C>> {
         let Self { disk, config, .. } = self;
         let (root, notices) = (&self.root, &self.notices);
         warn_of_place(disk, root, notices)?;
+        let mark = if config.is_read_only {
+            None
+        } else {
+            read_mark(disk, root, lock_content, notices)?
+        };
         let found = find(disk, config, notices)?;
         let mut report = OpenReport {
             was_clean: found.was_clean,
@@ -168,15 +212,19 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         if config.index_enabled {
             KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
         }
-        let end = find_end(&found, &queues, config, how, &mut report)?;
+        let known = (mark, self.clock.now_ms());
+        let (end, plan) = find_end(&found, &queues, config, known, how, &mut report)?;
         // From here on the directory is changed.
         for path in &found.unfinished {
             disk.unlink(path)?;
         }
-        if !report.used_manifest {
-            report.cut = cut_at(disk, &found.chain, end.end, &root.join(TRUNCATED_DIR))?;
-        }
+        let aside = root.join(TRUNCATED_DIR);
+        let end = self.settle_end(&found, end, plan, &aside, &mut report)?;
         let trust = if found.was_clean {
+            if !report.used_manifest && !config.is_read_only {
+                // A copy of a directory may be in the page cache alone.
+                sync_from(disk, &found.chain, report.scanned_from)?;
+            }
             batch_queue::Trust::All
         } else {
             sync_from(disk, &found.chain, report.scanned_from)?;
@@ -185,6 +233,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             queues.truncate_from(report.scanned_from)?;
             batch_queue::Trust::Below(report.scanned_from)
         };
+        let session = self.begin_session(end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
             queues.settle_extensions()?;
@@ -196,7 +245,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         batches.recover(trust, end.end, |queue, unit| {
             has_record(&found.chain, queue, unit)
         })?;
-        let store = self.assemble(found, (queues, batches), end, report)?;
+        let store = self.assemble(found, (queues, batches), session, end, report)?;
         if store.config.is_read_only {
             let reason = "the store is mounted for reading only".to_owned();
             store.refusals.set(READ_ONLY_CAUSE, Some(reason));
@@ -209,10 +258,45 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         Ok(store)
     }
 
+    /// Takes out of the log what is behind its end, or keeps it, and tells what was lost.
+    fn settle_end(
+        &self,
+        found: &Looked<D>,
+        end: LogEnd,
+        plan: Plan,
+        aside: &Path,
+        report: &mut OpenReport,
+    ) -> Result<LogEnd> {
+        match plan {
+            Plan::Cut(facts) => {
+                if report.used_manifest && facts.durable_end <= end.end {
+                    return Ok(end);
+                }
+                report.cut = cut_at(self.disk, &found.chain, end.end, aside, &facts)?;
+                tell_cut(&self.notices, &report.cut);
+                Ok(end)
+            }
+            Plan::Keep(..) => Err(Error::Closed),
+        }
+    }
+
+    /// The mark of this session. It says that the log is durable up to `end`: what was found there was
+    /// synced, at the last stop or by this open.
+    fn begin_session(&self, end: u64) -> Result<Option<Session<D>>> {
+        if self.config.is_read_only {
+            return Ok(None);
+        }
+        let session = Session::begin(self.disk, &self.root)?;
+        session.note(end, false)?;
+        session.claim()?;
+        Ok(Some(session))
+    }
+
     fn assemble(
         self,
         found: Looked<D>,
         (queues, batches): (QueueTable<D>, BatchTable<D>),
+        session: Option<Session<D>>,
         end: LogEnd,
         mut report: OpenReport,
     ) -> Result<Store<D, C>> {
@@ -272,6 +356,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             pace_clean: Doorbell::default(),
             memory_bytes: memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED),
             lock: Mutex::new(None),
+            session,
             files,
         })
     }
@@ -365,4 +450,30 @@ fn memory_bytes() -> Option<u64> {
 
 fn signed(physical_offset: u64) -> i64 {
     i64::try_from(physical_offset).unwrap_or(i64::MAX)
+}
+
+/// Says what was taken out of the log, so that it stands in the broker's own log.
+fn tell_cut(notices: &Notices, cut: &CutReport) {
+    let (Some(why), Some(record)) = (&cut.why, &cut.recorded_in) else {
+        return;
+    };
+    let kept: Vec<String> = cut
+        .kept_in
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    notices.error(format!(
+        "the log was cut at {}: {why}. {} bytes with {} whole records were taken out of it, {} bytes \
+         were missing; the copy is in {}, noted in {}",
+        cut.end,
+        cut.kept_aside_bytes,
+        cut.whole_records,
+        cut.missing_bytes,
+        if kept.is_empty() {
+            "no file".to_owned()
+        } else {
+            kept.join(", ")
+        },
+        record.display()
+    ));
 }

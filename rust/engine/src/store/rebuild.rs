@@ -15,7 +15,7 @@ use super::open::{ABORT_NAME, INDEX_DIR};
 use crate::batch_queue::BatchTable;
 use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
 use crate::clock::Clock;
-use crate::commit_log::{LogEnd, Scan, Stop, scan, whole_record_after};
+use crate::commit_log::{LogEnd, Scan, Stop, records_behind, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::{EXTENSION_DIR, MANIFEST_NAME, QueueTable};
 use crate::disk::{Disk, Open};
@@ -106,6 +106,7 @@ pub(super) fn make_missing_batches<D: Disk>(
         limit,
         crc: CrcCheck::Skip,
         is_recovery: true,
+        torn_from: 0,
         has_property_crc: false,
         forgets: true,
     };
@@ -169,6 +170,7 @@ fn build<D: Disk, C: Clock>(
         limit,
         crc: CrcCheck::Verify,
         is_recovery: true,
+        torn_from: 0,
         has_property_crc: config.verify_property_crc,
         forgets: true,
     };
@@ -190,7 +192,7 @@ fn build<D: Disk, C: Clock>(
         }
         Ok(true)
     })?;
-    refuse_damage(chain, &end)?;
+    refuse_damage(config, chain, &end)?;
     queues.queues.write_pending()?;
     queues.queues.sync(0)?;
     queues.batches.write_pending()?;
@@ -228,23 +230,26 @@ fn batch_table<D: Disk>(
 }
 
 /// A bad record that whole ones follow is damage: what stands behind it would be lost from queues.
-fn refuse_damage<D: Disk>(chain: &Chain<D>, end: &LogEnd) -> Result<()> {
+fn refuse_damage<D: Disk>(config: &StoreConfig, chain: &Chain<D>, end: &LogEnd) -> Result<()> {
     if matches!(end.stop, Stop::End | Stop::Visitor) {
         return Ok(());
     }
     let bad = end.stop.why().unwrap_or_else(|| "zeros".to_owned());
     let not_before = end.last_store_ms.unwrap_or(1);
-    let Some(place) = whole_record_after(chain, end.end, not_before, i64::MAX)? else {
+    let behind = records_behind(chain, end.end, not_before, config.verify_property_crc)?;
+    if behind.whole_records == 0 {
         return Ok(());
-    };
+    }
     let Some(segment) = chain.find(end.end) else {
         return Ok(());
     };
     Err(Error::Damaged {
+        store: config.root()?,
         path: segment.path().to_owned(),
         position: end.end - segment.base(),
         physical_offset: end.end,
-        why: format!("{bad}; a whole record stands at {place}"),
+        why: bad,
+        whole_records: behind.whole_records,
     })
 }
 

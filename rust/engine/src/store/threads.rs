@@ -24,6 +24,10 @@ const LOOK_AT_WAVE: Duration = Duration::from_micros(20);
 /// within a second, seldom enough to cost nothing.
 const RETRY: Duration = Duration::from_millis(500);
 
+/// How far the mark of the session may be behind the flush: what a damaged log of that time is cut by
+/// after a power loss, and seldom enough to cost nothing.
+const NOTE_DURABLE: Duration = Duration::from_secs(1);
+
 impl<D: Disk, C: Clock> Store<D, C> {
     /// Starts the threads. Without them nothing is flushed, dispatched or prepared by itself.
     ///
@@ -204,8 +208,16 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let interval = Duration::from_millis(self.config.queue_flush_interval_ms.max(1));
         let started_ms = self.clock.elapsed_ms();
         let thorough_ms = std::cell::Cell::new(started_ms);
+        let due_ms = std::cell::Cell::new(started_ms);
         let step = || {
+            // First, and whether or not queues can be written: two calls of the system, when the log
+            // was flushed farther since.
+            self.note_durable()?;
             let now_ms = self.clock.elapsed_ms();
+            if now_ms < due_ms.get() {
+                return Ok(false);
+            }
+            due_ms.set(now_ms + self.config.queue_flush_interval_ms);
             let is_thorough =
                 now_ms >= thorough_ms.get() + self.config.queue_flush_thorough_interval_ms;
             let least_pages = if is_thorough {
@@ -220,7 +232,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
             }
             Ok(false)
         };
-        self.each_ring("queue sync", &self.pace_queues, || Some(interval), step);
+        let wait = interval.min(NOTE_DURABLE);
+        self.each_ring("queue sync", &self.pace_queues, || Some(wait), step);
     }
 
     fn clean_loop(&self) {

@@ -192,6 +192,23 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(())
     }
 
+    /// Writes down how far the log is durable, where that has changed.
+    ///
+    /// # Durability
+    /// The mark claims nothing that a completed sync has not made durable.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`]: the mark before it holds, and the next call writes it.
+    ///
+    /// # Blocking
+    /// Until the device has answered.
+    pub fn note_durable(&self) -> Result<()> {
+        match &self.session {
+            Some(session) => session.note(self.files.positions.flushed.position(), false),
+            None => Ok(()),
+        }
+    }
+
     /// Writes the checkpoint.
     ///
     /// # Errors

@@ -174,6 +174,10 @@ impl Disk for FlawedDisk {
     fn lock(&self, path: &Path) -> Result<TwinLock> {
         self.twin.lock(path)
     }
+
+    fn boot_id(&self) -> Option<u128> {
+        self.twin.boot_id()
+    }
 }
 
 impl DiskFile for FlawedFile {

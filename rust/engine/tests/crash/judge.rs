@@ -112,6 +112,7 @@ fn log_of(_case: &Case<'_>, store: &TestStore) -> Verdict<Recovered> {
         limit: end,
         crc: CrcCheck::Verify,
         is_recovery: true,
+        torn_from: 0,
         has_property_crc: false,
         forgets: false,
     };

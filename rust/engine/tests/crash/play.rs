@@ -387,6 +387,7 @@ pub(crate) fn records(store: &TestStore) -> Result<Vec<(u64, Vec<u8>)>> {
         limit: store.files().readable(),
         crc: CrcCheck::Verify,
         is_recovery: true,
+        torn_from: 0,
         has_property_crc: false,
         forgets: false,
     };

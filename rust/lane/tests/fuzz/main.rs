@@ -193,6 +193,7 @@ fn lane(bytes: &[u8], number: u64) {
         limit: files.readable(),
         crc: CrcCheck::Verify,
         is_recovery: true,
+        torn_from: 0,
         has_property_crc: false,
         forgets: false,
     };

@@ -28,6 +28,7 @@ const DRAWS_PER_IMAGE: u64 = 4;
 pub struct History {
     base: Tree,
     events: Arc<[Event]>,
+    boot_id: Option<u128>,
 }
 
 /// Which images of a stop point are made.
@@ -129,6 +130,7 @@ pub struct CrashImage {
     hash: u128,
     tree: Tree,
     at_ms: i64,
+    boot_id: Option<u128>,
 }
 
 impl CrashImage {
@@ -145,11 +147,12 @@ impl CrashImage {
     }
 
     /// The disk as it is found after the crash: everything on it is durable, its history is empty,
-    /// nobody holds a lock. Its clock stands at the last event.
+    /// nobody holds a lock. Its clock stands at the last event. After power loss the machine has
+    /// started anew, after a kill ([`History::killed`]) it has not.
     #[must_use]
     pub fn disk(&self) -> TwinDisk {
         let clock = ManualClock::at(self.at_ms);
-        TwinDisk::over(World::over(self.tree.clone(), clock))
+        TwinDisk::over(World::over(self.tree.clone(), clock, self.boot_id))
     }
 }
 
@@ -158,6 +161,7 @@ impl History {
         Self {
             base: world.base.clone(),
             events: world.events.clone().into(),
+            boot_id: world.boot_id,
         }
     }
 
@@ -217,6 +221,7 @@ impl History {
             stop,
             bound: *bound,
             at_ms: self.at_ms(stop),
+            boot_id: self.next_boot_id(),
         }
     }
 
@@ -230,17 +235,25 @@ impl History {
     #[must_use]
     pub fn image(&self, id: &ImageId) -> CrashImage {
         let crash = self.crash(id.stop, id.tear);
-        make(&crash, *id, self.at_ms(id.stop))
+        make(&crash, *id, self.at_ms(id.stop), self.next_boot_id())
     }
 
     /// What is there when the process is killed and the machine goes on: everything.
     #[must_use]
     pub fn killed(&self, stop: usize) -> CrashImage {
-        self.image(&ImageId {
+        let image = self.image(&ImageId {
             stop,
             tear: Tear::Whole,
             pick: Pick::Extreme(1),
-        })
+        });
+        CrashImage {
+            boot_id: self.boot_id,
+            ..image
+        }
+    }
+
+    fn next_boot_id(&self) -> Option<u128> {
+        self.boot_id.map(|boot_id| boot_id + 1)
     }
 }
 
@@ -255,6 +268,7 @@ pub struct Images {
     stop: usize,
     bound: Bound,
     at_ms: i64,
+    boot_id: Option<u128>,
 }
 
 impl Iterator for Images {
@@ -275,7 +289,7 @@ impl Iterator for Images {
                 tear: self.bound.tear,
                 pick,
             };
-            let image = make(&self.crash, id, self.at_ms);
+            let image = make(&self.crash, id, self.at_ms, self.boot_id);
             if self.seen.insert(image.hash) {
                 return Some(image);
             }
@@ -284,7 +298,7 @@ impl Iterator for Images {
     }
 }
 
-fn make(crash: &Crash, id: ImageId, at_ms: i64) -> CrashImage {
+fn make(crash: &Crash, id: ImageId, at_ms: i64, boot_id: Option<u128>) -> CrashImage {
     let newest = id.stop.checked_sub(1).map(|event| event as u64);
     let (tree, hash) = crash.image(&choices(crash, id.pick, newest));
     CrashImage {
@@ -292,6 +306,7 @@ fn make(crash: &Crash, id: ImageId, at_ms: i64) -> CrashImage {
         hash,
         tree,
         at_ms,
+        boot_id,
     }
 }
 

@@ -293,9 +293,13 @@ impl Disk for TwinDisk {
             shared: Arc::clone(&self.shared),
             file,
         };
-        if lock.file.len_bytes()? != LOCK_CONTENT.len() as u64 {
+        if lock.file.len_bytes()? == 0 {
             lock.file.write_at(LOCK_CONTENT, 0)?;
         }
         Ok(lock)
+    }
+
+    fn boot_id(&self) -> Option<u128> {
+        self.shared.world.lock().boot_id
     }
 }

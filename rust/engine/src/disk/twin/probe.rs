@@ -13,7 +13,7 @@ use super::event::{CallKind, Change};
 use super::faults::Fault;
 use super::history::History;
 use super::tree::{NameChange, Node, ROOT, Tree, steps};
-use super::world::{Shared, TwinDisk, World};
+use super::world::{FIRST_BOOT_ID, Shared, TwinDisk, World};
 use crate::clock::ManualClock;
 
 impl Default for TwinDisk {
@@ -32,7 +32,7 @@ impl TwinDisk {
     /// An empty disk whose files are dated by `clock`.
     #[must_use]
     pub fn with_clock(clock: ManualClock) -> Self {
-        Self::over(World::over(Tree::new(), clock))
+        Self::over(World::over(Tree::new(), clock, Some(FIRST_BOOT_ID)))
     }
 
     pub(super) fn over(world: World) -> Self {
@@ -50,7 +50,16 @@ impl TwinDisk {
     #[must_use]
     pub fn fork(&self) -> Self {
         let world = self.shared.world.lock();
-        Self::over(World::over(world.tree.clone(), world.clock.clone()))
+        Self::over(World::over(
+            world.tree.clone(),
+            world.clock.clone(),
+            world.boot_id,
+        ))
+    }
+
+    /// Says which start of the machine this is; `None`: nobody knows.
+    pub fn set_boot_id(&self, boot_id: Option<u128>) {
+        self.shared.world.lock().boot_id = boot_id;
     }
 
     /// Begins the history here: everything so far is durable.

@@ -20,6 +20,8 @@ use crate::mmap::Cells;
 
 /// Room of a twin that was not told otherwise: more than a test writes.
 const ROOM_BYTES: u64 = 1 << 44;
+/// The first start of the machine of a twin.
+pub(super) const FIRST_BOOT_ID: u128 = 1;
 
 /// Called before each call, without the twin's lock: a test may wait, or turn a clock.
 pub(super) type Hook = Arc<dyn Fn(CallKind, &Path) + Send + Sync>;
@@ -65,6 +67,8 @@ pub(super) struct World {
     pub(super) total_bytes: u64,
     pub(super) free_bytes: u64,
     pub(super) clock: ManualClock,
+    /// Which start of the machine this is.
+    pub(super) boot_id: Option<u128>,
 }
 
 /// What the gate says of a call that goes on.
@@ -118,7 +122,7 @@ pub(super) fn stopped(call: CallKind, path: &Path) -> Error {
 }
 
 impl World {
-    pub(super) fn over(tree: Tree, clock: ManualClock) -> Self {
+    pub(super) fn over(tree: Tree, clock: ManualClock, boot_id: Option<u128>) -> Self {
         let last = tree.nodes.keys().next_back().copied().unwrap_or_default();
         let mark_of = |node: &Node| match node {
             Node::File(content) => content.mark,
@@ -142,6 +146,7 @@ impl World {
             total_bytes: ROOM_BYTES,
             free_bytes: ROOM_BYTES,
             clock,
+            boot_id,
         }
     }
 

@@ -59,6 +59,9 @@ impl Disk for TightDisk {
     fn lock(&self, path: &Path) -> Result<RealLock> {
         RealDisk.lock(path)
     }
+    fn boot_id(&self) -> Option<u128> {
+        RealDisk.boot_id()
+    }
 }
 
 impl DiskFile for TightFile {
