@@ -34,7 +34,7 @@ class DamageReport:
             of the damaged bytes.
         physical_offset: Where it begins in the log.
         bytes: Bytes that were cut or replaced.
-        whole_records: Whole records among the bytes of a cut; behind the bytes of a replacement, where
+        whole_records: Whole records among the bytes of a cut; behind those of a replacement, where
             they stay.
         missing_bytes: Bytes that were durable once and that no file had any more.
         why: What was wrong.
@@ -61,7 +61,8 @@ class DamageReport:
         if self.kind == "cut":
             text = f"{self.bytes} bytes with {self.whole_records} whole records were cut off"
         else:
-            text = f"{self.bytes} bytes were replaced, {self.whole_records} whole records behind stay"
+            text = f"{self.bytes} bytes were replaced, {self.whole_records} whole records"
+            text += " behind stay"
         text += f"; physical offset {self.physical_offset} ({self.why})"
         if self.missing_bytes:
             text += f"; {self.missing_bytes} bytes were missing"
