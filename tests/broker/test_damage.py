@@ -148,7 +148,7 @@ def unread(client: Live, topic: str, queue_id: int) -> int:
 
 def mqcore(*words: str) -> tuple[int, str]:
     done = CliRunner().invoke(commands, words)
-    return done.exit_code, done.output
+    return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
 @pytest.mark.parametrize("stop", STOPS)
