@@ -21,7 +21,7 @@ pub use ahead::ReadAhead;
 pub use append::{Appended, CommitLog};
 pub use batches::{LogBatch, LogBatches, Placed};
 pub use behind::{Behind, Stretch, records_behind};
-pub use cut::{CutReport, cut_at, sync_from};
+pub use cut::{CutReport, cut_at, move_aside, sync_from};
 pub use cut_record::{CutFacts, CutKind};
 pub use filler::DAMAGED_TOPIC;
 pub use keep::{KeepReport, LostPlace, Named, Next, keep_behind};

@@ -8,6 +8,7 @@ mod bits;
 mod close;
 mod damage;
 mod followers;
+mod gap;
 mod keep;
 mod look;
 mod open;

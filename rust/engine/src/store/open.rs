@@ -10,6 +10,7 @@ use crate::lock::Mutex;
 use super::bits::LiveBits;
 use super::damage::Plan;
 use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
+use super::gap::{Gap, find_gap};
 use super::keep::named_places;
 use super::look::{
     Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
@@ -22,7 +23,9 @@ use crate::arrivals::Arrivals;
 use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker, Field};
 use crate::clock::Clock;
-use crate::commit_log::{Behind, CommitLog, CutFacts, LogEnd, cut_at, keep_behind, sync_from};
+use crate::commit_log::{
+    Behind, CommitLog, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from,
+};
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
@@ -74,7 +77,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let config = config.check()?;
         let levels = LiveLevels::new(DelayLevels::parse(&config.delay_levels)?);
         let root = config.root()?;
-        look_first(&disk, &config)?;
+        let gap = find_gap(&disk, &config)?;
+        match &gap {
+            Some(_) if how == OpenHow::CutDamage && !config.is_read_only => {}
+            Some(gap) => return Err(gap.refused(&disk, &config)?),
+            None => look_first(&disk, &config)?,
+        }
         disk.create_dir_all(&root)?;
         let lock_path = root.join("lock");
         let had_lock_file = disk.stat(&lock_path)?.is_some();
@@ -91,7 +99,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             notices,
             root,
         };
-        match making.open_locked(how, &lock_content) {
+        match making.open_locked(how, gap, &lock_content) {
             Ok(store) => {
                 *store.lock.lock() = Some(lock);
                 Ok(store)
@@ -123,10 +131,21 @@ impl<D: Disk, C: Clock> Store<D, C> {
 }
 
 impl<D: Disk, C: Clock> Making<'_, D, C> {
-    fn open_locked(self, how: OpenHow, lock_content: &[u8]) -> Result<Store<D, C>> {
+    fn open_locked(
+        self,
+        how: OpenHow,
+        gap: Option<Gap>,
+        lock_content: &[u8],
+    ) -> Result<Store<D, C>> {
         let Self { disk, config, .. } = self;
         let (root, notices) = (&self.root, &self.notices);
         warn_of_place(disk, root, notices)?;
+        let aside = root.join(TRUNCATED_DIR);
+        let moved = match &gap {
+            Some(gap) => gap.cut(disk, config, &aside, self.clock.now_ms())?,
+            None => CutReport::default(),
+        };
+        tell_cut(notices, &moved);
         let mark = if config.is_read_only {
             None
         } else {
@@ -157,8 +176,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         for path in &found.unfinished {
             disk.unlink(path)?;
         }
-        let aside = root.join(TRUNCATED_DIR);
-        self.settle_end(&found, &end, plan, &aside, &mut report)?;
+        self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
         let trust = if found.was_clean {
             if !report.used_manifest && !config.is_read_only {
                 // A copy of a directory may be in the page cache alone.
@@ -202,16 +220,21 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         &self,
         found: &Looked<D>,
         end: &LogEnd,
-        plan: Plan,
+        (plan, moved): (Plan, CutReport),
         aside: &Path,
         report: &mut OpenReport,
     ) -> Result<()> {
-        let (Plan::Cut(facts) | Plan::Keep(_, facts)) = plan;
+        let (Plan::Cut(mut facts) | Plan::Keep(_, mut facts)) = plan;
+        if moved.is_loss() {
+            // What was durable behind the gap is told.
+            facts.durable_end = 0;
+        }
         if report.used_manifest && facts.durable_end <= end.end {
             return Ok(());
         }
         report.cut = cut_at(self.disk, &found.chain, end.end, aside, &facts)?;
         tell_cut(&self.notices, &report.cut);
+        report.cut.add(moved);
         Ok(())
     }
 

@@ -162,11 +162,27 @@ fn a_log_file_in_the_middle_that_is_gone_is_refused() {
     let (disk, _) = stored(Left::Stopped, 300, 1_000, &[]);
     disk.unlink(Path::new(&format!("/store/commitlog/{SEGMENT:020}")))
         .unwrap();
-    let error = open_with(&disk, OpenHow::RefuseDamage, &[]).err().unwrap();
-    assert!(
-        error.to_string().contains("a file of the log is missing"),
-        "{error}"
+    let (place, whole, why) = refused(&disk);
+    assert_eq!(place, SEGMENT);
+    assert!(whole > 40, "{whole}");
+    assert!(why.contains("a file of the log is missing"), "{why}");
+    let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
+    let cut = &store.report().cut;
+    assert_eq!(cut.end, SEGMENT);
+    assert_eq!(
+        (cut.kept_aside_bytes, cut.missing_bytes),
+        (SEGMENT, SEGMENT)
     );
+    assert_eq!(cut.whole_records, whole);
+    assert_eq!(cut.recorded_in.len(), 1);
+    assert_eq!(errors(&store).len(), 1);
+    let record = record_of(&disk, &format!("{SEGMENT:020}.json"));
+    assert_eq!(
+        record["kept_in"][0],
+        format!("truncated/{:020}", 2 * SEGMENT)
+    );
+    store.abandon();
+    open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
 }
 
 #[test]
