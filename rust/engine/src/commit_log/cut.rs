@@ -31,15 +31,26 @@ pub struct CutReport {
     pub missing_bytes: u64,
     /// What was wrong at the end; `None` where nothing was taken out of the log.
     pub why: Option<String>,
-    /// Where that is written down; `None` where nothing was taken out of the log.
-    pub recorded_in: Option<PathBuf>,
+    /// Where that is written down; empty where nothing was taken out of the log.
+    pub recorded_in: Vec<PathBuf>,
 }
 
 impl CutReport {
     /// Whether anything was taken out of the log, or was missing in it.
     #[must_use]
     pub fn is_loss(&self) -> bool {
-        self.recorded_in.is_some()
+        !self.recorded_in.is_empty()
+    }
+
+    /// Adds what was taken out of the log before.
+    pub fn add(&mut self, before: Self) {
+        self.kept_aside_bytes += before.kept_aside_bytes;
+        self.whole_records += before.whole_records;
+        self.missing_bytes += before.missing_bytes;
+        self.kept_in.extend(before.kept_in);
+        self.removed.extend(before.removed);
+        self.recorded_in.extend(before.recorded_in);
+        self.why = self.why.take().or(before.why);
     }
 }
 
@@ -115,7 +126,7 @@ pub fn cut_at<D: Disk>(
         report.whole_records = record.facts.whole_records;
         report.missing_bytes = record.missing_bytes;
         report.why = Some(record.facts.why);
-        report.recorded_in = Some(names.record_path());
+        report.recorded_in.push(names.record_path());
     }
     Ok(report)
 }
@@ -124,6 +135,61 @@ fn names_from<D: Disk>(chain: &Chain<D>, remove_from: u64) -> Vec<PathBuf> {
     let segments = chain.segments();
     let behind = segments.iter().filter(|each| each.base() >= remove_from);
     behind.map(|each| each.path().to_owned()).collect()
+}
+
+/// Ends a log at `end` by moving whole files aside, as they are: those behind a gap, with where each
+/// begins.
+///
+/// # Durability
+/// The names survive power loss when this returns.
+///
+/// # Errors
+/// [`crate::error::Error::Io`]; calling again goes on.
+pub fn move_aside<D: Disk>(
+    disk: &D,
+    end: u64,
+    behind: &[(u64, PathBuf)],
+    aside: &Path,
+    facts: &CutFacts,
+) -> Result<CutReport> {
+    disk.create_dir_all(aside)?;
+    let names = CutNames::find(disk, aside, CutKind::Cut, end)?;
+    let mut bytes = 0;
+    for (_, path) in behind {
+        bytes += disk.stat(path)?.map_or(0, |stat| stat.len_bytes);
+    }
+    let to = |base: &u64| names.copy_path(*base);
+    let record = names.begun.clone().unwrap_or_else(|| CutRecord {
+        kind: CutKind::Cut,
+        physical_offset: end,
+        bytes,
+        missing_bytes: facts.durable_end.saturating_sub(end),
+        facts: facts.clone(),
+        kept_in: behind.iter().map(|(base, _)| to(base)).collect(),
+        removed: behind.iter().map(|(_, path)| path.clone()).collect(),
+    });
+    if names.begun.is_none() {
+        record.write(disk, &names, false)?;
+    }
+    // Newest first: a crash in between leaves the gap where it is.
+    for (base, path) in behind.iter().rev() {
+        disk.rename(path, &to(base))?;
+        disk.sync_dir(aside)?;
+        if let Some(dir) = path.parent() {
+            disk.sync_dir(dir)?;
+        }
+    }
+    record.write(disk, &names, true)?;
+    Ok(CutReport {
+        end,
+        kept_aside_bytes: record.bytes,
+        kept_in: record.kept_in,
+        removed: record.removed,
+        whole_records: record.facts.whole_records,
+        missing_bytes: record.missing_bytes,
+        why: Some(record.facts.why),
+        recorded_in: vec![names.record_path()],
+    })
 }
 
 /// What is not zero behind `end`, newest file first.

@@ -95,6 +95,16 @@ impl<D: Disk> Chain<D> {
         Ok((chain, unfinished))
     }
 
+    /// A log of one file.
+    #[must_use]
+    pub fn of(dir: &Path, segment: Segment<D>) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            segment_len_bytes: segment.end() - segment.base(),
+            list: RwLock::new(VecDeque::from([Arc::new(segment)])),
+        }
+    }
+
     /// The directory of the log.
     #[must_use]
     pub fn dir(&self) -> &Path {

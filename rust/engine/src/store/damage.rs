@@ -9,7 +9,7 @@
 //! | nothing, after an unclean stop | whole records older than the checkpoint behind | everything else |
 
 use super::look::Looked;
-use super::open::OpenHow;
+use super::report::OpenHow;
 use super::session::Mark;
 use crate::checkpoint::Field;
 use crate::commit_log::{Behind, CutFacts, LogEnd, Stop, records_behind, whole_record_after};
@@ -65,7 +65,16 @@ pub(super) fn plan_for<D: Disk>(
     config: &StoreConfig,
     how: OpenHow,
 ) -> Result<Plan> {
-    let missing_bytes = known.durable(found.was_clean).saturating_sub(end.end);
+    let durable = known.durable(found.was_clean);
+    let missing_bytes = match durable.checked_sub(end.end) {
+        Some(missing_bytes) => missing_bytes,
+        None if is_gone(found, end, durable) => {
+            // Of the file with the last of them nothing is left; how many were before it nobody knows.
+            let len = found.chain.segment_len_bytes();
+            durable - round_down(durable - 1, len)
+        }
+        None => 0,
+    };
     let is_bad = !matches!(end.stop, Stop::End | Stop::Visitor);
     // A clean end of ours was whole: there is nothing to look for behind it.
     let behind = if is_bad && (!known.used_manifest || missing_bytes > 0) {
@@ -88,7 +97,7 @@ pub(super) fn plan_for<D: Disk>(
             None => behind.whole_records > 0 && is_older_than_checkpoint(found, end)?,
         };
     let facts = CutFacts {
-        why: why(end, is_bad, missing_bytes),
+        why: why(end, is_bad, durable, missing_bytes),
         whole_records: behind.whole_records,
         durable_end: end.end + missing_bytes,
         at_ms: known.now_ms,
@@ -102,8 +111,15 @@ pub(super) fn plan_for<D: Disk>(
     }
 }
 
+/// Whether all files are gone that held what was durable: nothing stands in those that are there.
+/// Retention keeps the newest file, and what it removes has something behind it.
+fn is_gone<D: Disk>(found: &Looked<D>, end: &LogEnd, durable: u64) -> bool {
+    let start = found.chain.start();
+    durable > 0 && durable < start && end.records == 0 && end.end == start
+}
+
 /// What does not hold at the end, in words.
-fn why(end: &LogEnd, is_bad: bool, missing_bytes: u64) -> String {
+fn why(end: &LogEnd, is_bad: bool, durable: u64, missing_bytes: u64) -> String {
     let bad = match end.stop.why() {
         Some(why) => why,
         None if is_bad => "zeros".to_owned(),
@@ -112,10 +128,7 @@ fn why(end: &LogEnd, is_bad: bool, missing_bytes: u64) -> String {
     if missing_bytes == 0 {
         return bad;
     }
-    format!(
-        "{bad}; the log was durable up to {}, {missing_bytes} bytes more",
-        end.end + missing_bytes
-    )
+    format!("{bad}; the log was durable up to {durable}, {missing_bytes} bytes more")
 }
 
 fn damaged<D: Disk>(

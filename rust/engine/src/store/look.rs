@@ -8,7 +8,8 @@ use mqcore_record::layout::HEAD_LEN_MAX;
 use mqcore_record::{CrcCheck, Found, head, inner_place, peek_store_timestamp_ms, scan_wanted};
 
 use super::damage::{Known, Plan, plan_for};
-use super::open::{ABORT_NAME, INDEX_DIR, OpenHow, OpenReport};
+use super::open::{ABORT_NAME, INDEX_DIR};
+use super::report::{OpenHow, OpenReport};
 use super::session::Mark;
 use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::checkpoint::{AbortMarker, Checkpoint, Field};

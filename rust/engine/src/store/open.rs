@@ -10,22 +10,27 @@ use crate::lock::Mutex;
 use super::bits::LiveBits;
 use super::damage::Plan;
 use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
+use super::gap::{Gap, find_gap};
+use super::keep::named_places;
 use super::look::{
     Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
 };
 use super::rebuild::make_missing_batches;
+use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
 use super::session::{Session, read_lock, read_mark};
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
 use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker, Field};
 use crate::clock::Clock;
-use crate::commit_log::{CommitLog, CutReport, LogEnd, cut_at, sync_from};
+use crate::commit_log::{
+    Behind, CommitLog, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from,
+};
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Dispatcher};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flush::{AckQueue, Syncer};
 use crate::key_index::KeyIndex;
 use crate::notice::Notices;
@@ -44,75 +49,6 @@ pub(super) const INDEX_DIR: &str = "index";
 const READ_ONLY_CAUSE: &str = "mounted";
 /// Assumed memory of the machine where the system does not say.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
-
-/// What to do about bytes that were whole once and are not any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OpenHow {
-    /// Refuse: the log is damaged.
-    #[default]
-    RefuseDamage,
-    /// Cut the log there, with all that stands behind it.
-    CutDamage,
-    /// Keep what stands whole behind it: other records take the place of the bad bytes. Where nothing
-    /// stands behind it the log is cut.
-    KeepBehind,
-}
-
-/// What opening found and did.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OpenReport {
-    /// Whether the last end was clean.
-    pub was_clean: bool,
-    /// Where the walk of the log began.
-    pub scanned_from: u64,
-    /// Bytes walked.
-    pub scanned_bytes: u64,
-    /// Records walked.
-    pub records: u64,
-    /// Since where queues were fed again.
-    pub dispatched_from: u64,
-    /// What was cut.
-    pub cut: CutReport,
-    /// What took the place of bad bytes.
-    pub replaced: Replaced,
-    /// What was wrong at the end of the log, if anything.
-    pub end_why: Option<String>,
-    /// Whether the manifest of the queues was good, so that none had to be looked at.
-    pub used_manifest: bool,
-    /// Where the index is built on from, when that is below the end.
-    pub index_from: Option<u64>,
-}
-
-/// Bad bytes of which others of the same length took the place, so that what follows them stays.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Replaced {
-    /// Bytes.
-    pub bytes: u64,
-    /// Where they stood: physical offsets.
-    pub at: Vec<u64>,
-    /// Whole records behind the first of them, which stay.
-    pub whole_records: u64,
-    /// Files that hold the bad bytes now.
-    pub kept_in: Vec<PathBuf>,
-    /// Where each is written down.
-    pub recorded_in: Vec<PathBuf>,
-}
-
-impl OpenReport {
-    /// Files that hold what was taken out of the log.
-    #[must_use]
-    pub fn kept_in(&self) -> Vec<PathBuf> {
-        let replaced = self.replaced.kept_in.iter();
-        replaced.chain(&self.cut.kept_in).cloned().collect()
-    }
-
-    /// Where what was taken out of the log is written down.
-    #[must_use]
-    pub fn recorded_in(&self) -> Vec<PathBuf> {
-        let replaced = self.replaced.recorded_in.iter();
-        replaced.chain(&self.cut.recorded_in).cloned().collect()
-    }
-}
 
 /// What every part of a store is made with.
 struct Making<'a, D: Disk, C: Clock> {
@@ -141,7 +77,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let config = config.check()?;
         let levels = LiveLevels::new(DelayLevels::parse(&config.delay_levels)?);
         let root = config.root()?;
-        look_first(&disk, &config)?;
+        let gap = find_gap(&disk, &config)?;
+        match &gap {
+            Some(_) if how == OpenHow::CutDamage && !config.is_read_only => {}
+            Some(gap) => return Err(gap.refused(&disk, &config)?),
+            None => look_first(&disk, &config)?,
+        }
         disk.create_dir_all(&root)?;
         let lock_path = root.join("lock");
         let had_lock_file = disk.stat(&lock_path)?.is_some();
@@ -158,7 +99,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             notices,
             root,
         };
-        match making.open_locked(how, &lock_content) {
+        match making.open_locked(how, gap, &lock_content) {
             Ok(store) => {
                 *store.lock.lock() = Some(lock);
                 Ok(store)
@@ -190,10 +131,21 @@ impl<D: Disk, C: Clock> Store<D, C> {
 }
 
 impl<D: Disk, C: Clock> Making<'_, D, C> {
-    fn open_locked(self, how: OpenHow, lock_content: &[u8]) -> Result<Store<D, C>> {
+    fn open_locked(
+        self,
+        how: OpenHow,
+        gap: Option<Gap>,
+        lock_content: &[u8],
+    ) -> Result<Store<D, C>> {
         let Self { disk, config, .. } = self;
         let (root, notices) = (&self.root, &self.notices);
         warn_of_place(disk, root, notices)?;
+        let aside = root.join(TRUNCATED_DIR);
+        let moved = match &gap {
+            Some(gap) => gap.cut(disk, config, &aside, self.clock.now_ms())?,
+            None => CutReport::default(),
+        };
+        tell_cut(notices, &moved);
         let mark = if config.is_read_only {
             None
         } else {
@@ -213,13 +165,18 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
         }
         let known = (mark, self.clock.now_ms());
-        let (end, plan) = find_end(&found, &queues, config, known, how, &mut report)?;
+        let mut ending = find_end(&found, &queues, config, known, how, &mut report)?;
         // From here on the directory is changed.
+        if let (_, Plan::Keep(behind, facts)) = &ending {
+            report.replaced = self.keep(&found, (report.scanned_from, behind), facts)?;
+            let how = OpenHow::CutDamage;
+            ending = find_end(&found, &queues, config, known, how, &mut report)?;
+        }
+        let (end, plan) = ending;
         for path in &found.unfinished {
             disk.unlink(path)?;
         }
-        let aside = root.join(TRUNCATED_DIR);
-        let end = self.settle_end(&found, end, plan, &aside, &mut report)?;
+        self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
         let trust = if found.was_clean {
             if !report.used_manifest && !config.is_read_only {
                 // A copy of a directory may be in the page cache alone.
@@ -262,22 +219,59 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     fn settle_end(
         &self,
         found: &Looked<D>,
-        end: LogEnd,
-        plan: Plan,
+        end: &LogEnd,
+        (plan, moved): (Plan, CutReport),
         aside: &Path,
         report: &mut OpenReport,
-    ) -> Result<LogEnd> {
-        match plan {
-            Plan::Cut(facts) => {
-                if report.used_manifest && facts.durable_end <= end.end {
-                    return Ok(end);
-                }
-                report.cut = cut_at(self.disk, &found.chain, end.end, aside, &facts)?;
-                tell_cut(&self.notices, &report.cut);
-                Ok(end)
-            }
-            Plan::Keep(..) => Err(Error::Closed),
+    ) -> Result<()> {
+        let (Plan::Cut(mut facts) | Plan::Keep(_, mut facts)) = plan;
+        if moved.is_loss() {
+            // What was durable behind the gap is told.
+            facts.durable_end = 0;
         }
+        if report.used_manifest && facts.durable_end <= end.end {
+            return Ok(());
+        }
+        report.cut = cut_at(self.disk, &found.chain, end.end, aside, &facts)?;
+        tell_cut(&self.notices, &report.cut);
+        report.cut.add(moved);
+        Ok(())
+    }
+
+    /// Puts other records in place of the bad bytes before whole records, and tells it.
+    fn keep(
+        &self,
+        found: &Looked<D>,
+        (walked_from, behind): (u64, &Behind),
+        facts: &CutFacts,
+    ) -> Result<Replaced> {
+        let named = named_places(self.disk, &self.root, self.config, behind)?;
+        let aside = self.root.join(TRUNCATED_DIR);
+        let done = keep_behind(
+            self.disk,
+            &found.chain,
+            (walked_from, behind),
+            &named,
+            (&aside, facts),
+            self.config.verify_property_crc,
+        )?;
+        let why = &facts.why;
+        for ((at, copy), record) in done.at.iter().zip(&done.kept_in).zip(&done.recorded_in) {
+            self.notices.error(format!(
+                "bad bytes of the log at {at} were replaced: {why}. {} whole records behind the \
+                 first of them stay; the copy is in {}, noted in {}",
+                behind.whole_records,
+                copy.display(),
+                record.display()
+            ));
+        }
+        Ok(Replaced {
+            bytes: done.bytes,
+            at: done.at,
+            whole_records: behind.whole_records,
+            kept_in: done.kept_in,
+            recorded_in: done.recorded_in,
+        })
     }
 
     /// The mark of this session. It says that the log is durable up to `end`: what was found there was
@@ -450,30 +444,4 @@ fn memory_bytes() -> Option<u64> {
 
 fn signed(physical_offset: u64) -> i64 {
     i64::try_from(physical_offset).unwrap_or(i64::MAX)
-}
-
-/// Says what was taken out of the log, so that it stands in the broker's own log.
-fn tell_cut(notices: &Notices, cut: &CutReport) {
-    let (Some(why), Some(record)) = (&cut.why, &cut.recorded_in) else {
-        return;
-    };
-    let kept: Vec<String> = cut
-        .kept_in
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
-    notices.error(format!(
-        "the log was cut at {}: {why}. {} bytes with {} whole records were taken out of it, {} bytes \
-         were missing; the copy is in {}, noted in {}",
-        cut.end,
-        cut.kept_aside_bytes,
-        cut.whole_records,
-        cut.missing_bytes,
-        if kept.is_empty() {
-            "no file".to_owned()
-        } else {
-            kept.join(", ")
-        },
-        record.display()
-    ));
 }

@@ -137,8 +137,22 @@ fn history(twin: &TwinDisk, clock: &ManualClock, config: &StoreConfig) -> Outcom
 }
 
 /// What was acknowledged is there; what retention removed is not asked for.
-fn check(twin: &TwinDisk, clock: &ManualClock, config: &StoreConfig, acked: &[Acked], case: &str) {
-    let store = open(twin, clock, config).unwrap_or_else(|error| panic!("{case}: {error}"));
+fn check(
+    (twin, may_be_damaged): (&TwinDisk, bool),
+    clock: &ManualClock,
+    config: &StoreConfig,
+    acked: &[Acked],
+    case: &str,
+) {
+    let store = match open(twin, clock, config) {
+        // Of what a failed sync was to write the mark of the session knows, if the disk has lost it.
+        Err(Error::Damaged { .. }) if may_be_damaged => {
+            let how = OpenHow::CutDamage;
+            Store::open(twin.clone(), clock.clone(), config.clone(), how)
+        }
+        opened => opened,
+    };
+    let store = store.unwrap_or_else(|error| panic!("{case}: {error}"));
     let start = store.files().chain.start();
     for (place, body) in acked.iter().filter(|(place, _)| *place >= start) {
         let record = store.record_at(*place);
@@ -192,13 +206,25 @@ fn whatever_call_fails_nothing_acknowledged_is_lost() {
                     // The process was stopped, or the power went: with synchronous flush the worst
                     // image that the twin allows keeps it too. Only what a failed sync was to write
                     // stays in doubt for ever, whoever opens the store again.
-                    check(&twin.fork(), &clock, &config, &outcome.acked, &case);
+                    check(
+                        (&twin.fork(), false),
+                        &clock,
+                        &config,
+                        &outcome.acked,
+                        &case,
+                    );
                     if is_sync {
                         let history = twin.history();
                         let last = history.stop_points() - 1;
                         let id = format!("{last}.w.x0").parse().unwrap();
                         let image = history.image(&id).disk();
-                        check(&image, &clock, &config, &outcome.acked, &case);
+                        check(
+                            (&image, is_sync_call),
+                            &clock,
+                            &config,
+                            &outcome.acked,
+                            &case,
+                        );
                     }
                     if outcome.errors.is_empty() && nth > 1 {
                         break;

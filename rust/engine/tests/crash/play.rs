@@ -363,7 +363,10 @@ impl Play {
             Step::Flush => drop(self.store().flush()?),
             Step::Prepare => while self.store().prepare_step()? {},
             Step::Dispatch => while self.store().dispatch_step()? {},
-            Step::SyncQueues => self.store().sync_queues(0)?,
+            Step::SyncQueues => {
+                self.store().note_durable()?;
+                self.store().sync_queues(0)?;
+            }
             Step::Checkpoint => self.store().write_checkpoint()?,
             Step::Config => self.config_step()?,
             Step::Remove { files } => self.remove(files)?,

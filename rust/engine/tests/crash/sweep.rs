@@ -297,7 +297,11 @@ pub(crate) fn one_case(name: &str, plan: &Plan) -> Result<(), String> {
         None => (id, false),
     };
     let stop = stop_of(id)?;
-    let image = history.image(&id.parse::<ImageId>()?);
+    let image = if is_killed {
+        history.killed(stop)
+    } else {
+        history.image(&id.parse::<ImageId>()?)
+    };
     eprintln!("{}\n{:?}", told.describe(), image.disk().tree());
     let case = case_of(&script, plan.flaw, &told, stop, is_killed, &image);
     let recovered = judge(&case, &image.disk())?;

@@ -1,0 +1,316 @@
+//! What the mark of the session tells of flips, lost files and other starts of the machine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mqcore_engine::clock::ManualClock;
+use mqcore_engine::disk::twin::TwinDisk;
+use mqcore_engine::disk::{Disk, DiskFile, Open};
+use mqcore_engine::error::Error;
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_record::{Host, Message};
+
+use super::*;
+
+#[test]
+fn a_flipped_bit_after_a_kill_is_refused_with_the_place_and_what_follows() {
+    for left in [Left::Killed, Left::HalfNoted, Left::Noted, Left::Dispatched] {
+        let (disk, places) = stored(left, 50, 300, &[]);
+        assert!(disk.flip_bit(Path::new(LOG), places[10] + 200, 3));
+        let (place, whole, _) = refused(&disk);
+        assert_eq!((place, whole), (places[10], 39), "{left:?}");
+        let error = open_with(&disk, OpenHow::RefuseDamage, &[]).err().unwrap();
+        let text = error.to_string();
+        assert!(text.contains("39 whole records follow"), "{text}");
+        assert!(
+            text.contains("mqcore store recover /store --keep"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("`mqcore store recover /store --cut`"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_cut_on_demand_is_written_down_and_told() {
+    let (disk, places) = stored(Left::Noted, 50, 300, &[]);
+    assert!(disk.flip_bit(Path::new(LOG), places[10] + 200, 3));
+    let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
+    let cut = &store.report().cut;
+    assert_eq!(
+        (cut.end, cut.whole_records, cut.missing_bytes),
+        (places[10], 39, 0)
+    );
+    let told = errors(&store);
+    assert_eq!(told.len(), 1, "{told:?}");
+    for part in [
+        "39 whole records",
+        &format!("{} bytes", cut.kept_aside_bytes),
+        &format!("{:020}", places[10]),
+    ] {
+        assert!(told[0].contains(part), "{part} is not in {told:?}");
+    }
+    let record = record_of(&disk, &format!("{:020}.json", places[10]));
+    assert_eq!(record["kind"], "cut");
+    assert_eq!(record["physical_offset"], places[10]);
+    assert_eq!(record["bytes"], cut.kept_aside_bytes);
+    assert_eq!(record["whole_records"], 39);
+    assert_eq!(
+        record["kept_in"][0],
+        format!("truncated/{:020}", places[10])
+    );
+    assert_eq!(record["at_ms"], 2_000_000_000_i64);
+    assert_eq!(record["is_done"], true);
+    store.abandon();
+    let again = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+    assert!(!again.report().cut.is_loss());
+}
+
+#[test]
+fn cuts_at_one_place_do_not_take_each_others_names() {
+    let (disk, places) = stored(Left::Noted, 20, 300, &[]);
+    for again in 1..4 {
+        assert!(disk.flip_bit(Path::new(LOG), places[5] + 200, 3));
+        let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
+        assert_eq!(store.report().cut.end, places[5]);
+        assert_eq!(
+            disk.list(Path::new("/store/truncated")).unwrap().len(),
+            2 * again
+        );
+        append(&store, "T", 0, &body(again, 300)).unwrap();
+        append(&store, "T", 0, &body(again, 300)).unwrap();
+        store.flush().unwrap();
+        store.abandon();
+    }
+}
+
+#[test]
+fn after_another_start_of_the_machine_what_was_durable_is_refused_and_the_rest_cut_and_told() {
+    let (disk, places) = stored(Left::HalfNoted, 50, 300, &[]);
+    disk.set_boot_id(Some(2));
+    let below = disk.fork();
+    assert!(below.flip_bit(Path::new(LOG), places[10] + 200, 3));
+    assert_eq!(refused(&below).0, places[10]);
+    let above = disk.fork();
+    assert!(above.flip_bit(Path::new(LOG), places[30] + 200, 3));
+    let store = open_with(&above, OpenHow::RefuseDamage, &[]).unwrap();
+    assert_eq!(store.report().cut.end, places[30]);
+    assert_eq!(store.report().cut.whole_records, 19);
+    assert_eq!(errors(&store).len(), 1);
+    // The log simply ends: below what was durable that is damage, above it is not.
+    for (from, is_refused) in [(20, true), (25, false)] {
+        let zeroed = disk.fork();
+        let file = zeroed.open(Path::new(LOG), Open::Write).unwrap();
+        let rest = vec![0; (SEGMENT - places[from]) as usize];
+        file.write_at(&rest, places[from]).unwrap();
+        if is_refused {
+            let (place, whole, why) = refused(&zeroed);
+            assert_eq!((place, whole), (places[from], 0));
+            assert!(why.contains(&places[25].to_string()), "{why}");
+        } else {
+            let store = open_with(&zeroed, OpenHow::RefuseDamage, &[]).unwrap();
+            assert!(!store.report().cut.is_loss());
+        }
+    }
+}
+
+#[test]
+fn the_newest_log_file_that_is_gone_is_missed_after_every_end() {
+    for left in [Left::Noted, Left::Dispatched, Left::Stopped] {
+        for boot_id in [1, 2] {
+            let (disk, places) = stored(left, 200, 1_000, &[]);
+            disk.set_boot_id(Some(boot_id));
+            let gone = format!("/store/commitlog/{SEGMENT:020}");
+            disk.unlink(Path::new(&gone)).unwrap();
+            let (place, whole, why) = refused(&disk);
+            assert_eq!((place, whole), (SEGMENT, 0), "{left:?}");
+            let end = places[199] + (places[199] - places[198]);
+            let missing = end - SEGMENT;
+            assert!(why.contains(&format!("{missing} bytes")), "{left:?}: {why}");
+            let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
+            assert_eq!(store.report().cut.missing_bytes, missing);
+            assert_eq!(errors(&store).len(), 1);
+            let record = record_of(&disk, &format!("{SEGMENT:020}.json"));
+            assert_eq!(record["missing_bytes"], missing);
+            store.abandon();
+            open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn without_a_mark_the_queues_miss_the_newest_log_file_of_a_stopped_store() {
+    let (disk, _) = stored(Left::Stopped, 200, 1_000, &[]);
+    disk.unlink(Path::new("/store/mqcore.session")).unwrap();
+    let whole = disk.fork();
+    assert!(
+        !open_with(&whole, OpenHow::RefuseDamage, &[])
+            .unwrap()
+            .report()
+            .cut
+            .is_loss()
+    );
+    disk.unlink(Path::new(&format!("/store/commitlog/{SEGMENT:020}")))
+        .unwrap();
+    assert_eq!(refused(&disk).0, SEGMENT);
+}
+
+#[test]
+fn a_log_file_in_the_middle_that_is_gone_is_refused() {
+    let (disk, _) = stored(Left::Stopped, 300, 1_000, &[]);
+    disk.unlink(Path::new(&format!("/store/commitlog/{SEGMENT:020}")))
+        .unwrap();
+    let (place, whole, why) = refused(&disk);
+    assert_eq!(place, SEGMENT);
+    assert!(whole > 40, "{whole}");
+    assert!(why.contains("a file of the log is missing"), "{why}");
+    let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
+    let cut = &store.report().cut;
+    assert_eq!(cut.end, SEGMENT);
+    assert_eq!(
+        (cut.kept_aside_bytes, cut.missing_bytes),
+        (SEGMENT, SEGMENT)
+    );
+    assert_eq!(cut.whole_records, whole);
+    assert_eq!(cut.recorded_in.len(), 1);
+    assert_eq!(errors(&store).len(), 1);
+    let record = record_of(&disk, &format!("{SEGMENT:020}.json"));
+    assert_eq!(
+        record["kept_in"][0],
+        format!("truncated/{:020}", 2 * SEGMENT)
+    );
+    store.abandon();
+    open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+}
+
+#[test]
+fn what_an_official_broker_cut_or_added_since_is_not_refused() {
+    // It ended its recovery before the mark, and went on from there with shorter records.
+    let (disk, places) = stored(Left::Noted, 50, 300, &[]);
+    official_start(&disk);
+    let stale = disk.fork();
+    let file = stale.open(Path::new(LOG), Open::Write).unwrap();
+    file.write_at(&[0; 100], places[30]).unwrap();
+    let store = open_with(&stale, OpenHow::RefuseDamage, &[]).unwrap();
+    assert_eq!(store.report().cut.end, places[30]);
+    assert!(store.report().cut.is_loss(), "cut and told");
+    // The same without its start is damage.
+    let file = stale.open(Path::new(LOG), Open::Write).unwrap();
+    file.write_at(&[0; 100], places[20]).unwrap();
+    drop(store);
+    assert_eq!(refused(&stale).0, places[20]);
+}
+
+#[test]
+fn a_torn_last_record_is_cut_and_told_after_a_kill() {
+    let (disk, places) = stored(Left::HalfNoted, 50, 300, &[]);
+    let file = disk.open(Path::new(LOG), Open::Write).unwrap();
+    file.write_at(&[0; 250], places[49] + 150).unwrap();
+    let store = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+    assert_eq!(store.report().cut.end, places[49]);
+    assert_eq!(store.report().cut.whole_records, 0);
+    assert_eq!(errors(&store).len(), 1);
+}
+
+#[test]
+fn zeros_that_a_client_sent_are_no_torn_text_once_they_were_durable() {
+    let disk = TwinDisk::new();
+    let clock = ManualClock::at(1_000_000_000);
+    let how = OpenHow::RefuseDamage;
+    let store = Store::open(disk.clone(), clock, config(&[]), how).unwrap();
+    let host = Host::V4 {
+        address: [127, 0, 0, 1],
+        port: 10911,
+    };
+    let mut properties = b"A\x01".to_vec();
+    properties.extend([0; 1_500]);
+    for _ in 0..5 {
+        let message = Message {
+            topic: "T",
+            queue_id: 0,
+            flag: 0,
+            sys_flag: 0,
+            born_timestamp_ms: 1,
+            born_host: host,
+            store_host: host,
+            reconsume_times: 0,
+            prepared_transaction_offset: 0,
+            body: b"body",
+            properties: &properties,
+            version: None,
+        };
+        store.append(&message).unwrap();
+    }
+    store.flush().unwrap();
+    store.note_durable().unwrap();
+    store.abandon();
+    disk.set_boot_id(Some(2));
+    let store = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
+    assert_eq!(store.report().records, 5);
+    assert!(!store.report().cut.is_loss());
+}
+
+#[test]
+fn a_cut_that_is_interrupted_anywhere_is_finished_and_told() {
+    let (disk, places) = stored(Left::HalfNoted, 20, 300, &[]);
+    let file = disk.open(Path::new(LOG), Open::Write).unwrap();
+    file.write_at(&[0; 150], places[19] + 150).unwrap();
+    let garbage = disk.read(Path::new(LOG)).unwrap()[places[19] as usize..].to_vec();
+    let used = garbage.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for call in 1.. {
+        let image = disk.fork();
+        image.stop_at_call(call);
+        let is_through = open_with(&image, OpenHow::RefuseDamage, &[]).is_ok();
+        image.heal();
+        let store = open_with(&image, OpenHow::RefuseDamage, &[]).unwrap();
+        assert_eq!(store.files().positions.appended.position(), places[19]);
+        let name = format!("{:020}", places[19]);
+        let copy = image
+            .read(&Path::new("/store/truncated").join(&name))
+            .unwrap();
+        assert_eq!(copy, garbage[..used], "stopped at call {call}");
+        let record = record_of(&image, &format!("{name}.json"));
+        assert_eq!(record["is_done"], true, "stopped at call {call}");
+        assert_eq!(record["bytes"], used);
+        if is_through {
+            assert!(call > 40);
+            break;
+        }
+    }
+}
+
+#[test]
+fn the_mark_follows_the_flush_by_itself() {
+    let disk = TwinDisk::new();
+    let clock = ManualClock::at(1_000_000_000);
+    let how = OpenHow::RefuseDamage;
+    let sync = [
+        ("flushDiskType", "SYNC_FLUSH"),
+        ("flushIntervalConsumeQueue", "1"),
+    ];
+    let store = Store::open(disk.clone(), clock.clone(), config(&sync), how).unwrap();
+    let store = std::sync::Arc::new(store);
+    store.start().unwrap();
+    let (place, _) = append(&store, "T", 0, b"body").unwrap();
+    let end = store.files().positions.appended.position();
+    assert!(end > place);
+    store.settle(end).unwrap();
+    // The mark is the only thing that tells the end of the log once the log is gone.
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    loop {
+        let image = disk.fork();
+        image.unlink(Path::new(LOG)).unwrap();
+        let lost = open_with(&image, OpenHow::RefuseDamage, &sync);
+        if matches!(lost, Err(Error::Damaged { .. })) {
+            break;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the mark stays behind"
+        );
+        std::thread::yield_now();
+    }
+    store.abandon();
+}
