@@ -8,6 +8,7 @@ mod bits;
 mod close;
 mod followers;
 mod look;
+mod mend;
 mod open;
 mod places;
 mod read;

@@ -12,6 +12,7 @@ use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
 use super::look::{
     Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
 };
+use super::mend::{QueueLog, Source, feed_unnamed, mend};
 use super::rebuild::make_missing_batches;
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
@@ -29,6 +30,7 @@ use crate::key_index::KeyIndex;
 use crate::notice::Notices;
 use crate::poison::Poison;
 use crate::progress::WakeDescriptor;
+use crate::queue_dirs::configured_topics;
 use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
 use crate::watermark::Doorbell;
 
@@ -176,6 +178,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         if !report.used_manifest {
             report.cut = cut_at(disk, &found.chain, end.end, &root.join(TRUNCATED_DIR))?;
         }
+        self.mend_absent(&queues, &found.chain, end.end)?;
         let trust = if found.was_clean {
             batch_queue::Trust::All
         } else {
@@ -196,17 +199,66 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         batches.recover(trust, end.end, |queue, unit| {
             has_record(&found.chain, queue, unit)
         })?;
+        queues.watch_suspects();
+        if found.was_clean && !queues.has_witness() {
+            self.feed_unnamed(&queues, &found.chain, &report)?;
+        }
         let store = self.assemble(found, (queues, batches), end, report)?;
         if store.config.is_read_only {
             let reason = "the store is mounted for reading only".to_owned();
             store.refusals.set(READ_ONLY_CAUSE, Some(reason));
         }
         store.catch_up_queues()?;
+        let dispatched_from = store.report.dispatched_from;
+        store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
+        store.queues.set_log(Box::new(QueueLog {
+            files: Arc::clone(&store.files),
+            levels: store.levels.clone(),
+        }));
         // Also after a clean end: the name of a removed queue file may have come back.
         store.queues.correct_min(store.files.chain.start())?;
         let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));
         abort.create(AbortContent::ProcessId(std::process::id()))?;
         Ok(store)
+    }
+
+    /// Makes again what the manifest names and the directories of queues have not.
+    fn mend_absent(&self, queues: &QueueTable<D>, chain: &Chain<D>, limit: u64) -> Result<()> {
+        let holes = queues.make_absent_files()?;
+        if holes.is_empty() {
+            return Ok(());
+        }
+        let source = Source {
+            chain,
+            limit,
+            levels: &self.levels,
+            notices: &self.notices,
+        };
+        mend(queues, &source, holes)?;
+        queues.sync(0).map(|_synced| ())
+    }
+
+    /// Feeds queues with records that were walked and dispatch would pass over: without a manifest
+    /// nothing else says that they have lost the end, or their files.
+    fn feed_unnamed(
+        &self,
+        queues: &QueueTable<D>,
+        chain: &Chain<D>,
+        report: &OpenReport,
+    ) -> Result<()> {
+        let source = Source {
+            chain,
+            limit: report.dispatched_from,
+            levels: &self.levels,
+            notices: &self.notices,
+        };
+        let topics = configured_topics(self.disk, &self.root)?;
+        feed_unnamed(
+            queues,
+            &source,
+            report.scanned_from,
+            &topics.unwrap_or_default(),
+        )
     }
 
     fn assemble(
