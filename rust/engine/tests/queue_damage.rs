@@ -66,7 +66,8 @@ fn append(store: &TwinStore, clock: &ManualClock, queue: (&str, i32), number: us
 }
 
 fn body(queue: (&str, i32), number: usize) -> Vec<u8> {
-    format!("{} {} {number}", queue.0, queue.1).into_bytes()
+    // Long enough for several log files.
+    format!("{} {} {number:0>500}", queue.0, queue.1).into_bytes()
 }
 
 /// A disk with a store that has [`COUNT`] messages in each of [`QUEUES`], all synced.
@@ -90,11 +91,15 @@ fn stopped() -> (TwinDisk, ManualClock) {
     (disk, clock)
 }
 
-/// Killed when the checkpoint covers everything, so that a start walks the last file alone.
-fn killed() -> (TwinDisk, ManualClock) {
+/// Killed when the checkpoint covers everything, so that a start walks the last file alone; these
+/// queues have a record there.
+fn killed(fed: &[(&str, i32)]) -> (TwinDisk, ManualClock) {
     let (disk, clock, store) = filled();
     clock.advance(Duration::from_secs(10));
-    for queue in QUEUES {
+    for number in 0..300 {
+        append(&store, &clock, ("Last", 0), number);
+    }
+    for queue in fed.iter().copied() {
         append(&store, &clock, queue, COUNT);
     }
     while store.dispatch_step().unwrap() {}
@@ -147,9 +152,10 @@ fn check(store: &TwinStore, clock: &ManualClock, count: usize, notice: &str) {
     }
     let notices = store.notices();
     assert!(
-        notices
-            .iter()
-            .any(|it| it.level == Level::Warning && it.text.contains(notice)),
+        notice.is_empty()
+            || notices
+                .iter()
+                .any(|it| it.level == Level::Warning && it.text.contains(notice)),
         "{notice}: {notices:?}"
     );
     assert!(store.close().unwrap());
@@ -285,5 +291,82 @@ fn a_unit_that_names_another_record_is_made_again() {
         drop(damaged);
         assert!(!problems(&disk).is_empty(), "{unit}");
         check(&open(&disk, &clock), &clock, COUNT, &notice(1, 1));
+    }
+}
+
+#[test]
+fn after_a_kill_a_removed_queue_that_comes_again_is_made_whole() {
+    for number in 0..4 {
+        let (disk, clock) = killed(&QUEUES);
+        match number {
+            3 => remove_dir(&disk, &queue_dir(("T", 0))),
+            number => disk.unlink(&file(("T", 0), number)).unwrap(),
+        }
+        let store = open(&disk, &clock);
+        check(&store, &clock, COUNT + 1, "were not whole on the disk");
+    }
+}
+
+#[test]
+fn after_a_kill_blank_units_are_made_again() {
+    for units in [
+        0..50,
+        20..70,
+        60..100,
+        80..130,
+        100..200,
+        190..251,
+        250..251,
+    ] {
+        let (disk, clock) = killed(&QUEUES);
+        zero(&disk, ("T", 0), units.clone());
+        let is_newest = units.end > COUNT as u64;
+        let notice = if is_newest && units.start == 250 {
+            ""
+        } else {
+            "were not whole on the disk"
+        };
+        check(&open(&disk, &clock), &clock, COUNT + 1, notice);
+        assert_eq!(problems(&disk), [""; 0], "{units:?}");
+    }
+}
+
+#[test]
+fn after_a_kill_blank_units_of_an_idle_queue_are_made_again() {
+    for units in [0..50, 20..70, 60..100, 80..130, 100..200, 190..240] {
+        let (disk, clock) = killed(&[]);
+        zero(&disk, ("T", 0), units.clone());
+        check(
+            &open(&disk, &clock),
+            &clock,
+            COUNT,
+            "were not whole on the disk",
+        );
+        assert_eq!(problems(&disk), [""; 0], "{units:?}");
+    }
+}
+
+#[test]
+fn without_a_manifest_what_the_walk_of_the_log_sees_is_made_again() {
+    for number in 0..2 {
+        let (disk, clock) = stopped();
+        disk.unlink(Path::new("/store/queues.manifest")).unwrap();
+        disk.create_dir_all(Path::new("/store/config")).unwrap();
+        let topics = disk.open(Path::new("/store/config/topics.json"), Open::Create);
+        let text = br#"{"topicConfigTable":{"T":{},"Other":{}}}"#;
+        topics.unwrap().write_at(text, 0).unwrap();
+        if number == 0 {
+            remove_dir(&disk, &queue_dir(("T", 0)));
+        } else {
+            zero(&disk, ("T", 0), 20..70);
+        }
+        assert!(!problems(&disk).is_empty());
+        check(
+            &open(&disk, &clock),
+            &clock,
+            COUNT,
+            "were not whole on the disk",
+        );
+        assert_eq!(problems(&disk), [""; 0]);
     }
 }

@@ -50,6 +50,30 @@ impl<D: Disk> QueueTable<D> {
         }
     }
 
+    /// Notes the queues that seem to have lost their first files. Retention keeps the file that holds
+    /// the first record of the log, and with it nearly always a unit of a record before that; a queue
+    /// whose oldest unit names a record that is there has lost a file, or is an exact fit.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn suspect_beginnings(&self, log_start: u64) -> Result<()> {
+        for queue in self.all() {
+            let first = {
+                let state = queue.lock();
+                if state.first_base == 0 || !state.has_files() || state.is_gone {
+                    continue;
+                }
+                state.first_base / QUEUE_UNIT_BYTES
+            };
+            let unit = self.file_unit(&queue, first)?;
+            let place = unit.physical_offset.cast_unsigned();
+            if unit.is_present() && !unit.is_blank() && place >= log_start {
+                self.suspect(&queue, (0, first), true);
+            }
+        }
+        Ok(())
+    }
+
     /// The holes that suspects are. A queue that began without files gets files from its first
     /// message in the log on, as `starts` says it; one that is not named there misses nothing.
     /// Tails were written before.
@@ -74,7 +98,7 @@ impl<D: Disk> QueueTable<D> {
                 self.begin_earlier(queue, from)?;
             }
             let state = queue.lock();
-            let to = suspect.to.min(state.written);
+            let to = suspect.to.min(state.written).min(state.end);
             if from < to && !state.is_gone {
                 holes.push(self.hole_of(queue, &state, from, to)?);
             }

@@ -292,7 +292,7 @@ fn report<D: Disk>(queues: &QueueTable<D>, notices: &Notices, fillings: &[Fillin
 }
 
 /// Feeds the records of a range to the queues that have not got them: a queue without files only when
-/// its topic was not deleted.
+/// its topic is one that has queues.
 ///
 /// # Errors
 /// [`crate::error::Error::Io`].
@@ -303,7 +303,7 @@ pub(super) fn feed_unnamed<D: Disk>(
     queues: &QueueTable<D>,
     source: &Source<'_, D>,
     from: u64,
-    topics: &HashSet<Vec<u8>>,
+    is_fed: impl Fn(&[u8]) -> bool,
 ) -> Result<()> {
     let range = from..source.limit;
     let mut fed: HashMap<(Vec<u8>, i32), u64> = HashMap::new();
@@ -314,8 +314,7 @@ pub(super) fn feed_unnamed<D: Disk>(
             at,
             source.levels,
             |topic, queue_id, offset, unit| {
-                let is_there = queues.find(topic, queue_id).is_some();
-                if !is_there && !topics.contains(topic) {
+                if queues.find(topic, queue_id).is_none() && !is_fed(topic) {
                     return Ok(());
                 }
                 let placed = queues.append(topic, queue_id, offset, unit, store_ms)?;
@@ -446,8 +445,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub(super) fn mend_suspects(&self, dispatched_from: u64) -> Result<()> {
-        let suspects = self.queues.take_suspects();
         let chain = &self.files.chain;
+        if !self.queues.has_witness() {
+            self.queues.suspect_beginnings(chain.start())?;
+        }
+        let suspects = self.queues.take_suspects();
         if suspects.is_empty() || dispatched_from <= chain.start() {
             return Ok(());
         }

@@ -165,6 +165,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let stamp = stamp_of(disk, root, &found.chain)?;
         let known = found.was_clean.then_some(stamp.as_slice());
         let queues = QueueTable::open(disk.clone(), root, config, Arc::clone(notices), known)?;
+        queues.watch_suspects();
         report.used_manifest = queues.is_from_manifest();
         let mut batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
         if config.index_enabled {
@@ -199,9 +200,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         batches.recover(trust, end.end, |queue, unit| {
             has_record(&found.chain, queue, unit)
         })?;
-        queues.watch_suspects();
         if found.was_clean && !queues.has_witness() {
-            self.feed_unnamed(&queues, &found.chain, &report)?;
+            self.feed_unnamed((&queues, &batches), &found.chain, &report)?;
         }
         let store = self.assemble(found, (queues, batches), end, report)?;
         if store.config.is_read_only {
@@ -242,7 +242,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     /// nothing else says that they have lost the end, or their files.
     fn feed_unnamed(
         &self,
-        queues: &QueueTable<D>,
+        (queues, batches): (&QueueTable<D>, &BatchTable<D>),
         chain: &Chain<D>,
         report: &OpenReport,
     ) -> Result<()> {
@@ -252,13 +252,11 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             levels: &self.levels,
             notices: &self.notices,
         };
-        let topics = configured_topics(self.disk, &self.root)?;
-        feed_unnamed(
-            queues,
-            &source,
-            report.scanned_from,
-            &topics.unwrap_or_default(),
-        )
+        // A topic that was deleted leaves its records in the log.
+        let topics = configured_topics(self.disk, &self.root)?.unwrap_or_default();
+        feed_unnamed(queues, &source, report.scanned_from, |topic| {
+            topics.contains(topic) && !batches.has_topic(topic)
+        })
     }
 
     fn assemble(
