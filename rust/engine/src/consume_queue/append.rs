@@ -218,6 +218,7 @@ impl<D: Disk> QueueTable<D> {
             Place::Next => Placed::Appended,
             Place::Duplicate => return Ok(Placed::Duplicate),
             Place::First => {
+                self.suspect(queue, (0, queue_offset), true);
                 state.begin_at(queue_offset, self.file_len_bytes);
                 Placed::Appended
             }
@@ -228,6 +229,7 @@ impl<D: Disk> QueueTable<D> {
                     self.write_queue(queue)?;
                     return self.add_to(queue, coming);
                 }
+                self.suspect(queue, (state.end, queue_offset), false);
                 if state.min == state.end {
                     state.min = queue_offset;
                 }

@@ -90,8 +90,45 @@ impl<D: Disk> QueueTable<D> {
                 break;
             }
         }
+        let end = self.end_behind(queue, state, end, Unit::is_present)?;
         state.set_end(end);
         Ok(())
+    }
+
+    /// One after the last unit from `end` on that holds; `end` where none does. What stands behind a
+    /// place that was found to be the end makes it a hole of damaged units.
+    pub(super) fn end_behind(
+        &self,
+        queue: &Queue,
+        state: &State,
+        end: u64,
+        holds: impl Fn(&Unit) -> bool,
+    ) -> Result<u64> {
+        let len = self.file_len_bytes;
+        let mut found = end;
+        let mut position = end * QUEUE_UNIT_BYTES;
+        let mut buffer = vec![0; PROBE_UNITS as usize * UNIT_LEN];
+        while position < state.files_end {
+            let in_file = position % len;
+            let base = position - in_file;
+            let path = self.file_path(queue, base);
+            let file = self.files.existing((queue.uid(), base), || path.clone())?;
+            let is_first_part = in_file == 0 || position == end * QUEUE_UNIT_BYTES;
+            if is_first_part && self.is_absent_behind(&path, file.as_ref(), in_file, len)? {
+                position = base + len;
+                continue;
+            }
+            let part = (len - in_file).min(buffer.len() as u64) as usize;
+            let bytes = &mut buffer[..part];
+            read_exact_at(file.as_ref(), bytes, in_file)?;
+            for (at, unit) in (position / QUEUE_UNIT_BYTES..).zip(Unit::decode_all(bytes)) {
+                if holds(&unit) {
+                    found = at + 1;
+                }
+            }
+            position += part as u64;
+        }
+        Ok(found)
     }
 
     /// Sets the end in the log of the last unit that is no blank.

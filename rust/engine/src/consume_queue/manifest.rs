@@ -18,7 +18,8 @@
 //! | end of the last record | i64 |
 //! | CRC-32 of all before | u32 |
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::queue::{Known, MIN_UNKNOWN, State};
@@ -26,6 +27,7 @@ use super::table::{QUEUES_MAX, QueueTable};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile, Open, read_whole};
 use crate::error::{Error, Result};
+use crate::segment::Chain;
 use crate::units::{TOPIC_MAX_BYTES, is_topic};
 
 /// Name of the manifest in the root of the store; official brokers ignore it.
@@ -35,6 +37,10 @@ const NEW_NAME: &str = "queues.manifest.new";
 const MAGIC: &[u8; 8] = b"MQCQMAN1";
 /// A stamp is some numbers, not a file.
 const STAMP_MAX_BYTES: usize = 4096;
+/// A checkpoint is a page; a longer one is none.
+const CHECKPOINT_LEN_MAX: u64 = 64 << 10;
+/// Bytes of [`stop_mark`]; what follows them in a stamp are marks of files and directories.
+const STAMP_STOP_BYTES: usize = 24;
 const QUEUE_FIXED_BYTES: usize = 2 + 4 + 8 * 5;
 const CRC_BYTES: usize = 4;
 /// Longest manifest that the bounds allow.
@@ -112,30 +118,32 @@ impl<D: Disk> QueueTable<D> {
         Ok(out)
     }
 
-    /// Fills the table from the manifest; false when there is none that counts.
-    pub(super) fn load_manifest(&self, stamp: Option<&[u8]>) -> Result<bool> {
+    /// Fills the table from the manifest. Whether it is of the very stop that the stamp names, and
+    /// whether it counts at all: with a stamp that differs in its marks alone, directories were
+    /// changed or copied since, and the queues must be at least what it says.
+    pub(super) fn load_manifest(&self, stamp: Option<&[u8]>) -> Result<(bool, bool)> {
         let path = self.manifest_path();
         if self.disk.stat(&path)?.is_none() {
-            return Ok(false);
+            return Ok((false, false));
         }
         self.has_manifest.store(true, Ordering::Release);
         let Some(stamp) = stamp else {
-            return Ok(false);
+            return Ok((false, false));
         };
         let Some(bytes) = read_whole(&self.disk, &path, MANIFEST_MAX_BYTES)? else {
-            return Ok(false);
+            return Ok((false, false));
         };
-        let Some(queues) = decode_manifest(&bytes, stamp, self.file_len_bytes) else {
+        let Some((found, queues)) = decode_manifest(&bytes, stamp, self.file_len_bytes) else {
             let at = path.display();
             self.notices.info(format!(
                 "{at} is not of the last stop: the directories are read"
             ));
-            return Ok(false);
+            return Ok((false, false));
         };
         for (topic, queue_id, state) in queues {
             self.insert(topic, queue_id, state);
         }
-        Ok(true)
+        Ok((found == stamp, true))
     }
 
     /// Before the first change: what the manifest says will not hold any more.
@@ -152,9 +160,62 @@ impl<D: Disk> QueueTable<D> {
         Ok(())
     }
 
-    fn manifest_path(&self) -> PathBuf {
+    pub(super) fn manifest_path(&self) -> PathBuf {
         self.root.join(MANIFEST_NAME)
     }
+}
+
+/// What a manifest says of one queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ManifestQueue {
+    /// Queue offset behind its last unit.
+    pub end: u64,
+    /// First byte of its oldest file.
+    pub first_base: u64,
+    /// One after the last byte of its newest file.
+    pub files_end: u64,
+}
+
+/// The queues that the manifest of a store names, by topic and queue id, for whoever looks at the
+/// store as it lies there; `None` when it has none, or one of another stop than the last.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn manifest_queues<D: Disk>(
+    disk: &D,
+    root: &Path,
+    chain: &Chain<D>,
+    file_len_bytes: u64,
+) -> Result<Option<BTreeMap<(Vec<u8>, i32), ManifestQueue>>> {
+    let path = root.join(MANIFEST_NAME);
+    let stamp = stop_mark(disk, root, chain)?;
+    let Some(bytes) = read_whole(disk, &path, MANIFEST_MAX_BYTES)? else {
+        return Ok(None);
+    };
+    let Some((_stamp, queues)) = decode_manifest(&bytes, &stamp, file_len_bytes) else {
+        return Ok(None);
+    };
+    let queues = queues.into_iter().map(|(topic, queue_id, state)| {
+        let queue = ManifestQueue {
+            end: state.end,
+            first_base: state.first_base,
+            files_end: state.files_end,
+        };
+        ((topic.as_bytes().to_vec(), queue_id), queue)
+    });
+    Ok(Some(queues.collect()))
+}
+
+/// The first bytes of a stamp: what names a stop by what files hold, so that it is the same in a copy
+/// of the directory. An official broker that stored anything has changed its checkpoint.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn stop_mark<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Result<Vec<u8>> {
+    let checkpoint = read_whole(disk, &root.join("checkpoint"), CHECKPOINT_LEN_MAX)?;
+    let sum = crc32fast::hash(checkpoint.as_deref().unwrap_or_default());
+    let numbers = [chain.start(), chain.end(), u64::from(sum)];
+    Ok(numbers.into_iter().flat_map(u64::to_be_bytes).collect())
 }
 
 /// Takes numbers and texts off the front of bytes; `None` when they end too early.
@@ -178,12 +239,13 @@ impl<'a> Take<'a> {
 
 type Listed<'a> = (&'a str, i32, State);
 
-/// The queues of a manifest, when it is whole and of this stamp and file length.
+/// The stamp and the queues of a manifest, when it is whole, of this file length, and of a stop that
+/// this stamp names, but for its marks.
 fn decode_manifest<'a>(
     bytes: &'a [u8],
     stamp: &[u8],
     file_len_bytes: u64,
-) -> Option<Vec<Listed<'a>>> {
+) -> Option<(&'a [u8], Vec<Listed<'a>>)> {
     let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(CRC_BYTES)?)?;
     if crc != crc32fast::hash(body).to_be_bytes() {
         return None;
@@ -191,7 +253,11 @@ fn decode_manifest<'a>(
     let mut take = Take(body);
     let is_ours = take.bytes(MAGIC.len())? == MAGIC && take.number()? == file_len_bytes;
     let stamp_len = take.array().map(u32::from_be_bytes)? as usize;
-    if !is_ours || take.bytes(stamp_len)? != stamp {
+    let found = take.bytes(stamp_len)?;
+    let is_of_stop = |of: &[u8]| of.get(..STAMP_STOP_BYTES).map(<[u8]>::to_vec);
+    if !is_ours
+        || (found != stamp && is_of_stop(found).is_none_or(|of| Some(of) != is_of_stop(stamp)))
+    {
         return None;
     }
     let count = take.number()?;
@@ -212,7 +278,7 @@ fn decode_manifest<'a>(
         }
         queues.push((topic, queue_id, state));
     }
-    take.0.is_empty().then_some(queues)
+    take.0.is_empty().then_some((found, queues))
 }
 
 fn decode_state(take: &mut Take<'_>, file_len_bytes: u64) -> Option<State> {

@@ -100,6 +100,8 @@ pub(super) enum Known {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) known: Known,
+    /// The units at the ends of its files were compared with the log, or come from this process.
+    pub(super) has_checked_ends: bool,
     /// Deleted: a handle to it is stale.
     pub(super) is_gone: bool,
     /// In the table's list of queues with something to write.
@@ -146,6 +148,7 @@ impl State {
         let first = first_base / QUEUE_UNIT_BYTES;
         Self {
             known: Known::Names,
+            has_checked_ends: false,
             is_gone: false,
             is_pending: false,
             epoch: 0,
@@ -166,6 +169,7 @@ impl State {
     pub(super) fn empty() -> Self {
         let mut state = Self::of_files(0, 0);
         state.known = Known::All;
+        state.has_checked_ends = true;
         state
     }
 

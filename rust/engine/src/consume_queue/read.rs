@@ -32,8 +32,12 @@ pub struct QueueRead {
 /// Whether a read may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
+    /// May wait; absent units are made again.
     Disk,
+    /// May not wait.
     Cache,
+    /// May wait; absent units end it.
+    AsItIs,
 }
 
 /// What one step of a read did.
@@ -105,6 +109,27 @@ impl<D: Disk> QueueTable<D> {
         }
     }
 
+    /// Like [`QueueTable::read`], of what the files hold now: nothing is made again.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk where the page cache has not the bytes.
+    pub fn read_as_it_is(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        from: u64,
+        count_max: usize,
+        out: &mut Vec<Unit>,
+    ) -> Result<QueueRead> {
+        match self.find(topic, queue_id) {
+            Some(queue) => self.read_from(&queue, from, count_max, out, From::AsItIs),
+            None => Ok(QueueRead::of_no_queue(from)),
+        }
+    }
+
     fn read_from(
         &self,
         queue: &Arc<Queue>,
@@ -114,14 +139,16 @@ impl<D: Disk> QueueTable<D> {
         source: From,
     ) -> Result<QueueRead> {
         let start = out.len();
+        // Absent units are made again once; what is then still absent ends the read.
+        let mut mended_at = None;
         for _try in 0..TRIES_MAX {
             out.truncate(start);
-            let (bounds, epoch) = {
+            let (bounds, epoch, is_checked) = {
                 let state = self.lock_known(queue)?;
                 if state.is_gone {
                     return Ok(QueueRead::of_no_queue(from));
                 }
-                (state.bounds(), state.epoch)
+                (state.bounds(), state.epoch, state.has_checked_ends)
             };
             let mut read = QueueRead {
                 bounds: Some(bounds),
@@ -130,6 +157,16 @@ impl<D: Disk> QueueTable<D> {
             };
             if from < bounds.min || from >= bounds.max {
                 return Ok(read);
+            }
+            if !is_checked && self.log.get().is_some() {
+                match source {
+                    From::Disk => self.check_ends(queue)?,
+                    From::Cache => read.is_cold = true,
+                    From::AsItIs => {}
+                }
+                if read.is_cold {
+                    return Ok(read);
+                }
             }
             let to = bounds.max.min(from.saturating_add(count_max as u64));
             let done = loop {
@@ -145,10 +182,21 @@ impl<D: Disk> QueueTable<D> {
                 }
             };
             // Units taken back while we read: what we have may be neither old nor new.
-            if queue.lock().epoch == epoch {
-                read.next = done?;
-                return Ok(read);
+            if queue.lock().epoch != epoch {
+                continue;
             }
+            read.next = done?;
+            if read.next < to && !read.is_cold && self.log.get().is_some() {
+                // A unit that was never written, or a file that ends before it.
+                if source == From::Cache {
+                    read.is_cold = out.len() == start;
+                } else if source == From::Disk && mended_at != Some(read.next) {
+                    mended_at = Some(read.next);
+                    self.mend_at(queue, read.next)?;
+                    continue;
+                }
+            }
+            return Ok(read);
         }
         out.truncate(start);
         Err(Error::Timeout {
@@ -211,7 +259,7 @@ fn take<F: DiskFile>(
     out: &mut Vec<Unit>,
 ) -> Result<bool> {
     let got = match source {
-        From::Disk => file.read_at(buffer, position)?,
+        From::Disk | From::AsItIs => file.read_at(buffer, position)?,
         From::Cache => match file.read_cached_at(buffer, position)? {
             Some(got) => got,
             None => return Ok(false),

@@ -76,7 +76,14 @@ impl<D: Disk> QueueTable<D> {
             state.known = Known::All;
             return Ok(is_cleared);
         }
-        let end = self.scan_end(queue, &state, safe)?;
+        let mut end = self.scan_end(queue, &state, safe)?;
+        let is_safe =
+            |unit: &Unit| unit.is_present() && !unit.is_blank() && unit.physical_offset < safe;
+        let behind = self.end_behind(queue, &state, end, is_safe)?;
+        if behind > end {
+            // Units that were surely synced stand behind a hole: it is damage and not the end.
+            end = self.walk_end(queue, &state, behind)?;
+        }
         let (first_base, files_end) = (state.first_base, state.files_end);
         *state = State::of_files(first_base, files_end);
         state.set_end(end);
@@ -118,6 +125,12 @@ impl<D: Disk> QueueTable<D> {
             from -= per_file;
         }
         let start = self.first_not_in_file(queue, from * QUEUE_UNIT_BYTES, is_safe)?;
+        self.walk_end(queue, state, start)
+    }
+
+    /// As [`QueueTable::scan_end`], when all below `start` is known to be good.
+    fn walk_end(&self, queue: &Queue, state: &State, start: u64) -> Result<u64> {
+        let first = state.first_base / QUEUE_UNIT_BYTES;
         let mut walk = Walk {
             index: start,
             record_end: 0,

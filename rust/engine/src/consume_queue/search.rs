@@ -31,7 +31,7 @@ enum Time {
 /// A search in one queue.
 struct Search<'a, D: Disk> {
     table: &'a QueueTable<D>,
-    queue: &'a Queue,
+    queue: &'a Arc<Queue>,
     bounds: Bounds,
     store_time: &'a dyn Fn(&Unit) -> Option<i64>,
 }
@@ -99,13 +99,16 @@ impl<D: Disk> QueueTable<D> {
             return Ok(None);
         };
         let queue: &Arc<Queue> = &queue;
-        let bounds = {
+        let (bounds, is_checked) = {
             let state = self.lock_known(queue)?;
             if state.is_gone {
                 return Ok(None);
             }
-            state.bounds()
+            (state.bounds(), state.has_checked_ends)
         };
+        if !is_checked {
+            self.check_ends(queue)?;
+        }
         if bounds.min == bounds.max {
             return Ok(Some(bounds.min));
         }
@@ -124,7 +127,10 @@ impl<D: Disk> Search<'_, D> {
     /// The store time of a unit; of the next record for a blank.
     fn time(&self, index: u64) -> Result<Time> {
         for index in index..self.bounds.max {
-            let unit = self.table.unit_at(self.queue, index)?;
+            let mut unit = self.table.unit_at(self.queue, index)?;
+            if !unit.is_present() && self.table.mend_at(self.queue, index)? {
+                unit = self.table.unit_at(self.queue, index)?;
+            }
             if !unit.is_blank() {
                 return Ok((self.store_time)(&unit).map_or(Time::Unreadable, Time::At));
             }

@@ -1,22 +1,24 @@
 //! All queues of a store, found by topic and queue id without allocating. Holds what the verbs
 //! beside it share (files, ledger, gates); decides nothing about units.
 //!
-//! Locks, always taken in this order: sync gate, write gate, shard, queue, then (one at a time) the
+//! Locks, always taken in this order: mend gate, sync gate, write gate, shard, queue, then (one at a time) the
 //! pending list, the ledger, the open files. Nothing waits for a disk while it holds a queue's lock,
 //! but for the first look at a queue.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::lock::{Mutex, RwLock};
 use hashbrown::HashTable;
 
 use super::extension::{Extensions, queue_files_part};
 use super::files::{FILE_LEN_KEY, Files};
+use super::holes::{Absent, Counts, LogSide};
 use super::ledger::Ledger;
 use super::queue::{Queue, State};
+use super::suspects::Suspect;
 use super::unit::Bounds;
 use super::walk::walk_queues;
 use crate::config::StoreConfig;
@@ -52,6 +54,16 @@ pub struct QueueTable<D: Disk> {
     pub(super) log_min: AtomicU64,
     /// The manifest stands on disk and must go before the first change.
     is_from_manifest: bool,
+    /// It is of the last stop, though directories may have been changed or copied since.
+    has_witness: bool,
+    /// Parts that the manifest names and the directories have not.
+    pub(super) absent: Mutex<Vec<Absent>>,
+    /// Set while the end of the log is dispatched again at the opening.
+    pub(super) suspects: Mutex<Option<Vec<Suspect>>>,
+    pub(super) log: OnceLock<Box<dyn LogSide<D>>>,
+    /// Held while units are made again.
+    pub(super) mend_gate: Mutex<()>,
+    pub(super) counts: Counts,
     pub(super) has_manifest: AtomicBool,
     pub(super) notices: Arc<Notices>,
     shards: Vec<RwLock<HashTable<Arc<Queue>>>>,
@@ -111,6 +123,7 @@ impl<D: Disk> QueueTable<D> {
         );
         let mut table = Self {
             is_from_manifest: false,
+            has_witness: false,
             root: root.to_owned(),
             dir: root.join(DIR_NAME),
             file_len_bytes,
@@ -126,6 +139,11 @@ impl<D: Disk> QueueTable<D> {
             sync_gate: Mutex::new(()),
             sync_failed: Poison::default(),
             log_min: AtomicU64::new(0),
+            absent: Mutex::new(Vec::new()),
+            suspects: Mutex::new(None),
+            log: OnceLock::new(),
+            mend_gate: Mutex::new(()),
+            counts: Counts::default(),
             has_manifest: AtomicBool::new(false),
             notices,
             shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect(),
@@ -136,20 +154,26 @@ impl<D: Disk> QueueTable<D> {
             count: AtomicUsize::new(0),
             disk,
         };
-        table.is_from_manifest = table.load_manifest(stamp)?;
-        if !table.is_from_manifest {
-            table.walk()?;
+        let (is_same, is_witness) = table.load_manifest(stamp)?;
+        (table.is_from_manifest, table.has_witness) = (is_same, is_witness);
+        if is_witness {
+            table.compare_with_directories()?;
+        }
+        if !is_same {
+            table.walk(is_witness)?;
         }
         Ok(table)
     }
 
-    fn walk(&self) -> Result<()> {
+    /// With a manifest that is a witness, of the queues alone that it does not name.
+    fn walk(&self, is_witness: bool) -> Result<()> {
         let len = self.file_len_bytes;
         walk_queues(
             &self.disk,
             &self.dir,
             len,
             &self.notices,
+            |topic, queue_id| !is_witness || self.find(topic.as_bytes(), queue_id).is_none(),
             |topic, queue_id, range| {
                 let state = if range.files_end == range.first_base {
                     State::empty()
@@ -201,6 +225,12 @@ impl<D: Disk> QueueTable<D> {
     #[must_use]
     pub fn is_from_manifest(&self) -> bool {
         self.is_from_manifest
+    }
+
+    /// Whether a manifest of the last stop says which queues there are.
+    #[must_use]
+    pub fn has_witness(&self) -> bool {
+        self.has_witness
     }
 
     /// The queue, if there is one.

@@ -16,12 +16,13 @@ pub(super) struct FileRange {
     pub(super) files_end: u64,
 }
 
-/// Calls `found` for each queue directory below `dir`: `<topic>/<queue id>/`.
+/// Calls `found` for each queue directory below `dir` that is wanted: `<topic>/<queue id>/`.
 pub(super) fn walk_queues<D: Disk>(
     disk: &D,
     dir: &Path,
     file_len_bytes: u64,
     notices: &Notices,
+    is_wanted: impl Fn(&str, i32) -> bool,
     mut found: impl FnMut(&str, i32, FileRange) -> Result<()>,
 ) -> Result<()> {
     for topic in disk.list(dir)? {
@@ -38,6 +39,9 @@ pub(super) fn walk_queues<D: Disk>(
                 notices.warn(format!("{at} is not the directory of a queue: left alone"));
                 continue;
             };
+            if !is_wanted(&topic.name, queue_id) {
+                continue;
+            }
             let range = file_range(disk, &queue_dir, file_len_bytes, notices)?;
             found(&topic.name, queue_id, range)?;
         }

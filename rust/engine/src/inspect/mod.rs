@@ -3,6 +3,7 @@
 //! for the formats: what verifies must not trust what it verifies.
 
 mod batch_queues;
+mod expected;
 mod extensions;
 mod files;
 mod open;

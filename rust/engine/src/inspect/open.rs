@@ -16,6 +16,8 @@ use crate::units::parse_offset_file_name;
 
 /// Fields of the checkpoint file.
 const CHECKPOINT_FIELDS: usize = 5;
+/// What recovery leaves between the checkpoint and what it trusts (`StoreCheckpoint.getMinTimestamp`).
+const CHECKPOINT_MARGIN_MS: i64 = 3_000;
 
 /// A store directory that is being looked at.
 pub struct Inspection<D: Disk> {
@@ -139,6 +141,17 @@ impl<D: Disk> Inspection<D> {
                 .map(|field| i64::from_be_bytes(*field))
                 .collect(),
         ))
+    }
+
+    /// Records stored before this time are in their queues on the disk, whatever the last end was; in
+    /// a store that was stopped cleanly all are, ms.
+    pub(super) fn synced_ms(&self) -> Result<i64> {
+        if !self.has_abort()? {
+            return Ok(i64::MAX);
+        }
+        let fields = self.checkpoint()?.unwrap_or_default();
+        let field = |at: usize| fields.get(at).copied().unwrap_or(0);
+        Ok(field(0).min(field(1)).saturating_sub(CHECKPOINT_MARGIN_MS))
     }
 
     /// Whether a broker runs on the store, or ended without closing it.

@@ -8,6 +8,7 @@ use mqcore_record::{CrcCheck, RecordView, Transaction, scan_wanted, tags_code};
 
 use super::Inspection;
 use super::batch_queues::Batches;
+use super::expected::Expected;
 use super::extensions::PlaceReader;
 use super::queues::UnitReader;
 use super::verdict::Verdict;
@@ -35,6 +36,16 @@ pub(super) struct Checked {
     pub(super) superseded: u64,
     /// Records behind the end of the queue.
     pub(super) missing: u64,
+    /// Records before its first file, and of `missing` those that were surely in it once.
+    pub(super) lost: u64,
+}
+
+/// Records of a queue that has no files.
+#[derive(Debug, Clone, Copy, Default)]
+struct Queueless {
+    records: u64,
+    /// Those that surely were in it once.
+    lost: u64,
 }
 
 /// Everything known while a store is verified.
@@ -43,8 +54,11 @@ pub(super) struct Verifying<'a, D: Disk> {
     pub(super) verdict: Verdict,
     pub(super) queues: HashMap<Vec<u8>, HashMap<i32, Checked>>,
     /// Records of topics and queues that have no files.
-    queueless: HashMap<(Vec<u8>, i32), u64>,
+    queueless: HashMap<(Vec<u8>, i32), Queueless>,
     batches: Batches,
+    pub(super) expected: Expected,
+    /// Units of records stored before were synced (ms).
+    synced_ms: i64,
     /// Keys that the index should have.
     pub(super) keys: KeyCounts,
 }
@@ -74,6 +88,8 @@ impl<D: Disk> Inspection<D> {
             queues: HashMap::new(),
             queueless: HashMap::new(),
             batches: self.checked_batches()?,
+            expected: self.expected()?,
+            synced_ms: self.synced_ms()?,
             keys: KeyCounts::of(self)?,
         };
         for queue in self.queue_files()? {
@@ -88,6 +104,7 @@ impl<D: Disk> Inspection<D> {
                 matched: 0,
                 superseded: 0,
                 missing: 0,
+                lost: 0,
             };
             verifying
                 .queues
@@ -96,6 +113,7 @@ impl<D: Disk> Inspection<D> {
                 .insert(queue_id, checked);
         }
         verifying.log()?;
+        verifying.compare_with_manifest();
         verifying.note_queueless();
         verifying.queues()?;
         let batches = std::mem::take(&mut verifying.batches);
@@ -193,23 +211,26 @@ impl<D: Disk> Verifying<'_, D> {
         record: &RecordView<'_>,
         mut code: Option<i64>,
     ) -> Result<()> {
+        let was_synced = record.store_timestamp_ms < self.synced_ms;
         let found = self
             .queues
             .get_mut(topic)
             .and_then(|queues| queues.get_mut(&queue_id));
         let Some(queue) = found.filter(|queue| !queue.reader.queue.files.is_empty()) else {
-            *self
-                .queueless
-                .entry((topic.to_vec(), queue_id))
-                .or_default() += 1;
+            let queue = (topic.to_vec(), queue_id);
+            let count = self.queueless.entry(queue).or_default();
+            count.records += 1;
+            count.lost += u64::from(was_synced);
             return Ok(());
         };
         let offset = queue_offset.cast_unsigned();
         if offset < queue.reader.queue.first {
+            queue.lost += u64::from(was_synced);
             return Ok(());
         }
         let Some(mut unit) = queue.reader.unit(&self.inspection.disk, offset)? else {
-            queue.missing += 1;
+            queue.missing += u64::from(!was_synced);
+            queue.lost += u64::from(was_synced);
             return Ok(());
         };
         let is_of_record = unit.physical_offset == place.cast_signed();
@@ -244,18 +265,55 @@ impl<D: Disk> Verifying<'_, D> {
         Ok(())
     }
 
+    /// A queue without files is lawful where its topic was deleted.
     fn note_queueless(&mut self) {
-        let mut lines: Vec<String> = self
-            .queueless
-            .iter()
-            .map(|((topic, queue_id), count)| {
-                let topic = String::from_utf8_lossy(topic);
-                format!("{count} records of {topic} {queue_id} have no queue: its files are gone")
-            })
-            .collect();
-        lines.sort();
-        for line in lines {
-            self.verdict.note(line);
+        let mut queues: Vec<_> = std::mem::take(&mut self.queueless).into_iter().collect();
+        queues.sort_by(|a, b| a.0.cmp(&b.0));
+        for ((topic, queue_id), Queueless { records, lost }) in queues {
+            let name = format!("{} {queue_id}", String::from_utf8_lossy(&topic));
+            if lost > 0 && self.expected.has(&topic, queue_id) {
+                let why = format!("its files are gone, and {records} records of it are in the log");
+                self.verdict.tell("queue", name, why);
+            } else {
+                self.verdict.note(format!(
+                    "{records} records of {name} have no queue: its files are gone"
+                ));
+            }
+        }
+    }
+
+    /// A queue must hold what our last clean stop has left of it.
+    fn compare_with_manifest(&mut self) {
+        for ((topic, queue_id), left) in self.expected.manifest.iter().flatten() {
+            let name = format!("{} {queue_id}", String::from_utf8_lossy(topic));
+            let found = self.queues.get(topic).and_then(|ids| ids.get(queue_id));
+            let found = found.map(|checked| &checked.reader.queue);
+            let files = left.first_base..left.files_end;
+            if files.is_empty() {
+                continue;
+            }
+            let Some(found) = found.filter(|queue| !queue.files.is_empty()) else {
+                // Where the log has records of it that says so already.
+                if !self.queueless.contains_key(&(topic.clone(), *queue_id)) {
+                    let why = format!("its files are gone: it ended at {}", left.end);
+                    self.verdict.tell("queue", name, why);
+                }
+                continue;
+            };
+            let len = self.inspection.config.queue_file_len_bytes;
+            let kept = found.files.iter().filter(|(base, _)| files.contains(base));
+            let missing = (files.end - files.start) / len - kept.count() as u64;
+            if missing > 0 {
+                let why = format!("{missing} of its files are gone");
+                self.verdict.tell("queue", &name, why);
+            }
+            if found.end < left.end {
+                let why = format!(
+                    "its units end at {}, the last stop left it at {}",
+                    found.end, left.end
+                );
+                self.verdict.tell("queue", name, why);
+            }
         }
     }
 }

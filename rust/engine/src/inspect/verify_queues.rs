@@ -129,6 +129,10 @@ fn tell_counts(verdict: &mut Verdict, name: &str, queue: &Checked, was_killed: b
             queue.unextended
         ));
     }
+    if queue.lost > 0 {
+        let why = format!("{} records of the log are not in it", queue.lost);
+        verdict.tell("queue", name, why);
+    }
     if queue.missing == 0 {
         return;
     }

@@ -133,18 +133,8 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
         if self.batches.has_topic(record.topic) {
             return self.dispatch_batch(request);
         }
-        let due = match request.wanted.delay {
-            Some(level) if record.topic == SCHEDULE_TOPIC => {
-                self.levels.now().due_ms(level, record.store_timestamp_ms)
-            }
-            _ => None,
-        };
-        let code = due.unwrap_or_else(|| request.wanted.tags.map_or(0, tags_code));
-        let unit = Unit {
-            physical_offset: request.physical_offset.cast_signed(),
-            size_bytes: i32::try_from(record.total_len_bytes).unwrap_or(i32::MAX),
-            tags_code: code,
-        };
+        let unit = unit_of(request, &self.levels);
+        let code = unit.tags_code;
         let queue_offset = record.queue_offset.cast_unsigned();
         let mut coming = Coming {
             queue_offset,
@@ -191,6 +181,23 @@ impl<D: Disk, C: Clock> QueueFollower<D, C> {
         self.arrivals
             .note(topic, queue_id, unit.end(), unit.tags_code);
         Ok(())
+    }
+}
+
+/// The unit of a record in a plain queue.
+#[inline]
+pub(super) fn unit_of(request: &Request<'_>, levels: &LiveLevels) -> Unit {
+    let record = request.record;
+    let due = match request.wanted.delay {
+        Some(level) if record.topic == SCHEDULE_TOPIC => {
+            levels.now().due_ms(level, record.store_timestamp_ms)
+        }
+        _ => None,
+    };
+    Unit {
+        physical_offset: request.physical_offset.cast_signed(),
+        size_bytes: i32::try_from(record.total_len_bytes).unwrap_or(i32::MAX),
+        tags_code: due.unwrap_or_else(|| request.wanted.tags.map_or(0, tags_code)),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::checkpoint::{AbortMarker, Checkpoint, Field};
 use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan};
 use crate::config::StoreConfig;
-use crate::consume_queue::{QueueTable, Trust};
+use crate::consume_queue::{QueueTable, Trust, stop_mark};
 use crate::disk::{Disk, FileSystem, Open};
 use crate::error::{Error, Result};
 use crate::key_index::{LastExit, Opening};
@@ -108,9 +108,7 @@ pub(super) fn index_opening<'a, D: Disk>(
 
 /// Bytes that change whenever somebody else may have written to the store since our clean stop.
 pub(super) fn stamp_of<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    out.extend(chain.start().to_be_bytes());
-    out.extend(chain.end().to_be_bytes());
+    let mut out = stop_mark(disk, root, chain)?;
     // The official broker writes its lock file at each start; its checkpoint at each stop.
     // Who removes queues or index to have them made again changes their directory.
     for name in [

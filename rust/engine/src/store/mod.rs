@@ -11,6 +11,7 @@ mod followers;
 mod gap;
 mod keep;
 mod look;
+mod mend;
 mod open;
 mod places;
 mod read;

@@ -15,6 +15,7 @@ use super::keep::named_places;
 use super::look::{
     Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
 };
+use super::mend::{QueueLog, Source, feed_unnamed, mend};
 use super::rebuild::make_missing_batches;
 use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
 use super::session::{Session, read_lock, read_mark};
@@ -36,6 +37,7 @@ use crate::key_index::KeyIndex;
 use crate::notice::Notices;
 use crate::poison::Poison;
 use crate::progress::WakeDescriptor;
+use crate::queue_dirs::configured_topics;
 use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
 use crate::watermark::Doorbell;
 
@@ -159,6 +161,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let stamp = stamp_of(disk, root, &found.chain)?;
         let known = found.was_clean.then_some(stamp.as_slice());
         let queues = QueueTable::open(disk.clone(), root, config, Arc::clone(notices), known)?;
+        queues.watch_suspects();
         report.used_manifest = queues.is_from_manifest();
         let mut batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
         if config.index_enabled {
@@ -177,6 +180,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             disk.unlink(path)?;
         }
         self.settle_end(&found, &end, (plan, moved), &aside, &mut report)?;
+        self.mend_absent(&queues, &found.chain, end.end)?;
         let trust = if found.was_clean {
             if !report.used_manifest && !config.is_read_only {
                 // A copy of a directory may be in the page cache alone.
@@ -202,12 +206,21 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         batches.recover(trust, end.end, |queue, unit| {
             has_record(&found.chain, queue, unit)
         })?;
+        if found.was_clean && !queues.has_witness() {
+            self.feed_unnamed((&queues, &batches), &found.chain, &report)?;
+        }
         let store = self.assemble(found, (queues, batches), session, end, report)?;
         if store.config.is_read_only {
             let reason = "the store is mounted for reading only".to_owned();
             store.refusals.set(READ_ONLY_CAUSE, Some(reason));
         }
         store.catch_up_queues()?;
+        let dispatched_from = store.report.dispatched_from;
+        store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
+        store.queues.set_log(Box::new(QueueLog {
+            files: Arc::clone(&store.files),
+            levels: store.levels.clone(),
+        }));
         // Also after a clean end: the name of a removed queue file may have come back.
         store.queues.correct_min(store.files.chain.start())?;
         let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));
@@ -284,6 +297,43 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         session.note(end, false)?;
         session.claim()?;
         Ok(Some(session))
+    }
+
+    /// Makes again what the manifest names and the directories of queues have not.
+    fn mend_absent(&self, queues: &QueueTable<D>, chain: &Chain<D>, limit: u64) -> Result<()> {
+        let holes = queues.make_absent_files()?;
+        if holes.is_empty() {
+            return Ok(());
+        }
+        let source = Source {
+            chain,
+            limit,
+            levels: &self.levels,
+            notices: &self.notices,
+        };
+        mend(queues, &source, holes)?;
+        queues.sync(0).map(|_synced| ())
+    }
+
+    /// Feeds queues with records that were walked and dispatch would pass over: without a manifest
+    /// nothing else says that they have lost the end, or their files.
+    fn feed_unnamed(
+        &self,
+        (queues, batches): (&QueueTable<D>, &BatchTable<D>),
+        chain: &Chain<D>,
+        report: &OpenReport,
+    ) -> Result<()> {
+        let source = Source {
+            chain,
+            limit: report.dispatched_from,
+            levels: &self.levels,
+            notices: &self.notices,
+        };
+        // A topic that was deleted leaves its records in the log.
+        let topics = configured_topics(self.disk, &self.root)?.unwrap_or_default();
+        feed_unnamed(queues, &source, report.scanned_from, |topic| {
+            topics.contains(topic) && !batches.has_topic(topic)
+        })
     }
 
     fn assemble(

@@ -51,7 +51,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         } else {
             let mut units = Vec::with_capacity(1);
             self.queues
-                .read(topic, queue_id, queue_offset, 1, &mut units)?;
+                .read_as_it_is(topic, queue_id, queue_offset, 1, &mut units)?;
             let unit = units.first();
             unit.map(|unit| unit.physical_offset.cast_unsigned())
         };

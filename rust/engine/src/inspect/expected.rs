@@ -1,0 +1,50 @@
+//! What a directory says beside its log and its queues about which queues there should be: the
+//! manifest of our last clean stop, and the topics of the broker's configuration. Judges nothing.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::Inspection;
+use crate::consume_queue::{ManifestQueue, manifest_queues};
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::queue_dirs::configured_topics;
+
+/// Which queues there should be.
+#[derive(Default)]
+pub(super) struct Expected {
+    /// By topic and queue id; `None` without a manifest of the last stop.
+    pub(super) manifest: Option<BTreeMap<(Vec<u8>, i32), ManifestQueue>>,
+    /// `None` where the file cannot be read.
+    topics: Option<HashSet<Vec<u8>>>,
+}
+
+impl Expected {
+    /// Whether a queue without files is one that was lost: a deleted topic leaves its records in the
+    /// log too.
+    pub(super) fn has(&self, topic: &[u8], queue_id: i32) -> bool {
+        match (&self.manifest, &self.topics) {
+            (Some(manifest), _) => manifest.contains_key(&(topic.to_vec(), queue_id)),
+            (None, Some(topics)) => topics.contains(topic),
+            (None, None) => false,
+        }
+    }
+}
+
+impl<D: Disk> Inspection<D> {
+    pub(super) fn expected(&self) -> Result<Expected> {
+        let manifest = if self.has_abort()? {
+            None
+        } else {
+            manifest_queues(
+                &self.disk,
+                &self.root,
+                &self.chain,
+                self.config.queue_file_len_bytes,
+            )?
+        };
+        Ok(Expected {
+            manifest,
+            topics: configured_topics(&self.disk, &self.root)?,
+        })
+    }
+}
