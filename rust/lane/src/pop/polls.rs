@@ -3,15 +3,27 @@
 //!
 //! Other than pulls they do not all want the same messages: of those that wait in one line (topic,
 //! group, queue asked for), one is woken at a time.
+//!
+//! An event only notes what happened; lines are looked at one by one, as far as the slice of a turn
+//! goes. Queues with news take turns.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::asker::ConnectionId;
-use crate::holds::{CHECK_INTERVAL_MS, HELD_PER_CONNECTION_MAX};
+use hashbrown::HashMap;
 
-/// A queue of a topic.
-pub type QueueKey = (Box<str>, i32);
+use crate::asker::ConnectionId;
+pub use crate::holds::QueueKey;
+use crate::holds::{CHECK_INTERVAL_MS, News, QueueRef};
+use crate::slots::Slots;
+use crate::turn::{LOOKED_AT, Slice};
+use crate::waiting::Waiting;
+
+/// Looks at one queue with news before the next one has its turn.
+const LOOKS_PER_VISIT: usize = 64;
+/// Requests of closed connections that are passed over where the next of a line is asked for; beyond
+/// it the line is looked at in slices.
+const LEFT_LOOKS_MAX: usize = 64;
 
 /// What can be held.
 pub trait Waits {
@@ -31,44 +43,68 @@ pub struct Bounds {
     pub per_line: usize,
     /// At all (`maxPopPollingSize`).
     pub all: usize,
+    /// Per connection, as of pulls.
+    pub per_connection: usize,
 }
 
 #[derive(Debug)]
-struct Held<T> {
-    waiter: T,
-    line: Arc<str>,
-    deadline_ms: u64,
+struct Line {
+    key: Arc<str>,
+    waiting: BTreeSet<u64>,
+    /// The queues that it waits for, by their places.
+    queues: BTreeSet<usize>,
 }
 
-#[derive(Debug, Default)]
-struct Line {
-    waiting: VecDeque<u64>,
-    queues: Vec<QueueKey>,
+/// News that are worked off: lines before this one have been looked at, and in this one the requests
+/// before that number.
+#[derive(Debug)]
+struct Walk {
+    tags_codes: Vec<i64>,
+    line: usize,
+    next_id: u64,
+    /// Requests from this number on were held later, and have seen what came.
+    end_id: u64,
+}
+
+#[derive(Debug)]
+struct Queue {
+    key: Arc<QueueKey>,
+    lines: BTreeSet<usize>,
+    walk: Option<Walk>,
+    /// What came since the walk began.
+    news: Option<News>,
+    is_listed: bool,
 }
 
 /// The held requests.
 #[derive(Debug)]
 pub struct Polls<T> {
-    by_id: HashMap<u64, Held<T>>,
-    lines: HashMap<Arc<str>, Line>,
-    by_queue: HashMap<QueueKey, Vec<Arc<str>>>,
-    by_connection: HashMap<ConnectionId, BTreeSet<u64>>,
-    deadlines: BTreeSet<(u64, u64)>,
+    waiting: Waiting<T>,
+    lines: Slots<Line>,
+    by_line: HashMap<Arc<str>, usize>,
+    queues: Slots<Queue>,
+    by_queue: HashMap<Arc<QueueKey>, usize>,
+    /// Queues with news, in the order of their turns.
+    with_news: VecDeque<usize>,
+    looks: usize,
+    /// The line that the check has come to, while it is under way.
+    checked: Option<usize>,
     emptied: Vec<QueueKey>,
-    next_id: u64,
     next_check_ms: Option<u64>,
 }
 
 impl<T> Default for Polls<T> {
     fn default() -> Self {
         Self {
-            by_id: HashMap::new(),
-            lines: HashMap::new(),
+            waiting: Waiting::default(),
+            lines: Slots::default(),
+            by_line: HashMap::new(),
+            queues: Slots::default(),
             by_queue: HashMap::new(),
-            by_connection: HashMap::new(),
-            deadlines: BTreeSet::new(),
+            with_news: VecDeque::new(),
+            looks: 0,
+            checked: None,
             emptied: Vec::new(),
-            next_id: 0,
             next_check_ms: None,
         }
     }
@@ -82,168 +118,300 @@ impl<T: Waits> Polls<T> {
     /// Whether another one of a line may be held.
     #[must_use]
     pub fn has_room(&self, waiter: &T, bounds: Bounds) -> bool {
-        let of_line = self.lines.get(key_of(waiter.line()).as_str());
-        let of_line = of_line.map_or(0, |line| line.waiting.len());
-        let of_connection = self.by_connection.get(&waiter.connection());
-        let of_connection = of_connection.map_or(0, BTreeSet::len);
-        self.by_id.len() < bounds.all
-            && of_line <= bounds.per_line
-            && of_connection < HELD_PER_CONNECTION_MAX
+        self.waiting.len() < bounds.all
+            && self.len_of(waiter.line()) <= bounds.per_line
+            && self.waiting.len_of(waiter.connection()) < bounds.per_connection
     }
 
     /// Holds a request until `deadline_ms`, or until something comes into one of some queues.
     pub fn hold(&mut self, waiter: T, queues: Vec<QueueKey>, now_ms: u64, deadline_ms: u64) {
-        let id = self.next_id;
-        self.next_id += 1;
         let key = key_of(waiter.line());
-        let known = self.lines.get_key_value(key.as_str());
-        let key = known.map_or_else(|| Arc::from(key), |(known, _line)| Arc::clone(known));
-        let line = self.lines.entry(Arc::clone(&key)).or_default();
-        line.waiting.push_back(id);
+        let known = self.by_line.get(key.as_str()).copied();
+        let line = known.unwrap_or_else(|| self.add_line(&key));
         for queue in queues {
-            if !line.queues.contains(&queue) {
-                let of_queue = self.by_queue.entry(queue.clone()).or_default();
-                of_queue.push(Arc::clone(&key));
-                line.queues.push(queue);
+            let place = self.place_of(queue);
+            if let Some(of_line) = self.lines.get_mut(line)
+                && of_line.queues.insert(place)
+                && let Some(of_queue) = self.queues.get_mut(place)
+            {
+                of_queue.lines.insert(line);
             }
         }
-        let of_connection = self.by_connection.entry(waiter.connection()).or_default();
-        of_connection.insert(id);
-        self.deadlines.insert((deadline_ms, id));
+        let connection = waiter.connection();
+        let id = self.waiting.insert(waiter, connection, line, deadline_ms);
+        if let Some(line) = self.lines.get_mut(line) {
+            line.waiting.insert(id);
+        }
         self.next_check_ms
             .get_or_insert(now_ms.saturating_add(CHECK_INTERVAL_MS));
-        let line = key;
-        self.by_id.insert(
-            id,
-            Held {
-                waiter,
-                line,
-                deadline_ms,
-            },
-        );
     }
 
-    /// Takes one of each line that waits for a queue and may want what came into it.
-    pub fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64], out: &mut Vec<T>) {
-        let key = (Box::from(topic), queue_id);
-        let Some(lines) = self.by_queue.get(&key) else {
+    fn add_line(&mut self, key: &str) -> usize {
+        let key: Arc<str> = Arc::from(key);
+        let line = self.lines.insert(Line {
+            key: Arc::clone(&key),
+            waiting: BTreeSet::new(),
+            queues: BTreeSet::new(),
+        });
+        self.by_line.insert(key, line);
+        line
+    }
+
+    fn place_of(&mut self, queue: QueueKey) -> usize {
+        let known = self.by_queue.get(&QueueRef(&queue.0, queue.1)).copied();
+        known.unwrap_or_else(|| {
+            let key = Arc::new(queue);
+            let place = self.queues.insert(Queue {
+                key: Arc::clone(&key),
+                lines: BTreeSet::new(),
+                walk: None,
+                news: None,
+                is_listed: false,
+            });
+            self.by_queue.insert(key, place);
+            place
+        })
+    }
+
+    /// Notes what came into a queue; [`Polls::next_woken`] works it off.
+    pub fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64]) {
+        if let Some(place) = self.by_queue.get(&QueueRef(topic, queue_id)).copied() {
+            self.note(place, tags_codes);
+        }
+    }
+
+    fn note(&mut self, place: usize, tags_codes: &[i64]) {
+        let Some(queue) = self.queues.get_mut(place) else {
             return;
         };
-        let first = |key: &Arc<str>| {
-            let mut waiting = self.lines.get(key)?.waiting.iter().copied();
-            waiting.find(|id| {
-                let held = self.by_id.get(id);
-                held.is_some_and(|held| held.waiter.may_want(tags_codes))
-            })
+        let mut news = News::of_end(0);
+        news.tags_codes.extend(tags_codes);
+        news.add_to(&mut queue.news);
+        if !queue.is_listed {
+            queue.is_listed = true;
+            self.with_news.push_back(place);
+        }
+    }
+
+    /// Takes the next one that may want what came: of each line that waits for the queue, the first.
+    pub fn next_woken(&mut self, slice: &mut Slice) -> Option<T> {
+        while !slice.is_spent() {
+            let place = *self.with_news.front()?;
+            let Some((line, id)) = self.look_at(place, slice) else {
+                continue;
+            };
+            if let Some(waiter) = self.take(id) {
+                // One of a line is enough.
+                let queue = self.queues.get_mut(place);
+                if let Some(walk) = queue.and_then(|queue| queue.walk.as_mut()) {
+                    (walk.line, walk.next_id) = (line + 1, 0);
+                }
+                return Some(waiter);
+            }
+        }
+        None
+    }
+
+    /// Looks at requests for the queue whose turn it is, until one is found or the turn ends.
+    fn look_at(&mut self, place: usize, slice: &mut Slice) -> Option<(usize, u64)> {
+        let end_id = self.waiting.next_id();
+        let Some(queue) = self.queues.get_mut(place) else {
+            self.end_visit(None);
+            return None;
         };
-        let woken: Vec<u64> = lines.iter().filter_map(first).collect();
-        self.take(&woken, out);
+        if queue.walk.is_none() {
+            queue.walk = queue.news.take().map(|news| Walk {
+                tags_codes: news.tags_codes,
+                line: 0,
+                next_id: 0,
+                end_id,
+            });
+        }
+        let Some(walk) = &mut queue.walk else {
+            queue.is_listed = false;
+            self.end_visit(None);
+            return None;
+        };
+        for line in queue.lines.range(walk.line..) {
+            if *line != walk.line {
+                (walk.line, walk.next_id) = (*line, 0);
+            }
+            let of_line = self.lines.get(*line);
+            let ids = of_line.map(|of_line| of_line.waiting.range(walk.next_id..walk.end_id));
+            for id in ids.into_iter().flatten() {
+                if self.looks == LOOKS_PER_VISIT {
+                    self.end_visit(Some(place));
+                    return None;
+                }
+                if slice.is_spent() {
+                    return None;
+                }
+                slice.spend(LOOKED_AT);
+                self.looks += 1;
+                walk.next_id = id + 1;
+                let waiter = self.waiting.get(*id);
+                if waiter.is_some_and(|waiter| waiter.may_want(&walk.tags_codes)) {
+                    return Some((*line, *id));
+                }
+            }
+            // A line without anybody who is asked costs a look, too.
+            slice.spend(LOOKED_AT);
+            (walk.line, walk.next_id) = (line + 1, 0);
+            if slice.is_spent() {
+                return None;
+            }
+        }
+        queue.walk = None;
+        None
+    }
+
+    /// The queue whose turn it was goes to the end of the row, or leaves it.
+    fn end_visit(&mut self, again: Option<usize>) {
+        self.with_news.pop_front();
+        self.with_news.extend(again);
+        self.looks = 0;
     }
 
     /// Takes the one that waits longest in a line.
     pub fn next_of(&mut self, line: (&str, &str, i32)) -> Option<T> {
-        let id = *self.lines.get(key_of(line).as_str())?.waiting.front()?;
-        let mut out = Vec::with_capacity(1);
-        self.take(&[id], &mut out);
-        out.pop()
-    }
-
-    /// Takes those whose time is over.
-    pub fn due(&mut self, now_ms: u64, out: &mut Vec<T>) {
-        let over = self.deadlines.range(..=(now_ms, u64::MAX));
-        let woken: Vec<u64> = over.map(|(_at, id)| *id).collect();
-        self.take(&woken, out);
-    }
-
-    /// Takes one of each line, when the check is due: the net under the news of arrivals.
-    pub fn check(&mut self, now_ms: u64, out: &mut Vec<T>) {
-        if self.next_check_ms.is_none_or(|at| at > now_ms) {
-            return;
+        let place = *self.by_line.get(key_of(line).as_str())?;
+        for _ in 0..LEFT_LOOKS_MAX {
+            let id = *self.lines.get(place)?.waiting.first()?;
+            if let Some(waiter) = self.take(id) {
+                return Some(waiter);
+            }
         }
-        let first = |line: &Line| line.waiting.front().copied();
-        let woken: Vec<u64> = self.lines.values().filter_map(first).collect();
-        self.next_check_ms = (!woken.is_empty()).then(|| now_ms + CHECK_INTERVAL_MS);
-        self.take(&woken, out);
+        let queue = self.lines.get(place)?.queues.first().copied();
+        if let Some(queue) = queue {
+            self.note(queue, &[]);
+        }
+        None
     }
 
-    /// Forgets what a connection asked.
+    /// Takes the next one whose time is over.
+    pub fn next_due(&mut self, now_ms: u64, slice: &mut Slice) -> Option<T> {
+        while !slice.is_spent() {
+            let id = self.waiting.first_due(now_ms)?;
+            slice.spend(LOOKED_AT);
+            if let Some(waiter) = self.take(id) {
+                return Some(waiter);
+            }
+        }
+        None
+    }
+
+    /// Takes the next one of those that the check looks after, when it is due: one of each line. It is
+    /// the net under the news of arrivals.
+    pub fn next_checked(&mut self, now_ms: u64, slice: &mut Slice) -> Option<T> {
+        if self.checked.is_none() {
+            if self.next_check_ms.is_none_or(|at| at > now_ms) {
+                return None;
+            }
+            self.next_check_ms = (!self.is_empty()).then(|| now_ms + CHECK_INTERVAL_MS);
+            self.checked = Some(0);
+        }
+        let mut at = self.checked?;
+        while at < self.lines.end() && !slice.is_spent() {
+            slice.spend(LOOKED_AT);
+            let first = self.lines.get(at).and_then(|line| line.waiting.first());
+            let Some(id) = first.copied() else {
+                at += 1;
+                continue;
+            };
+            if let Some(waiter) = self.take(id) {
+                self.checked = Some(at + 1);
+                return Some(waiter);
+            }
+        }
+        self.checked = (at < self.lines.end()).then_some(at);
+        None
+    }
+
+    /// Forgets what a connection asked: it is not woken any more, and [`Polls::forget_left`] takes it
+    /// out.
     pub fn close(&mut self, connection: ConnectionId) {
-        let ids = self.by_connection.remove(&connection);
-        let ids: Vec<u64> = ids.into_iter().flatten().collect();
-        self.take(&ids, &mut Vec::new());
+        self.waiting.close(connection);
+    }
+
+    /// Takes out what closed connections have left.
+    pub fn forget_left(&mut self, slice: &mut Slice) {
+        while !slice.is_spent()
+            && let Some(id) = self.waiting.first_left()
+        {
+            slice.spend(LOOKED_AT);
+            self.take(id);
+        }
     }
 
     /// Queues that nobody waits for any more, since the last call.
     pub fn take_emptied(&mut self) -> Vec<QueueKey> {
         let mut emptied = std::mem::take(&mut self.emptied);
-        emptied.retain(|key| !self.by_queue.contains_key(key));
+        emptied.retain(|key| !self.is_waited_at(&key.0, key.1));
         emptied
     }
 
-    /// When [`Polls::due`] or [`Polls::check`] has something to do.
+    /// When something is to be done; 0 while something is under way.
     #[must_use]
     pub fn next_deadline_ms(&self) -> Option<u64> {
-        let first = self.deadlines.first().map(|(at, _id)| *at)?;
+        let is_at_work =
+            !self.with_news.is_empty() || self.checked.is_some() || self.waiting.has_left();
+        if is_at_work {
+            return Some(0);
+        }
+        let first = self.waiting.next_deadline_ms()?;
         Some(self.next_check_ms.map_or(first, |check| first.min(check)))
     }
 
     /// Whether somebody waits for a queue.
     #[must_use]
     pub fn is_waited_at(&self, topic: &str, queue_id: i32) -> bool {
-        self.by_queue.contains_key(&(Box::from(topic), queue_id))
+        self.by_queue.contains_key(&QueueRef(topic, queue_id))
     }
 
     /// Requests held now.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.waiting.len()
     }
 
     /// Whether none is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.len() == 0
     }
 
     /// Requests held in a line.
     #[must_use]
     pub fn len_of(&self, line: (&str, &str, i32)) -> usize {
-        let found = self.lines.get(key_of(line).as_str());
-        found.map_or(0, |line| line.waiting.len())
+        let found = self.by_line.get(key_of(line).as_str());
+        let line = found.and_then(|line| self.lines.get(*line));
+        line.map_or(0, |line| line.waiting.len())
     }
 
-    fn take(&mut self, ids: &[u64], out: &mut Vec<T>) {
-        for id in ids {
-            let Some(held) = self.by_id.remove(id) else {
-                continue;
-            };
-            self.deadlines.remove(&(held.deadline_ms, *id));
-            let connection = held.waiter.connection();
-            if let Some(of_connection) = self.by_connection.get_mut(&connection) {
-                of_connection.remove(id);
-                if of_connection.is_empty() {
-                    self.by_connection.remove(&connection);
-                }
+    /// Takes a request out; gives it unless its connection is closed.
+    fn take(&mut self, id: u64) -> Option<T> {
+        let taken = self.waiting.take(id)?;
+        if let Some(line) = self.lines.get_mut(taken.place) {
+            line.waiting.remove(&id);
+            if line.waiting.is_empty()
+                && let Some(line) = self.lines.remove(taken.place)
+            {
+                self.by_line.remove(&line.key);
+                self.leave(taken.place, line.queues);
             }
-            if let Some(line) = self.lines.get_mut(&held.line) {
-                line.waiting.retain(|each| each != id);
-                if line.waiting.is_empty()
-                    && let Some(line) = self.lines.remove(&held.line)
-                {
-                    self.leave(&held.line, line.queues);
-                }
-            }
-            out.push(held.waiter);
         }
+        taken.is_open.then_some(taken.value)
     }
 
-    fn leave(&mut self, line: &Arc<str>, queues: Vec<QueueKey>) {
-        for queue in queues {
-            if let Some(lines) = self.by_queue.get_mut(&queue) {
-                lines.retain(|each| each != line);
-                if lines.is_empty() {
-                    self.by_queue.remove(&queue);
-                    self.emptied.push(queue);
+    fn leave(&mut self, line: usize, queues: BTreeSet<usize>) {
+        for place in queues {
+            if let Some(queue) = self.queues.get_mut(place) {
+                queue.lines.remove(&line);
+                if queue.lines.is_empty()
+                    && let Some(queue) = self.queues.remove(place)
+                {
+                    self.by_queue.remove(&queue.key);
+                    self.emptied.push((*queue.key).clone());
                 }
             }
         }
@@ -251,86 +419,4 @@ impl<T: Waits> Polls<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, PartialEq, Eq)]
-    struct Waiter(u64, &'static str, i32, Option<i64>);
-
-    impl Waits for Waiter {
-        fn connection(&self) -> ConnectionId {
-            ConnectionId(self.0)
-        }
-        fn line(&self) -> (&str, &str, i32) {
-            ("t", self.1, self.2)
-        }
-        fn may_want(&self, tags_codes: &[i64]) -> bool {
-            self.3
-                .is_none_or(|code| tags_codes.is_empty() || tags_codes.contains(&code))
-        }
-    }
-
-    fn queues() -> Vec<QueueKey> {
-        vec![("t".into(), 0), ("t".into(), 1)]
-    }
-
-    #[test]
-    fn what_comes_wakes_one_of_each_line() {
-        let mut polls = Polls::default();
-        for connection in [1, 2] {
-            for group in ["g", "h"] {
-                polls.hold(Waiter(connection, group, -1, None), queues(), 0, 100);
-            }
-        }
-        polls.hold(Waiter(3, "g", 1, Some(5)), vec![("t".into(), 1)], 0, 100);
-        let mut woken = Vec::new();
-        polls.arrived("t", 1, &[4], &mut woken);
-        woken.sort_by_key(|each| each.1);
-        assert_eq!(woken, [Waiter(1, "g", -1, None), Waiter(1, "h", -1, None)]);
-        woken.clear();
-        polls.arrived("t", 1, &[5, 6], &mut woken);
-        assert_eq!(woken.len(), 3);
-        assert!(polls.is_empty());
-        let mut emptied = polls.take_emptied();
-        emptied.sort();
-        assert_eq!(emptied, queues());
-        assert_eq!(polls.next_deadline_ms(), None);
-    }
-
-    #[test]
-    fn times_and_connections_end() {
-        let mut polls = Polls::default();
-        polls.hold(Waiter(1, "g", -1, None), queues(), 0, 10);
-        polls.hold(Waiter(2, "g", -1, None), queues(), 0, 20);
-        polls.hold(Waiter(3, "g", -1, None), queues(), 0, 20_000);
-        assert_eq!(polls.len_of(("t", "g", -7)), 3);
-        let mut woken = Vec::new();
-        polls.due(10, &mut woken);
-        assert_eq!(woken, [Waiter(1, "g", -1, None)]);
-        polls.close(ConnectionId(2));
-        assert_eq!(polls.next_deadline_ms(), Some(CHECK_INTERVAL_MS));
-        polls.check(CHECK_INTERVAL_MS, &mut woken);
-        assert_eq!(woken.len(), 2);
-        assert_eq!(polls.next_of(("t", "g", -1)), None);
-    }
-
-    #[test]
-    fn lines_and_all_have_bounds() {
-        let mut polls = Polls::default();
-        let bounds = Bounds {
-            per_line: 1,
-            all: 3,
-        };
-        let waiter = |group| Waiter(1, group, -1, None);
-        for group in ["g", "g"] {
-            assert!(polls.has_room(&waiter(group), bounds));
-            polls.hold(waiter(group), queues(), 0, 10);
-        }
-        assert!(
-            !polls.has_room(&waiter("g"), bounds),
-            "one more than its size, as officially"
-        );
-        polls.hold(waiter("h"), queues(), 0, 10);
-        assert!(!polls.has_room(&waiter("i"), bounds));
-    }
-}
+mod tests;
