@@ -45,6 +45,7 @@ from mqcore.native.lane import (  # noqa: E402
     LaneProtocol,
     TimingPolicy,
     TopicPolicy,
+    WaitPolicy,
 )
 from mqcore.native.members import (  # noqa: E402
     FilterBits,
@@ -122,6 +123,7 @@ __all__ = [
     "TopicPolicy",
     "TransactionCount",
     "Verdict",
+    "WaitPolicy",
     "compress",
     "decode_records",
     "decompress",
