@@ -187,20 +187,35 @@ class Members:
             changed.append(consumer)
         return changed
 
-    def closed(self, link: Hashable) -> list[str]:
-        """Takes a connection out of every group; returns the consumer groups that changed."""
-        places = list(self._links.get(link, ()))
-        left = [place for place in places if self._leave_one(link, *place)]
-        changed = [name for kind, name in left if kind == "consumer"]
-        self._links.pop(link, None)
+    def closed(self, link: Hashable, groups_max: int | None = None) -> list[str]:
+        """Takes a connection out of its groups; returns the consumer groups that changed.
+
+        Args:
+            link: The connection.
+            groups_max: Out of how many groups at the most; `is_member` tells whether it is in more.
+        """
+        places = self._links.get(link, set())
+        left = 0
+        changed = []
+        while places and (groups_max is None or left < groups_max):
+            left += 1
+            kind, group = places.pop()
+            if self._leave_one(link, kind, group) and kind == "consumer":
+                changed.append(group)
+        if not places:
+            self._links.pop(link, None)
         return changed
+
+    def is_member(self, link: Hashable) -> bool:
+        """Tells whether a connection is in some group."""
+        return link in self._links
 
     def _leave_one(self, link: Hashable, kind: str, group: str) -> bool:
         places = self._links.get(link)
         if places is not None:
             places.discard((kind, group))
             if not places:
-                del self._links[link]
+                self._links.pop(link, None)
         if kind == "producer":
             members = self._producers.get(group, {})
             was_there = members.pop(link, None) is not None

@@ -7,7 +7,8 @@ const KEPT_EMPTY_MAX: usize = 1_024;
 /// The places.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: Vec<Option<T>>,
+    /// In boxes: a list that grows moves all that it holds in one go.
+    places: Vec<Option<Box<T>>>,
     free: Vec<usize>,
 }
 
@@ -26,19 +27,19 @@ impl<T> Slots<T> {
         if let Some(at) = self.free.pop()
             && let Some(place) = self.places.get_mut(at)
         {
-            *place = Some(value);
+            *place = Some(Box::new(value));
             return at;
         }
-        self.places.push(Some(value));
+        self.places.push(Some(Box::new(value)));
         self.places.len() - 1
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        self.places.get(at)?.as_ref()
+        self.places.get(at)?.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
-        self.places.get_mut(at)?.as_mut()
+        self.places.get_mut(at)?.as_deref_mut()
     }
 
     /// Gives a place up.
@@ -51,7 +52,7 @@ impl<T> Slots<T> {
             self.places.shrink_to(KEPT_EMPTY_MAX);
             self.free.shrink_to(KEPT_EMPTY_MAX);
         }
-        Some(value)
+        Some(*value)
     }
 
     /// All numbers in use are below this.

@@ -37,7 +37,8 @@ pub(crate) struct Taken<T> {
 /// The waiting requests.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
-    by_id: HashMap<u64, Entry<T>>,
+    /// In boxes: a table that grows moves all that it holds in one go.
+    by_id: HashMap<u64, Box<Entry<T>>>,
     by_connection: HashMap<ConnectionId, OfConnection>,
     closing: VecDeque<ConnectionId>,
     deadlines: BTreeSet<(u64, u64)>,
@@ -71,12 +72,12 @@ impl<T> Waiting<T> {
         of_connection.ids.insert(id);
         *of_connection.at.entry(place).or_default() += 1;
         self.deadlines.insert((deadline_ms, id));
-        let entry = Entry {
+        let entry = Box::new(Entry {
             value,
             connection,
             place,
             deadline_ms,
-        };
+        });
         self.by_id.insert(id, entry);
         id
     }
