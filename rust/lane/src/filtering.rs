@@ -207,9 +207,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let mut sieve = Sieve::in_loop(&pull.filter, ARRIVED_WORK_MAX);
         let got = store.select(topic, pull.queue_id, ask, &mut sieve);
         slice.spend(sieve.spent() / WORK_PER_UNIT);
-        got.map_or(true, |got| {
-            got.status == GetStatus::Found || sieve.is_cut()
-        })
+        got.map_or(true, |got| got.status == GetStatus::Found || sieve.is_cut())
     }
 
     /// Reads a pull by an expression, in the loop as far as that may go, else by a thread.

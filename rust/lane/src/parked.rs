@@ -86,7 +86,9 @@ impl Parked {
             self.places.pop_front().and_then(|front| front.1)
         } else {
             let at = self.places.binary_search_by_key(&ticket, |entry| entry.0);
-            self.places.get_mut(at.ok()?).and_then(|entry| entry.1.take())
+            self.places
+                .get_mut(at.ok()?)
+                .and_then(|entry| entry.1.take())
         };
         self.waiting -= usize::from(taken.is_some());
         while self.places.front().is_some_and(|front| front.1.is_none()) {

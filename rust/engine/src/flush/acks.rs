@@ -283,7 +283,11 @@ mod tests {
                 let next = (answered < 5).then_some(0);
                 assert_eq!(acks.next_deadline_ms().filter(|at| *at == 0), next);
             }
-            assert!(out.iter().zip(0..).all(|(each, at)| *each == (Ticket(at), status)));
+            assert!(
+                out.iter()
+                    .zip(0..)
+                    .all(|(each, at)| *each == (Ticket(at), status))
+            );
         }
     }
 

@@ -277,7 +277,11 @@ fn connections_and_queues_have_limits() {
     let mut woken = Vec::new();
     holds.arrived("t", 0, news(1, &[]));
     take_woken(&mut holds, usize::MAX, &mut woken);
-    assert_eq!(holds.hold(pull(1, 1, 0, 0), 0, 9), Hold::First, "they are counted off");
+    assert_eq!(
+        holds.hold(pull(1, 1, 0, 0), 0, 9),
+        Hold::First,
+        "they are counted off"
+    );
 }
 
 #[test]
@@ -300,7 +304,10 @@ fn each_pull_costs_one_look_however_many_are_held() {
     assert_eq!(woken.len(), count);
     assert_eq!(work, count * LOOKED_AT);
     assert!(turns >= count * LOOKED_AT / 1_000);
-    assert!(woken.is_sorted_by_key(|pull| pull.asker.opaque), "in their order");
+    assert!(
+        woken.is_sorted_by_key(|pull| pull.asker.opaque),
+        "in their order"
+    );
 }
 
 #[test]
@@ -314,7 +321,11 @@ fn queues_with_news_take_turns() {
     holds.arrived("t", 1, news(1, &[7]));
     let mut woken = Vec::new();
     take_woken(&mut holds, (LOOKS_PER_VISIT + 1) * LOOKED_AT, &mut woken);
-    assert_eq!(woken.last().unwrap().queue_id, 1, "it does not wait for the long one");
+    assert_eq!(
+        woken.last().unwrap().queue_id,
+        1,
+        "it does not wait for the long one"
+    );
 }
 
 #[test]

@@ -40,7 +40,10 @@ impl Test {
                 is_negated,
             } => Ok(text_at(slots, *slot).map(|text| {
                 // Halved until one is left, each with a look at the bytes that are the same.
-                let looks = items.len().checked_ilog2().map_or(0, |looks| looks as usize + 1);
+                let looks = items
+                    .len()
+                    .checked_ilog2()
+                    .map_or(0, |looks| looks as usize + 1);
                 meter.spend(looks);
                 meter.compare(looks * text.len());
                 let found = items.binary_search_by(|item| item.as_bytes().cmp(text));
@@ -72,11 +75,7 @@ impl Test {
 }
 
 impl Operand {
-    fn evaluate<'a>(
-        &'a self,
-        slots: &Slots<'a>,
-        meter: &mut Meter,
-    ) -> Result<Value<'a>, Failed> {
+    fn evaluate<'a>(&'a self, slots: &Slots<'a>, meter: &mut Meter) -> Result<Value<'a>, Failed> {
         Ok(match self {
             Self::Constant(constant) => constant.value(),
             Self::Property(slot) => text_at(slots, *slot).map_or(Value::Null, Value::Text),
@@ -86,7 +85,9 @@ impl Operand {
                 Value::Double(number) => Value::Double(-number),
                 Value::Null | Value::Truth(_) | Value::Text(_) => Value::Null,
             },
-            Self::Tested(test) => test.evaluate(slots, meter)?.map_or(Value::Null, Value::Truth),
+            Self::Tested(test) => test
+                .evaluate(slots, meter)?
+                .map_or(Value::Null, Value::Truth),
         })
     }
 }
@@ -174,12 +175,7 @@ enum Bounds {
 }
 
 /// BETWEEN is an AND of two comparisons, its negation an OR; the value is evaluated once.
-fn range(
-    parts: &[Operand; 3],
-    slots: &Slots<'_>,
-    bounds: Bounds,
-    meter: &mut Meter,
-) -> Verdict {
+fn range(parts: &[Operand; 3], slots: &Slots<'_>, bounds: Bounds, meter: &mut Meter) -> Verdict {
     let [value, low, high] = parts;
     let value = value.evaluate(slots, meter)?;
     let (first, second, decisive) = match bounds {

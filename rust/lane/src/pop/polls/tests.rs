@@ -68,7 +68,11 @@ fn times_and_connections_end() {
     assert_eq!(polls.next_deadline_ms(), Some(0), "it is to be taken out");
     polls.forget_left(&mut slice);
     assert_eq!(polls.next_deadline_ms(), Some(CHECK_INTERVAL_MS));
-    assert!(polls.next_checked(CHECK_INTERVAL_MS - 1, &mut slice).is_none());
+    assert!(
+        polls
+            .next_checked(CHECK_INTERVAL_MS - 1, &mut slice)
+            .is_none()
+    );
     woken.extend(polls.next_checked(CHECK_INTERVAL_MS, &mut slice));
     assert!(polls.next_checked(CHECK_INTERVAL_MS, &mut slice).is_none());
     assert_eq!(woken.len(), 2);
@@ -132,7 +136,10 @@ fn one_event_costs_a_look_per_line_and_a_close_one_per_request() {
         turns += 1;
     }
     assert_eq!(woken, lines);
-    assert!(turns as u64 <= lines * 2 * LOOKED_AT as u64 / 20 + 2, "{turns}");
+    assert!(
+        turns as u64 <= lines * 2 * LOOKED_AT as u64 / 20 + 2,
+        "{turns}"
+    );
     polls.close(ConnectionId(0));
     polls.close(ConnectionId(1));
     let mut slice = Slice::new(usize::MAX);
