@@ -1,4 +1,4 @@
-"""Many requests that wait on one connection: each is answered once, others are served, nobody is left.
+"""Many requests that wait on one connection: each is answered once, and others are served.
 
 Raw frames: no client of ours sends so many.
 """

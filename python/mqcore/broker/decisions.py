@@ -193,7 +193,7 @@ class Decisions:
         await self._keeper.announce_topics(names)
 
     async def _execute(self, waiting: list[tuple[Executor, Command]]) -> None:
-        """Lets the lane execute what waited, in slices; nobody whose requests wait overtakes them."""
+        """Lets the lane execute what waited, in turns: later requests do not overtake it."""
         after = waiting[EXECUTED_PER_TURN:]
         # The last of each connection.
         last = {id(link): at for at, (link, _command) in enumerate(waiting)}

@@ -117,6 +117,8 @@ class Members:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Hashable, ClientInfo]] = {}
         self._links: dict[Hashable, set[tuple[str, str]]] = {}
+        # When each of them was heard of last: a heartbeat names all groups of its client.
+        self._seen_ms: dict[Hashable, int] = {}
 
     @property
     def consumers(self) -> Mapping[str, ConsumerGroup]:
@@ -174,6 +176,10 @@ class Members:
             if changed[-1:] == [data.group] or was != (data.message_model, group_now.subscriptions):
                 updated.append(data.group)
             links.add(("consumer", data.group))
+        if links:
+            self._seen_ms[client.link] = client.seen_ms
+        else:
+            self._forget(client.link)
         return Beaten(tuple(changed), tuple(updated))
 
     def leave(
@@ -203,8 +209,12 @@ class Members:
             if self._leave_one(link, kind, group) and kind == "consumer":
                 changed.append(group)
         if not places:
-            self._links.pop(link, None)
+            self._forget(link)
         return changed
+
+    def _forget(self, link: Hashable) -> None:
+        self._links.pop(link, None)
+        self._seen_ms.pop(link, None)
 
     def is_member(self, link: Hashable) -> bool:
         """Tells whether a connection is in some group."""
@@ -215,7 +225,7 @@ class Members:
         if places is not None:
             places.discard((kind, group))
             if not places:
-                self._links.pop(link, None)
+                self._forget(link)
         if kind == "producer":
             members = self._producers.get(group, {})
             was_there = members.pop(link, None) is not None
@@ -232,9 +242,5 @@ class Members:
 
     def expired(self, now_ms: int) -> list[Hashable]:
         """Returns the connections whose clients were silent for too long in every group."""
-        latest: dict[Hashable, int] = {}
-        tables = [group.clients for group in self._consumers.values()]
-        for clients in [*tables, *self._producers.values()]:
-            for link, client in clients.items():
-                latest[link] = max(latest.get(link, 0), client.seen_ms)
-        return [link for link, seen_ms in latest.items() if now_ms - seen_ms > EXPIRY_MS]
+        seen = self._seen_ms.items()
+        return [link for link, seen_ms in seen if now_ms - seen_ms > EXPIRY_MS]

@@ -1,6 +1,6 @@
 """Locks of ordered consumption: which client may read a queue for its group.
 
-Pure state over passed-in times. Locks are not kept over a restart: clients renew every 20 s. The locks
+Pure state over passed-in times. Locks are not kept over a restart: clients renew every 20 s. Those
 of a group stand in the order of their renewal, so that neither the newest nor the expired ones are
 searched for.
 """
@@ -16,8 +16,8 @@ LOCK_LIFE_MS = 60_000
 LOCKS_MAX = 1_000_000
 # Queues of one request: a consumer of an enormous topic has some thousands on one broker.
 QUEUES_PER_REQUEST_MAX = 8_192
-# Bytes of one request: so many queues of usual names. It is read in one go, at some ten milliseconds
-# per MiB.
+# Bytes of one request: so many queues of usual names. It is read in one go, at some ten
+# milliseconds per MiB.
 REQUEST_BYTES_MAX = 1 << 20
 # Locks that are looked at in one turn of the loop: about a millisecond.
 LOCKS_PER_TURN = 1_024
@@ -109,7 +109,7 @@ class OrderLocks:
 
 def _expired(locks: Mapping[MessageQueue, _Lock], now_ms: int) -> list[MessageQueue]:
     """Returns the oldest locks that are free, as many as one turn may take."""
-    free = []
+    free: list[MessageQueue] = []
     for queue, lock in locks.items():
         if lock.is_held(now_ms) or len(free) == LOCKS_PER_TURN:
             break

@@ -89,7 +89,7 @@ mod tests {
 
     fn command(body_bytes: usize) -> Command {
         Command {
-            body: vec![0; body_bytes].into(),
+            body: vec![0; body_bytes],
             ..Command::default()
         }
     }

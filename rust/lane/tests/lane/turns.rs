@@ -11,6 +11,7 @@ use mqcore_lane::policy::Broker;
 use mqcore_lane::pop::rules::PopRules;
 
 use crate::desk::{Desk, commands, host, pull_with, request, said, send_with};
+use crate::popping::{Popped, one_revive_queue};
 
 const MANY: i32 = 3_000;
 /// More than one turn of any kind answers.
@@ -183,12 +184,11 @@ fn a_sync_answers_so_many_sends_per_turn() {
 #[test]
 fn pops_and_questions_end_in_turns() {
     for code in [200_050, 200_054] {
-        let mut desk = desk_with(FlushDiskType::Async, |broker| {
-            broker.pops = PopRules {
-                held_per_line: MANY as usize,
-                ..PopRules::default()
-            };
-        });
+        let mut desk = Popped::new(PopRules {
+            held_per_line: MANY as usize,
+            ..one_revive_queue()
+        })
+        .desk;
         let fields = [
             ("consumerGroup", "g"),
             ("topic", "t"),
