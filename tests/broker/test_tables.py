@@ -5,7 +5,7 @@ import pytest
 from mqcore.broker.delays import DEFAULT_LEVELS, DelayTable, parse_levels
 from mqcore.broker.groups import GroupTable
 from mqcore.broker.members import EXPIRY_MS, ClientInfo, Members
-from mqcore.broker.order_locks import LOCK_LIFE_MS, OrderLocks
+from mqcore.broker.order_locks import LOCK_LIFE_MS, LOCKS_PER_TURN, OrderLocks
 from mqcore.broker.statistics import Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.errors import BadJsonError, SettingError
@@ -188,9 +188,46 @@ def test_one_client_holds_a_queue_until_it_lets_go_or_is_silent() -> None:
     assert locks.lock("g", [two], "B", 1_000 + LOCK_LIFE_MS) == []
     assert locks.lock("g", [two], "B", 1_001 + LOCK_LIFE_MS) == [two]
     assert locks.until_ms("g") == 1_001 + 2 * LOCK_LIFE_MS
-    assert locks.forget_expired(1_001 + 2 * LOCK_LIFE_MS) == ["h"]
-    assert locks.forget_expired(1_002 + 2 * LOCK_LIFE_MS) == ["g"]
+    assert list(locks.forget_expired(1_001 + 2 * LOCK_LIFE_MS)) == [["h"]]
+    assert list(locks.forget_expired(1_002 + 2 * LOCK_LIFE_MS)) == [["g"]]
     assert locks.until_ms("g") is None
+
+
+def test_free_locks_are_dropped_in_turns() -> None:
+    locks = OrderLocks()
+    count = 10 * LOCKS_PER_TURN
+    many = [MessageQueue("T", "b", number) for number in range(count)]
+    locks.lock("many", many, "A", 0)
+    for number in range(count):
+        locks.lock(f"g{number}", many[:1], "A", 0)
+    locks.lock("many", many[:1], "A", 1)
+    assert locks.until_ms("many") == 1 + LOCK_LIFE_MS
+    turns = list(locks.forget_expired(1 + LOCK_LIFE_MS))
+    assert sum(map(len, turns)) == count
+    assert max(map(len, turns)) <= LOCKS_PER_TURN
+    assert len(turns) >= 2 * count // (2 * LOCKS_PER_TURN)
+    assert locks.holders("many", 1 + LOCK_LIFE_MS) == {many[0]: "A"}
+    assert locks.lock("h", many[1:], "A", 2) == many[1:], "they are counted off"
+
+
+def test_a_member_of_many_groups_leaves_them_in_turns() -> None:
+    members = Members()
+    groups = [f"g{number}" for number in range(300)]
+    for begin in range(0, 300, 100):
+        data = "".join(f'{{"groupName":"{name}"}},' for name in groups[begin : begin + 100])
+        told = HeartbeatData.parse(
+            f'{{"clientID":"c","consumerDataSet":[{data[:-1]}],"producerDataSet":[]}}'.encode()
+        )
+        members.beat(told, client("a", 1), told.consumers)
+    left: list[str] = []
+    turns = 0
+    while members.is_member("a"):
+        some = members.closed("a", 64)
+        assert len(some) <= 64
+        left += some
+        turns += 1
+    assert (sorted(left), turns) == (sorted(groups), 5)
+    assert not members.consumers
 
 
 def test_levels_are_read_as_the_official_broker_does() -> None:
@@ -247,5 +284,5 @@ def test_locks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert locks.lock("h", queues, "A", 1) == []
     locks.unlock("g", queues[:1], "A")
     assert locks.lock("h", queues, "B", 1) == queues[:1]
-    locks.forget_expired(10 * LOCK_LIFE_MS)
+    list(locks.forget_expired(10 * LOCK_LIFE_MS))
     assert locks.lock("h", queues, "B", 10 * LOCK_LIFE_MS) == queues[:2]

@@ -23,6 +23,10 @@ _log = logging.getLogger("mqcore.broker")
 WAITING_MAX = 10_000
 # The same in bytes of bodies, over all topics: some frames of the largest size.
 WAITING_BYTES_MAX = 64 << 20
+# Requests of them that are executed in one turn of the loop: some milliseconds.
+EXECUTED_PER_TURN = 256
+# Why a connection is not read meanwhile.
+_WAITS = "topic in the making"
 # Topics that may be in the making at once.
 _MAKING_MAX = 1_024
 
@@ -47,6 +51,12 @@ class Executor(Protocol):
 
     def respond(self, response: Command) -> None:
         """Sends an answer."""
+
+    def hold_reading(self, why: str) -> None:
+        """Stops reading from the client."""
+
+    def release_reading(self, why: str) -> None:
+        """Reads again, unless there is another reason not to."""
 
 
 class Decisions:
@@ -179,10 +189,24 @@ class Decisions:
                 self._state.topics.delete(each, self._state.now_ms())
             _log.error("topic %s cannot be created: %s", name, error.message)
         finally:
-            for link, command in self._making.pop(name):
-                self._waiting_bytes -= len(command.body)
-                link.execute(command)
+            await self._execute(self._making.pop(name))
         await self._keeper.announce_topics(names)
+
+    async def _execute(self, waiting: list[tuple[Executor, Command]]) -> None:
+        """Lets the lane execute what waited, in turns: later requests do not overtake it."""
+        after = waiting[EXECUTED_PER_TURN:]
+        # The last of each connection.
+        last = {id(link): at for at, (link, _command) in enumerate(waiting)}
+        for link in dict.fromkeys(link for link, _command in after):
+            link.hold_reading(_WAITS)
+        held = {id(link) for link, _command in after}
+        for at, (link, command) in enumerate(waiting):
+            if at and at % EXECUTED_PER_TURN == 0:
+                await asyncio.sleep(0)
+            self._waiting_bytes -= len(command.body)
+            link.execute(command)
+            if id(link) in held and last[id(link)] == at:
+                link.release_reading(_WAITS)
 
     async def _write_group(self, name: str) -> None:
         try:

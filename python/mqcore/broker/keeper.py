@@ -5,7 +5,8 @@ Owns the files of `config`. Belongs to the event loop; the disk is waited for in
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 from mqcore.broker import policy
@@ -26,6 +27,8 @@ _log = logging.getLogger("mqcore.broker")
 # Changes of membership are told together this late: a thousand clients that join at once would
 # otherwise cause half a million messages. Rebalancing takes far longer.
 NEWS_DELAY_S = 0.05
+# Members that are told in one turn of the loop: some milliseconds.
+_TOLD_PER_TURN = 128
 
 # Registers topics that changed (None: the whole table) with the name servers.
 Announce = Callable[[tuple[str, ...] | None], Awaitable[None]]
@@ -187,16 +190,27 @@ class Keeper:
             asyncio.get_running_loop().call_later(NEWS_DELAY_S, self._tell_members)
 
     def _tell_members(self) -> None:
-        state, news, self._news = self._state, self._news, set()
-        if not state.settings.notifies_members:
-            return
+        news, self._news = self._news, set()
+        if self._state.settings.notifies_members:
+            self._tell_some(self._told(news))
+
+    def _tell_some(self, told: Iterator[None]) -> None:
+        """Tells members, as many as one turn of the loop may take."""
+        if sum(1 for _ in islice(told, _TOLD_PER_TURN)) == _TOLD_PER_TURN:
+            asyncio.get_running_loop().call_soon(self._tell_some, told)
+
+    def _told(self, news: Iterable[str]) -> Iterator[None]:
+        """Tells the members of groups, one with each step."""
+        state = self._state
         for name in news:
             config, group = state.groups.find(name), state.members.consumers.get(name)
             if group is None or (config is not None and not config.notifies_changes):
                 continue
-            for link in group.clients:
+            # A copy: members come and go between two turns.
+            for link in list(group.clients):
                 if isinstance(link, Link):
                     link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name})
+                    yield
 
     async def settings_changed(self, changes: Mapping[str, str]) -> None:
         """Follows a change of settings: file, then lane, then name servers.

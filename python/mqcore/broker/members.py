@@ -117,6 +117,8 @@ class Members:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Hashable, ClientInfo]] = {}
         self._links: dict[Hashable, set[tuple[str, str]]] = {}
+        # When each of them was heard of last: a heartbeat names all groups of its client.
+        self._seen_ms: dict[Hashable, int] = {}
 
     @property
     def consumers(self) -> Mapping[str, ConsumerGroup]:
@@ -174,6 +176,10 @@ class Members:
             if changed[-1:] == [data.group] or was != (data.message_model, group_now.subscriptions):
                 updated.append(data.group)
             links.add(("consumer", data.group))
+        if links:
+            self._seen_ms[client.link] = client.seen_ms
+        else:
+            self._forget(client.link)
         return Beaten(tuple(changed), tuple(updated))
 
     def leave(
@@ -187,20 +193,39 @@ class Members:
             changed.append(consumer)
         return changed
 
-    def closed(self, link: Hashable) -> list[str]:
-        """Takes a connection out of every group; returns the consumer groups that changed."""
-        places = list(self._links.get(link, ()))
-        left = [place for place in places if self._leave_one(link, *place)]
-        changed = [name for kind, name in left if kind == "consumer"]
-        self._links.pop(link, None)
+    def closed(self, link: Hashable, groups_max: int | None = None) -> list[str]:
+        """Takes a connection out of its groups; returns the consumer groups that changed.
+
+        Args:
+            link: The connection.
+            groups_max: Out of how many groups at the most; `is_member` tells whether it is in more.
+        """
+        places = self._links.get(link, set())
+        left = 0
+        changed = []
+        while places and (groups_max is None or left < groups_max):
+            left += 1
+            kind, group = places.pop()
+            if self._leave_one(link, kind, group) and kind == "consumer":
+                changed.append(group)
+        if not places:
+            self._forget(link)
         return changed
+
+    def _forget(self, link: Hashable) -> None:
+        self._links.pop(link, None)
+        self._seen_ms.pop(link, None)
+
+    def is_member(self, link: Hashable) -> bool:
+        """Tells whether a connection is in some group."""
+        return link in self._links
 
     def _leave_one(self, link: Hashable, kind: str, group: str) -> bool:
         places = self._links.get(link)
         if places is not None:
             places.discard((kind, group))
             if not places:
-                del self._links[link]
+                self._forget(link)
         if kind == "producer":
             members = self._producers.get(group, {})
             was_there = members.pop(link, None) is not None
@@ -217,9 +242,5 @@ class Members:
 
     def expired(self, now_ms: int) -> list[Hashable]:
         """Returns the connections whose clients were silent for too long in every group."""
-        latest: dict[Hashable, int] = {}
-        tables = [group.clients for group in self._consumers.values()]
-        for clients in [*tables, *self._producers.values()]:
-            for link, client in clients.items():
-                latest[link] = max(latest.get(link, 0), client.seen_ms)
-        return [link for link, seen_ms in latest.items() if now_ms - seen_ms > EXPIRY_MS]
+        seen = self._seen_ms.items()
+        return [link for link, seen_ms in seen if now_ms - seen_ms > EXPIRY_MS]

@@ -1,9 +1,11 @@
 """Locks of ordered consumption: which client may read a queue for its group.
 
-Pure state over passed-in times. Locks are not kept over a restart: clients renew every 20 s.
+Pure state over passed-in times. Locks are not kept over a restart: clients renew every 20 s. Those
+of a group stand in the order of their renewal, so that neither the newest nor the expired ones are
+searched for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mqcore.model.queues import MessageQueue
@@ -12,8 +14,13 @@ from mqcore.model.queues import MessageQueue
 LOCK_LIFE_MS = 60_000
 # Locks at the most, of all groups: some hundred bytes each. Beyond it nobody gets another one.
 LOCKS_MAX = 1_000_000
-# Queues of one request: a consumer of an enormous topic has some thousands.
-QUEUES_PER_REQUEST_MAX = 65_536
+# Queues of one request: a consumer of an enormous topic has some thousands on one broker.
+QUEUES_PER_REQUEST_MAX = 8_192
+# Bytes of one request: so many queues of usual names. It is read in one go, at some ten
+# milliseconds per MiB.
+REQUEST_BYTES_MAX = 1 << 20
+# Locks that are looked at in one turn of the loop: about a millisecond.
+LOCKS_PER_TURN = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class OrderLocks:
                 continue
             if known is None or known.client_id == client_id or not known.is_held(now_ms):
                 self._count += known is None
+                # Behind all that were renewed before.
+                locks.pop(queue, None)
                 locks[queue] = _Lock(client_id, now_ms)
                 held.append(queue)
         if not locks:
@@ -70,21 +79,39 @@ class OrderLocks:
     def until_ms(self, group: str) -> int | None:
         """Returns until when some queue is held for a group, however long ago; None for no lock."""
         locks = self._locks.get(group)
-        return max(lock.renewed_ms for lock in locks.values()) + LOCK_LIFE_MS if locks else None
+        return next(reversed(locks.values())).renewed_ms + LOCK_LIFE_MS if locks else None
 
-    def forget_expired(self, now_ms: int) -> list[str]:
+    def forget_expired(self, now_ms: int) -> Iterator[list[str]]:
         """Drops locks that are free, so that groups that are gone take no memory.
 
-        Returns:
-            The groups that have none any more.
+        Yields:
+            After each turn's work: the groups that have none any more.
         """
-        before = list(self._locks)
+        looks = 0
+        gone: list[str] = []
         for group in list(self._locks):
-            locks = self._locks[group]
-            kept = {queue: lock for queue, lock in locks.items() if lock.is_held(now_ms)}
-            if kept:
-                self._locks[group] = kept
-            else:
-                del self._locks[group]
-        self._count = sum(len(locks) for locks in self._locks.values())
-        return [group for group in before if group not in self._locks]
+            is_done = False
+            while not is_done:
+                locks = self._locks.get(group, {})
+                free = _expired(locks, now_ms)
+                for queue in free:
+                    del locks[queue]
+                self._count -= len(free)
+                if not locks and self._locks.pop(group, None) is not None:
+                    gone.append(group)
+                is_done = len(free) < LOCKS_PER_TURN
+                looks += 1 + len(free)
+                if looks >= LOCKS_PER_TURN:
+                    yield gone
+                    looks, gone = 0, []
+        yield gone
+
+
+def _expired(locks: Mapping[MessageQueue, _Lock], now_ms: int) -> list[MessageQueue]:
+    """Returns the oldest locks that are free, as many as one turn may take."""
+    free: list[MessageQueue] = []
+    for queue, lock in locks.items():
+        if lock.is_held(now_ms) or len(free) == LOCKS_PER_TURN:
+            break
+        free.append(queue)
+    return free

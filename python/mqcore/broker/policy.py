@@ -20,6 +20,7 @@ from mqcore.native import (
     Subscription,
     TimingPolicy,
     TopicPolicy,
+    WaitPolicy,
 )
 from mqcore.remoting import ResponseCode
 
@@ -70,6 +71,13 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         filters_retries=settings.filters_retries,
         timing=timing_policy(state),
         pops=pop_policy(state),
+        waits=WaitPolicy(
+            pulls_max=settings.held_pulls_max,
+            pulls_per_connection_max=settings.held_pulls_per_connection_max,
+            pulls_per_queue_max=settings.held_pulls_per_queue_max,
+            sends_max=settings.parked_sends_max,
+            sends_per_connection_max=settings.parked_sends_per_connection_max,
+        ),
     )
 
 

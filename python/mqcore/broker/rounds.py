@@ -23,6 +23,8 @@ _log = logging.getLogger("mqcore.broker")
 _MS_PER_S = 1_000
 # Distance of two looks for clients that are silent, as the official broker has it.
 _EXPIRY_PERIOD_S = 10.0
+# Connections of silent clients that are closed in one turn of the loop: some milliseconds.
+_CLOSED_PER_TURN = 64
 # Distance of two writes of what groups have registered, as the official broker has it.
 _FILTERS_PERIOD_S = 10.0
 # The same of what was popped in order.
@@ -109,12 +111,16 @@ class Rounds:
     async def expire(self) -> None:
         """Closes connections whose clients are silent; forgets locks that are free."""
         now_ms = self._state.now_ms()
-        for link in self._state.members.expired(now_ms):
+        for at, link in enumerate(self._state.members.expired(now_ms)):
             if isinstance(link, Link):
                 _log.info("%s sent no heartbeat for too long: closed", link.peer)
                 link.abort()
-        for group in self._state.locks.forget_expired(now_ms):
-            self._state.lane.set_group_lock(group, None)
+            if at % _CLOSED_PER_TURN == _CLOSED_PER_TURN - 1:
+                await asyncio.sleep(0)
+        for gone in self._state.locks.forget_expired(now_ms):
+            for group in gone:
+                self._state.lane.set_group_lock(group, None)
+            await asyncio.sleep(0)
         self._state.store.notices()
 
     async def sample(self) -> None:

@@ -45,6 +45,7 @@ from mqcore.native.lane import (  # noqa: E402
     LaneProtocol,
     TimingPolicy,
     TopicPolicy,
+    WaitPolicy,
 )
 from mqcore.native.members import (  # noqa: E402
     FilterBits,
@@ -123,6 +124,7 @@ __all__ = [
     "TopicPolicy",
     "TransactionCount",
     "Verdict",
+    "WaitPolicy",
     "compress",
     "decode_records",
     "decompress",

@@ -23,6 +23,7 @@ __all__ = [
     "LaneProtocol",
     "TimingPolicy",
     "TopicPolicy",
+    "WaitPolicy",
 ]
 
 _log = logging.getLogger("mqcore.lane")
@@ -62,6 +63,24 @@ class TimingPolicy(NamedTuple):
     is_recall_enabled_read_only: bool = True
 
 
+class WaitPolicy(NamedTuple):
+    """How many requests may wait in the lane.
+
+    Attributes:
+        pulls_max: Pulls that wait for messages.
+        pulls_per_connection_max: The same of one connection; also of its pops and notifications.
+        pulls_per_queue_max: The same of one connection at one queue.
+        sends_max: Sends that wait for their watermark.
+        sends_per_connection_max: The same of one connection.
+    """
+
+    pulls_max: int = 262_144
+    pulls_per_connection_max: int = 65_536
+    pulls_per_queue_max: int = 1_024
+    sends_max: int = 131_072
+    sends_per_connection_max: int = 16_384
+
+
 class BrokerPolicy(NamedTuple):
     """The broker's own state, as the lane needs it.
 
@@ -85,6 +104,7 @@ class BrokerPolicy(NamedTuple):
         version: The version in every answer.
         timing: Messages with a time of their own.
         pops: Pops.
+        waits: How many requests may wait.
         filters_properties: Take expressions over properties (`enablePropertyFilter`).
         filters_retries: Put retries through the expression for the topic that they came from
             (`filterSupportRetry`).
@@ -117,6 +137,7 @@ class BrokerPolicy(NamedTuple):
     note_interval_ms: int = 3_000
     timing: TimingPolicy = TimingPolicy()
     pops: PopPolicy = PopPolicy()
+    waits: WaitPolicy = WaitPolicy()
 
 
 class TopicPolicy(NamedTuple):

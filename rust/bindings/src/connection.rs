@@ -256,7 +256,12 @@ impl LaneConnection {
         let write = this.write.lock().take();
         drop(write);
         let lane = this.lane(py)?;
-        lane.lock().lane.close(id);
+        {
+            let mut inside = lane.lock();
+            inside.lane.close(id);
+            // What it has left is taken out in turns.
+            lane.tell_deadline(&mut inside);
+        }
         lane.leave(id);
         Ok(())
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use mqcore_lane::bits::{BitRow, GroupBits};
 use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
+use mqcore_lane::holds::HoldLimits;
+use mqcore_lane::parked::ParkLimits;
 use mqcore_lane::policy::{
     Broker, Group, Members, Perm, Refusal, Registered, Subscription, Timing, Topic, Transactions,
     Wanted,
@@ -41,6 +43,17 @@ pub(crate) struct BrokerRow {
     note_interval_ms: u64,
     timing: TimingRow,
     pops: PopRow,
+    waits: WaitRow,
+}
+
+/// `WaitPolicy`.
+#[derive(FromPyObject)]
+pub(crate) struct WaitRow {
+    pulls_max: usize,
+    pulls_per_connection_max: usize,
+    pulls_per_queue_max: usize,
+    sends_max: usize,
+    sends_per_connection_max: usize,
 }
 
 /// `TimingPolicy`.
@@ -106,6 +119,15 @@ impl BrokerRow {
             needs_replica: self.needs_replica,
             timing: self.timing.into(),
             pops: self.pops.into(),
+            held: HoldLimits {
+                all: self.waits.pulls_max,
+                per_connection: self.waits.pulls_per_connection_max,
+                per_queue: self.waits.pulls_per_queue_max,
+            },
+            parked: ParkLimits {
+                all: self.waits.sends_max,
+                per_connection: self.waits.sends_per_connection_max,
+            },
             filters_properties: self.filters_properties,
             filters_retries: self.filters_retries,
         }

@@ -2,6 +2,7 @@
 //! after the wake descriptor was raised. Costs one atomic read per record while nobody watches.
 //! Knows no log and no queue file.
 
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,7 +49,7 @@ struct Watch {
 struct Watches {
     table: HashTable<Watch>,
     hasher: DefaultHashBuilder,
-    news: Vec<Arc<WatchedQueue>>,
+    news: VecDeque<Arc<WatchedQueue>>,
 }
 
 /// The queues that are watched, and what came into them.
@@ -128,7 +129,7 @@ impl Arrivals {
         if !watch.has_news {
             watch.has_news = true;
             let queue = Arc::clone(&watch.queue);
-            watches.news.push(queue);
+            watches.news.push_back(queue);
             self.unread.store(watches.news.len(), Ordering::SeqCst);
         }
     }
@@ -139,14 +140,19 @@ impl Arrivals {
         self.unread.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes what came into queues that are still watched.
-    pub fn drain(&self, out: &mut Vec<Arrival>) {
+    /// Takes what came into queues that are still watched, of `queues_max` queues at the most: what is
+    /// left is there for the next call.
+    pub fn drain(&self, queues_max: usize, out: &mut Vec<Arrival>) {
         if !self.has_news() {
             return;
         }
         let mut guard = self.watches.lock();
         let watches = &mut *guard;
-        for queue in std::mem::take(&mut watches.news) {
+        let count = watches.news.len().min(queues_max);
+        for _ in 0..count {
+            let Some(queue) = watches.news.pop_front() else {
+                break;
+            };
             let hash = watches.hasher.hash_one((&*queue.topic, queue.queue_id));
             let Some(watch) = watches.find(hash, &queue.topic, queue.queue_id) else {
                 continue;
@@ -160,7 +166,7 @@ impl Arrivals {
                 tags_codes,
             });
         }
-        self.unread.store(0, Ordering::SeqCst);
+        self.unread.store(watches.news.len(), Ordering::SeqCst);
     }
 }
 
@@ -178,7 +184,7 @@ mod tests {
 
     fn drained(arrivals: &Arrivals) -> Vec<(i32, u64, Vec<i64>)> {
         let mut out = Vec::new();
-        arrivals.drain(&mut out);
+        arrivals.drain(usize::MAX, &mut out);
         out.into_iter()
             .map(|a| (a.queue.queue_id, a.next_offset, a.tags_codes))
             .collect()
@@ -221,5 +227,23 @@ mod tests {
         arrivals.unwatch(b"t", 0);
         assert_eq!(drained(&arrivals), []);
         assert_eq!(arrivals.watched(), 0);
+    }
+
+    #[test]
+    fn a_drain_takes_so_many_queues_and_leaves_the_rest() {
+        let arrivals = Arrivals::default();
+        for queue_id in 0..5 {
+            arrivals.watch(b"t", queue_id);
+            arrivals.note(b"t", queue_id, 1, 7);
+        }
+        let mut out = Vec::new();
+        arrivals.drain(2, &mut out);
+        assert_eq!((out.len(), arrivals.has_news()), (2, true));
+        arrivals.note(b"t", 4, 2, 8);
+        arrivals.drain(usize::MAX, &mut out);
+        let told: Vec<_> = out.iter().map(|arrival| arrival.queue.queue_id).collect();
+        assert_eq!(told, [0, 1, 2, 3, 4]);
+        assert_eq!(out.last().unwrap().tags_codes, [7, 8]);
+        assert!(!arrivals.has_news());
     }
 }

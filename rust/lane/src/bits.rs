@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use mqcore_engine::consume_queue::Extended;
 use mqcore_engine::store::BitMaker;
 
-use crate::sql::Sql;
+use crate::sql::{Meter, Sql};
 
 /// Bytes of bits at the most: more do not fit into a unit of an extension (32,767 bytes with its
 /// head).
@@ -22,6 +22,9 @@ const BITS_LEN_MAX: usize = 32_000;
 /// tens of microseconds. Messages of a topic whose expressions cost more get no bits, and their
 /// records are looked at instead.
 const COST_MAX: usize = 4_096;
+/// What they may cost of one message with the bytes that they look at: some hundred microseconds. A
+/// message that costs more gets no bits.
+const WORK_MAX: usize = 32_768;
 
 /// The bits of one group for one topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,10 +124,14 @@ impl BitMaker for FilterBits {
             return;
         };
         bits.resize(topic.len, 0);
+        let mut meter = Meter::of(WORK_MAX);
         for (sql, group) in &topic.groups {
             // Bits of another length are never compared with these.
-            if group.len == topic.len && sql.matches(properties) {
+            if group.len == topic.len && sql.matches_within(properties, &mut meter) {
                 group.set_in(bits);
+            }
+            if meter.is_spent() {
+                return bits.clear();
             }
         }
     }
@@ -199,6 +206,15 @@ mod tests {
         assert_eq!(GroupBits::new(&[1], 12, 0), None);
         assert_eq!(GroupBits::new(&[0], 0, 0), None);
         assert_eq!(GroupBits::new(&[0], (BITS_LEN_MAX + 1) * 8, 0), None);
+    }
+
+    #[test]
+    fn a_message_of_too_many_bytes_to_look_at_gets_no_bits() {
+        let text = vec!["n CONTAINS 'x'"; 64].join(" OR ");
+        let maker = FilterBits::of(vec![row("t", &text, &[1])], &FilterBits::default());
+        let with = |len: usize| [b"n\x01", "a".repeat(len).as_bytes(), b"\x02"].concat();
+        assert_eq!(made(&maker, b"t", &with(100)).len(), 2);
+        assert_eq!(made(&maker, b"t", &with(14_000)), [0; 0]);
     }
 
     #[test]

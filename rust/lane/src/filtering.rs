@@ -16,18 +16,33 @@ use crate::holds::Pull;
 use crate::lane::Lane;
 use crate::names::RETRY_PREFIX;
 use crate::policy::{Filter, Members, Wanted};
+use crate::readers::{Job, read_by};
 use crate::requests::PullHeader;
 use crate::send::Refused;
-use crate::sql::{SQL92, Sql, SqlError};
+use crate::sql::{Meter, SQL92, Sql, SqlError};
+use crate::turn::{RUN, Slice};
 
 /// Texts of pulls that are kept compiled: consumers without heartbeats send theirs with each pull.
 /// As many as the official parser keeps.
 const KEPT_MAX: usize = 100;
-/// Work of one read at the most, in single tests and words of properties: about a millisecond. A
-/// pull that has spent it gives what it has found, and its consumer asks on from there.
+/// Work of one read by a thread at the most, in single tests and what is read of properties in their
+/// time: about a millisecond. A pull that has spent it gives what it has found, and its consumer asks
+/// on from there.
 const WORK_MAX: usize = 200_000;
-/// Bytes of properties that are read in the time of one test.
-const BYTES_PER_TEST: usize = 16;
+/// Work of one read in the loop at the most; a pull that finds nothing with it goes on in a thread. Some
+/// hundred records of usual properties.
+const LOOP_WORK_MAX: usize = 40_000;
+/// Work of all reads in the loop at once at the most: a millisecond.
+const LOOP_BURST_MAX: usize = 200_000;
+/// What the loop gets again per millisecond: half of its time, the other half is for others.
+const LOOP_WORK_PER_MS: usize = 100_000;
+/// Work that it takes at the most to ask whether a held pull wants what came; beyond it the pull runs.
+const ARRIVED_WORK_MAX: usize = 20_000;
+/// Work of tests in one unit of a turn's work.
+const WORK_PER_UNIT: usize = 20;
+/// Pulls by expressions that are with the threads at once: another thread is left for what has to be
+/// read from the disk.
+const IN_THREADS_MAX: usize = 1;
 
 /// Compiled texts by their source.
 #[derive(Debug, Default)]
@@ -169,10 +184,16 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Whether a held pull wants one of the records that came into its queue from an offset on. Where
-    /// that cannot be told without waiting for a disk it may.
-    pub(crate) fn wants_arrived(store: &Store<D, C>, pull: &Pull, from: u64) -> bool {
+    /// that cannot be told without waiting for a disk, or without much work, it may.
+    pub(crate) fn wants_arrived(
+        store: &Store<D, C>,
+        pull: &Pull,
+        from: u64,
+        slice: &mut Slice,
+    ) -> bool {
         let topic = pull.topic.as_bytes();
         let from = from.max(u64::try_from(pull.queue_offset).unwrap_or(0));
+        slice.spend(RUN / 4);
         if !store.is_hot(topic, pull.queue_id, from, 1).unwrap_or(false) {
             return true;
         }
@@ -183,30 +204,117 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             tags_codes: &[],
             is_bulk: false,
         };
-        let mut sieve = Sieve::of(&pull.filter);
+        let mut sieve = Sieve::in_loop(&pull.filter, ARRIVED_WORK_MAX);
         let got = store.select(topic, pull.queue_id, ask, &mut sieve);
-        got.map_or(true, |got| {
-            got.status == GetStatus::Found || sieve.is_spent()
-        })
+        slice.spend(sieve.spent() / WORK_PER_UNIT);
+        got.map_or(true, |got| got.status == GetStatus::Found || sieve.is_cut())
+    }
+
+    /// Reads a pull by an expression, in the loop as far as that may go, else by a thread.
+    pub(crate) fn read_filtered_pull(&mut self, pull: Pull, hold_ms: Option<u64>, is_hot: bool) {
+        let work = if is_hot {
+            self.filter_work.share(self.now_ms)
+        } else {
+            0
+        };
+        if work > 0 {
+            let mut sieve = Sieve::in_loop(&pull.filter, work);
+            let got = read_by(&self.store, &pull, &mut sieve);
+            self.filter_work.spend(sieve.spent());
+            let has_some = got.as_ref().is_ok_and(|got| !got.is_empty());
+            if has_some || !sieve.is_cut() {
+                return self.answer_pull(pull, hold_ms, got);
+            }
+        }
+        let asker = pull.asker;
+        if !self.filtered.push(asker.connection, (pull, hold_ms)) {
+            return self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+        }
+        self.read_filtered();
+    }
+
+    /// Gives the threads the next pulls by expressions, of each connection in turn.
+    pub(crate) fn read_filtered(&mut self) {
+        while let Some((pull, hold_ms)) = self.filtered.next(IN_THREADS_MAX) {
+            let asker = pull.asker;
+            if !self.readers.submit(Job::Pull(pull, hold_ms)) {
+                self.filtered.end_one();
+                self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+            }
+        }
+    }
+}
+
+/// What reads by expressions may still cost in the loop. Filled again with the time.
+#[derive(Debug)]
+pub(crate) struct FilterWork {
+    left: usize,
+    filled_ms: u64,
+}
+
+impl Default for FilterWork {
+    fn default() -> Self {
+        Self {
+            left: LOOP_BURST_MAX,
+            filled_ms: 0,
+        }
+    }
+}
+
+impl FilterWork {
+    /// Work for one read; 0: it is for a thread.
+    pub(crate) fn share(&mut self, now_ms: u64) -> usize {
+        let passed_ms = now_ms.saturating_sub(self.filled_ms);
+        self.filled_ms = self.filled_ms.max(now_ms);
+        let passed_ms = usize::try_from(passed_ms).unwrap_or(usize::MAX);
+        let filled = passed_ms.saturating_mul(LOOP_WORK_PER_MS);
+        self.left = self.left.saturating_add(filled).min(LOOP_BURST_MAX);
+        self.left.min(LOOP_WORK_MAX)
+    }
+
+    pub(crate) fn spend(&mut self, work: usize) {
+        self.left = self.left.saturating_sub(work);
     }
 }
 
 /// Puts records through a filter, as long as there is work left.
 pub(crate) struct Sieve<'a> {
     filter: &'a Filter,
-    left: usize,
+    meter: Meter,
+    /// Whether the next record is looked at whatever it costs, so that its reader comes on.
+    must_judge: bool,
+    is_cut: bool,
 }
 
 impl<'a> Sieve<'a> {
-    pub(crate) fn of(filter: &'a Filter) -> Self {
+    /// In a thread.
+    pub(crate) fn in_thread(filter: &'a Filter) -> Self {
         Self {
             filter,
-            left: WORK_MAX,
+            meter: Meter::of(WORK_MAX),
+            must_judge: true,
+            is_cut: false,
         }
     }
 
-    fn is_spent(&self) -> bool {
-        self.left == 0
+    /// In the loop: at the end of its work it stops in the middle of a record, of the first one, too.
+    pub(crate) fn in_loop(filter: &'a Filter, work: usize) -> Self {
+        Self {
+            filter,
+            meter: Meter::of(work.min(LOOP_WORK_MAX)),
+            must_judge: false,
+            is_cut: false,
+        }
+    }
+
+    /// Whether it stopped because its work was spent.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Work that was done.
+    pub(crate) fn spent(&self) -> usize {
+        self.meter.spent()
     }
 }
 
@@ -215,7 +323,8 @@ impl Judge for Sieve<'_> {
 
     #[inline]
     fn judge(&mut self, record: &[u8]) -> Verdict {
-        if self.left == 0 {
+        if self.meter.is_spent() {
+            self.is_cut = true;
             return Verdict::Stop;
         }
         // What is no record has no properties.
@@ -223,9 +332,20 @@ impl Judge for Sieve<'_> {
             Ok(Found::Record(view)) => view.properties,
             _ => &[],
         };
-        let (is_wanted, tests) = self.filter.wants(properties);
-        let work = tests + properties.len() / BYTES_PER_TEST;
-        self.left = self.left.saturating_sub(work);
+        self.meter.spend(1);
+        let is_wanted = if std::mem::take(&mut self.must_judge) {
+            let mut meter = Meter::endless();
+            let is_wanted = self.filter.wants(properties, &mut meter);
+            self.meter.spend(meter.spent());
+            is_wanted
+        } else {
+            let is_wanted = self.filter.wants(properties, &mut self.meter);
+            if self.meter.is_spent() {
+                self.is_cut = true;
+                return Verdict::Stop;
+            }
+            is_wanted
+        };
         if is_wanted {
             Verdict::Give
         } else {
@@ -243,5 +363,28 @@ impl Judge for Sieve<'_> {
         self.filter
             .bits()
             .is_some_and(|bits| bits.rule_out(extended))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_gives_reads_by_expressions_half_of_its_time() {
+        let mut work = FilterWork::default();
+        let mut given = 0;
+        for now_ms in 0..100 {
+            loop {
+                let share = work.share(now_ms);
+                assert!(share <= LOOP_WORK_MAX);
+                if share == 0 {
+                    break;
+                }
+                work.spend(share);
+                given += share;
+            }
+        }
+        assert_eq!(given, LOOP_BURST_MAX + 99 * LOOP_WORK_PER_MS);
     }
 }

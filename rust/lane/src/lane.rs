@@ -1,13 +1,11 @@
 //! The lane itself: bytes of connections in, requests executed or handed over, answers of what was
-//! parked, held or read out of the cold. Each request's meaning is in its own file.
+//! parked, held or read out of the cold (`drain`). Each request's meaning is in its own file.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::flush::Ticket;
-use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::Store;
 use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
@@ -16,8 +14,9 @@ use mqcore_wire::{Command, CommandRef};
 use crate::asker::{Asker, ConnectionId};
 use crate::bits::FilterBits;
 use crate::codes;
+use crate::deferred::{DeferredQueue, weight};
 use crate::desk::{Desk, Said};
-use crate::filtering::Compiled;
+use crate::filtering::{Compiled, FilterWork};
 use crate::holds::{Holds, Pull};
 use crate::offsets::Offsets;
 use crate::parked::Parked;
@@ -29,14 +28,11 @@ use crate::repeats::{Doubt, Repeats};
 use crate::requests::{BadField, Request};
 use crate::stamp::Stamp;
 use crate::transactions::ends::Ends;
+use crate::turns::Turns;
 
 /// How long a send may wait for the next log file, ms: the official bound of its send queue
 /// (`waitTimeMillsInSendQueue`).
 pub const SEND_WAIT_MAX_MS: u64 = 200;
-/// Bytes of sends that wait for the next log file at the most.
-const DEFERRED_BYTES_MAX: usize = 64 << 20;
-/// Pause before it is tried again whether the next log file is there, ms.
-const DEFERRED_RETRY_MS: u64 = 2;
 
 /// Why a request is handed to Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,13 +80,6 @@ pub enum How {
     Decided,
 }
 
-struct Deferred {
-    connection: ConnectionId,
-    command: Command,
-    since_ms: u64,
-    how: How,
-}
-
 /// The lane.
 pub struct Lane<D: Disk, C: Clock> {
     pub(crate) store: Arc<Store<D, C>>,
@@ -122,8 +111,15 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) bits: Arc<FilterBits>,
     /// Of the broker as it was decided last.
     pub(crate) stamp: Stamp,
-    deferred: VecDeque<Deferred>,
-    deferred_bytes: usize,
+    pub(crate) deferred: DeferredQueue,
+    /// What was read and is not answered yet.
+    pub(crate) done: VecDeque<Done<D>>,
+    /// Pulls by expressions that wait for a thread.
+    pub(crate) filtered: Turns<(Pull, Option<u64>)>,
+    /// What pulls by expressions may still cost in the loop.
+    pub(crate) filter_work: FilterWork,
+    /// Whether queues have news that were not taken.
+    pub(crate) has_more_news: bool,
 }
 
 impl<D: Disk, C: Clock> Lane<D, C> {
@@ -150,8 +146,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             compiled: Compiled::default(),
             bits: Arc::default(),
             stamp: Stamp::of(&Broker::default()),
-            deferred: VecDeque::new(),
-            deferred_bytes: 0,
+            deferred: DeferredQueue::default(),
+            done: VecDeque::new(),
+            filtered: Turns::default(),
+            filter_work: FilterWork::default(),
+            has_more_news: false,
         }
     }
 
@@ -161,6 +160,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         broker.pops.revive_topic = names::revive_topic(&broker.cluster);
         self.desk.version = broker.version;
         self.stamp = Stamp::of(&broker);
+        self.holds.set_limits(broker.held);
         self.policy.broker = Arc::new(broker);
         self.count_in_flight();
     }
@@ -172,16 +172,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     /// Forgets a connection with all that it waits for.
     pub fn close(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.desk.close(id) {
-            if connection.parked > 0 {
-                self.parked.close(id);
-            }
-            self.holds.close(id);
-            self.pops.polls.close(id);
-            self.pops.notices.close(id);
-            self.deferred.retain(|deferred| deferred.connection != id);
-            self.deferred_bytes = self.deferred.iter().map(|d| weight(&d.command)).sum();
-            self.unwatch_emptied();
+        if self.desk.close(id).is_some() {
+            self.close_waits(id);
         }
     }
 
@@ -222,7 +214,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Keeps a request that cannot be executed now; nothing for one that was.
-    fn wait(&mut self, id: ConnectionId, command: Command, how: How, outcome: Outcome) {
+    pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, outcome: Outcome) {
         match outcome {
             Outcome::Done => {}
             Outcome::Defer => self.defer(id, command, how),
@@ -235,12 +227,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Executes a request that waited.
-    fn run_again(&mut self, id: ConnectionId, command: Command, how: How) {
+    pub(crate) fn run_again(&mut self, id: ConnectionId, command: Command, how: How) {
         let outcome = self.run(&Request::of_command(id, &command), how);
         self.wait(id, command, how, outcome);
     }
 
-    fn run(&mut self, request: &Request<'_>, how: How) -> Outcome {
+    pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Outcome {
         if self.policy.broker.needs_check && how == How::ByPolicy {
             return Outcome::Hand(match request.code {
                 codes::SEND_MESSAGE
@@ -305,141 +297,16 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
-        let asker = Request::of_command(connection, &command).asker;
-        let bytes = weight(&command);
-        if self.deferred_bytes + bytes > DEFERRED_BYTES_MAX {
-            return self.refuse_send(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+        let pushed = self.deferred.push((connection, command), how, self.now_ms);
+        if let Err(command) = pushed {
+            let asker = Request::of_command(connection, &command).asker;
+            self.refuse_send(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
         }
-        self.deferred_bytes += bytes;
-        let since_ms = self.now_ms;
-        self.deferred.push_back(Deferred {
-            connection,
-            command,
-            since_ms,
-            how,
-        });
     }
 
     /// Whether sends wait for the next log file: those that come now wait behind them.
     pub(crate) fn has_deferred(&self) -> bool {
         !self.deferred.is_empty()
-    }
-
-    /// Answers what can be answered now; `others` are tickets that are not the lane's.
-    pub fn drain(&mut self, now_ms: u64, others: &mut Vec<(Ticket, PutStatus)>) {
-        self.now_ms = now_ms;
-        let mut answers = Vec::new();
-        let next_ms = self.store.drain(&mut answers);
-        self.acks_deadline_ms = next_ms.map(|next_ms| now_ms + next_ms);
-        for (ticket, status) in answers {
-            match self.parked.take(ticket) {
-                Some(stored) => self.answer_parked(&stored, status),
-                None => others.push((ticket, status)),
-            }
-        }
-        self.wake_holds();
-        self.run_deferred();
-        self.run_later_pops();
-        self.settle_due_pops();
-        self.write_due_notes();
-        for done in self.readers.take_done() {
-            match done {
-                Done::Pull(pull, hold, got) => self.answer_pull(pull, hold, *got),
-                Done::Back(returned, how, record) => self.put_back_read(&returned, how, record),
-                Done::End(ending, record) => self.end_read(&ending, record),
-                Done::First(doubt, bytes, looked) => {
-                    if let Some(doubt) = self.first_read(*doubt, bytes, looked) {
-                        self.run_again(doubt.connection, doubt.command, doubt.how);
-                    }
-                }
-                Done::Pop(cold, got) => self.pop_was_read(cold, *got),
-                Done::Search(asker, found) => self.answer_search(&asker, found),
-            }
-        }
-        self.unwatch_emptied();
-    }
-
-    fn wake_holds(&mut self) {
-        let mut arrivals = Vec::new();
-        self.store.arrivals().drain(&mut arrivals);
-        let mut woken: Vec<Pull> = Vec::new();
-        for arrival in arrivals {
-            let Ok(topic) = std::str::from_utf8(&arrival.queue.topic) else {
-                continue;
-            };
-            let news = (arrival.next_offset, arrival.tags_codes.as_slice());
-            // Records that came; when there were too many to keep their codes, nobody knows how many.
-            let count = arrival.tags_codes.len() as u64;
-            let from = arrival.next_offset.saturating_sub(count);
-            let store = &self.store;
-            let wants = |pull: &Pull| count == 0 || Self::wants_arrived(store, pull, from);
-            let queue_id = arrival.queue.queue_id;
-            self.holds.arrived(topic, queue_id, news, wants, &mut woken);
-            self.pops.arrived(topic, queue_id, &arrival.tags_codes);
-        }
-        self.holds.due(self.now_ms, &mut woken);
-        for (topic, queue_id) in self.holds.check(self.now_ms) {
-            if let Ok(Some(bounds)) = self.store.bounds(topic.as_bytes(), queue_id) {
-                self.holds
-                    .arrived(&topic, queue_id, (bounds.max, &[]), |_| true, &mut woken);
-            }
-        }
-        for pull in woken {
-            self.pull_again(pull);
-        }
-        self.wake_due_pops();
-    }
-
-    fn run_deferred(&mut self) {
-        let mut waiting = std::mem::take(&mut self.deferred);
-        while let Some(deferred) = waiting.pop_front() {
-            let request = Request::of_command(deferred.connection, &deferred.command);
-            let waited_ms = self.now_ms.saturating_sub(deferred.since_ms);
-            if waited_ms > SEND_WAIT_MAX_MS {
-                self.deferred_bytes -= weight(&deferred.command);
-                let remark = format!(
-                    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in \
-                     queue: {waited_ms}ms, size of queue: {}",
-                    waiting.len()
-                );
-                self.refuse_send(&request.asker, codes::SYSTEM_BUSY, &remark);
-                continue;
-            }
-            match self.run(&request, deferred.how) {
-                Outcome::Defer => {
-                    waiting.push_front(deferred);
-                    break;
-                }
-                other => {
-                    self.deferred_bytes -= weight(&deferred.command);
-                    self.wait(deferred.connection, deferred.command, deferred.how, other);
-                }
-            }
-        }
-        // Nothing was added meanwhile: what is run here defers by its outcome.
-        self.deferred = waiting;
-    }
-
-    pub(crate) fn unwatch_emptied(&mut self) {
-        let emptied = [
-            self.holds.take_emptied(),
-            self.pops.polls.take_emptied(),
-            self.pops.notices.take_emptied(),
-        ];
-        for (topic, queue_id) in emptied.into_iter().flatten() {
-            self.unwatch_unheld(&topic, queue_id);
-        }
-    }
-
-    /// When [`Lane::drain`] has something to do although nothing was announced, ms.
-    #[must_use]
-    pub fn next_deadline_ms(&self) -> Option<u64> {
-        let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);
-        let held = self.holds.next_deadline_ms();
-        let noted = self.ends.next_due_ms();
-        let popped = self.pops.next_deadline_ms(self.now_ms);
-        let deadlines = [held, self.acks_deadline_ms, deferred, noted, popped];
-        deadlines.into_iter().flatten().min()
     }
 
     /// Requests for Python, in the order they came.
@@ -467,6 +334,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             ("held", self.holds.len() as u64),
             ("parked", self.parked.len() as u64),
             ("deferred", self.deferred.len() as u64),
+            ("filtered_waiting", self.filtered.len() as u64),
             ("ends_to_note", self.ends.waiting() as u64),
             ("queued_bytes", self.desk.queued_bytes() as u64),
             ("pinned_bytes", self.desk.pinned_bytes() as u64),
@@ -479,11 +347,4 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         pairs.extend(self.pops.numbers());
         pairs
     }
-}
-
-/// Bytes that a command keeps in memory.
-fn weight(command: &Command) -> usize {
-    let fields = command.ext.iter();
-    let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();
-    command.body.len() + fields
 }

@@ -6,7 +6,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`lane`] | the lane: connections, `execute`, `drain` |
+//! | [`lane`], `drain` | the lane: connections, `execute`; one turn for what waits |
+//! | [`turn`] | how much of it is worked off per turn |
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`policy`] | what was decided, as tables |
 //! | [`offsets`] | the live consumer offsets |
@@ -14,6 +15,8 @@
 //! | [`bits`] | which groups a message passes, as bits beside its queue unit |
 //! | `filtering` | which filter a pull goes by, and records put through it |
 //! | [`holds`] | held pulls |
+//! | `waiting`, `slots`, `turns` | requests that wait: by connection and time, in places, in turns |
+//! | `deferred` | requests that wait for the next log file |
 //! | [`parked`] | sends that wait for their watermark |
 //! | [`desk`] | connections and the answers to them, in order |
 //! | [`requests`] | the headers of the hot requests, typed |
@@ -32,8 +35,10 @@
 pub mod asker;
 pub mod bits;
 pub mod codes;
+mod deferred;
 pub mod delay;
 pub mod desk;
+mod drain;
 pub mod feed;
 pub mod holds;
 mod inner_batch;
@@ -47,10 +52,14 @@ pub mod readers;
 pub mod repeats;
 pub mod requests;
 pub mod shape;
+mod slots;
 pub mod sql;
 pub mod stats;
 pub mod timers;
 pub mod transactions;
+pub mod turn;
+mod turns;
+mod waiting;
 
 mod answers;
 pub mod back;

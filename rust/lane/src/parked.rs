@@ -5,13 +5,29 @@ use std::collections::VecDeque;
 
 use mqcore_engine::flush::Ticket;
 
-use crate::asker::{Asker, ConnectionId};
+use crate::asker::Asker;
 
-/// Sends parked per connection: more than any client has on its way at once.
-pub const PARKED_PER_CONNECTION_MAX: usize = 16_384;
-/// Sends parked at all. Beyond it a send is refused before it is stored, as the official broker
-/// refuses beyond the capacity of its send queue.
-pub const PARKED_MAX: usize = 131_072;
+/// Answers taken out of their order that are kept as empty places, beyond as many as wait.
+const EMPTY_MAX: usize = 1_024;
+
+/// How many sends may be parked. Beyond it a send is refused before it is stored, as the official
+/// broker refuses beyond the capacity of its send queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParkLimits {
+    /// At all.
+    pub all: usize,
+    /// Per connection: more than any client has on its way at once.
+    pub per_connection: usize,
+}
+
+impl Default for ParkLimits {
+    fn default() -> Self {
+        Self {
+            all: 131_072,
+            per_connection: 16_384,
+        }
+    }
+}
 
 /// What the answer to a stored send says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,50 +66,57 @@ pub enum Kind {
 /// The parked sends.
 #[derive(Debug, Default)]
 pub struct Parked {
-    waiting: VecDeque<(Ticket, Stored)>,
+    /// In the order of the tickets; an answer that was taken out of it leaves its place empty.
+    places: VecDeque<(Ticket, Option<Stored>)>,
+    waiting: usize,
 }
 
 impl Parked {
     /// Parks the answer that goes with a ticket; tickets rise.
     pub fn park(&mut self, ticket: Ticket, stored: Stored) {
-        self.waiting.push_back((ticket, stored));
+        self.places.push_back((ticket, Some(stored)));
+        self.waiting += 1;
     }
 
-    /// Takes the answer that goes with a ticket; `None` when nobody waits for it.
+    /// Takes the answer that goes with a ticket; `None` when nobody waits for it. What belongs to a
+    /// connection that is closed is taken like any other: it has no reader.
     pub fn take(&mut self, ticket: Ticket) -> Option<Stored> {
         // Most answers come in the order of the log, which is that of the tickets.
-        if self.waiting.front().is_some_and(|front| front.0 == ticket) {
-            return self.waiting.pop_front().map(|front| front.1);
+        let taken = if self.places.front().is_some_and(|front| front.0 == ticket) {
+            self.places.pop_front().and_then(|front| front.1)
+        } else {
+            let at = self.places.binary_search_by_key(&ticket, |entry| entry.0);
+            self.places
+                .get_mut(at.ok()?)
+                .and_then(|entry| entry.1.take())
+        };
+        self.waiting -= usize::from(taken.is_some());
+        while self.places.front().is_some_and(|front| front.1.is_none()) {
+            self.places.pop_front();
         }
-        let at = self
-            .waiting
-            .binary_search_by_key(&ticket, |entry| entry.0)
-            .ok()?;
-        self.waiting.remove(at).map(|entry| entry.1)
-    }
-
-    /// Forgets the sends of a connection: they are stored, nobody is told.
-    pub fn close(&mut self, connection: ConnectionId) {
-        self.waiting
-            .retain(|(_ticket, stored)| stored.asker.connection != connection);
+        if self.places.len() > 2 * self.waiting + EMPTY_MAX {
+            self.places.retain(|entry| entry.1.is_some());
+        }
+        taken
     }
 
     /// Sends parked now.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting
     }
 
     /// Whether none is parked.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::asker::ConnectionId;
 
     fn stored(connection: u64, opaque: i32) -> Stored {
         Stored {
@@ -113,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_any_order_and_a_closed_connection_gets_none() {
+    fn answers_come_in_any_order() {
         let mut parked = Parked::default();
         for at in 0..6 {
             parked.park(Ticket(at * 2), stored(at % 2, at as i32));
@@ -122,8 +145,19 @@ mod tests {
         assert_eq!(parked.take(Ticket(6)), Some(stored(1, 3)));
         assert_eq!(parked.take(Ticket(6)), None);
         assert_eq!(parked.take(Ticket(3)), None, "a ticket of somebody else");
-        parked.close(ConnectionId(0));
-        assert_eq!(parked.take(Ticket(4)), None);
-        assert_eq!(parked.len(), 2);
+        assert_eq!(parked.len(), 4);
+    }
+
+    #[test]
+    fn places_that_were_taken_out_of_their_order_do_not_pile_up() {
+        let mut parked = Parked::default();
+        parked.park(Ticket(0), stored(0, 0));
+        for at in 1..100_000 {
+            parked.park(Ticket(at), stored(0, 1));
+            assert!(parked.take(Ticket(at)).is_some());
+            assert!(parked.places.len() <= 2 + EMPTY_MAX + 1);
+        }
+        assert_eq!(parked.take(Ticket(0)), Some(stored(0, 0)));
+        assert!(parked.is_empty() && parked.places.is_empty());
     }
 }

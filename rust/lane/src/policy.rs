@@ -8,8 +8,10 @@ use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
 
 use crate::bits::GroupBits;
+use crate::holds::HoldLimits;
+use crate::parked::ParkLimits;
 use crate::pop::rules::PopRules;
-use crate::sql::Sql;
+use crate::sql::{Meter, Sql};
 
 /// Permission bit: consumers may read.
 const PERM_READ: i32 = 4;
@@ -186,10 +188,10 @@ impl Filter {
         }
     }
 
-    /// Whether a message with these properties is wanted, and how many single tests that took at
-    /// the most. Tags are not looked at.
+    /// Whether a message with these properties is wanted; says nothing when the work of the meter is
+    /// spent. Tags are not looked at.
     #[must_use]
-    pub fn wants(&self, properties: &[u8]) -> (bool, usize) {
+    pub fn wants(&self, properties: &[u8], meter: &mut Meter) -> bool {
         let sql = match self {
             Self::All | Self::Tags(_) => None,
             Self::Sql(sql, _) => Some(&**sql),
@@ -199,7 +201,7 @@ impl Filter {
                 origin.and_then(|topic| Some(&*filters.get(topic)?.sql))
             }
         };
-        sql.map_or((true, 1), |sql| (sql.matches(properties), sql.cost()))
+        sql.is_none_or(|sql| sql.matches_within(properties, meter))
     }
 }
 
@@ -345,6 +347,10 @@ pub struct Broker {
     pub timing: Timing,
     /// Pops.
     pub pops: PopRules,
+    /// How many pulls may be held.
+    pub held: HoldLimits,
+    /// How many sends may wait for their watermark.
+    pub parked: ParkLimits,
     /// Whether pulls may bring or use expressions (`enablePropertyFilter`).
     pub filters_properties: bool,
     /// Whether retries pass the expression for the topic they came from (`filterSupportRetry`).
@@ -377,6 +383,8 @@ impl Default for Broker {
             needs_replica: false,
             timing: Timing::default(),
             pops: PopRules::default(),
+            held: HoldLimits::default(),
+            parked: ParkLimits::default(),
             filters_properties: false,
             filters_retries: false,
         }
@@ -442,7 +450,7 @@ mod tests {
         };
         let filters: Filters = [("t".into(), registered)].into_iter().collect();
         let filter = Filter::SqlOfOrigin(Arc::new(filters));
-        let wants = |text: &str| filter.wants(text.as_bytes()).0;
+        let wants = |text: &str| filter.wants(text.as_bytes(), &mut Meter::endless());
         assert!(wants("RETRY_TOPIC\u{1}t\u{2}a\u{1}1\u{2}"));
         assert!(!wants("RETRY_TOPIC\u{1}t\u{2}a\u{1}2\u{2}"));
         assert!(

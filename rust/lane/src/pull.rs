@@ -104,6 +104,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     /// Runs a held pull again; whatever comes of it is the answer.
     pub(crate) fn pull_again(&mut self, mut pull: Pull) {
+        if self.desk.connection(pull.asker.connection).is_none() {
+            return;
+        }
         // What was allowed and wanted when it came may be another by now.
         let checked = self.check_place(&pull.group, &pull.topic, pull.queue_id, &pull.asker);
         let filter = checked.and_then(|()| match pull.version {
@@ -215,11 +218,17 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             pull.count_max.max(usize::try_from(units).unwrap_or(0))
         };
         let is_hot = self.store.is_hot(topic, pull.queue_id, from, units);
-        if is_hot.unwrap_or(false) {
+        let is_hot = is_hot.unwrap_or(false);
+        if !is_hot {
+            self.desk.stats.cold_pulls += 1;
+        }
+        if pull.filter.looks_at_records() {
+            return self.read_filtered_pull(pull, hold_ms, is_hot);
+        }
+        if is_hot {
             let got = read(&self.store, &pull);
             return self.answer_pull(pull, hold_ms, got);
         }
-        self.desk.stats.cold_pulls += 1;
         let asker = pull.asker;
         if !self.readers.submit(Job::Pull(pull, hold_ms)) {
             self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
@@ -316,13 +325,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return self.pull_again(pull);
         }
         let (asker, now_ms) = (pull.asker, self.now_ms);
-        if self
-            .holds
-            .hold(pull, now_ms, now_ms.saturating_add(hold_ms))
-            == Hold::Full
-        {
+        let deadline_ms = now_ms.saturating_add(hold_ms);
+        if let Hold::Full(max, whose) = self.holds.hold(pull, now_ms, deadline_ms) {
             self.unwatch_unheld(&topic, queue_id);
-            self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+            let remark = format!("{}: {max} pulls {whose} wait already", codes::OVERLOAD);
+            self.refuse(&asker, codes::SYSTEM_BUSY, &remark);
         }
     }
 

@@ -204,20 +204,33 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
 
 /// The records of a pull whose offset is none below zero.
 pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Result<Got<D>> {
-    let ask = Ask {
+    if pull.filter.looks_at_records() {
+        return read_by(store, pull, &mut Sieve::in_thread(&pull.filter));
+    }
+    let topic = pull.topic.as_bytes();
+    let ask = ask_of(pull);
+    if pull.wants_places() {
+        let count_max = pull.count_max.min(places_max(&pull.topic, pull.bytes_max));
+        return store.places(topic, pull.queue_id, Ask { count_max, ..ask });
+    }
+    store.get(topic, pull.queue_id, ask)
+}
+
+/// Those of them that its filter gives.
+pub(crate) fn read_by<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    pull: &Pull,
+    sieve: &mut Sieve<'_>,
+) -> Result<Got<D>> {
+    store.select(pull.topic.as_bytes(), pull.queue_id, ask_of(pull), sieve)
+}
+
+fn ask_of(pull: &Pull) -> Ask<'_> {
+    Ask {
         from: u64::try_from(pull.queue_offset).unwrap_or(0),
         count_max: pull.count_max,
         bytes_max: pull.bytes_max,
         tags_codes: pull.filter.codes(),
         is_bulk: pull.shape.is_bulk(),
-    };
-    let topic = pull.topic.as_bytes();
-    if pull.wants_places() {
-        let count_max = pull.count_max.min(places_max(&pull.topic, pull.bytes_max));
-        return store.places(topic, pull.queue_id, Ask { count_max, ..ask });
     }
-    if pull.filter.looks_at_records() {
-        return store.select(topic, pull.queue_id, ask, &mut Sieve::of(&pull.filter));
-    }
-    store.get(topic, pull.queue_id, ask)
 }

@@ -15,7 +15,7 @@ use crate::codes;
 use crate::inner_batch::is_inner_batch;
 use crate::lane::{How, Lane, Need, Outcome};
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
-use crate::parked::{Kind, PARKED_MAX, PARKED_PER_CONNECTION_MAX, Stored};
+use crate::parked::{Kind, Stored};
 use crate::policy::Topic;
 use crate::properties;
 use crate::requests::{BadField, Request, Send};
@@ -180,7 +180,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub(crate) fn is_overloaded(&self, asker: &Asker) -> Option<&'static str> {
         let connection = self.desk.connection(asker.connection);
         let parked = connection.map_or(0, |connection| connection.parked);
-        let is_full = self.parked.len() >= PARKED_MAX || parked >= PARKED_PER_CONNECTION_MAX;
+        let limits = &self.policy.broker.parked;
+        let is_full = self.parked.len() >= limits.all || parked >= limits.per_connection;
         is_full.then_some(codes::OVERLOAD)
     }
 

@@ -1,11 +1,17 @@
 """Clients that come, stay and leave: heartbeats, membership, order locks, who is connected."""
 
+import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.members import ClientInfo
-from mqcore.broker.order_locks import QUEUES_PER_REQUEST_MAX
+from mqcore.broker.order_locks import (
+    LOCKS_PER_TURN,
+    QUEUES_PER_REQUEST_MAX,
+    REQUEST_BYTES_MAX,
+)
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.heartbeats import (
@@ -20,7 +26,7 @@ from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX, topic_fault
 from mqcore.native import Command
-from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+from mqcore.remoting import Answer, Handler, Request, RequestCode, ResponseCode
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -220,23 +226,54 @@ class Clients:
         }
         return request.answer(body=compact({"data": data}))
 
-    def lock(self, request: Request) -> Command:
+    def lock(self, request: Request) -> Answer | Awaitable[Answer]:
         """41: locks queues for a client; answers with all that it holds now."""
-        group, client_id, queues = self._lock_request(request)
-        locks = self._state.locks
-        held = locks.lock(group, queues, client_id, self._state.now_ms())
-        self._state.lane.set_group_lock(group, locks.until_ms(group))
-        body = {"lockOKMQSet": [queue.to_json() for queue in held]}
-        return request.answer(body=compact(body))
+        return self._in_turns(request, self._lock_some)
 
-    def unlock(self, request: Request) -> Command:
+    def unlock(self, request: Request) -> Answer | Awaitable[Answer]:
         """42: frees queues."""
-        group, client_id, queues = self._lock_request(request)
-        self._state.locks.unlock(group, queues, client_id)
-        self._state.lane.set_group_lock(group, self._state.locks.until_ms(group))
-        return request.answer()
+        return self._in_turns(request, self._unlock_some)
 
-    def _lock_request(self, request: Request) -> tuple[str, str, list[MessageQueue]]:
+    def _lock_some(self, group: str, queues: list[MessageQueue], client_id: str) -> list[Any]:
+        held = self._state.locks.lock(group, queues, client_id, self._state.now_ms())
+        return [queue.to_json() for queue in held]
+
+    def _unlock_some(self, group: str, queues: list[MessageQueue], client_id: str) -> list[Any]:
+        self._state.locks.unlock(group, queues, client_id)
+        return []
+
+    def _in_turns(
+        self, request: Request, work: Callable[[str, list[MessageQueue], str], list[Any]]
+    ) -> Answer | Awaitable[Answer]:
+        """Works on the queues that a request names, as many as a turn of the loop may take."""
+        group, client_id, queues = self._lock_request(request)
+
+        def some(begin: int) -> list[Any]:
+            part = queues[begin : begin + LOCKS_PER_TURN]
+            named = (MessageQueue.of_json(queue) for queue in part)
+            done = work(group, [queue for queue in named if queue is not None], client_id)
+            self._state.lane.set_group_lock(group, self._state.locks.until_ms(group))
+            return done
+
+        def answer(done: list[Any]) -> Command:
+            is_lock = request.code == RequestCode.LOCK_BATCH_MQ
+            return request.answer(body=compact({"lockOKMQSet": done}) if is_lock else b"")
+
+        async def many() -> Command:
+            done: list[Any] = []
+            for begin in range(0, len(queues), LOCKS_PER_TURN):
+                done += some(begin)
+                await asyncio.sleep(0)
+            return answer(done)
+
+        return many() if len(queues) > LOCKS_PER_TURN else answer(some(0))
+
+    def _lock_request(self, request: Request) -> tuple[str, str, list[Any]]:
+        if len(request.body) > REQUEST_BYTES_MAX:
+            raise RefusedError(
+                f"{len(request.body)} bytes in one request, at most {REQUEST_BYTES_MAX}",
+                code=self._state.invalid_code,
+            )
         found = parse_object(request.body)
         queues = as_list(found.get("mqSet"))
         if len(queues) > QUEUES_PER_REQUEST_MAX:
@@ -244,12 +281,7 @@ class Clients:
                 f"{len(queues)} queues in one request, at most {QUEUES_PER_REQUEST_MAX}",
                 code=self._state.invalid_code,
             )
-        named = (MessageQueue.of_json(queue) for queue in queues)
-        return (
-            as_text(found.get("consumerGroup")),
-            as_text(found.get("clientId")),
-            [queue for queue in named if queue is not None],
-        )
+        return as_text(found.get("consumerGroup")), as_text(found.get("clientId")), queues
 
 
 def language_name(code: int) -> str:

@@ -54,6 +54,8 @@ pub struct AckQueue {
     parked: VecDeque<Parked>,
     next_ticket: u64,
     earliest_deadline_ms: Option<u64>,
+    /// Whether the last call gave as many as it was asked for: there may be more.
+    has_more: bool,
 }
 
 impl AckQueue {
@@ -124,17 +126,37 @@ impl AckQueue {
     /// When [`AckQueue::drain`] should be called at the latest.
     #[must_use]
     pub fn next_deadline_ms(&self) -> Option<u64> {
+        if self.has_more {
+            return Some(0);
+        }
         self.earliest_deadline_ms
     }
 
     /// Takes the acknowledgements that can be answered, in the order of the log. After a failure all
     /// are answered at once.
     pub fn drain(&mut self, reached: Reached, out: &mut Vec<(Ticket, PutStatus)>) {
+        self.drain_some(reached, usize::MAX, out);
+    }
+
+    /// As [`AckQueue::drain`], `answers_max` of them at the most.
+    pub fn drain_some(
+        &mut self,
+        reached: Reached,
+        answers_max: usize,
+        out: &mut Vec<(Ticket, PutStatus)>,
+    ) {
+        let before = out.len();
+        let is_enough = |out: &Vec<_>| out.len() - before >= answers_max;
+        self.has_more = false;
         let all_reached = reached
             .committed
             .min(reached.flushed)
             .min(reached.replicated);
         while let Some(front) = self.parked.front().filter(|front| front.end <= all_reached) {
+            if is_enough(out) {
+                self.has_more = true;
+                return;
+            }
             out.push((front.ticket, PutStatus::PutOk));
             self.parked.pop_front();
         }
@@ -152,10 +174,14 @@ impl AckQueue {
             .is_some_and(|front| front.end <= highest);
         if is_late || is_mixed || reached.has_failed {
             self.parked.retain(|parked| {
+                if is_enough(out) {
+                    return true;
+                }
                 let answer = answer(parked, &reached);
                 out.extend(answer.map(|status| (parked.ticket, status)));
                 answer.is_none()
             });
+            self.has_more = is_enough(out) && !self.parked.is_empty();
         }
         if is_late || self.parked.is_empty() {
             self.earliest_deadline_ms = self.parked.iter().map(|parked| parked.deadline_ms).min();
@@ -233,6 +259,36 @@ mod tests {
         assert_eq!(drained(&mut acks, at(200, u64::MAX, 0)), [(1, ok), (0, ok)]);
         assert_eq!(acks.len(), 1);
         assert_eq!(drained(&mut acks, at(300, 0, 0)), [(2, ok)]);
+    }
+
+    #[test]
+    fn what_one_call_does_not_take_is_there_for_the_next() {
+        let failed = Reached {
+            has_failed: true,
+            ..at(0, 0, 0)
+        };
+        for (reached, status) in [
+            (at(600, u64::MAX, 0), PutStatus::PutOk),
+            (at(0, u64::MAX, 50), PutStatus::FlushDiskTimeout),
+            (failed, PutStatus::ServiceNotAvailable),
+        ] {
+            let mut acks = AckQueue::default();
+            for end in 1..=5 {
+                acks.park(end * 100, FLUSH, 50).unwrap();
+            }
+            let mut out = Vec::new();
+            for answered in [2, 4, 5] {
+                acks.drain_some(reached, 2, &mut out);
+                assert_eq!(out.len(), answered);
+                let next = (answered < 5).then_some(0);
+                assert_eq!(acks.next_deadline_ms().filter(|at| *at == 0), next);
+            }
+            assert!(
+                out.iter()
+                    .zip(0..)
+                    .all(|(each, at)| *each == (Ticket(at), status))
+            );
+        }
     }
 
     #[test]

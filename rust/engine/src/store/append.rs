@@ -190,10 +190,19 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// Answers what can be answered, in the order of the log; the time until the next call that is
     /// due anyway, ms.
     pub fn drain(&self, out: &mut Vec<(Ticket, PutStatus)>) -> Option<u64> {
+        self.drain_some(usize::MAX, out)
+    }
+
+    /// As [`Store::drain`], `answers_max` of them at the most: with more left the time is 0.
+    pub fn drain_some(
+        &self,
+        answers_max: usize,
+        out: &mut Vec<(Ticket, PutStatus)>,
+    ) -> Option<u64> {
         self.wake.clear();
         let reached = self.reached();
         let mut acks = self.acks.lock();
-        acks.drain(reached, out);
+        acks.drain_some(reached, answers_max, out);
         acks.next_deadline_ms()
             .map(|at| at.saturating_sub(reached.now_ms))
     }

@@ -17,6 +17,7 @@ use crate::desk::Said;
 use crate::lane::{Lane, Outcome};
 use crate::requests::{BadField, Request};
 use crate::send::Refused;
+use crate::turn::{POPS_WORK, Slice};
 
 /// Messages of a pop, as the buffer and the log name it.
 struct Acknowledged<'a> {
@@ -51,7 +52,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 Ok(()) => self.say_done(&asker),
                 Err((code, remark)) => self.refuse(&asker, code, &remark),
             }
-            self.run_woken_pops();
+            self.run_woken_pops(&mut Slice::new(POPS_WORK));
             return Ok(Outcome::Done);
         }
         let acked = acknowledged(&header, &handle);
@@ -95,7 +96,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             Ok(()) => self.say_done(&asker),
             Err((code, remark)) => self.refuse(&asker, code, &remark),
         }
-        self.run_woken_pops();
+        self.run_woken_pops(&mut Slice::new(POPS_WORK));
         Ok(Outcome::Done)
     }
 

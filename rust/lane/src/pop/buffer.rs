@@ -279,10 +279,11 @@ impl Buffer {
     }
 
     /// Queues of which check points are to be stored by now.
-    pub fn take_due(&mut self, now_ms: u64) -> Vec<PlaceId> {
+    pub fn take_due(&mut self, now_ms: u64, places_max: usize) -> Vec<PlaceId> {
         let mut places = Vec::new();
         while let Some((due_ms, id)) = self.due.first().copied()
             && due_ms <= now_ms
+            && places.len() < places_max
         {
             self.due.pop_first();
             if let Some(place) = self.at_mut(id) {
@@ -456,8 +457,8 @@ mod tests {
         buffer.push(id, new(2, &[2], 30));
         buffer.acknowledge(id, 0, 1_000, 1);
         assert_eq!(buffer.next_due_ms(), Some(10));
-        assert!(buffer.take_due(9).is_empty());
-        assert_eq!(buffer.take_due(10), [id]);
+        assert!(buffer.take_due(9, 9).is_empty());
+        assert_eq!(buffer.take_due(10, 9), [id]);
         let mut stored = Vec::new();
         assert!(!buffer.settle(id, (10, 12), "b", |_point, _queue| false));
         assert_eq!(buffer.next_due_ms(), Some(12));

@@ -21,8 +21,10 @@ use crate::send::Refused;
 /// How long before its messages are due a check point comes into its topic, ms: acknowledgements come
 /// when they are, so that they stand behind it (`ackTimeInterval`).
 const BEFORE_DUE_MS: i64 = 1_000;
-/// Check points stored by one drain: some ten milliseconds of work.
-const STORED_PER_DRAIN: usize = 4_096;
+/// Check points stored by one drain: some milliseconds of work.
+const STORED_PER_DRAIN: usize = 512;
+/// Queues with something due that one drain looks at.
+const PLACES_PER_DRAIN: usize = 1_024;
 /// Pause before it is tried again whether the log has room, ms.
 const AGAIN_MS: u64 = 2;
 /// How often unused parts of the buffer are looked for, ms, as officially.
@@ -219,7 +221,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Stores what has to be by now, and forgets what is unused.
     pub(crate) fn settle_due_pops(&mut self) {
         let mut most = STORED_PER_DRAIN;
-        for place in self.pops.buffer.take_due(self.now_ms) {
+        for place in self.pops.buffer.take_due(self.now_ms, PLACES_PER_DRAIN) {
             self.settle_place(place, self.now_ms, &mut most);
         }
         if self.now_ms >= self.pops.next_forget_ms {

@@ -76,6 +76,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     /// Says that there is something to pop, or holds the question until there is.
     pub(crate) fn answer_notice(&mut self, notice: Notice) {
+        if self.desk.connection(notice.asker.connection).is_none() {
+            return;
+        }
         let Notice {
             topic,
             group,
@@ -93,6 +96,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             let bounds = Bounds {
                 per_line: rules.held_per_line,
                 all: rules.held_max,
+                per_connection: self.policy.broker.held.per_connection,
             };
             let may_wait = notice.poll_ms > 0 && left_ms >= NEARLY_OVER_MS;
             is_full = may_wait && !self.pops.notices.has_room(&notice, bounds);

@@ -37,6 +37,9 @@ mod queue;
 mod retry;
 mod take;
 
+use std::collections::VecDeque;
+
+use crate::turn::{POPS_WORK, Slice};
 use buffer::Buffer;
 use flight::InFlight;
 use look::Notice;
@@ -63,9 +66,9 @@ pub struct Pops {
     /// Held questions whether there is something to pop.
     pub notices: Polls<Notice>,
     /// Pops to run again at the next drain.
-    later: Vec<Pop>,
-    /// Questions to ask again at the next drain.
-    asked: Vec<Notice>,
+    later: VecDeque<Pop>,
+    /// Whether the last turn ended before all of them had run that could.
+    is_cut: bool,
     /// Pops to run before the lane does anything else.
     woken: Vec<Pop>,
     /// Rises with each pop: spreads queues and chances.
@@ -79,8 +82,8 @@ pub struct Pops {
 impl Pops {
     /// When a drain has something to do, ms.
     pub(crate) fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
-        let is_idle = self.later.is_empty() && self.asked.is_empty();
-        let later = (!is_idle).then_some(now_ms + 1);
+        let at = if self.is_cut { 0 } else { now_ms + 1 };
+        let later = (!self.later.is_empty()).then_some(at);
         let deadlines = [
             later,
             self.buffer.next_due_ms(),
@@ -90,12 +93,35 @@ impl Pops {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Lets those run that may want what came into a queue: one of each line.
+    /// Notes what came into a queue, so that those are woken that may want it: one of each line.
     pub(crate) fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64]) {
-        self.polls
-            .arrived(topic, queue_id, tags_codes, &mut self.later);
-        self.notices
-            .arrived(topic, queue_id, tags_codes, &mut self.asked);
+        self.polls.arrived(topic, queue_id, tags_codes);
+        self.notices.arrived(topic, queue_id, tags_codes);
+    }
+
+    /// The next question to be asked again.
+    fn next_notice(&mut self, now_ms: u64, slice: &mut Slice) -> Option<Notice> {
+        let notices = &mut self.notices;
+        notices
+            .next_woken(slice)
+            .or_else(|| notices.next_due(now_ms, slice))
+            .or_else(|| notices.next_checked(now_ms, slice))
+    }
+
+    /// Wakes pops that something came for, whose time is over, and that the check looks after.
+    fn wake(&mut self, now_ms: u64) {
+        // Each kind has its own part, so that one does not wait for another to end.
+        let mut slice = Slice::new(POPS_WORK);
+        while let Some(pop) = self.polls.next_woken(&mut slice) {
+            self.later.push_back(pop);
+        }
+        let mut slice = Slice::new(POPS_WORK);
+        while let Some(pop) = self.polls.next_due(now_ms, &mut slice) {
+            self.later.push_back(pop);
+        }
+        while let Some(pop) = self.polls.next_checked(now_ms, &mut slice) {
+            self.later.push_back(pop);
+        }
     }
 
     /// Names and numbers, for reports.

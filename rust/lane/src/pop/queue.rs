@@ -23,6 +23,7 @@ use crate::moved::{moved, record_at};
 use crate::policy::Filter;
 use crate::properties;
 use crate::readers::Job;
+use crate::turn::{POPS_WORK, Slice};
 
 /// A pop is kept in memory when its messages come back this much later than it has to be stored
 /// (`PopBufferMergeService.addCk`), ms.
@@ -52,6 +53,14 @@ pub(crate) struct ReadPop {
 impl ReadPop {
     /// Reads it; waits for the disk where it is cold.
     pub(crate) fn read<D: Disk, C: Clock>(&self, store: &Store<D, C>) -> Result<Got<D>> {
+        self.read_by(store, &mut Sieve::in_thread(&self.filter))
+    }
+
+    fn read_by<D: Disk, C: Clock>(
+        &self,
+        store: &Store<D, C>,
+        sieve: &mut Sieve<'_>,
+    ) -> Result<Got<D>> {
         let ask = Ask {
             from: self.from,
             count_max: self.count,
@@ -61,7 +70,7 @@ impl ReadPop {
         };
         let (topic, queue_id) = (self.topic.as_bytes(), self.step.queue_id);
         if self.filter.looks_at_records() {
-            return store.select(topic, queue_id, ask, &mut Sieve::of(&self.filter));
+            return store.select(topic, queue_id, ask, sieve);
         }
         store.get(topic, queue_id, ask)
     }
@@ -187,7 +196,22 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if !is_hot.unwrap_or(false) {
             return Some((place, read));
         }
-        let got = read.read(&self.store);
+        if !read.filter.looks_at_records() {
+            let got = read.read(&self.store);
+            return self.take_got(run, place, read, got);
+        }
+        let work = self.filter_work.share(self.now_ms);
+        if work == 0 {
+            return Some((place, read));
+        }
+        let mut sieve = Sieve::in_loop(&read.filter, work);
+        let got = read.read_by(&self.store, &mut sieve);
+        self.filter_work.spend(sieve.spent());
+        let has_some = got.as_ref().is_ok_and(|got| !got.is_empty());
+        if sieve.is_cut() && !has_some {
+            // It takes longer than the loop may: a thread begins anew.
+            return Some((place, read));
+        }
         self.take_got(run, place, read, got)
     }
 
@@ -223,7 +247,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             None => self.go_on_popping(run),
             Some(cold) => self.read_cold_pop(run, cold),
         }
-        self.run_woken_pops();
+        self.run_woken_pops(&mut Slice::new(POPS_WORK));
     }
 
     /// Takes what a queue gave: its check point, its place in the answer.

@@ -18,6 +18,7 @@ use crate::desk::PINNED_BYTES_MAX;
 use crate::lane::{How, Lane, Outcome};
 use crate::policy::Filter;
 use crate::requests::{BadField, Request};
+use crate::turn::{POPS_WORK, Slice};
 
 /// A pop whose time is over by this much less is not held any more (`PopRequest.isTimeout`), ms.
 const NEARLY_OVER_MS: i64 = 50;
@@ -25,6 +26,9 @@ const NEARLY_OVER_MS: i64 = 50;
 const HOLD_MS_MAX: i64 = 3_600_000;
 /// Bytes that may wait for all connections together before pops are refused, as for pulls.
 const QUEUED_BYTES_MAX: usize = 2 * PINNED_BYTES_MAX;
+
+/// Work for each queue that a pop goes through: its bounds, its place in the buffer, its offset.
+const QUEUE_WORK: usize = 5;
 
 /// A pop, owned, so that it can run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,43 +162,74 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             attempt: header.attempt.map(Into::into),
             is_looked_after: false,
         });
-        self.run_woken_pops();
+        self.run_woken_pops(&mut Slice::new(POPS_WORK));
         Ok(Outcome::Done)
     }
 
-    /// Runs those that others have woken.
-    pub(crate) fn run_woken_pops(&mut self) {
+    /// Runs those that others have woken; what is left waits for the next drain.
+    pub(crate) fn run_woken_pops(&mut self, slice: &mut Slice) {
         while let Some(pop) = self.pops.woken.pop() {
-            if self.waits_for_log() {
-                self.pops.later.push(pop);
+            if slice.is_spent() || self.waits_for_log() {
+                self.pops.is_cut |= slice.is_spent();
+                self.pops.later.push_front(pop);
             } else {
-                self.run_pop(pop);
+                self.run_pop_in(pop, slice);
             }
         }
     }
 
     /// Runs those that wait for this drain.
     pub(crate) fn run_later_pops(&mut self) {
-        let later = std::mem::take(&mut self.pops.later);
-        self.pops.woken.extend(later);
-        self.run_woken_pops();
+        let mut slice = Slice::new(POPS_WORK);
+        self.pops.is_cut = false;
+        // Those that come back while others run wait for the next one.
+        for _ in 0..self.pops.later.len() {
+            if slice.is_spent() || self.waits_for_log() {
+                self.pops.is_cut |= slice.is_spent();
+                return;
+            }
+            let Some(pop) = self.pops.later.pop_front() else {
+                return;
+            };
+            self.run_pop_in(pop, &mut slice);
+            self.run_woken_pops(&mut slice);
+        }
     }
 
-    /// Lets run whose time is over, and what the check looks after; asks again what was asked.
-    pub(crate) fn wake_due_pops(&mut self) {
+    /// Wakes those that something came for, whose time is over, and that the check looks after; asks
+    /// again what was asked.
+    pub(crate) fn wake_pops(&mut self) {
         let now_ms = self.now_ms;
-        let pops = &mut self.pops;
-        pops.polls.due(now_ms, &mut pops.later);
-        pops.polls.check(now_ms, &mut pops.later);
-        pops.notices.due(now_ms, &mut pops.asked);
-        pops.notices.check(now_ms, &mut pops.asked);
-        for notice in std::mem::take(&mut self.pops.asked) {
+        self.pops.wake(now_ms);
+        let mut slice = Slice::new(POPS_WORK);
+        while !slice.is_spent()
+            && let Some(notice) = self.pops.next_notice(now_ms, &mut slice)
+        {
             self.answer_notice(notice);
+            slice.spend_run(0);
         }
+    }
+
+    fn run_pop_in(&mut self, pop: Pop, slice: &mut Slice) {
+        let before = self.desk.stats.pulled_bytes;
+        let queues = if pop.queue_id < 0 {
+            let known = self.policy.topics.get(&*pop.topic);
+            known.map_or(0, |topic| topic.read_queues.unsigned_abs())
+        } else {
+            1
+        };
+        self.run_pop(pop);
+        let answer_bytes = self.desk.stats.pulled_bytes - before;
+        slice.spend(QUEUE_WORK * queues as usize);
+        slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
     }
 
     fn run_pop(&mut self, pop: Pop) {
         if self.desk.connection(pop.asker.connection).is_none() {
+            // It was woken for nothing: another one of its line may want what came.
+            let line = (&*pop.topic, &*pop.group, pop.queue_id);
+            let next = self.pops.polls.next_of(line);
+            self.pops.woken.extend(next);
             return;
         }
         let (steps, retry) = self.steps_of(&pop);
@@ -288,6 +323,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let bounds = Bounds {
             per_line: rules.held_per_line,
             all: rules.held_max,
+            per_connection: self.policy.broker.held.per_connection,
         };
         if pop.poll_ms <= 0 || pop.asker.is_oneway {
             return Some(codes::POLLING_TIMEOUT);
@@ -302,7 +338,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
         let mut pop = pop.clone();
         if run.has_untested {
-            self.pops.later.push(pop);
+            self.pops.later.push_back(pop);
             return None;
         }
         let mut hold_ms = left_ms - NEARLY_OVER_MS + 1;
@@ -315,7 +351,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             pop.is_looked_after = true;
             if !pop.is_ordered && self.has_more_for(&pop.group, &queues) {
                 self.unwatch_unwaited(&queues);
-                self.pops.later.push(pop);
+                self.pops.later.push_back(pop);
                 return None;
             }
         }

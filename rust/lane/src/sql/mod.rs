@@ -7,6 +7,7 @@
 //! | `parser` | tokens to a tree; every refusal names its place |
 //! | `tree` | the tree, and what it may consist of |
 //! | `evaluate` | a tree over values: three-valued, or failed |
+//! | `meter` | what that may cost, in tests and bytes looked at |
 //! | `values` | values, and how two of them compare |
 //! | `numbers` | texts as numbers, as Java reads them |
 //! | `error` | why a text is none, and where |
@@ -21,6 +22,7 @@
 mod error;
 mod evaluate;
 mod lexer;
+mod meter;
 mod numbers;
 mod parser;
 mod tree;
@@ -29,6 +31,7 @@ mod values;
 use mqcore_record::properties::pairs;
 
 pub use error::SqlError;
+pub use meter::Meter;
 use tree::Test;
 
 /// The kind of expression that is compiled here, as subscriptions name it.
@@ -47,6 +50,8 @@ pub const IN_ITEMS_MAX: usize = 10_000;
 pub const NAMES_MAX: usize = 256;
 /// Up to so many names are compared one by one, which is faster than a search.
 const NAMES_FEW: usize = 8;
+/// Names that are compared in one unit of work: most differ in their length already.
+const LOOKS_PER_UNIT: usize = 4;
 
 /// The values of the named properties of one message, by slot.
 type Slots<'a> = [Option<&'a [u8]>];
@@ -100,26 +105,39 @@ impl Sql {
 
     /// Whether a message with these properties (as text) is wanted: an expression that is neither
     /// true nor false, or that cannot be evaluated, wants nothing.
-    #[inline]
     #[must_use]
     pub fn matches(&self, properties: &[u8]) -> bool {
+        self.matches_within(properties, &mut Meter::endless())
+    }
+
+    /// As [`Sql::matches`]. When the work of the meter is spent the answer says nothing.
+    #[inline]
+    #[must_use]
+    pub fn matches_within(&self, properties: &[u8], meter: &mut Meter) -> bool {
+        meter.compare(properties.len());
         if self.names.len() <= NAMES_FEW {
             let mut slots = [None; NAMES_FEW];
+            let mut looks = 0;
             for (name, value) in pairs(properties) {
+                looks += 1;
                 for (wanted, slot) in &self.names {
                     if **wanted == *name {
                         put(&mut slots, *slot, value);
                     }
                 }
             }
-            return self.test.evaluate(&slots) == Ok(Some(true));
+            // A pair is split off, and its name compared with each that is wanted.
+            meter.spend(looks * (1 + self.names.len()) / LOOKS_PER_UNIT);
+            return self.test.evaluate(&slots, meter) == Ok(Some(true));
         }
-        self.matches_many(properties)
+        self.matches_many(properties, meter)
     }
 
-    fn matches_many(&self, properties: &[u8]) -> bool {
+    fn matches_many(&self, properties: &[u8], meter: &mut Meter) -> bool {
         let mut slots = [None; NAMES_MAX];
+        let search = self.names.len().ilog2() as usize;
         for (name, value) in pairs(properties) {
+            meter.spend(search);
             let found = self
                 .names
                 .binary_search_by(|(known, _)| (**known).cmp(name));
@@ -127,7 +145,7 @@ impl Sql {
                 put(&mut slots, *slot, value);
             }
         }
-        self.test.evaluate(&slots) == Ok(Some(true))
+        self.test.evaluate(&slots, meter) == Ok(Some(true))
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the golden vectors do not show: places of refusals, bounds, numbers.
 
+use super::meter::Meter;
 use super::numbers::{java_double, java_integer};
 use super::{DEPTH_MAX, IN_ITEMS_MAX, NAMES_MAX, Sql, TESTS_MAX, TEXT_BYTES_MAX};
 
@@ -216,4 +217,31 @@ fn doubles_are_read_as_java_reads_them() {
     for text in none {
         assert_eq!(java_double(text.as_bytes()), None, "{text}");
     }
+}
+
+#[test]
+fn work_counts_the_bytes_that_are_looked_at_and_ends_a_test() {
+    let spent = |text: &str, value: &str| {
+        let mut meter = Meter::endless();
+        let properties = format!("n\u{1}{value}\u{2}");
+        let _wanted = Sql::compile(text)
+            .unwrap()
+            .matches_within(properties.as_bytes(), &mut meter);
+        meter.spent()
+    };
+    let long = "a".repeat(14_000);
+    assert!(spent("n = 'x'", "y") < 10);
+    let terms = |term: &str| vec![term; 100].join(" OR ");
+    assert!(spent(&terms("n CONTAINS 'x'"), &long) > 100 * 3_000);
+    assert!(
+        spent(&terms("n > 5"), &"1".repeat(14_000)) > 3_000,
+        "a number is read"
+    );
+    assert!(spent(&terms("n STARTSWITH 'x'"), &long) < 2_000);
+    let mut meter = Meter::of(1_000);
+    let sql = Sql::compile(&terms("n CONTAINS 'x'")).unwrap();
+    let properties = [b"n\x01", long.as_bytes(), b"\x02"].concat();
+    let _nobody_knows = sql.matches_within(&properties, &mut meter);
+    assert!(meter.is_spent(), "{meter:?}");
+    assert!(meter.spent() < 1_000 + 4_000, "one search may go beyond");
 }

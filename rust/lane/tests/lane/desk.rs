@@ -139,10 +139,14 @@ impl Desk {
         commands(&self.bytes())
     }
 
-    /// Feeds a request and gives its only answer.
+    /// Feeds a request and gives its only answer, at once or after a thread has read.
     pub(crate) fn ask(&mut self, request: &[u8]) -> Command {
         self.feed(request);
         let mut answers = self.answers();
+        if answers.is_empty() {
+            self.drain();
+            answers = self.answers();
+        }
         assert_eq!(answers.len(), 1, "{answers:?}");
         answers.remove(0)
     }
