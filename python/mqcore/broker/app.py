@@ -21,7 +21,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.keeper import Keeper
-from mqcore.broker.links import BrokerLink
+from mqcore.broker.links import BrokerLink, bound_lane
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
@@ -32,6 +32,7 @@ from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
+from mqcore.config.budget import memory_plan
 from mqcore.errors import AddressError
 from mqcore.model.topics import PERM_READ, TopicConfig
 from mqcore.native import BrokerPolicy, Lane, Store
@@ -177,11 +178,16 @@ class Broker:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
             state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
-            decisions = Decisions(state, keeper)
+            plan = memory_plan(self.settings.configuration)
+            queue_files = self.settings.queue_files_open_max
+            limits = limits_of(listener, plan, queue_files=queue_files)
+            bound_lane(lane, plan, limits)
+            _log.info("%s; %d connections at the most", plan, limits.connections_max)
+            decisions = Decisions(state, keeper, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
             self._server = Server(
                 dispatcher_of(state, keeper, self._topic_queues),
-                limits=limits_of(listener),
+                limits=limits,
                 events=[_Departures(state, keeper)],
                 version=state.version,
                 factory=lambda hub: BrokerLink(lane, hub, decisions),

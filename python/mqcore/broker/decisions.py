@@ -21,7 +21,8 @@ _log = logging.getLogger("mqcore.broker")
 # Requests that wait for one topic to be made: some milliseconds of the fastest client. What comes
 # beyond is decided as the topic stands, that is refused, and the client tries again.
 WAITING_MAX = 10_000
-# The same in bytes of bodies, over all topics: some frames of the largest size.
+# The same in bytes of bodies, over all topics, where nothing else is said: some of the largest
+# frames.
 WAITING_BYTES_MAX = 64 << 20
 # Topics that may be in the making at once.
 _MAKING_MAX = 1_024
@@ -52,10 +53,13 @@ class Executor(Protocol):
 class Decisions:
     """Decides about topics and groups that the lane does not know."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
-        """Takes what it works on."""
+    def __init__(
+        self, state: BrokerState, keeper: Keeper, *, waiting_bytes_max: int = WAITING_BYTES_MAX
+    ) -> None:
+        """Takes what it works on, and how many bytes of requests may wait for topics."""
         self._state = state
         self._keeper = keeper
+        self._waiting_bytes_max = waiting_bytes_max
         self._making: dict[str, list[tuple[Executor, Command]]] = {}
         # What is made together with a topic.
         self._beside: dict[str, tuple[str, ...]] = {}
@@ -124,7 +128,7 @@ class Decisions:
                 return False
             waiting = []
         size = len(command.body)
-        if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
+        if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > self._waiting_bytes_max:
             return False
         # A topic that is there and that the lane does not know yet is being written by somebody
         # else, a heartbeat for one: the request waits for it all the same.

@@ -28,6 +28,7 @@ class ListenerSettings:
     port: Annotated[int, "listenPort"]
     idle_s: Annotated[int, "serverChannelMaxIdleTimeSeconds"]
     backlog: Annotated[int, "serverSocketBacklog"]
+    connections_max: Annotated[int, "connectionsMax"]
     send_buffer_bytes: Annotated[int, "serverSocketSndBufSize"]
     receive_buffer_bytes: Annotated[int, "serverSocketRcvBufSize"]
     tls_mode: Annotated[str, "tls.server.mode"]
@@ -135,6 +136,7 @@ class BrokerSettings:
     slow_operation_ms: Annotated[int, "slowOperationMs"]
     deduplication_minutes: Annotated[int, "deduplicationWindowMinutes"]
     deduplication_memory_mib: Annotated[int, "deduplicationMemoryMB"]
+    queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
 
     @property
     def has_metrics(self) -> bool:

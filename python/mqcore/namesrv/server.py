@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from mqcore.clock import monotonic_ms
 from mqcore.config import NamesrvSettings
+from mqcore.config.budget import memory_plan
 from mqcore.errors import RemotingError
 from mqcore.namesrv.kv import KvFile
 from mqcore.namesrv.requests import Requests
@@ -80,7 +81,10 @@ class NameServer(LinkEvents):
             TlsError: Certificates or keys cannot be used.
         """
         listener = self.requests.settings.listener
-        server = Server(self.requests.dispatcher(), limits=limits_of(listener), events=[self])
+        plan = memory_plan(self.requests.settings.configuration)
+        limits = limits_of(listener, plan)
+        _log.info("%s; %d connections at the most", plan, limits.connections_max)
+        server = Server(self.requests.dispatcher(), limits=limits, events=[self])
         address = await listen_as(server, listener)
         self.server = server
         if isinstance(address, TcpAddress):

@@ -15,6 +15,7 @@ from mqcore.remoting.address import (
 from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
 from mqcore.remoting.codes import RequestCode, ResponseCode
 from mqcore.remoting.connection import Connection
+from mqcore.remoting.descriptors import connections_within, raised_descriptors
 from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Handler, Request, code_name
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
@@ -53,10 +54,12 @@ __all__ = [
     "UnixAddress",
     "client_context",
     "code_name",
+    "connections_within",
     "expect",
     "limits_of",
     "listen_as",
     "parse_address",
+    "raised_descriptors",
     "server_context",
     "tls_of",
 ]

@@ -33,8 +33,6 @@ use crate::transactions::ends::Ends;
 /// How long a send may wait for the next log file, ms: the official bound of its send queue
 /// (`waitTimeMillsInSendQueue`).
 pub const SEND_WAIT_MAX_MS: u64 = 200;
-/// Bytes of sends that wait for the next log file at the most.
-const DEFERRED_BYTES_MAX: usize = 64 << 20;
 /// Pause before it is tried again whether the next log file is there, ms.
 const DEFERRED_RETRY_MS: u64 = 2;
 
@@ -307,7 +305,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
         let asker = Request::of_command(connection, &command).asker;
         let bytes = weight(&command);
-        if self.deferred_bytes + bytes > DEFERRED_BYTES_MAX {
+        if self.deferred_bytes + bytes > self.desk.bounds.deferred_bytes {
             return self.refuse_send(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
         }
         self.deferred_bytes += bytes;

@@ -31,6 +31,7 @@
 
 pub mod asker;
 pub mod bits;
+pub mod bounds;
 pub mod codes;
 pub mod delay;
 pub mod desk;
