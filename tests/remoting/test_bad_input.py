@@ -164,8 +164,8 @@ def test_a_silent_connection_is_closed(run: Run) -> None:
 
 def test_first_frames_that_take_too_much_are_read_no_further_and_all_get_through(run: Run) -> None:
     async def work() -> None:
-        limits = Limits(first_frames_bytes_max=1 << 20, idle_s=1e6, frame_s=1e6)
-        frame = ask(9, body=b"y" * 900_000).encode()
+        limits = Limits(first_frames_bytes_max=4 << 20, idle_s=1e6, frame_s=1e6)
+        frame = ask(9, body=b"y" * 3_000_000).encode()
         async with AsyncExitStack() as stack:
             it = await stack.enter_async_context(served(limits))
             other = await stack.enter_async_context(peer_of(it.address))
@@ -178,7 +178,7 @@ def test_first_frames_that_take_too_much_are_read_no_further_and_all_get_through
             await until(lambda: it.refusals.get("frames_full", 0) >= 6)
             for _ in range(100):
                 await asyncio.sleep(0)
-            assert hub.held_bytes <= (1 << 20) + len(frame) + 8 * len(hub.first_buffer)
+            assert hub.held_bytes <= (4 << 20) + len(frame) + 8 * len(hub.first_buffer)
             assert len(hub.links) == 9
             # Who has sent a request before, or sends a small one now, notices nothing.
             await assert_alive(other)
@@ -192,7 +192,7 @@ def test_first_frames_that_take_too_much_are_read_no_further_and_all_get_through
             for peer in many:
                 answer = await peer.hear()
                 assert answer is not None
-                assert len(answer.body) == 900_000
+                assert len(answer.body) == 3_000_000
             await until(lambda: hub.held_bytes == 0)
             assert hub.frames.first.paused == ()
             for peer in many:

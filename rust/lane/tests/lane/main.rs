@@ -25,3 +25,4 @@ mod sql_model;
 mod sql_vectors;
 mod timers;
 mod transactions;
+mod turns;
