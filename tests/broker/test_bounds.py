@@ -107,7 +107,8 @@ def test_a_connection_with_much_to_do_lets_others_have_their_turn(tmp_path: Path
             count = 5_000
             ext = {"topic": "T", "queueId": "0"}
             writer.write(b"".join(Command(30, ext=ext, opaque=at).encode() for at in range(count)))
-            frames, opaques = FrameReader(), []
+            opaques: list[int] = []
+            frames = FrameReader()
             while len(opaques) < count:
                 opaques += [each.opaque for each in frames.feed(await reader.read(1 << 16))]
             assert opaques == list(range(count))

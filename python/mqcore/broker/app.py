@@ -41,6 +41,7 @@ from mqcore.remoting import (
     Link,
     LinkEvents,
     Server,
+    Slices,
     TcpAddress,
     limits_of,
     listen_as,
@@ -69,7 +70,17 @@ class _Departures(LinkEvents):
         self._keeper = keeper
 
     def closed(self, link: Link) -> None:
-        left = self._state.members.closed(link)
+        self._go_on(self._state.members.closing(link))
+
+    def _go_on(self, steps: Iterator[str]) -> None:
+        """Takes it out of group after group for a slice, and goes on in the next turn."""
+        slices, left = Slices(), []
+        for name in steps:
+            if name:
+                left.append(name)
+            if slices.is_over:
+                asyncio.get_running_loop().call_soon(self._go_on, steps)
+                break
         self._keeper.subscriptions_changed(left)
         self._keeper.members_changed(left)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
-from mqcore.errors import MQError
+from mqcore.errors import MQError, RefusedError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
 from mqcore.native import Command, Handed
 from mqcore.remoting import RequestCode, ResponseCode
@@ -76,6 +76,14 @@ class Decisions:
             if not handed.command.is_oneway:
                 link.respond(answer)
             return
+        try:
+            self._decide(link, handed)
+        except RefusedError as error:
+            # As many topics or groups as there may be.
+            if not handed.command.is_oneway:
+                link.respond(Command.response_to(handed.command, error.code, remark=error.message))
+
+    def _decide(self, link: Executor, handed: Handed) -> None:
         command = handed.command
         match handed.need:
             case "group":

@@ -63,8 +63,8 @@ def changed(
 ) -> tuple[BrokerSettings, dict[str, str]]:
     """Returns settings with changes, and those changes that were made: all of them or none.
 
-    The official broker leaves out a key that it does not know and answers success: whoever misspells
-    one never hears of it.
+    The official broker leaves out a key that it does not know and answers success: whoever
+    misspells one never hears of it.
 
     Raises:
         RefusedError: A key may not be changed, is not known, or a value is none of its kind.

@@ -136,6 +136,14 @@ class BrokerSettings:
     slow_operation_ms: Annotated[int, "slowOperationMs"]
     deduplication_minutes: Annotated[int, "deduplicationWindowMinutes"]
     deduplication_memory_mib: Annotated[int, "deduplicationMemoryMB"]
+    topics_max: Annotated[int, "topicsMax"]
+    queues_max: Annotated[int, "queuesMax"]
+    groups_max: Annotated[int, "groupsMax"]
+    clients_per_group_max: Annotated[int, "clientsPerGroupMax"]
+    groups_per_heartbeat_max: Annotated[int, "groupsPerHeartbeatMax"]
+    subscriptions_per_group_max: Annotated[int, "subscriptionsPerGroupMax"]
+    subscriptions_per_heartbeat_max: Annotated[int, "subscriptionsPerHeartbeatMax"]
+    heartbeat_bytes_max: Annotated[int, "heartbeatBytesMax"]
     queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
 
     @property
@@ -165,6 +173,9 @@ class NamesrvSettings:
     notifies_min_broker_id: Annotated[bool, "notifyMinBrokerIdChanged"]
     has_acting_master: Annotated[bool, "supportActingMaster"]
     scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
+    topics_max: Annotated[int, "namesrvTopicsMax"]
+    topics_per_registration_max: Annotated[int, "topicsPerRegistrationMax"]
+    brokers_max: Annotated[int, "brokersMax"]
     waits_for_service: Annotated[bool, "needWaitForService"]
     wait_for_service_s: Annotated[int, "waitSecondsForService"]
 

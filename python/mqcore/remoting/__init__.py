@@ -22,6 +22,7 @@ from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
 from mqcore.remoting.listener import Listener, SocketOptions
 from mqcore.remoting.server import GRACE_S, Server
+from mqcore.remoting.slices import Slices, finished, in_slices
 from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context, server_context
 from mqcore.remoting.wiring import ListenerLike, limits_of, listen_as, tls_of
 
@@ -47,6 +48,7 @@ __all__ = [
     "ResponseCode",
     "Server",
     "ServerTls",
+    "Slices",
     "SocketOptions",
     "TcpAddress",
     "TlsFiles",
@@ -56,6 +58,8 @@ __all__ = [
     "code_name",
     "connections_within",
     "expect",
+    "finished",
+    "in_slices",
     "limits_of",
     "listen_as",
     "parse_address",

@@ -5,11 +5,11 @@ Lives on one event loop. Opens nothing and closes nothing by itself.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from mqcore.clock import monotonic_s
 from mqcore.remoting.dispatch import VERSION, Dispatcher
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
@@ -93,7 +93,7 @@ class Hub:
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
         language: int = 0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_s,
     ) -> None:
         """Takes what is shared."""
         self.dispatcher = dispatcher if dispatcher is not None else Dispatcher()
