@@ -37,7 +37,7 @@ class GroupTable:
         """Begins with the groups that always exist."""
         self.auto_create = auto_create
         self.groups_max = groups_max
-        self._texts = KeptTexts[GroupConfig](depth=2)
+        self._texts = KeptTexts[GroupConfig](depth=1)
         self._version = DataVersion(counter=0, timestamp_ms=now_ms)
         self._groups = {name: GroupConfig(name=name) for name in BUILTIN_GROUPS}
         # What a group may not do with a topic, as bits; other bits than reading are kept.

@@ -6,7 +6,7 @@ Pure; knows no table and no file.
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from mqcore.model.relaxed_json import Rendered, rendered
+from mqcore.model.relaxed_json import Rendered, member, rendered, table_of_members
 
 
 class Entry(Protocol):
@@ -20,20 +20,22 @@ _Entry = TypeVar("_Entry", bound=Entry)
 
 
 class KeptTexts(Generic[_Entry]):
-    """The pretty text of every entry."""
+    """The pretty text of a table, made of those of its entries."""
 
     def __init__(self, *, depth: int) -> None:
-        """Takes how many levels deep the entries stand in their file."""
+        """Takes how many levels deep the table stands in its file."""
         self._depth = depth
-        self._kept: dict[str, tuple[_Entry, Rendered]] = {}
+        # Each entry with its text as a member of the table.
+        self._kept: dict[str, tuple[_Entry, str]] = {}
 
-    def of(self, entries: Mapping[str, _Entry]) -> dict[str, Rendered]:
-        """Returns the texts by name, and forgets those of others. For one thread at a time."""
-        kept: dict[str, tuple[_Entry, Rendered]] = {}
-        for name, entry in entries.items():
-            known = self._kept.get(name)
+    def of(self, entries: Mapping[str, _Entry]) -> Rendered:
+        """Returns the text, and forgets entries that are gone. For one thread at a time."""
+        kept: dict[str, tuple[_Entry, str]] = {}
+        for name in sorted(entries):
+            entry, known = entries[name], self._kept.get(name)
             if known is None or known[0] is not entry:
-                known = (entry, rendered(entry.to_json(), self._depth))
+                text = rendered(entry.to_json(), self._depth + 1)
+                known = (entry, member(name, text, self._depth))
             kept[name] = known
         self._kept = kept
-        return {name: text for name, (_, text) in kept.items()}
+        return table_of_members([text for _, text in kept.values()], self._depth)

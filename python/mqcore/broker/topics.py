@@ -119,7 +119,7 @@ class TopicTable:
         self.rules = rules
         self.limits = limits if limits is not None else UNLIMITED
         self._version = DataVersion(counter=0, timestamp_ms=now_ms)
-        self._texts = KeptTexts[TopicConfig](depth=2)
+        self._texts = KeptTexts[TopicConfig](depth=1)
         self._topics = {topic.name: topic for topic in rules.system_topics(schedule_queues)}
         self._queues = sum(topic.queues for topic in self._topics.values())
         self._system = frozenset(self._topics) | {AUTO_CREATE_TOPIC, CHECK_MAX_TIME_TOPIC}

@@ -192,7 +192,10 @@ class RouteTable:
         def removing() -> Generator[None, None, list[MinIdChange]]:
             changes: list[MinIdChange] = []
             for key, _channel in expired:
-                changes += yield from self._removing_key(key)
+                live = self.live.get(key)
+                # It may have registered again before its turn came.
+                if live is not None and live.updated_ms + live.timeout_ms < now_ms:
+                    changes += yield from self._removing_key(key)
             return changes
 
         return [channel for _key, channel in expired], removing()
