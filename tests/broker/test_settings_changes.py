@@ -14,7 +14,7 @@ def settings() -> BrokerSettings:
 
 
 def test_a_change_takes_effect_and_tells_its_source() -> None:
-    fresh, made = changed(settings(), {"brokerPermission": "4", "nobodyKnows": "x"})
+    fresh, made = changed(settings(), {"brokerPermission": "4"})
     assert fresh.permission == 4
     assert made == {"brokerPermission": "4"}
     assert fresh.configuration.settings["brokerPermission"].source == "changed by a tool"
@@ -29,6 +29,16 @@ def test_paths_addresses_and_names_do_not_change(key: str) -> None:
     with pytest.raises(RefusedError) as caught:
         changed(settings(), {"brokerPermission": "4", key: "1"})
     assert caught.value.code == ResponseCode.NO_PERMISSION
+
+
+def test_keys_that_nobody_knows_are_named_and_nothing_changes() -> None:
+    with pytest.raises(RefusedError) as caught:
+        changed(settings(), {"brokerPermision": "4", "brokerPermission": "4", "xyzzy": "1"})
+    assert caught.value.code == ResponseCode.SYSTEM_ERROR
+    assert "brokerPermision (did you mean brokerPermission?), xyzzy" in caught.value.message
+    many = {f"unknownKey{at}": "1" for at in range(1_000)}
+    with pytest.raises(RefusedError, match="and 990 more"):
+        changed(settings(), many)
 
 
 def test_a_bad_value_is_refused() -> None:

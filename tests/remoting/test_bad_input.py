@@ -4,6 +4,7 @@ import asyncio
 import random
 import socket
 import struct
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -161,22 +162,60 @@ def test_a_silent_connection_is_closed(run: Run) -> None:
     run(work())
 
 
-def test_all_connections_together_hold_no_more_than_the_bound(run: Run) -> None:
+def test_first_frames_that_take_too_much_are_read_no_further_and_all_get_through(run: Run) -> None:
     async def work() -> None:
-        limits = Limits(held_bytes_max=3_000_000)
-        begun = struct.pack(">ii", 4 + 16_000_000, 10) + b"y" * 1_000_000
-        async with served(limits) as it, peer_of(it.address) as other:
+        limits = Limits(first_frames_bytes_max=4 << 20, idle_s=1e6, frame_s=1e6)
+        frame = ask(9, body=b"y" * 3_000_000).encode()
+        async with AsyncExitStack() as stack:
+            it = await stack.enter_async_context(served(limits))
+            other = await stack.enter_async_context(peer_of(it.address))
+            await assert_alive(other)
+            hub = it.server.hub
+            many = [await stack.enter_async_context(peer_of(it.address)) for _ in range(8)]
+            for peer in many:
+                peer.say(frame[:-1])
+            # One frame beyond the bound, and one short read of each connection.
+            await until(lambda: it.refusals.get("frames_full", 0) >= 6)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert hub.held_bytes <= (4 << 20) + len(frame) + 8 * len(hub.first_buffer)
+            assert len(hub.links) == 9
+            # Who has sent a request before, or sends a small one now, notices nothing.
+            await assert_alive(other)
+            small = await stack.enter_async_context(peer_of(it.address))
+            small.say(WHOLE[:10])
+            await until(lambda: len(hub.links) == 10)
+            small.say(WHOLE[10:])
+            assert await small.hear() is not None
+            for peer in many:
+                peer.say(frame[-1:])
+            for peer in many:
+                answer = await peer.hear()
+                assert answer is not None
+                assert len(answer.body) == 3_000_000
+            await until(lambda: hub.held_bytes == 0)
+            assert hub.frames.first.paused == ()
+            for peer in many:
+                await assert_alive(peer)
+
+    run(work())
+
+
+def test_requests_that_wait_are_bounded_over_all_connections(run: Run) -> None:
+    async def work() -> None:
+        begun = ask(1, LATER, body=b"y" * 1_000_000)
+        async with served(Limits(held_bytes_max=2_500_000)) as it, peer_of(it.address) as other:
             await assert_alive(other)
             async with peer_of(it.address) as a, peer_of(it.address) as b:
                 for peer in (a, b):
                     peer.say(begun)
-                await until(lambda: it.server.hub.held_bytes >= 2 * len(begun))
+                await until(lambda: len(it.seen) == 3)
                 async with peer_of(it.address) as c:
                     c.say(begun)
                     assert await c.hear() is None
                     assert it.refusals == {"memory": 1}
-                    await until(lambda: it.server.hub.held_bytes == 2 * len(begun))
                 await assert_alive(other)
+                it.gate.set()
             await until(lambda: it.server.hub.held_bytes == 0)
 
     run(work())

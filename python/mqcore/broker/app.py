@@ -21,7 +21,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.keeper import Keeper
-from mqcore.broker.links import BrokerLink
+from mqcore.broker.links import BrokerLink, bound_lane
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
@@ -32,6 +32,7 @@ from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
+from mqcore.config.budget import memory_plan
 from mqcore.errors import AddressError
 from mqcore.model.topics import PERM_READ, TopicConfig
 from mqcore.native import BrokerPolicy, Lane, OnDamage, Store
@@ -40,6 +41,7 @@ from mqcore.remoting import (
     Link,
     LinkEvents,
     Server,
+    Slices,
     TcpAddress,
     limits_of,
     listen_as,
@@ -58,8 +60,6 @@ _METRICS_HOST = "127.0.0.1"
 _STORE_POPS_ATTEMPTS = 500
 # A sync takes about this long.
 _PARKED_LOOK_S = 0.002
-# Groups that a closed connection leaves in one turn of the loop: some milliseconds.
-_LEFT_PER_TURN = 128
 
 
 class _Departures(LinkEvents):
@@ -70,11 +70,19 @@ class _Departures(LinkEvents):
         self._keeper = keeper
 
     def closed(self, link: Link) -> None:
-        left = self._state.members.closed(link, _LEFT_PER_TURN)
+        self._go_on(self._state.members.closing(link))
+
+    def _go_on(self, steps: Iterator[str]) -> None:
+        """Takes it out of group after group for a slice, and goes on in the next turn."""
+        slices, left = Slices(), []
+        for name in steps:
+            if name:
+                left.append(name)
+            if slices.is_over:
+                asyncio.get_running_loop().call_soon(self._go_on, steps)
+                break
         self._keeper.subscriptions_changed(left)
         self._keeper.members_changed(left)
-        if self._state.members.is_member(link):
-            asyncio.get_running_loop().call_soon(self.closed, link)
 
 
 class Broker:
@@ -181,11 +189,16 @@ class Broker:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
             state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
-            decisions = Decisions(state, keeper)
+            plan = memory_plan(self.settings.configuration)
+            queue_files = self.settings.queue_files_open_max
+            limits = limits_of(listener, plan, queue_files=queue_files)
+            bound_lane(lane, plan, limits)
+            _log.info("%s; %d connections at the most", plan, limits.connections_max)
+            decisions = Decisions(state, keeper, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
             self._server = Server(
                 dispatcher_of(state, keeper, self._topic_queues),
-                limits=limits_of(listener),
+                limits=limits,
                 events=[_Departures(state, keeper)],
                 version=state.version,
                 factory=lambda hub: BrokerLink(lane, hub, decisions),

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
-from mqcore.errors import MQError
+from mqcore.errors import MQError, RefusedError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
 from mqcore.native import Command, Handed
 from mqcore.remoting import RequestCode, ResponseCode
@@ -21,7 +21,8 @@ _log = logging.getLogger("mqcore.broker")
 # Requests that wait for one topic to be made: some milliseconds of the fastest client. What comes
 # beyond is decided as the topic stands, that is refused, and the client tries again.
 WAITING_MAX = 10_000
-# The same in bytes of bodies, over all topics: some frames of the largest size.
+# The same in bytes of bodies, over all topics, where nothing else is said: some of the largest
+# frames.
 WAITING_BYTES_MAX = 64 << 20
 # Requests of them that are executed in one turn of the loop: some milliseconds.
 EXECUTED_PER_TURN = 256
@@ -62,10 +63,13 @@ class Executor(Protocol):
 class Decisions:
     """Decides about topics and groups that the lane does not know."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
-        """Takes what it works on."""
+    def __init__(
+        self, state: BrokerState, keeper: Keeper, *, waiting_bytes_max: int = WAITING_BYTES_MAX
+    ) -> None:
+        """Takes what it works on, and how many bytes of requests may wait for topics."""
         self._state = state
         self._keeper = keeper
+        self._waiting_bytes_max = waiting_bytes_max
         self._making: dict[str, list[tuple[Executor, Command]]] = {}
         # What is made together with a topic.
         self._beside: dict[str, tuple[str, ...]] = {}
@@ -82,6 +86,14 @@ class Decisions:
             if not handed.command.is_oneway:
                 link.respond(answer)
             return
+        try:
+            self._decide(link, handed)
+        except RefusedError as error:
+            # As many topics or groups as there may be.
+            if not handed.command.is_oneway:
+                link.respond(Command.response_to(handed.command, error.code, remark=error.message))
+
+    def _decide(self, link: Executor, handed: Handed) -> None:
         command = handed.command
         match handed.need:
             case "group":
@@ -134,7 +146,7 @@ class Decisions:
                 return False
             waiting = []
         size = len(command.body)
-        if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > WAITING_BYTES_MAX:
+        if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > self._waiting_bytes_max:
             return False
         # A topic that is there and that the lane does not know yet is being written by somebody
         # else, a heartbeat for one: the request waits for it all the same.

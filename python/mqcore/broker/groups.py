@@ -3,10 +3,12 @@
 Pure state: no file, no socket, no clock. A new `version` tells of a change.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from mqcore.broker.kept_texts import KeptTexts
+from mqcore.broker.limits import UNLIMITED, refused
 from mqcore.errors import BadJsonError
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX, GroupConfig
 from mqcore.model.reading import as_dict, as_int
@@ -26,11 +28,16 @@ class GroupTable:
     Args:
         auto_create: `autoCreateSubscriptionGroup`; it may change at any time.
         now_ms: Time of the start, for the data version.
+        groups_max: `groupsMax`; it may change at any time.
     """
 
-    def __init__(self, *, auto_create: bool, now_ms: int) -> None:
+    def __init__(
+        self, *, auto_create: bool, now_ms: int, groups_max: int = UNLIMITED.groups
+    ) -> None:
         """Begins with the groups that always exist."""
         self.auto_create = auto_create
+        self.groups_max = groups_max
+        self._texts = KeptTexts[GroupConfig](depth=1)
         self._version = DataVersion(counter=0, timestamp_ms=now_ms)
         self._groups = {name: GroupConfig(name=name) for name in BUILTIN_GROUPS}
         # What a group may not do with a topic, as bits; other bits than reading are kept.
@@ -51,7 +58,11 @@ class GroupTable:
         return self._groups.get(name)
 
     def find_or_create(self, name: str, now_ms: int) -> GroupConfig | None:
-        """Returns a group, which is created where that is allowed; None where it is not."""
+        """Returns a group, which is created where that is allowed; None where it is not.
+
+        Raises:
+            RefusedError: There are as many groups as there may be.
+        """
         known = self._groups.get(name)
         if known is not None:
             return known
@@ -59,12 +70,23 @@ class GroupTable:
             return None
         if group_fault(name) is not None:
             return None
+        self.check([name])
         made = GroupConfig(name=name)
         self.put(made, now_ms)
         return made
 
+    def check(self, names: Iterable[str]) -> None:
+        """Checks that groups may come: all of them together.
+
+        Raises:
+            RefusedError: They would be too many.
+        """
+        new = [name for name in dict.fromkeys(names) if name not in self._groups]
+        if new and len(self._groups) + len(new) > self.groups_max:
+            raise refused(f"the new group {new[0]}", "groupsMax", self.groups_max)
+
     def put(self, group: GroupConfig, now_ms: int) -> None:
-        """Creates or replaces a group."""
+        """Creates or replaces a group; `check` says before whether it may come."""
         self._groups[group.name] = group
         self._version = self._version.next(now_ms)
 
@@ -128,8 +150,19 @@ class GroupTable:
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `subscriptionGroup.json` of now, in any thread."""
         # The groups themselves never change; a changed one is another.
+        version, groups, forbidden = self._version, dict(self._groups), dict(self._forbidden)
+        return lambda: pretty(
+            {
+                "dataVersion": version.to_json(),
+                "forbiddenTable": forbidden,
+                "subscriptionGroupTable": self._texts.of(groups),
+            }
+        )
+
+    def snapshot(self) -> Callable[[], dict[str, object]]:
+        """Returns what makes the table as `SubscriptionGroupWrapper` has it, in any thread."""
         frozen = self._version, dict(self._groups), dict(self._forbidden)
-        return lambda: pretty(_table_json(*frozen))
+        return lambda: _table_json(*frozen)
 
     def to_json(self) -> dict[str, object]:
         """Returns the table as `SubscriptionGroupWrapper` has it."""

@@ -6,7 +6,6 @@ Owns the files of `config`. Belongs to the event loop; the disk is waited for in
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 
 from mqcore.broker import policy
@@ -20,15 +19,13 @@ from mqcore.broker.transaction_counts import TransactionCounts
 from mqcore.errors import MQError
 from mqcore.model.versions import DataVersion
 from mqcore.native import Timers, write_state
-from mqcore.remoting import Link, RequestCode
+from mqcore.remoting import Link, RequestCode, Slices
 
 _log = logging.getLogger("mqcore.broker")
 
 # Changes of membership are told together this late: a thousand clients that join at once would
 # otherwise cause half a million messages. Rebalancing takes far longer.
 NEWS_DELAY_S = 0.05
-# Members that are told in one turn of the loop: some milliseconds.
-_TOLD_PER_TURN = 128
 
 # Registers topics that changed (None: the whole table) with the name servers.
 Announce = Callable[[tuple[str, ...] | None], Awaitable[None]]
@@ -100,6 +97,8 @@ class Keeper:
         self._counts_saved = 0
         self.announce: Announce | None = None
         self._news: set[str] = set()
+        # Groups of which the lane does not know the newest yet.
+        self._stale: dict[str, None] = {}
 
     def load(self) -> None:
         """Reads the files, and fills the lane. Blocks; for the start.
@@ -174,13 +173,31 @@ class Keeper:
         await self._modes.save()
 
     def subscriptions_changed(self, groups: Iterable[str]) -> None:
-        """Follows a change of who is online, or of what a group wants."""
-        names = tuple(groups)
-        state = self._state
-        for name in names:
+        """Follows a change of who is online, or of what a group wants.
+
+        For a slice of time at once; what is left follows in the next turns of the loop.
+        """
+        was_due = bool(self._stale)
+        self._stale.update(dict.fromkeys(groups))
+        if not was_due:
+            self._fill_stale()
+
+    def _fill_stale(self) -> None:
+        state, slices = self._state, Slices()
+        while self._stale:
+            name = next(iter(self._stale))
+            del self._stale[name]
             if name not in state.members.consumers:
                 state.filters.unregister(name, state.now_ms())
-        policy.fill_subscriptions(state, names)
+            policy.fill_subscriptions(state, (name,))
+            if self._stale and slices.is_over:
+                asyncio.get_running_loop().call_soon(self._fill_stale)
+                return
+
+    async def subscriptions_filled(self) -> None:
+        """Returns when the lane knows every change that was noted."""
+        while self._stale:  # noqa: ASYNC110 - each turn of the loop does a slice of it
+            await asyncio.sleep(0)
 
     def members_changed(self, groups: Iterable[str]) -> None:
         """Tells the members of groups soon that their membership changed."""
@@ -192,25 +209,27 @@ class Keeper:
     def _tell_members(self) -> None:
         news, self._news = self._news, set()
         if self._state.settings.notifies_members:
-            self._tell_some(self._told(news))
+            self._tell_some(self._to_tell(news))
 
-    def _tell_some(self, told: Iterator[None]) -> None:
-        """Tells members, as many as one turn of the loop may take."""
-        if sum(1 for _ in islice(told, _TOLD_PER_TURN)) == _TOLD_PER_TURN:
-            asyncio.get_running_loop().call_soon(self._tell_some, told)
-
-    def _told(self, news: Iterable[str]) -> Iterator[None]:
-        """Tells the members of groups, one with each step."""
+    def _to_tell(self, news: Iterable[str]) -> Iterator[tuple[str, Link]]:
+        """Yields each member that is to be told of a group; what changes meanwhile counts."""
         state = self._state
         for name in news:
             config, group = state.groups.find(name), state.members.consumers.get(name)
             if group is None or (config is not None and not config.notifies_changes):
                 continue
-            # A copy: members come and go between two turns.
             for link in list(group.clients):
                 if isinstance(link, Link):
-                    link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name})
-                    yield
+                    yield name, link
+
+    def _tell_some(self, members: Iterator[tuple[str, Link]]) -> None:
+        """Tells members for a slice, and goes on in the next turn."""
+        slices = Slices()
+        for name, link in members:
+            link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name})
+            if slices.is_over:
+                asyncio.get_running_loop().call_soon(self._tell_some, members)
+                return
 
     async def settings_changed(self, changes: Mapping[str, str]) -> None:
         """Follows a change of settings: file, then lane, then name servers.

@@ -3,12 +3,24 @@
 import asyncio
 
 from mqcore.broker.decisions import Decisions
+from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
 from mqcore.native import Handed, Lane, LaneProtocol
-from mqcore.remoting import Hub, Link
+from mqcore.remoting import Hub, Limits, Link
 
+# From so many times the bytes on at which reading stops a connection is closed.
+_FRAMES_MARGIN = 2
+_US_PER_S = 1_000_000
 # What the lane wants decided before it executes a request by itself.
 _DECIDED = frozenset({"topic", "group", "check"})
+
+
+def bound_lane(lane: Lane, memory: MemoryPlan, limits: Limits) -> None:
+    """Gives the lane its bounds: those of the sockets, and the memory that is left for it."""
+    # Reading stops at the sum; each connection may bring one read beyond it.
+    frames = _FRAMES_MARGIN * (memory.first_frames_bytes + memory.later_frames_bytes)
+    turn_us = int(limits.turn_s * _US_PER_S)
+    lane.set_bounds(frames, memory.output_bytes, memory.sends_bytes, turn_us)
 
 
 class BrokerLink(LaneProtocol, Link):
@@ -54,6 +66,20 @@ class BrokerLink(LaneProtocol, Link):
     def go_on_reading(self) -> None:
         """Takes bytes again, unless Python has a reason not to."""
         self.release_reading("lane")
+
+    def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
+        """Counts what the lane holds of an unfinished frame."""
+        self.has_asked = has_asked
+        self.hub.frames.note(self, kept_bytes, frame, has_asked=has_asked)
+
+    def wait_turn(self) -> None:
+        """Lets others have their turn; nothing more is read meanwhile."""
+        self.hold_reading("turn")
+        asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self.release_reading("turn")
+        self.take_turn()
 
     def handed(self, requests: list[Handed]) -> None:
         """Takes what the lane does not execute by itself."""

@@ -4,19 +4,18 @@ Pure state over passed-in times; a connection is any hashable thing. Methods ret
 membership changed: the caller tells their members.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from mqcore.broker.limits import UNLIMITED, BrokerLimits, refused
 from mqcore.broker.wishes import Wishes
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.subscriptions import SubscriptionData
 
 # A client that was silent for so long is gone; it would have sent four heartbeats.
 EXPIRY_MS = 120_000
-# Groups that one heartbeat may name: a client instance of a large service has some dozens.
-GROUPS_PER_CLIENT_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +111,17 @@ class ConsumerGroup:
 class Members:
     """All clients, and the groups in which they are."""
 
-    def __init__(self) -> None:
-        """Begins with nobody."""
+    def __init__(self, limits: BrokerLimits = UNLIMITED) -> None:
+        """Begins with nobody.
+
+        Args:
+            limits: How many clients and groups there may be; they may be replaced at any time.
+        """
+        self.limits = limits
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Hashable, ClientInfo]] = {}
         self._links: dict[Hashable, set[tuple[str, str]]] = {}
-        # When each of them was heard of last: a heartbeat names all groups of its client.
+        # When each connection sent its last heartbeat.
         self._seen_ms: dict[Hashable, int] = {}
 
     @property
@@ -153,7 +157,7 @@ class Members:
     def beat(
         self, beat: HeartbeatData, client: ClientInfo, allowed: Iterable[ConsumerData]
     ) -> Beaten:
-        """Takes a heartbeat.
+        """Takes a heartbeat as a whole; see `take_producer` and `take`.
 
         Args:
             beat: The heartbeat.
@@ -161,26 +165,56 @@ class Members:
             allowed: Those of its consumer groups that may exist.
         """
         client = replace(client, client_id=beat.client_id)
-        links = self._links.setdefault(client.link, set())
-        for group in beat.producer_groups[:GROUPS_PER_CLIENT_MAX]:
-            self._producers.setdefault(group, {})[client.link] = client
-            links.add(("producer", group))
+        for group in beat.producer_groups:
+            self.take_producer(group, client)
         changed, updated = [], []
-        for data in list(allowed)[:GROUPS_PER_CLIENT_MAX]:
-            group_now = self._consumers.get(data.group)
-            if group_now is None:
-                group_now = self._consumers[data.group] = ConsumerGroup(data)
-            was = (group_now.data.message_model, group_now.subscriptions.copy())
-            if group_now.take(data, client):
-                changed.append(data.group)
-            if changed[-1:] == [data.group] or was != (data.message_model, group_now.subscriptions):
-                updated.append(data.group)
-            links.add(("consumer", data.group))
-        if links:
-            self._seen_ms[client.link] = client.seen_ms
-        else:
-            self._forget(client.link)
+        for data in allowed:
+            is_changed, is_updated = self.take(data, client)
+            changed += [data.group] * is_changed
+            updated += [data.group] * is_updated
         return Beaten(tuple(changed), tuple(updated))
+
+    def take_producer(self, group: str, client: ClientInfo) -> None:
+        """Takes one producer group of a heartbeat.
+
+        Raises:
+            RefusedError: It is new, or the client is new in it, and there are too many.
+        """
+        known = self._producers.get(group)
+        if known is None and len(self._producers) >= self.limits.groups:
+            raise refused(f"the new producer group {group}", "groupsMax", self.limits.groups)
+        self._check_clients(group, known or {}, client)
+        self._producers.setdefault(group, {})[client.link] = client
+        self._note(client, "producer", group)
+
+    def take(self, data: ConsumerData, client: ClientInfo) -> tuple[bool, bool]:
+        """Takes one consumer group of a heartbeat.
+
+        Returns:
+            Whether its members or topics changed, and whether anything did.
+
+        Raises:
+            RefusedError: The client is new in it, and there are too many.
+        """
+        group = self._consumers.get(data.group)
+        self._check_clients(data.group, group.clients if group is not None else {}, client)
+        if group is None:
+            group = self._consumers[data.group] = ConsumerGroup(data)
+        was = (group.data.message_model, group.subscriptions.copy())
+        is_changed = group.take(data, client)
+        self._note(client, "consumer", data.group)
+        return is_changed, is_changed or was != (data.message_model, group.subscriptions)
+
+    def _check_clients(
+        self, group: str, clients: Mapping[Hashable, ClientInfo], client: ClientInfo
+    ) -> None:
+        limit = self.limits.clients_per_group
+        if client.link not in clients and len(clients) >= limit:
+            raise refused(f"another client of group {group}", "clientsPerGroupMax", limit)
+
+    def _note(self, client: ClientInfo, kind: str, group: str) -> None:
+        self._links.setdefault(client.link, set()).add((kind, group))
+        self._seen_ms[client.link] = max(self._seen_ms.get(client.link, 0), client.seen_ms)
 
     def leave(
         self, link: Hashable, *, producer: str | None = None, consumer: str | None = None
@@ -193,39 +227,27 @@ class Members:
             changed.append(consumer)
         return changed
 
-    def closed(self, link: Hashable, groups_max: int | None = None) -> list[str]:
-        """Takes a connection out of its groups; returns the consumer groups that changed.
+    def closed(self, link: Hashable) -> list[str]:
+        """Takes a connection out of every group; returns the consumer groups that changed."""
+        return [name for name in self.closing(link) if name]
 
-        Args:
-            link: The connection.
-            groups_max: Out of how many groups at the most; `is_member` tells whether it is in more.
+    def closing(self, link: Hashable) -> Iterator[str]:
+        """Takes a connection out of one group after the other.
+
+        Yields:
+            The consumer group that changed; nothing of a name for another step.
         """
-        places = self._links.get(link, set())
-        left = 0
-        changed = []
-        while places and (groups_max is None or left < groups_max):
-            left += 1
-            kind, group = places.pop()
-            if self._leave_one(link, kind, group) and kind == "consumer":
-                changed.append(group)
-        if not places:
-            self._forget(link)
-        return changed
-
-    def _forget(self, link: Hashable) -> None:
-        self._links.pop(link, None)
-        self._seen_ms.pop(link, None)
-
-    def is_member(self, link: Hashable) -> bool:
-        """Tells whether a connection is in some group."""
-        return link in self._links
+        for kind, group in list(self._links.get(link, ())):
+            is_changed = self._leave_one(link, kind, group) and kind == "consumer"
+            yield group if is_changed else ""
 
     def _leave_one(self, link: Hashable, kind: str, group: str) -> bool:
         places = self._links.get(link)
         if places is not None:
             places.discard((kind, group))
             if not places:
-                self._forget(link)
+                del self._links[link]
+                self._seen_ms.pop(link, None)
         if kind == "producer":
             members = self._producers.get(group, {})
             was_there = members.pop(link, None) is not None
@@ -242,5 +264,4 @@ class Members:
 
     def expired(self, now_ms: int) -> list[Hashable]:
         """Returns the connections whose clients were silent for too long in every group."""
-        seen = self._seen_ms.items()
-        return [link for link, seen_ms in seen if now_ms - seen_ms > EXPIRY_MS]
+        return [link for link, seen_ms in self._seen_ms.items() if now_ms - seen_ms > EXPIRY_MS]

@@ -13,7 +13,7 @@ from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState, masked
 from mqcore.errors import MQError
 from mqcore.model.reading import as_dict
-from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.relaxed_json import compact_in_parts, parse_object
 from mqcore.model.topics import TopicConfig
 from mqcore.model.versions import DataVersion
 from mqcore.remoting import Client, Link, LinkEvents, RequestCode, expect
@@ -28,6 +28,8 @@ _PERIOD_MAX_MS = 60_000
 _RETRY_MS = 1_000
 # How long a stop waits for name servers to take note.
 _UNREGISTER_TIMEOUT_S = 0.3
+# A body with more topics is made beside the loop.
+_NAMES_AT_ONCE = 64
 # How long a change of a topic waits for them: they take it up with the next period otherwise.
 _ANNOUNCE_TIMEOUT_S = 2.0
 
@@ -76,7 +78,7 @@ def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) 
         version: Version of the whole table.
         perm: The broker's permission.
     """
-    return compact(
+    return compact_in_parts(
         {
             "filterServerList": [],
             "topicConfigSerializeWrapper": {
@@ -88,7 +90,8 @@ def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) 
                 "topicQueueMappingDetailMap": {},
                 "topicQueueMappingInfoMap": {},
             },
-        }
+        },
+        depth=3,
     )
 
 
@@ -190,7 +193,7 @@ class Registrar(LinkEvents):
     async def _register(self, address: str, names: tuple[str, ...] | None) -> bool:
         """Registers once; a name server that does not know us gets everything."""
         state = self._state
-        body = await self._whole() if names is None else register_body(state, names)
+        body = await self._whole() if names is None else await self._part(names)
         timeout_s = state.settings.register_timeout_ms / _MS_PER_S
         if names is not None:
             timeout_s = min(timeout_s, _ANNOUNCE_TIMEOUT_S)
@@ -226,6 +229,17 @@ class Registrar(LinkEvents):
             await self._keeper.topics_changed(changed)
         except MQError as error:
             _log.error("ordered topics %s cannot be written: %s", changed, error.message)
+
+    async def _part(self, names: tuple[str, ...]) -> bytes:
+        """Returns the body that names some topics."""
+        state = self._state
+        if len(names) <= _NAMES_AT_ONCE:
+            return register_body(state, names)
+        table = state.topics.topics
+        topics = {name: table[name] for name in names if name in table}
+        return await asyncio.to_thread(
+            body_of, topics, state.topics.version, state.settings.permission
+        )
 
     async def _whole(self) -> bytes:
         """Returns the body that names every topic; made again only when there is a change."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from mqcore.broker.delays import parse_levels
 from mqcore.config import BrokerSettings, Configuration, Setting, broker_settings
+from mqcore.config.keys import SPELLINGS, nearest
 from mqcore.config.values import Value, parsed
 from mqcore.errors import RefusedError, SettingError
 from mqcore.remoting import ResponseCode
@@ -52,29 +53,37 @@ CHANGEABLE: Final = frozenset(
 _NEVER: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 
 SOURCE: Final = "changed by a tool"
+# Of unknown keys so many are named, and so much of each.
+_KEYS_SHOWN: Final = 10
+_KEY_CHARS_SHOWN: Final = 60
 
 
 def changed(
     settings: BrokerSettings, pairs: Mapping[str, str]
 ) -> tuple[BrokerSettings, dict[str, str]]:
-    """Returns settings with changes, and those changes that were made.
+    """Returns settings with changes, and those changes that were made: all of them or none.
 
-    A key that is not known is left out, as the official broker does.
+    The official broker leaves out a key that it does not know and answers success: whoever
+    misspells one never hears of it.
 
     Raises:
-        RefusedError: A key may not be changed, or a value is none of its kind.
+        RefusedError: A key may not be changed, is not known, or a value is none of its kind.
     """
     black_list = {key.strip() for key in settings.config_black_list.split(";")}
     configuration = settings.configuration
     known = dict(configuration.settings)
     made: dict[str, str] = {}
-    for key, text in pairs.items():
+    unknown = []
+    for written, text in pairs.items():
+        key = SPELLINGS.get(written, written)
         if key in _NEVER or key in black_list:
             raise RefusedError(
                 "Can not update config in black list.", code=ResponseCode.NO_PERMISSION
             )
         setting = known.get(key)
         if setting is None:
+            near = nearest(key, configuration.program)
+            unknown.append(f"{key[:_KEY_CHARS_SHOWN]}{f' (did you mean {near}?)' if near else ''}")
             continue
         if key not in CHANGEABLE:
             raise RefusedError(
@@ -84,6 +93,12 @@ def changed(
             )
         known[key] = Setting(setting.key, _value(setting, text), SOURCE)
         made[key] = text.strip()
+    if unknown:
+        shown = ", ".join(unknown[:_KEYS_SHOWN])
+        more = f" and {len(unknown) - _KEYS_SHOWN} more" if len(unknown) > _KEYS_SHOWN else ""
+        raise RefusedError(
+            f"nothing was changed: unknown keys {shown}{more}", code=ResponseCode.SYSTEM_ERROR
+        )
     renewed = Configuration(configuration.program, known, configuration.warnings)
     fresh = broker_settings(renewed)
     _check_levels(fresh.delay_levels)

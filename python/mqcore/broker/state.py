@@ -11,6 +11,7 @@ from mqcore.broker.bloom import BloomFilter
 from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.filters import FilterTable
 from mqcore.broker.groups import GroupTable
+from mqcore.broker.limits import BrokerLimits
 from mqcore.broker.members import Members
 from mqcore.broker.order_locks import OrderLocks
 from mqcore.broker.request_modes import RequestModeTable
@@ -107,9 +108,15 @@ class BrokerState:
             lane=lane,
             now_ms=now_ms,
             boot_ms=boot_ms,
-            topics=TopicTable(topic_rules(settings), boot_ms, len(levels_ms)),
-            groups=GroupTable(auto_create=settings.creates_groups, now_ms=boot_ms),
-            members=Members(),
+            topics=TopicTable(
+                topic_rules(settings), boot_ms, len(levels_ms), limits=BrokerLimits.of(settings)
+            ),
+            groups=GroupTable(
+                auto_create=settings.creates_groups,
+                now_ms=boot_ms,
+                groups_max=settings.groups_max,
+            ),
+            members=Members(BrokerLimits.of(settings)),
             filters=FilterTable(
                 BloomFilter.of(settings.filter_bloom_error_percent, settings.filter_bloom_expected),
                 sql_fault,
@@ -122,6 +129,11 @@ class BrokerState:
             settings_version=fresh,
             offsets_version=fresh,
         )
+
+    @property
+    def limits(self) -> BrokerLimits:
+        """How many topics, groups and queues there may be, and what one client may bring."""
+        return self.topics.limits
 
     @property
     def makes_bits(self) -> bool:
@@ -172,6 +184,9 @@ class BrokerState:
         self.settings = settings
         self.settings_version = self.settings_version.next(self.now_ms())
         self.topics.rules = topic_rules(settings)
+        limits = BrokerLimits.of(settings)
+        self.topics.limits = self.members.limits = limits
+        self.groups.groups_max = limits.groups
         self.groups.auto_create = settings.creates_groups
 
 

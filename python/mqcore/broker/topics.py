@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from mqcore.broker.kept_texts import KeptTexts
+from mqcore.broker.limits import UNLIMITED, BrokerLimits, refused
 from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_dict
-from mqcore.model.relaxed_json import Rendered, parse_object, pretty, rendered
+from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.topics import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
@@ -94,25 +96,6 @@ class TopicRules:
         yield topic(OP_HALF_TOPIC, 1)
 
 
-class _Texts:
-    """The text of every topic, kept while the topic stays: most stay at most changes."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[TopicConfig, Rendered]] = {}
-
-    def of(self, version: DataVersion, topics: Mapping[str, TopicConfig]) -> bytes:
-        """Returns the content of `topics.json`. For one thread at a time."""
-        kept: dict[str, tuple[TopicConfig, Rendered]] = {}
-        for name, topic in topics.items():
-            known = self._kept.get(name)
-            if known is None or known[0] is not topic:
-                known = (topic, rendered(topic.to_json(), 2))
-            kept[name] = known
-        self._kept = kept
-        table = {name: text for name, (_, text) in kept.items()}
-        return pretty({"dataVersion": version.to_json(), "topicConfigTable": table})
-
-
 class TopicTable:
     """Every topic of the broker.
 
@@ -120,16 +103,25 @@ class TopicTable:
         rules: The settings; they may be replaced at any time.
         now_ms: Time of the start, for the data version.
         schedule_queues: Queues of the schedule topic.
+        limits: How many topics and queues there may be; None for any number. They may be replaced
+            at any time.
     """
 
     def __init__(
-        self, rules: TopicRules, now_ms: int, schedule_queues: int = SCHEDULE_QUEUES
+        self,
+        rules: TopicRules,
+        now_ms: int,
+        schedule_queues: int = SCHEDULE_QUEUES,
+        *,
+        limits: BrokerLimits | None = None,
     ) -> None:
         """Begins with the system topics."""
         self.rules = rules
+        self.limits = limits if limits is not None else UNLIMITED
         self._version = DataVersion(counter=0, timestamp_ms=now_ms)
-        self._texts = _Texts()
+        self._texts = KeptTexts[TopicConfig](depth=1)
         self._topics = {topic.name: topic for topic in rules.system_topics(schedule_queues)}
+        self._queues = sum(topic.queues for topic in self._topics.values())
         self._system = frozenset(self._topics) | {AUTO_CREATE_TOPIC, CHECK_MAX_TIME_TOPIC}
 
     @property
@@ -167,22 +159,48 @@ class TopicTable:
         topics = as_dict(found.get("topicConfigTable"))
         loaded = (TopicConfig.of_json(value, name) for name, value in topics.items())
         self._topics |= {topic.name: topic for topic in loaded if topic.name}
+        self._queues = sum(topic.queues for topic in self._topics.values())
         if "dataVersion" in found:
             self._version = DataVersion.of_json(found["dataVersion"])
 
     def text(self) -> Callable[[], bytes]:
         """Returns what makes the content of `topics.json` of now, in any thread."""
         version, topics = self._version, dict(self._topics)
-        return lambda: self._texts.of(version, topics)
+        return lambda: pretty(
+            {"dataVersion": version.to_json(), "topicConfigTable": self._texts.of(topics)}
+        )
 
     def to_json(self) -> dict[str, object]:
         """Returns the table as `TopicConfigSerializeWrapper` has it."""
         return table_json(self._version, self._topics.values())
 
     def put(self, topic: TopicConfig, now_ms: int) -> None:
-        """Creates or replaces a topic."""
+        """Creates or replaces a topic; `check` says before whether it may come."""
+        known = self._topics.get(topic.name)
+        self._queues += topic.queues - (known.queues if known is not None else 0)
         self._topics[topic.name] = topic
         self._version = self._version.next(now_ms)
+
+    def check(self, topics: Iterable[TopicConfig]) -> None:
+        """Checks that topics may come or change: all of them together.
+
+        Raises:
+            RefusedError: They would be too many, or their queues would.
+        """
+        new: dict[str, int] = {}
+        more_queues = 0
+        for topic in topics:
+            known = self._topics.get(topic.name)
+            if known is None:
+                new[topic.name] = topic.queues
+            else:
+                more_queues += max(0, topic.queues - known.queues)
+        more_queues += sum(new.values())
+        name = next(iter(new), "")
+        if new and len(self._topics) + len(new) > self.limits.topics:
+            raise refused(f"the new topic {name}", "topicsMax", self.limits.topics)
+        if more_queues and self._queues + more_queues > self.limits.queues:
+            raise refused(f"{more_queues} new queues", "queuesMax", self.limits.queues)
 
     def promise_order(self, names: Iterable[str], now_ms: int) -> tuple[str, ...]:
         """Marks topics as ordered; returns those that were not.
@@ -198,8 +216,10 @@ class TopicTable:
 
     def delete(self, name: str, now_ms: int) -> bool:
         """Forgets a topic; returns whether there was one."""
-        if self._topics.pop(name, None) is None:
+        gone = self._topics.pop(name, None)
+        if gone is None:
             return False
+        self._queues -= gone.queues
         self._version = self._version.next(now_ms)
         return True
 
@@ -223,6 +243,9 @@ class TopicTable:
 
         Returns:
             The topic, None where it may not be created.
+
+        Raises:
+            RefusedError: There are as many topics or queues as there may be.
         """
         known = self._topics.get(name)
         if known is not None:
@@ -244,6 +267,7 @@ class TopicTable:
             order=False,
             attributes={},
         )
+        self.check([made])
         self.put(made, now_ms)
         return made
 
@@ -251,12 +275,17 @@ class TopicTable:
         """A retry topic needs no template."""
         if not name.startswith(RETRY_PREFIX):
             return None
+        # Anybody may name any group here.
+        self.check([TopicConfig(name=name, read_queues=1, write_queues=1)])
         return self.create_for_group(name, 1, now_ms=now_ms, sys_flag=sys_flag)
 
     def create_for_group(
         self, name: str, queues: int, *, now_ms: int, sys_flag: int = 0
     ) -> TopicConfig:
-        """Returns the retry or dead-letter topic of a group, created where it is missing."""
+        """Returns the retry or dead-letter topic of a group, created where it is missing.
+
+        Without a limit of its own: messages that are stored already need it, and groups have one.
+        """
         known = self._topics.get(name)
         if known is not None:
             return known

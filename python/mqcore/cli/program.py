@@ -38,13 +38,14 @@ from mqcore.config import (
     namesrv_settings,
     resolved,
 )
-from mqcore.config.budget import available_memory_bytes, check_budget
+from mqcore.config.budget import allowed_bytes, check_budget, derived_windows, memory_plan
 from mqcore.config.checks import check_broker, check_listener, check_sizes
 from mqcore.config.effective import PROGRAM_DEFAULT
 from mqcore.config.existing import existing_sizes
 
 _Command = Callable[..., Any]
 _log = logging.getLogger("mqcore.config")
+_WINDOWS_SOURCE = "memory allowed"
 # Each flag with the key that it sets, for either program.
 _FLAG_KEYS = {
     "--host": "bindAddress",
@@ -109,10 +110,12 @@ class ProgramOptions:
             Path(str(log_dir)) if log_dir else None,
         )
         told = check_sizes(configuration, found)
+        allowed = allowed_bytes(configuration)
+        windows = Layer(_WINDOWS_SOURCE, derived_windows(configuration, allowed))
         configuration = self._resolved(
-            Program.BROKER, [*layers, Layer("files of the store", found)]
+            Program.BROKER, [windows, *layers, Layer("files of the store", found)]
         )
-        check_budget(configuration, available_memory_bytes())
+        told += check_budget(configuration, allowed)
         settings = broker_settings(configuration)
         told += check_broker(settings)
         configuration = replace(configuration, warnings=(*configuration.warnings, *told))
@@ -173,6 +176,7 @@ class ProgramOptions:
     def _print(self, configuration: Configuration) -> None:
         if self.prints:
             click.echo(settings_table(configuration))
+            click.echo(str(memory_plan(configuration)))
             for warning in configuration.warnings:
                 click.echo(f"warning: {warning}", err=True)
 

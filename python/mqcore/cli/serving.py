@@ -16,6 +16,7 @@ import click
 
 from mqcore.cli.program import ProgramOptions
 from mqcore.clock import monotonic_ms
+from mqcore.remoting import raised_descriptors
 
 __all__ = ["Served", "serve"]
 
@@ -45,6 +46,8 @@ def serve(options: ProgramOptions, name: str, make: Callable[[], Served]) -> Non
         name: What to call it.
         make: Makes it, with the event loop running.
     """
+    descriptors = raised_descriptors()
+    _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_serve(options, name, make))
 

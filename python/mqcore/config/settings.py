@@ -28,6 +28,7 @@ class ListenerSettings:
     port: Annotated[int, "listenPort"]
     idle_s: Annotated[int, "serverChannelMaxIdleTimeSeconds"]
     backlog: Annotated[int, "serverSocketBacklog"]
+    connections_max: Annotated[int, "connectionsMax"]
     send_buffer_bytes: Annotated[int, "serverSocketSndBufSize"]
     receive_buffer_bytes: Annotated[int, "serverSocketRcvBufSize"]
     tls_mode: Annotated[str, "tls.server.mode"]
@@ -140,6 +141,15 @@ class BrokerSettings:
     slow_operation_ms: Annotated[int, "slowOperationMs"]
     deduplication_minutes: Annotated[int, "deduplicationWindowMinutes"]
     deduplication_memory_mib: Annotated[int, "deduplicationMemoryMB"]
+    topics_max: Annotated[int, "topicsMax"]
+    queues_max: Annotated[int, "queuesMax"]
+    groups_max: Annotated[int, "groupsMax"]
+    clients_per_group_max: Annotated[int, "clientsPerGroupMax"]
+    groups_per_heartbeat_max: Annotated[int, "groupsPerHeartbeatMax"]
+    subscriptions_per_group_max: Annotated[int, "subscriptionsPerGroupMax"]
+    subscriptions_per_heartbeat_max: Annotated[int, "subscriptionsPerHeartbeatMax"]
+    heartbeat_bytes_max: Annotated[int, "heartbeatBytesMax"]
+    queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
 
     @property
     def has_metrics(self) -> bool:
@@ -168,6 +178,9 @@ class NamesrvSettings:
     notifies_min_broker_id: Annotated[bool, "notifyMinBrokerIdChanged"]
     has_acting_master: Annotated[bool, "supportActingMaster"]
     scan_interval_ms: Annotated[int, "scanNotActiveBrokerInterval"]
+    topics_max: Annotated[int, "namesrvTopicsMax"]
+    topics_per_registration_max: Annotated[int, "topicsPerRegistrationMax"]
+    brokers_max: Annotated[int, "brokersMax"]
     waits_for_service: Annotated[bool, "needWaitForService"]
     wait_for_service_s: Annotated[int, "waitSecondsForService"]
 

@@ -3,6 +3,7 @@
 Pure values. Java sends names for enumerations, C++ their ordinals, Go hashes as texts.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -110,7 +111,11 @@ class HeartbeatData:
         Raises:
             BadJsonError: It cannot be read.
         """
-        found = parse_object(body)
+        return cls.of_json(parse_object(body))
+
+    @classmethod
+    def of_json(cls, found: Mapping[str, Any]) -> Self:
+        """Returns the heartbeat that a JSON object describes."""
         names = (
             as_text(as_dict(item).get("groupName"))
             for item in as_list(found.get("producerDataSet"))

@@ -6,7 +6,7 @@ bounded by the text and in bounded depth.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mqcore.errors import BadJsonError
@@ -16,6 +16,10 @@ from mqcore.model.queues import MessageQueue
 DEPTH_MAX: Final = 64
 # An integer of more digits than a 64-bit number has is no number of the protocol.
 _INT_DIGITS_MAX: Final = 32
+
+# Made once: `json.dumps` makes an encoder for each call that asks for more than its defaults.
+_strict = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+_text = json.JSONEncoder(ensure_ascii=False).encode
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -174,8 +178,31 @@ def _number(token: str) -> int | float:
 
 def compact(value: Any) -> bytes:
     """Returns strict JSON without blanks, members in alphabetical order, as UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = _strict(value)
     return text.encode("utf-8", "replace")
+
+
+def compact_in_parts(value: Any, depth: int = 2) -> bytes:
+    """Returns the same text as `compact`, made of parts.
+
+    Whatever else runs in the process has its turn between them: one call of the encoder keeps all
+    others waiting to its end.
+
+    Args:
+        value: What is written; the keys of its objects are texts down to that depth.
+        depth: How many levels of objects are taken apart.
+    """
+    return _in_parts(value, depth).encode("utf-8", "replace")
+
+
+def _in_parts(value: Any, depth: int) -> str:
+    if not depth or not isinstance(value, dict):
+        return _strict(value)
+    members = (
+        f"{_text(key)}:{_in_parts(value[key], depth - 1)}"
+        for key in sorted(value)
+    )
+    return "{" + ",".join(members) + "}"
 
 
 def with_queue_keys(value: Any) -> bytes:
@@ -191,13 +218,13 @@ def _native(value: Any) -> str:
         return "{" + ",".join(f"{_native_key(k)}:{_native(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ",".join(_native(item) for item in value) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return _text(value)
 
 
 def _native_key(key: object) -> str:
     if isinstance(key, MessageQueue):
         return compact(key.to_json()).decode()
-    return json.dumps(str(key), ensure_ascii=False)
+    return _text(str(key))
 
 
 class Rendered(str):
@@ -209,6 +236,17 @@ class Rendered(str):
 def rendered(value: Any, depth: int) -> Rendered:
     """Returns a value as it stands in a pretty text, so many levels deep."""
     return Rendered(_pretty(value, depth))
+
+
+def member(name: str, text: Rendered, depth: int) -> str:
+    """Returns a member of an object as it stands in a pretty text, the object so many deep."""
+    lead = "\n" + "\t" * (depth + 1)
+    return f"{lead}{_text(name)}:{text}"
+
+
+def table_of_members(members: Sequence[str], depth: int) -> Rendered:
+    """Returns the object of such members, which are in the order of their names."""
+    return Rendered("{" + ",".join(members) + "\n" + "\t" * depth + "}" if members else "{}")
 
 
 def pretty(value: Any) -> bytes:
@@ -231,7 +269,7 @@ def _pretty(value: Any, depth: int) -> str:
         return "{" + ",".join(f"{k}:{_pretty(value[k], depth + 1)}" for k in sorted(value)) + end
     lead = "\n" + "\t" * (depth + 1)
     members = (
-        f"{lead}{json.dumps(str(key), ensure_ascii=False)}:{_pretty(value[key], depth + 1)}"
+        f"{lead}{_text(str(key))}:{_pretty(value[key], depth + 1)}"
         for key in sorted(value)
     )
     return "{" + ",".join(members) + end

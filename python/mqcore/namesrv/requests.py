@@ -5,17 +5,24 @@ Knows the tables and no socket: the connection of a request is only a name for w
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable
 
 from mqcore.config import NamesrvSettings, parse_properties
 from mqcore.errors import ConfigFileError, MQError, RefusedError
 from mqcore.namesrv import answers, bodies
 from mqcore.namesrv.amend import amended, properties_text
 from mqcore.namesrv.kv import ORDER_NAMESPACE, KvFile
-from mqcore.namesrv.routes import RouteTable
-from mqcore.namesrv.shapes import MinIdChange, Registration
+from mqcore.namesrv.routes import RouteLimits, RouteTable
+from mqcore.namesrv.shapes import MasterAddresses, MinIdChange, Registration
 from mqcore.native import Command
-from mqcore.remoting import Dispatcher, Request, RequestCode, ResponseCode
+from mqcore.remoting import (
+    Dispatcher,
+    Request,
+    RequestCode,
+    ResponseCode,
+    finished,
+    in_slices,
+)
 
 __all__ = ["Requests"]
 
@@ -25,8 +32,10 @@ _log = logging.getLogger(__name__)
 _VERSION_OF_BODIES = 37
 _UNIT = 1
 _UNIT_SUBSCRIPTION = 2
-# A longer body is read beside the loop: a megabyte takes some 30 ms, the largest half a second.
-_BODY_BYTES_AT_ONCE = 256 << 10
+# A longer body is read beside the loop: a megabyte takes some 30 ms.
+_BODY_BYTES_AT_ONCE = 64 << 10
+# With more topics a change of brokers is made in slices: these take a millisecond.
+_TOPICS_AT_ONCE = 2_000
 # Names in a remark: enough to see that one asks the wrong name server.
 _NAMES_SHOWN = 3
 
@@ -59,7 +68,9 @@ class Requests:
         self._clock = clock
         self._changed = changed
         self._encoded: dict[str, bytes] = {}
-        self.table = RouteTable(self._forget_route)
+        self.table = RouteTable(self._forget_route, limits_of_routes(settings))
+        # Held by who changes brokers and their topics in slices: one at a time, in order.
+        self._changes = asyncio.Lock()
         self.table.deletes_missing_topics = settings.registration_deletes_topics
         self.kv = kv_file.read()
         self._kv_writes = asyncio.Lock()
@@ -106,31 +117,33 @@ class Requests:
         crc = request.integer("bodyCrc32", 0)
         if crc and crc != bodies.crc_of(request.body):
             raise RefusedError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
-        if len(request.body) > _BODY_BYTES_AT_ONCE:
+        if len(request.body) > _BODY_BYTES_AT_ONCE or self._is_large:
             return self._register_large(request)
-        return self._registered(request, _table_of(request))
+        told = _registration_of(request, _table_of(request))
+        return self._registered(request, finished(self._registering(request, told)))
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether a change of brokers takes slices, or has to wait for one that does."""
+        return self._changes.locked() or len(self.table.topics) > _TOPICS_AT_ONCE
 
     async def _register_large(self, request: Request) -> Command:
-        return self._registered(request, await asyncio.to_thread(_table_of, request))
+        length = len(request.body)
+        if length > _BODY_BYTES_AT_ONCE:
+            table = await asyncio.to_thread(_table_of, request)
+        else:
+            table = _table_of(request)
+        told = _registration_of(request, table)
+        async with self._changes:
+            done = await in_slices(self._registering(request, told))
+        return self._registered(request, done)
 
-    def _registered(self, request: Request, told_table: bodies.Table) -> Command:
-        version, topics = told_table
-        acting = request.flag("enableActingMaster") if "enableActingMaster" in request.ext else None
-        timeout_ms = request.integer("heartbeatTimeoutMillis", -1)
-        told = Registration(
-            cluster=request.field("clusterName"),
-            name=request.field("brokerName"),
-            address=request.field("brokerAddr"),
-            broker_id=request.integer("brokerId"),
-            ha_address=request.ext.get("haServerAddr", ""),
-            timeout_ms=timeout_ms if timeout_ms > 0 else None,
-            has_acting_master=acting,
-            zone=request.ext.get("__ZONE_NAME"),
-            version=version,
-            topics=topics,
-        )
+    def _registering(
+        self, request: Request, told: Registration
+    ) -> Generator[None, None, tuple[MasterAddresses, list[MinIdChange]]]:
+        """Enters a broker in steps; one whose connection is lost meanwhile is taken out again."""
         is_new = self.table.data_version(told.cluster, told.address) is None
-        master, changes = self.table.register(told, request.link, self._clock())
+        master, changes = yield from self.table.registering(told, request.link, self._clock())
         if is_new:
             _log.info(
                 "broker %s (%s, id %d, cluster %s) registered with %d topics",
@@ -138,11 +151,46 @@ class Requests:
                 told.address,
                 told.broker_id,
                 told.cluster,
-                len(topics),
+                len(told.topics),
             )
         if request.link.is_lost:
             # It went while its body was read: nobody would notice any more that it is gone.
-            changes += self.table.channel_closed(request.link)
+            changes += yield from self.table.closing(request.link)
+        return master, changes
+
+    def closed(self, channel: Hashable) -> Coroutine[None, None, None] | None:
+        """Forgets the brokers that registered by a connection that is gone.
+
+        Returns:
+            What is left to do, None for nothing.
+        """
+        return self._forget(self.table.closing(channel))
+
+    def expire(self) -> tuple[list[Hashable], Coroutine[None, None, None] | None]:
+        """Forgets brokers not heard of for too long.
+
+        Returns:
+            Their connections, to be closed; and what is left to do, None for nothing.
+        """
+        channels, steps = self.table.expiring(self._clock())
+        return channels, self._forget(steps)
+
+    def _forget(
+        self, steps: Generator[None, None, list[MinIdChange]]
+    ) -> Coroutine[None, None, None] | None:
+        if self._is_large:
+            return self._forget_in_slices(steps)
+        self._changed(finished(steps))
+        return None
+
+    async def _forget_in_slices(self, steps: Generator[None, None, list[MinIdChange]]) -> None:
+        async with self._changes:
+            self._changed(await in_slices(steps))
+
+    def _registered(
+        self, request: Request, done: tuple[MasterAddresses, list[MinIdChange]]
+    ) -> Command:
+        master, changes = done
         self._changed(changes)
         ext = {}
         if master.address:
@@ -153,14 +201,18 @@ class Requests:
             body = answers.kv_body(order) if order is not None else b""
         return request.answer(ext=ext, body=body)
 
-    def unregister(self, request: Request) -> Command:
+    def unregister(self, request: Request) -> Command | Awaitable[Command]:
         """UNREGISTER_BROKER: a broker leaves."""
         name, address = request.field("brokerName"), request.field("brokerAddr")
-        changes = self.table.unregister(
+        steps = self.table.unregistering(
             request.field("clusterName"), name, address, request.integer("brokerId")
         )
         _log.info("broker %s (%s) left", name, address)
-        self._changed(changes)
+        work = self._forget(steps)
+        return request.answer() if work is None else self._answered(request, work)
+
+    async def _answered(self, request: Request, work: Coroutine[None, None, None]) -> Command:
+        await work
         return request.answer()
 
     def query_data_version(self, request: Request) -> Command:
@@ -393,6 +445,34 @@ class Requests:
 
     def _forget_route(self, topic: str) -> None:
         self._encoded.pop(topic, None)
+
+
+def limits_of_routes(settings: NamesrvSettings) -> RouteLimits:
+    """Returns how much brokers may bring."""
+    return RouteLimits(
+        topics=settings.topics_max,
+        topics_per_registration=settings.topics_per_registration_max,
+        brokers=settings.brokers_max,
+    )
+
+
+def _registration_of(request: Request, table: bodies.Table) -> Registration:
+    """Returns what a broker tells of itself, with its topics."""
+    version, topics = table
+    acting = request.flag("enableActingMaster") if "enableActingMaster" in request.ext else None
+    timeout_ms = request.integer("heartbeatTimeoutMillis", -1)
+    return Registration(
+        cluster=request.field("clusterName"),
+        name=request.field("brokerName"),
+        address=request.field("brokerAddr"),
+        broker_id=request.integer("brokerId"),
+        ha_address=request.ext.get("haServerAddr", ""),
+        timeout_ms=timeout_ms if timeout_ms > 0 else None,
+        has_acting_master=acting,
+        zone=request.ext.get("__ZONE_NAME"),
+        version=version,
+        topics=topics,
+    )
 
 
 def _table_of(request: Request) -> bodies.Table:

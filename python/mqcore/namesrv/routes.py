@@ -4,8 +4,8 @@ A pure state machine: the time and the connection of a broker come as arguments,
 outside is returned. The rules are the official ones, of 5.3 where 4.9 and 5.3 differ.
 """
 
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from mqcore.errors import RefusedError
 from mqcore.model.versions import DataVersion
@@ -20,20 +20,33 @@ from mqcore.namesrv.shapes import (
     Queues,
     Registration,
 )
+from mqcore.remoting.slices import finished
 
-__all__ = ["BROKER_TIMEOUT_MS", "RouteTable"]
+__all__ = ["BROKER_TIMEOUT_MS", "RouteLimits", "RouteTable"]
 
 # A broker registers every 30 s: four may get lost.
 BROKER_TIMEOUT_MS = 120_000
-# A registration is at most 16 MiB, some 100,000 topics; many of them must not fill the memory.
-# Each topic takes about half a kilobyte per broker.
-TOPICS_MAX = 1_000_000
-BROKERS_MAX = 10_000
-
 _SYSTEM_ERROR = 1
+# Topics that are looked at or entered in one step: a tenth of a millisecond of work.
+_TOPICS_PER_STEP = 128
 
 # A broker by cluster and address, as the official table has it.
 _Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteLimits:
+    """How much brokers may bring; each is a setting. They refuse what is new.
+
+    Attributes:
+        topics: `namesrvTopicsMax`.
+        topics_per_registration: `topicsPerRegistrationMax`.
+        brokers: `brokersMax`.
+    """
+
+    topics: int = 1_000_000
+    topics_per_registration: int = 250_000
+    brokers: int = 10_000
 
 
 class RouteTable:
@@ -44,14 +57,17 @@ class RouteTable:
         topics: Queues by topic and broker name.
         clusters: Broker names by cluster.
         live: When each broker was last heard of.
+        limits: How much brokers may bring.
     """
 
-    def __init__(self, changed: Callable[[str], None]) -> None:
+    def __init__(self, changed: Callable[[str], None], limits: RouteLimits = RouteLimits()) -> None:
         """Makes an empty table.
 
         Args:
             changed: Is told each topic whose route is another one now.
+            limits: How much brokers may bring.
         """
+        self.limits = limits
         self.groups: dict[str, BrokerGroup] = {}
         self.topics: dict[str, dict[str, Queues]] = {}
         self.clusters: dict[str, set[str]] = {}
@@ -71,6 +87,15 @@ class RouteTable:
             RefusedError: A part of a table came before the whole, or there are too many brokers
                 or topics already.
         """
+        return finished(self.registering(told, channel, now_ms))
+
+    def registering(
+        self, told: Registration, channel: Hashable, now_ms: int
+    ) -> Generator[None, None, tuple[MasterAddresses, list[MinIdChange]]]:
+        """Takes a registration step by step; one such work at a time.
+
+        Between two steps each topic is as it was or as it is told. See `register`.
+        """
         group = self.groups.get(told.name)
         self._check(told, group)
         key = (told.cluster, told.address)
@@ -81,8 +106,10 @@ class RouteTable:
         if group is None:
             group = self.groups[told.name] = BrokerGroup(told.name, told.cluster)
         self.clusters.setdefault(told.cluster, set()).add(told.name)
-        is_first, is_new_minimum = self._join(told, group)
-        self._take_topics(told, group, is_first=is_first)
+        is_first, is_new_minimum, is_other = self._join(told, group)
+        if is_other:
+            yield from self._touching_topics_of(told.name)
+        yield from self._taking_topics(told, group, is_first=is_first)
         self._forget_live(key)
         timeout_ms = BROKER_TIMEOUT_MS if told.timeout_ms is None else told.timeout_ms
         self.live[key] = Live(now_ms, timeout_ms, told.version, told.ha_address, channel)
@@ -97,6 +124,10 @@ class RouteTable:
         live = self.live.get((cluster, address))
         return live.version if live is not None else None
 
+    def has_brokers_of(self, channel: Hashable) -> bool:
+        """Tells whether a broker registered by a connection."""
+        return channel in self._channels
+
     def heard_of(self, cluster: str, address: str, now_ms: int) -> None:
         """Notes that a broker is alive."""
         live = self.live.get((cluster, address))
@@ -109,6 +140,12 @@ class RouteTable:
         self, cluster: str, name: str, address: str, broker_id: int
     ) -> list[MinIdChange]:
         """Removes a broker; with the last of its name go the name and its topics' queues there."""
+        return finished(self.unregistering(cluster, name, address, broker_id))
+
+    def unregistering(
+        self, cluster: str, name: str, address: str, broker_id: int
+    ) -> Generator[None, None, list[MinIdChange]]:
+        """Removes a broker step by step; one such work at a time."""
         live = self._forget_live((cluster, address))
         group = self.groups.get(name)
         if group is None or address not in group.addresses.values():
@@ -116,11 +153,11 @@ class RouteTable:
         was_minimum = broker_id == min(group.addresses)
         group.addresses = {i: a for i, a in group.addresses.items() if a != address}
         if not group.addresses:
-            self._remove_group(group)
+            yield from self._removing_group(group)
             return []
         if group.has_acting_master and MASTER_ID not in group.addresses:
             self._replace_perms(name, lambda perm: perm & ~PERM_WRITE)
-        self._touch_topics_of(name)
+        yield from self._touching_topics_of(name)
         if was_minimum and group.has_acting_master:
             ha_address = live.ha_address if live is not None else ""
             return [_change_of(group, ha_address, offline=address)]
@@ -128,22 +165,40 @@ class RouteTable:
 
     def channel_closed(self, channel: Hashable) -> list[MinIdChange]:
         """Removes the brokers that registered by a connection that is gone."""
+        return finished(self.closing(channel))
+
+    def closing(self, channel: Hashable) -> Generator[None, None, list[MinIdChange]]:
+        """Removes those brokers step by step; one such work at a time."""
         changes: list[MinIdChange] = []
         for key in list(self._channels.get(channel, ())):
-            changes += self._remove_key(key)
+            changes += yield from self._removing_key(key)
         return changes
 
     def expire(self, now_ms: int) -> tuple[list[Hashable], list[MinIdChange]]:
         """Removes brokers not heard of for too long; returns their connections, to be closed."""
+        channels, steps = self.expiring(now_ms)
+        return channels, finished(steps)
+
+    def expiring(
+        self, now_ms: int
+    ) -> tuple[list[Hashable], Generator[None, None, list[MinIdChange]]]:
+        """Returns the connections of such brokers, and what removes these step by step."""
         expired = [
             (key, live.channel)
             for key, live in self.live.items()
             if live.updated_ms + live.timeout_ms < now_ms
         ]
-        changes: list[MinIdChange] = []
-        for key, _channel in expired:
-            changes += self._remove_key(key)
-        return [channel for _key, channel in expired], changes
+
+        def removing() -> Generator[None, None, list[MinIdChange]]:
+            changes: list[MinIdChange] = []
+            for key, _channel in expired:
+                live = self.live.get(key)
+                # It may have registered again before its turn came.
+                if live is not None and live.updated_ms + live.timeout_ms < now_ms:
+                    changes += yield from self._removing_key(key)
+            return changes
+
+        return [channel for _key, channel in expired], removing()
 
     # What an administrator changes; the broker's next registration may change it back.
 
@@ -172,8 +227,8 @@ class RouteTable:
         known = [(name, found) for name, found in queues if name in self.groups]
         if not known:
             return
-        if topic not in self.topics and len(self.topics) >= TOPICS_MAX:
-            raise _too_many("topics", TOPICS_MAX)
+        if topic not in self.topics and len(self.topics) >= self.limits.topics:
+            raise _too_many(f"the new topic {topic}", "namesrvTopicsMax", self.limits.topics)
         self.topics.setdefault(topic, {}).update(known)
         self._changed(topic)
 
@@ -184,12 +239,18 @@ class RouteTable:
         if not is_known and len(told.topics) == 1:
             # A broker that has just created a topic says so before it has said everything else.
             raise RefusedError("register broker failed", code=_SYSTEM_ERROR)
-        if group is None and len(self.groups) >= BROKERS_MAX:
-            raise _too_many("brokers", BROKERS_MAX)
-        if len(self.topics) + len(told.topics) > TOPICS_MAX:
+        limits = self.limits
+        if group is None and len(self.groups) >= limits.brokers:
+            raise _too_many(f"the new broker {told.name}", "brokersMax", limits.brokers)
+        count = len(told.topics)
+        if count > limits.topics_per_registration:
+            what = f"a registration of {told.name} with {count} topics"
+            raise _too_many(what, "topicsPerRegistrationMax", limits.topics_per_registration)
+        if len(self.topics) + count > limits.topics:
             new = sum(topic not in self.topics for topic in told.topics)
-            if len(self.topics) + new > TOPICS_MAX:
-                raise _too_many("topics", TOPICS_MAX)
+            if len(self.topics) + new > limits.topics:
+                what = f"a registration of {told.name} with {new} new topics"
+                raise _too_many(what, "namesrvTopicsMax", limits.topics)
 
     def _is_outdated(self, told: Registration, group: BrokerGroup) -> bool:
         holder = group.addresses.get(told.broker_id)
@@ -198,8 +259,13 @@ class RouteTable:
         live = self.live.get((told.cluster, holder))
         return live is not None and live.version.state_version > told.version.state_version
 
-    def _join(self, told: Registration, group: BrokerGroup) -> tuple[bool, bool]:
-        """Enters the address; tells whether its id is new, and whether it is the smallest now."""
+    def _join(self, told: Registration, group: BrokerGroup) -> tuple[bool, bool, bool]:
+        """Enters the address.
+
+        Returns:
+            Whether its id is new, whether it is the smallest now, and whether the routes of its
+            topics change.
+        """
         before = dict(group.addresses)
         facts_before = (group.has_acting_master, group.zone)
         group.has_acting_master = bool(told.has_acting_master)
@@ -211,12 +277,14 @@ class RouteTable:
             if address != told.address or broker_id == told.broker_id
         }
         group.addresses[told.broker_id] = told.address
-        if group.addresses != before or facts_before != (group.has_acting_master, group.zone):
-            self._touch_topics_of(told.name)
+        is_other = group.addresses != before
+        is_other = is_other or facts_before != (group.has_acting_master, group.zone)
         is_new_minimum = bool(before) and told.broker_id < min(before)
-        return told.broker_id not in before, is_new_minimum
+        return told.broker_id not in before, is_new_minimum, is_other
 
-    def _take_topics(self, told: Registration, group: BrokerGroup, *, is_first: bool) -> None:
+    def _taking_topics(
+        self, told: Registration, group: BrokerGroup, *, is_first: bool
+    ) -> Generator[None, None, None]:
         is_prime_slave = (
             told.has_acting_master is not None
             and told.broker_id != MASTER_ID
@@ -225,10 +293,12 @@ class RouteTable:
         if told.broker_id != MASTER_ID and not is_prime_slave:
             return
         if self.deletes_missing_topics:
-            self._drop_missing(told)
+            yield from self._dropping_missing(told)
         stored = self.data_version(told.cluster, told.address)
         is_table_new = is_first or stored != told.version
-        for topic, queues in told.topics.items():
+        for at, (topic, queues) in enumerate(told.topics.items()):
+            if at % _TOPICS_PER_STEP == 0:
+                yield
             here = self.topics.get(topic)
             if not is_table_new and here is not None and told.name in here:
                 continue
@@ -240,14 +310,12 @@ class RouteTable:
                 here[told.name] = queues
                 self._changed(topic)
 
-    def _drop_missing(self, told: Registration) -> None:
-        gone = [
-            topic
-            for topic, queues in self.topics.items()
-            if told.name in queues and topic not in told.topics
-        ]
-        for topic in gone:
-            self._drop_queues(topic, told.name)
+    def _dropping_missing(self, told: Registration) -> Generator[None, None, None]:
+        for topic in self._steps_over_topics_of(told.name):
+            if topic is None:
+                yield
+            elif topic not in told.topics:
+                self._drop_queues(topic, told.name)
 
     def _master_of(self, told: Registration, group: BrokerGroup) -> MasterAddresses:
         address = group.addresses.get(MASTER_ID)
@@ -260,12 +328,12 @@ class RouteTable:
 
     # Removing.
 
-    def _remove_key(self, key: _Key) -> list[MinIdChange]:
+    def _removing_key(self, key: _Key) -> Generator[None, None, list[MinIdChange]]:
         cluster, address = key
         for group in self.groups.values():
             for broker_id, held in group.addresses.items():
                 if group.cluster == cluster and held == address:
-                    return self.unregister(cluster, group.name, address, broker_id)
+                    return (yield from self.unregistering(cluster, group.name, address, broker_id))
         self._forget_live(key)
         return []
 
@@ -278,14 +346,17 @@ class RouteTable:
                 del self._channels[live.channel]
         return live
 
-    def _remove_group(self, group: BrokerGroup) -> None:
+    def _removing_group(self, group: BrokerGroup) -> Generator[None, None, None]:
         del self.groups[group.name]
         for cluster, names in list(self.clusters.items()):
             names.discard(group.name)
             if not names:
                 del self.clusters[cluster]
-        for topic in [topic for topic, queues in self.topics.items() if group.name in queues]:
-            self._drop_queues(topic, group.name)
+        for topic in self._steps_over_topics_of(group.name):
+            if topic is None:
+                yield
+            else:
+                self._drop_queues(topic, group.name)
 
     def _drop_queues(self, topic: str, name: str) -> None:
         queues = self.topics[topic]
@@ -307,10 +378,21 @@ class RouteTable:
                 self._changed(topic)
         return count
 
-    def _touch_topics_of(self, name: str) -> None:
-        for topic, queues in self.topics.items():
-            if name in queues:
+    def _touching_topics_of(self, name: str) -> Generator[None, None, None]:
+        for topic in self._steps_over_topics_of(name):
+            if topic is None:
+                yield
+            else:
                 self._changed(topic)
+
+    def _steps_over_topics_of(self, name: str) -> Iterator[str | None]:
+        """Yields the topics that a broker has, and None where others may have their turn."""
+        for at, topic in enumerate(list(self.topics)):
+            if at % _TOPICS_PER_STEP == 0:
+                yield None
+            # It may be gone by now.
+            if name in self.topics.get(topic, ()):
+                yield topic
 
 
 def _change_of(group: BrokerGroup, ha_address: str, *, offline: str | None) -> MinIdChange:
@@ -325,5 +407,8 @@ def _change_of(group: BrokerGroup, ha_address: str, *, offline: str | None) -> M
     return MinIdChange(group.name, min_id, group.addresses[min_id], offline, ha_address, notify)
 
 
-def _too_many(what: str, limit: int) -> RefusedError:
-    return RefusedError(f"this name server already knows {limit} {what}", code=_SYSTEM_ERROR)
+def _too_many(what: str, key: str, limit: int) -> RefusedError:
+    return RefusedError(
+        f"{what} is refused: this name server takes no more than {key}={limit}",
+        code=_SYSTEM_ERROR,
+    )

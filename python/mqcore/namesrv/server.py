@@ -10,10 +10,11 @@ All methods belong to the event loop's thread.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from mqcore.clock import monotonic_ms
 from mqcore.config import NamesrvSettings
+from mqcore.config.budget import memory_plan
 from mqcore.errors import RemotingError
 from mqcore.namesrv.kv import KvFile
 from mqcore.namesrv.requests import Requests
@@ -80,7 +81,10 @@ class NameServer(LinkEvents):
             TlsError: Certificates or keys cannot be used.
         """
         listener = self.requests.settings.listener
-        server = Server(self.requests.dispatcher(), limits=limits_of(listener), events=[self])
+        plan = memory_plan(self.requests.settings.configuration)
+        limits = limits_of(listener, plan)
+        _log.info("%s; %d connections at the most", plan, limits.connections_max)
+        server = Server(self.requests.dispatcher(), limits=limits, events=[self])
         address = await listen_as(server, listener)
         self.server = server
         if isinstance(address, TcpAddress):
@@ -102,20 +106,25 @@ class NameServer(LinkEvents):
 
     def closed(self, link: Link) -> None:
         """Forgets the brokers that registered by a connection: they are gone with it."""
-        table = self.requests.table
-        before = len(table.live)
-        self._notify(table.channel_closed(link))
-        if len(table.live) < before:
+        if self.requests.table.has_brokers_of(link):
             _log.info("%s is gone, and the broker that registered by it", link.peer)
+        self._go_on(self.requests.closed(link))
 
     def look(self) -> None:
         """Makes one round: brokers not heard of for too long are forgotten."""
-        channels, changes = self.requests.table.expire(self._clock())
+        channels, work = self.requests.expire()
         for channel in channels:
             if isinstance(channel, Link):
                 _log.warning("a broker at %s was not heard of for too long", channel.peer)
                 channel.close()
-        self._notify(changes)
+        self._go_on(work)
+
+    def _go_on(self, work: Coroutine[None, None, None] | None) -> None:
+        """Does what is left of forgetting brokers with many topics."""
+        if work is not None and self.server is not None:
+            self.server.hub.spawn(work)
+        elif work is not None:
+            work.close()
 
     def _arm(self) -> None:
         pause_s = self.requests.settings.scan_interval_ms / 1000

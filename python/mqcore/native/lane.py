@@ -225,6 +225,10 @@ class Delivered:
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
+    `set_bounds` says how many bytes of unfinished frames, of answers that wait and of sends that
+    wait for a log file all connections may have, and for how many microseconds one of them is
+    executed before others.
+
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
     is not known are handed over. `set_group_lock` says until when, Unix ms, somebody holds a queue
@@ -453,6 +457,19 @@ class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
         self.refused(reason)
         if self._lane_transport is not None:
             self._lane_transport.abort()
+
+    def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
+        """Hears how much of an unfinished frame is held now, and of the first whole one. Override.
+
+        Args:
+            kept_bytes: How much, 0 where it is not worth counting.
+            frame: Another number for another frame.
+            has_asked: Whether a whole frame of the connection has come.
+        """
+
+    def wait_turn(self) -> None:
+        """Goes on with the requests that are left when others have had their turn. Override."""
+        asyncio.get_running_loop().call_soon(self.take_turn)
 
     def stop_reading(self) -> None:
         """Stops taking bytes: the peer does not read its replies."""

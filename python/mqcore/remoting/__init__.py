@@ -15,12 +15,14 @@ from mqcore.remoting.address import (
 from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
 from mqcore.remoting.codes import RequestCode, ResponseCode
 from mqcore.remoting.connection import Connection
+from mqcore.remoting.descriptors import connections_within, raised_descriptors
 from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Handler, Request, code_name
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
 from mqcore.remoting.listener import Listener, SocketOptions
 from mqcore.remoting.server import GRACE_S, Server
+from mqcore.remoting.slices import Slices, finished, in_slices
 from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context, server_context
 from mqcore.remoting.wiring import ListenerLike, limits_of, listen_as, tls_of
 
@@ -46,6 +48,7 @@ __all__ = [
     "ResponseCode",
     "Server",
     "ServerTls",
+    "Slices",
     "SocketOptions",
     "TcpAddress",
     "TlsFiles",
@@ -53,10 +56,14 @@ __all__ = [
     "UnixAddress",
     "client_context",
     "code_name",
+    "connections_within",
     "expect",
+    "finished",
+    "in_slices",
     "limits_of",
     "listen_as",
     "parse_address",
+    "raised_descriptors",
     "server_context",
     "tls_of",
 ]

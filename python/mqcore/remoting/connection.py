@@ -28,7 +28,7 @@ class Connection(Link, asyncio.BufferedProtocol):
         between: asyncio's and uvloop's both do, also under TLS.
         """
         del sizehint
-        return self.hub.receive_buffer
+        return self.hub.receive_buffer if self.has_asked else self.hub.first_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         """Takes what was put there."""

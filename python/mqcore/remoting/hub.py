@@ -5,11 +5,13 @@ Lives on one event loop. Opens nothing and closes nothing by itself.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from mqcore.clock import monotonic_s
 from mqcore.remoting.dispatch import VERSION, Dispatcher
+from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.throttle import Throttle
 
@@ -27,8 +29,16 @@ _LINES_INTERVAL_S = 10.0
 # One read of a socket; a default socket buffer holds not much more.
 _RECEIVE_BYTES = 256 << 10
 
+# One read of a connection that has sent no whole frame yet: there may be many of them.
+_FIRST_RECEIVE_BYTES = 16 << 10
+
+# A shorter part of a turn is not worth its overhead.
+_TURN_MIN_S = 0.0005
+
 # Why links do not read while the whole hub is deaf.
 _DEAF = "deaf"
+# Why a link is not read: all together hold too much of unfinished frames.
+_FRAMES = "frames"
 
 # An aborted transport reports its end in the next round of the loop.
 _ABORT_S = 1.0
@@ -66,9 +76,13 @@ class Hub:
         limits: The bounds.
         version: What we say we are.
         language: What our requests say we are written in, by its number; 0 is JAVA.
-        links: The open connections.
+        links: The open connections in their order, each with the time at which it came.
         refusals: How many connections and frames were refused, by reason.
         receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
+        first_buffer: The part of it for a connection that has sent no whole frame yet.
+        frames: The unfinished frames of all connections.
+        clock: Returns seconds that never step back, to bound the turns of connections.
+        waiting: Connections whose turn ended with requests left.
     """
 
     def __init__(
@@ -79,15 +93,25 @@ class Hub:
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
         language: int = 0,
+        clock: Callable[[], float] = monotonic_s,
     ) -> None:
         """Takes what is shared."""
         self.dispatcher = dispatcher if dispatcher is not None else Dispatcher()
         self.limits = limits if limits is not None else Limits()
         self.version = version
         self.language = language
-        self.links: set[Link] = set()
+        self.links: dict[Link, float] = {}
         self.refusals: dict[str, int] = {}
         self.receive_buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self.first_buffer = self.receive_buffer[:_FIRST_RECEIVE_BYTES]
+        self.clock = clock
+        self.waiting = 0
+        self.frames: Frames[Link] = Frames(
+            self.limits.first_frames_bytes_max,
+            self.limits.later_frames_bytes_max,
+            pause=self._pause_frame,
+            resume=lambda link: link.release_reading(_FRAMES),
+        )
         self._events = list(events)
         self._tasks: set[asyncio.Task[None]] = set()
         self._throttle = Throttle(_LINES_MAX, _LINES_INTERVAL_S)
@@ -109,14 +133,14 @@ class Hub:
 
     def join(self, link: "Link") -> None:
         """Counts a connection in and tells the listeners."""
-        self.links.add(link)
+        self.links[link] = asyncio.get_running_loop().time()
         if self._is_deaf:
             link.hold_reading(_DEAF)
         self.tell("connected", link)
 
     def leave(self, link: "Link") -> None:
         """Counts a connection out and tells the listeners."""
-        self.links.discard(link)
+        self.links.pop(link, None)
         self.tell("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
@@ -179,14 +203,26 @@ class Hub:
             _log.warning(message + "%s", *facts, tail)
 
     def hold(self, delta_bytes: int) -> bool:
-        """Counts bytes held for requests; tells whether the bound of all connections is kept."""
+        """Counts bytes held for waiting requests; tells whether the bound of all is kept."""
         self._held_bytes += delta_bytes
         return delta_bytes <= 0 or self._held_bytes <= self.limits.held_bytes_max
 
     @property
     def held_bytes(self) -> int:
         """Bytes of unfinished frames and waiting requests, of all connections."""
-        return self._held_bytes
+        return self._held_bytes + self.frames.held_bytes
+
+    def turn_s(self) -> float:
+        """Returns how long a connection may run now: those that wait share one turn."""
+        return max(self.limits.turn_s / (self.waiting + 1), _TURN_MIN_S)
+
+    def _pause_frame(self, link: "Link") -> None:
+        self.refuse(
+            "frames_full",
+            "%s: unfinished frames of all connections take too much, it is read no further for now",
+            link.peer,
+        )
+        link.hold_reading(_FRAMES)
 
     def next_opaque(self) -> int:
         """Returns the number of our next request."""

@@ -16,6 +16,11 @@ class IdleTable(Generic[_Key]):
         self._idle_s = idle_s
         self._seen: dict[_Key, tuple[int, float]] = {}
 
+    def silent_s(self, key: _Key, moved: int, now_s: float) -> float:
+        """Returns for how long a connection has moved nothing at the least, as the looks saw it."""
+        before = self._seen.get(key)
+        return now_s - before[1] if before is not None and before[0] == moved else 0.0
+
     def look(self, now_s: float, traffic: Iterable[tuple[_Key, int]]) -> list[_Key]:
         """Returns the connections that are idle, and forgets those that are gone.
 

@@ -18,8 +18,8 @@ class Limits:
             connection is not read: the peer's own bound is 65,535, and what it has queued is its
             memory and not ours.
         in_flight_bytes_max: The same in bytes of bodies: two of the largest frames.
-        turn_max: Requests of one connection that run before the loop serves others: 64 cheap
-            ones take about a millisecond.
+        turn_s: How long requests of one connection run before the loop serves others: a client
+            that waits notices nothing of 5 ms. Connections that have more to do share it.
         calls_max: Requests of ours on one connection that wait for their answer; the official
             client's semaphore has the same.
         out_high_bytes: Unsent bytes of one connection above which its requests are no longer
@@ -27,11 +27,19 @@ class Limits:
             buffer.
         out_bytes_max: Unsent bytes above which the connection is closed: pushed to a peer that
             never reads. Four of the largest frames.
-        held_bytes_max: Bytes of unfinished frames and waiting requests of all connections
-            together; the connection that passes it is closed. Many slow senders of huge frames
-            are the only way to reach it.
-        connections_max: Connections of one listener; more are closed as they come. Each costs
-            some 5 KiB, and a descriptor.
+        held_bytes_max: Bytes of waiting requests of all connections together; the connection that
+            passes it is closed.
+        first_frames_bytes_max: Bytes of unfinished frames of all connections that have sent no
+            whole frame yet: two of the largest. Beyond it they are read no further.
+        later_frames_bytes_max: The same of all other connections.
+        connections_max: Connections of one listener: each costs some 5 KiB, and a descriptor. More
+            take the place of the newest idle ones, or are closed as they come.
+        descriptors_max: Number of a descriptor from which on there is none to spare for a
+            connection: see `mqcore.remoting.descriptors`.
+        unused_s: A connection that has sent nothing for so long may lose its place; one that just
+            comes has not had the time to.
+        silent_s: The same of one that has sent something: official clients send a heartbeat every
+            30 s.
         idle_s: Without a byte either way for so long a connection is closed, as official servers
             and clients do.
         frame_s: A frame that began must be whole within this time: 16 MiB at 140 KB/s.
@@ -41,12 +49,17 @@ class Limits:
     frame_bytes_max: int = 16 * _MIB
     in_flight_max: int = 1024
     in_flight_bytes_max: int = 32 * _MIB
-    turn_max: int = 64
+    turn_s: float = 0.005
     calls_max: int = 65535
     out_high_bytes: int = 256 * _KIB
     out_bytes_max: int = 64 * _MIB
     held_bytes_max: int = 256 * _MIB
+    first_frames_bytes_max: int = 32 * _MIB
+    later_frames_bytes_max: int = 224 * _MIB
     connections_max: int = 20_000
+    descriptors_max: int = 1 << 31
+    unused_s: float = 1.0
+    silent_s: float = 65.0
     idle_s: float = 120.0
     frame_s: float = 120.0
     handshake_s: float = 10.0

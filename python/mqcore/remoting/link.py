@@ -53,6 +53,7 @@ class Link(asyncio.BaseProtocol):
         peer_host: The other side's host alone.
         local_host: The number of our interface that it came in on; empty for a Unix socket.
         is_tls: Whether TLS protects it.
+        has_asked: Whether a whole frame of the peer has come, or it is we who ask.
         facts: Whatever a handler wants to remember about it; it ends with the connection.
     """
 
@@ -63,6 +64,7 @@ class Link(asyncio.BaseProtocol):
         self.peer_host = ""
         self.local_host = ""
         self.is_tls = False
+        self.has_asked = False
         self.facts: dict[str, Any] = {}
         self._transport: asyncio.Transport | None = None
         # Kept: asking for it costs a system call before Python 3.12.
@@ -72,13 +74,14 @@ class Link(asyncio.BaseProtocol):
         self._asked: list[bytes] = []
         self._running = 0
         self._held_bytes = 0
-        self._partial_bytes = 0
+        self._frames_begun = 0
         self._moved = 0
         self._frame_began_s: float | None = None
         self._is_write_paused = False
         self._is_read_paused = False
         self._read_holds: set[str] = set()
         self._is_turn_due = False
+        self._is_waiting = False
         self._is_finishing = False
         self._is_lost = False
         self._writable: asyncio.Future[None] | None = None
@@ -105,8 +108,8 @@ class Link(asyncio.BaseProtocol):
         for request in self._backlog:
             self._hold(-request.held_bytes)
         self._backlog.clear()
-        self._hold(-self._partial_bytes)
-        self._partial_bytes = 0
+        self.hub.frames.forget(self)
+        self._wait_turn(is_waiting=False)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         if error is not None:
@@ -182,6 +185,8 @@ class Link(asyncio.BaseProtocol):
         if loop is None or not self.is_open:
             raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
         future = self._calls.begin(opaque, self.peer, loop)
+        # Its frames are what we asked for.
+        self.has_asked = True
         if not self._asked:
             loop.call_soon(self._send_asked)
         self._asked.append(frame)
@@ -225,6 +230,7 @@ class Link(asyncio.BaseProtocol):
         if not self.is_open:
             raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
         future = self._calls.begin(opaque, self.peer, asyncio.get_running_loop())
+        self.has_asked = True
         try:
             async with asyncio.timeout(timeout_s):
                 await self._until_writable()
@@ -321,14 +327,15 @@ class Link(asyncio.BaseProtocol):
             now_s: The loop's time.
         """
         self._moved += byte_count
+        self.has_asked = self.has_asked or is_frame_whole
+        had_partial = self._frame_began_s is not None
         if partial_bytes == 0:
             self._frame_began_s = None
-        elif is_frame_whole or self._frame_began_s is None:
+        elif is_frame_whole or not had_partial:
             self._frame_began_s = now_s
-        if partial_bytes != self._partial_bytes:
-            delta = partial_bytes - self._partial_bytes
-            self._partial_bytes = partial_bytes
-            self._hold(delta)
+            self._frames_begun += 1
+        if partial_bytes or had_partial:
+            self.hub.frames.note(self, partial_bytes, self._frames_begun, has_asked=self.has_asked)
 
     def fail(self, reason: str, error: Exception) -> None:
         """Closes a connection whose bytes cannot be understood."""
@@ -354,16 +361,22 @@ class Link(asyncio.BaseProtocol):
 
     def _turn(self) -> None:
         """Executes requests until a bound; what is left waits for the next turn."""
-        limits = self.hub.limits
-        done = 0
-        while self._backlog and not self._is_write_paused and self._running < limits.in_flight_max:
-            if done == limits.turn_max:
+        self._wait_turn(is_waiting=False)
+        running_max, clock = self.hub.limits.in_flight_max, self.hub.clock
+        end_s = clock() + self.hub.turn_s()
+        while self._backlog and not self._is_write_paused and self._running < running_max:
+            self._execute(self._backlog.popleft())
+            if self._backlog and clock() >= end_s:
+                self._wait_turn(is_waiting=True)
                 self._schedule()
                 break
-            done += 1
-            self._execute(self._backlog.popleft())
         self._balance()
         self._close_if_finished()
+
+    def _wait_turn(self, *, is_waiting: bool) -> None:
+        """Counts a connection whose turn ended with requests left."""
+        self.hub.waiting += int(is_waiting) - int(self._is_waiting)
+        self._is_waiting = is_waiting
 
     def _schedule(self) -> None:
         if self._backlog and not self._is_turn_due and not self._is_lost:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mqcore.errors import AddressError
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
-from mqcore.remoting.hub import Hub
+from mqcore.remoting.crowd import Crowd
 from mqcore.remoting.link import Link
 from mqcore.remoting.tls import FirstByte, ServerTls, verdict
 
@@ -52,7 +52,7 @@ class Listener:
 
     def __init__(
         self,
-        hub: Hub,
+        crowd: Crowd,
         factory: Callable[[], Link],
         *,
         tls: ServerTls | None = None,
@@ -62,7 +62,7 @@ class Listener:
         """Prepares; `open` begins.
 
         Args:
-            hub: What the connections share.
+            crowd: Says who may come; knows what the connections share.
             factory: Makes the protocol of a connection: a `Link` that is an
                 `asyncio.BufferedProtocol` or `asyncio.Protocol` too.
             tls: How TLS is treated; permissive without a certificate when none.
@@ -70,7 +70,8 @@ class Listener:
             options: What the system is asked for.
         """
         self._options = options if options is not None else SocketOptions()
-        self._hub = hub
+        self._crowd = crowd
+        self._hub = crowd.hub
         self._factory = factory
         self._tls = tls if tls is not None else ServerTls()
         self._watch = AdvertisedWatch(advertised) if advertised is not None else None
@@ -79,7 +80,6 @@ class Listener:
         self._resume: asyncio.TimerHandle | None = None
         # Sockets whose first byte is awaited, with the timer that gives them up.
         self._arrivals: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._handshakes = 0
 
     async def open(self, address: Address) -> Address:
         """Listens on an address; returns it with the port that was chosen.
@@ -149,9 +149,12 @@ class Listener:
 
     def _arrived(self, arrival: socket.socket, peer: str) -> None:
         limits = self._hub.limits
-        if len(self._hub.links) + len(self._arrivals) + self._handshakes >= limits.connections_max:
+        if not self._crowd.admits(arrival):
             self._hub.refuse(
-                "connections", "more than %d connections, closing", limits.connections_max
+                "connections",
+                "%s: more than %d connections, or no descriptor to spare, closing",
+                peer,
+                limits.connections_max,
             )
             arrival.close()
             return
@@ -162,15 +165,18 @@ class Listener:
         if not self._peeked(arrival, peer):
             loop = asyncio.get_running_loop()
             self._arrivals[arrival] = loop.call_later(limits.idle_s, self._give_up, arrival)
+            self._crowd.awaited[arrival] = (loop.time(), self._give_up)
             loop.add_reader(arrival, self._readable, arrival, peer)
 
     def _readable(self, arrival: socket.socket, peer: str) -> None:
         # Forgotten first: the protocol that may be made watches the same descriptor.
+        since = self._crowd.awaited[arrival]
         timer = self._forget(arrival)
         if self._peeked(arrival, peer):
             timer.cancel()
             return
         self._arrivals[arrival] = timer
+        self._crowd.awaited[arrival] = since
         asyncio.get_running_loop().add_reader(arrival, self._readable, arrival, peer)
 
     def _peeked(self, arrival: socket.socket, peer: str) -> bool:
@@ -195,6 +201,7 @@ class Listener:
 
     def _forget(self, arrival: socket.socket) -> asyncio.TimerHandle:
         asyncio.get_running_loop().remove_reader(arrival)
+        self._crowd.awaited.pop(arrival, None)
         return self._arrivals.pop(arrival)
 
     def _give_up(self, arrival: socket.socket) -> None:
@@ -206,7 +213,7 @@ class Listener:
             warning = self._watch.dialled(arrival.getsockname()[0].removeprefix("::ffff:"))
             if warning is not None:
                 _log.warning("%s", warning)
-        self._handshakes += 1
+        self._crowd.handshakes += 1
         self._hub.spawn(self._connect(arrival, peer, kind))
 
     async def _connect(self, arrival: socket.socket, peer: str, kind: FirstByte) -> None:
@@ -227,7 +234,7 @@ class Listener:
             self._hub.refuse("handshake", "%s: no connection came about: %r", peer, error)
             arrival.close()
         finally:
-            self._handshakes -= 1
+            self._crowd.handshakes -= 1
 
 
 def _text_of(name: object) -> str:

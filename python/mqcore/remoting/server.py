@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from mqcore.remoting.address import Address, TcpAddress
 from mqcore.remoting.connection import Connection
+from mqcore.remoting.crowd import Crowd
 from mqcore.remoting.dispatch import VERSION, Dispatcher
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
@@ -58,6 +59,7 @@ class Server:
         self._factory = factory
         self._listeners: list[Listener] = []
         self._sweep = Sweep(self.hub)
+        self._crowd = Crowd(self.hub, self._sweep)
 
     async def listen(
         self,
@@ -79,7 +81,7 @@ class Server:
             AddressError: It cannot be listened on.
         """
         listener = Listener(
-            self.hub,
+            self._crowd,
             lambda: self._factory(self.hub),
             tls=tls,
             advertised=advertised,

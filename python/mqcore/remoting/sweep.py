@@ -35,6 +35,10 @@ class Sweep:
             self._timer.cancel()
             self._timer = None
 
+    def silent_s(self, link: "Link", now_s: float) -> float:
+        """Returns for how long a connection has moved no byte at the least."""
+        return self._idle.silent_s(link, link.traffic(), now_s)
+
     def look(self, now_s: float) -> None:
         """Makes one round.
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Protocol
 
 from mqcore.remoting.address import Address, TcpAddress, UnixAddress
+from mqcore.remoting.descriptors import connections_within, descriptors_within
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.listener import SocketOptions
 from mqcore.remoting.server import Server
 from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, server_context
 
-__all__ = ["ListenerLike", "limits_of", "listen_as", "tls_of"]
+__all__ = ["ListenerLike", "MemoryLike", "limits_of", "listen_as", "tls_of"]
 
 _UNIX_PREFIX = "unix:"
 
@@ -35,6 +36,10 @@ class ListenerLike(Protocol):
     @property
     def backlog(self) -> int:
         """Connections that may wait to be accepted."""
+
+    @property
+    def connections_max(self) -> int:
+        """Connections at the most."""
 
     @property
     def send_buffer_bytes(self) -> int:
@@ -69,9 +74,38 @@ class ListenerLike(Protocol):
         """none, optional or require."""
 
 
-def limits_of(settings: ListenerLike) -> Limits:
-    """Returns the bounds of connections."""
-    return Limits(idle_s=settings.idle_s)
+class MemoryLike(Protocol):
+    """What is asked of the division of memory; `mqcore.config.budget.MemoryPlan` has it."""
+
+    @property
+    def first_frames_bytes(self) -> int:
+        """For unfinished frames of connections that have sent no whole one yet."""
+
+    @property
+    def later_frames_bytes(self) -> int:
+        """For those of all other connections."""
+
+    @property
+    def requests_bytes(self) -> int:
+        """For requests that wait to run."""
+
+
+def limits_of(settings: ListenerLike, memory: MemoryLike, *, queue_files: int = 0) -> Limits:
+    """Returns the bounds of connections.
+
+    Args:
+        settings: Of the listener.
+        memory: How memory is divided.
+        queue_files: Files that the store may keep open at once.
+    """
+    return Limits(
+        idle_s=settings.idle_s,
+        held_bytes_max=memory.requests_bytes,
+        first_frames_bytes_max=memory.first_frames_bytes,
+        later_frames_bytes_max=memory.later_frames_bytes,
+        connections_max=connections_within(settings.connections_max, queue_files=queue_files),
+        descriptors_max=descriptors_within(),
+    )
 
 
 def tls_of(settings: ListenerLike) -> ServerTls:

@@ -15,10 +15,12 @@ from mqcore.config import (
 from mqcore.config.existing import EMBEDDED
 from mqcore.errors import RemotingError
 from mqcore.namesrv import NameServer
-from mqcore.remoting import TcpAddress
+from mqcore.remoting import TcpAddress, connections_within
 
 # What is weaker than everything that a user says: one machine rarely wants files of a gigabyte.
 DEFAULTS = EMBEDDED
+# Brokers and clients ask a name server now and then: this part of the connections is for it.
+_NAMESRV_PART = 4
 # Routes are there when the program says that it is ready; nothing but a fault takes longer.
 _REGISTERED_TIMEOUT_S = 5.0
 
@@ -30,8 +32,15 @@ def namesrv_settings_of(broker: BrokerSettings, port: int) -> NamesrvSettings:
         broker: The broker's settings.
         port: Port of the name server, 0 for a free one.
     """
+    listener = broker.listener
+    connections = connections_within(
+        listener.connections_max, queue_files=broker.queue_files_open_max
+    )
     pairs = {
-        "bindAddress": broker.listener.host,
+        "memoryAllowed": str(broker.configuration.value("memoryAllowed")),
+        # Both take their descriptors from the same process.
+        "connectionsMax": str(max(1, connections // _NAMESRV_PART)),
+        "bindAddress": listener.host,
         "listenPort": str(port),
         "kvConfigPath": str(broker.store_dir / "namesrv" / "kvConfig.json"),
     }

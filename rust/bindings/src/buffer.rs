@@ -16,6 +16,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::{PyMemoryView, PySlice};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
@@ -47,6 +48,20 @@ impl ReceiveBuffer {
         let bytes: &[u8; RECEIVE_BYTES] = unsafe { &*self.bytes.get() };
         bytes.get(..len).unwrap_or(bytes)
     }
+}
+
+/// Bytes read at once of a connection that has asked nothing yet.
+const FIRST_RECEIVE_BYTES: isize = 16 * 1024;
+
+/// The buffer as transports ask for it, asyncio wants a length, too; and the part of it for a
+/// connection that has asked nothing yet.
+pub(crate) fn views_of(
+    buffer: &Bound<'_, ReceiveBuffer>,
+) -> PyResult<(Py<PyMemoryView>, Py<PyMemoryView>)> {
+    let view = PyMemoryView::from(buffer.as_any())?;
+    let part = PySlice::new(buffer.py(), 0, FIRST_RECEIVE_BYTES, 1);
+    let first = view.get_item(part)?.cast_into::<PyMemoryView>()?;
+    Ok((view.unbind(), first.unbind()))
 }
 
 #[pymethods]

@@ -10,11 +10,11 @@
 
 use std::io::IoSlice;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::ConnectionId;
 use mqcore_lane::feed::Fault;
+use mqcore_lane::{ConnectionId, Handed, Need};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
@@ -22,7 +22,7 @@ use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 use crate::buffer::{Sent, send};
 use crate::door::{KEEP_BYTES_MAX, Pass, through};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
-use crate::lane::{NativeLane, handed_row};
+use crate::lane::NativeLane;
 use crate::wire::Command;
 
 /// Slices of one gathered write: an answer of 32 messages with its head, twice.
@@ -30,6 +30,10 @@ const SLICES_MAX: usize = 66;
 /// Bytes given to a transport at once: what it cannot send it copies, so not too many; what is
 /// not given waits for another turn of the loop, so not too few.
 const TRANSPORT_BYTES: usize = 256 * 1024;
+
+/// Bytes of an unfinished frame from which on Python counts them, of a connection that has asked
+/// something already: below, they are less than a socket's own buffer.
+const TOLD_BYTES_MIN: usize = 64 * 1024;
 
 /// A connection; to be inherited together with `asyncio.BufferedProtocol`.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
@@ -42,6 +46,10 @@ pub(crate) struct LaneConnection {
     is_full: AtomicBool,
     is_stalled: AtomicBool,
     is_pumping: AtomicBool,
+    /// Set once a whole frame has come.
+    has_asked: AtomicBool,
+    /// Bytes of an unfinished frame as Python was told last.
+    told_half_bytes: AtomicUsize,
     /// The transport's `write`.
     write: Mutex<Option<Py<PyAny>>>,
 }
@@ -56,6 +64,32 @@ impl LaneConnection {
         let lane = lane.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a lane"))?;
         Ok(lane.bind(py).get())
     }
+}
+
+/// A request for Python: its command, why it is handed over, and the name of what is missing.
+pub(crate) type HandedRow = (Py<Command>, &'static str, String);
+
+/// A handed request as Python reads it.
+pub(crate) fn handed_row(py: Python<'_>, handed: Handed) -> PyResult<HandedRow> {
+    let (need, name) = match handed.need {
+        Need::Code => ("code", String::new()),
+        Need::Topic(name) => ("topic", name),
+        Need::Group(name) => ("group", name),
+        Need::Check => ("check", String::new()),
+    };
+    let command = Py::new(py, Command::owned(py, &handed.command)?)?;
+    Ok((command, need, name))
+}
+
+/// What a turn left of a connection's bytes.
+#[derive(Clone, Copy, Default)]
+struct Left {
+    half_bytes: usize,
+    half_since_ms: u64,
+    has_asked: bool,
+    is_stalled: bool,
+    /// Requests are left that wait for the next turn.
+    has_more: bool,
 }
 
 /// What sending directly came to.
@@ -166,15 +200,22 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
     let lane = this.lane(py)?;
     let bytes = lane.buffer.bind(py).get().filled(py, len);
     let mut dirty = Vec::new();
-    let (fed, handed, is_stalled) = through(py, Pass::keeping_if(len <= KEEP_BYTES_MAX), || {
+    let (fed, handed, left) = through(py, Pass::keeping_if(len <= KEEP_BYTES_MAX), || {
         let (mut inside, now_ms) = lane.lock_now();
         let fed = inside.lane.feed(id, bytes, now_ms);
         inside.lane.desk.take_dirty(&mut dirty);
         lane.tell_deadline(&mut inside);
-        let is_stalled = inside.lane.desk.is_stalled(id);
-        (fed, inside.lane.take_handed(), is_stalled)
+        let desk = &inside.lane.desk;
+        let left = desk.connection(id).map(|connection| Left {
+            half_bytes: connection.half_frame.len(),
+            half_since_ms: connection.half_since_ms.unwrap_or(0),
+            has_asked: connection.has_asked,
+            is_stalled: desk.is_stalled(id),
+            has_more: desk.turns.is_over(),
+        });
+        (fed, inside.lane.take_handed(), left.unwrap_or_default())
     });
-    if is_stalled {
+    if left.is_stalled {
         this.is_stalled.store(true, Ordering::Relaxed);
         slf.call_method0("stop_reading")?;
     }
@@ -184,7 +225,26 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
         let rows = rows.collect::<PyResult<Vec<_>>>()?;
         slf.call_method1("hand_over", (rows,))?;
     }
-    fed.or_else(|fault| refuse(slf, &fault))
+    match fed {
+        Ok(()) => tell_left(slf, left),
+        Err(fault) => refuse(slf, &fault),
+    }
+}
+
+/// Tells Python of requests that wait for the next turn, and of an unfinished frame that counts.
+fn tell_left(slf: &Bound<'_, LaneConnection>, left: Left) -> PyResult<()> {
+    let this = slf.get();
+    let is_first = left.has_asked && !this.has_asked.swap(true, Ordering::Relaxed);
+    let is_counted = !left.has_asked || left.half_bytes >= TOLD_BYTES_MIN;
+    let counted = if is_counted { left.half_bytes } else { 0 };
+    let told = this.told_half_bytes.swap(counted, Ordering::Relaxed);
+    if counted != told || is_first {
+        slf.call_method1("unfinished", (counted, left.half_since_ms, left.has_asked))?;
+    }
+    if left.has_more {
+        slf.call_method0("wait_turn")?;
+    }
+    Ok(())
 }
 
 fn refuse(slf: &Bound<'_, LaneConnection>, fault: &Fault) -> PyResult<()> {
@@ -220,6 +280,8 @@ impl LaneConnection {
             is_full: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             is_pumping: AtomicBool::new(false),
+            has_asked: AtomicBool::new(false),
+            told_half_bytes: AtomicUsize::new(0),
             write: Mutex::new(None),
         }
     }
@@ -271,11 +333,23 @@ impl LaneConnection {
         let _ = sizehint;
         let py = slf.py();
         let lane = slf.get().lane(py)?;
-        Ok(lane.view.clone_ref(py))
+        // Of a connection that has asked nothing yet less is read at once: there may be many.
+        let has_asked = slf.get().has_asked.load(Ordering::Relaxed);
+        let view = if has_asked {
+            &lane.view
+        } else {
+            &lane.first_view
+        };
+        Ok(view.clone_ref(py))
     }
 
     fn buffer_updated(slf: &Bound<'_, Self>, nbytes: usize) -> PyResult<()> {
         feed(slf, nbytes)
+    }
+
+    /// Goes on with requests that were left for the next turn.
+    fn take_turn(slf: &Bound<'_, Self>) -> PyResult<()> {
+        feed(slf, 0)
     }
 
     fn pause_writing(&self) {

@@ -9,8 +9,18 @@ use crate::door::{KEEP_BYTES_MAX, Pass, through};
 use crate::draft::bytes_of;
 use crate::errors;
 
-/// What a text stands for; its nesting is bounded by the parser.
-fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+/// Values made between two moments at which other threads may have their turn: less than a
+/// millisecond of work.
+const VALUES_PER_TURN: u32 = 1024;
+
+/// What a text stands for; its nesting is bounded by the parser. Lets other threads run between: a
+/// body of 16 MiB is a million values.
+fn object<'py>(py: Python<'py>, value: &Value, made: &mut u32) -> PyResult<Bound<'py, PyAny>> {
+    *made += 1;
+    if *made == VALUES_PER_TURN {
+        *made = 0;
+        through(py, Pass::Detached, || ());
+    }
     Ok(match value {
         Value::Null => py.None().into_bound(py),
         Value::Bool(truth) => truth.into_pyobject(py)?.to_owned().into_any(),
@@ -23,14 +33,14 @@ fn object<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
         Value::Array(items) => {
             let out = PyList::empty(py);
             for item in items {
-                out.append(object(py, item)?)?;
+                out.append(object(py, item, made)?)?;
             }
             out.into_any()
         }
         Value::Object(members) => {
             let out = PyDict::new(py);
             for (name, member) in members {
-                out.set_item(name, object(py, member)?)?;
+                out.set_item(name, object(py, member, made)?)?;
             }
             out.into_any()
         }
@@ -47,5 +57,5 @@ pub(crate) fn parse_relaxed_json<'py>(
     let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX / 16);
     let parsed = through(py, pass, || relaxed_json::parse(&bytes));
     let value = parsed.map_err(|error| errors::of_json(py, &error))?;
-    object(py, &value)
+    object(py, &value, &mut 0)
 }

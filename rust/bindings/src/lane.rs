@@ -4,23 +4,25 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
 use mqcore_engine::store::Store;
+use mqcore_lane::bounds::Bounds;
 use mqcore_lane::policy::{Group, Members, Policy, Topic};
 use mqcore_lane::pop::names::revive_topic;
 use mqcore_lane::pop::revive;
 use mqcore_lane::repeats::Repeats;
 use mqcore_lane::transactions::counts::Count;
-use mqcore_lane::{ConnectionId, Handed, Lane, Need, delay};
+use mqcore_lane::{ConnectionId, Lane, delay};
 use mqcore_record::Host;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView};
 
-use crate::buffer::ReceiveBuffer;
-use crate::connection::{LaneConnection, pump_all};
+use crate::buffer::{ReceiveBuffer, views_of};
+use crate::connection::{HandedRow, LaneConnection, handed_row, pump_all};
 use crate::door::{KEEP_RECORDS_MAX, Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
@@ -29,11 +31,8 @@ use crate::store::NativeStore;
 use crate::tables::{BitsRow, BrokerRow, GroupRow, MembersRow, TopicRow, bit_row};
 use crate::timers::NativeTimers;
 use crate::transactions::{CheckedRow, Checkers, RulesRow, checked_row};
-use crate::wire::Command;
 
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
-/// A request for Python: its command, why it is handed over, and the name of what is missing.
-pub(crate) type HandedRow = (Py<Command>, &'static str, String);
 type DeliveredRow = (u64, u64, Option<i64>, u64, bool, u64);
 
 /// Threads for cold reads: a disk serves two readers better than one, and more would only compete
@@ -63,6 +62,8 @@ pub(crate) struct NativeLane {
     pub(crate) buffer: Py<ReceiveBuffer>,
     /// The same as transports ask for it: asyncio wants a length, too.
     pub(crate) view: Py<PyMemoryView>,
+    /// The part of it for a connection that has asked nothing yet.
+    pub(crate) first_view: Py<PyMemoryView>,
 }
 
 impl NativeLane {
@@ -105,18 +106,6 @@ impl NativeLane {
     }
 }
 
-/// A handed request as Python reads it.
-pub(crate) fn handed_row(py: Python<'_>, handed: Handed) -> PyResult<HandedRow> {
-    let (need, name) = match handed.need {
-        Need::Code => ("code", String::new()),
-        Need::Topic(name) => ("topic", name),
-        Need::Group(name) => ("group", name),
-        Need::Check => ("check", String::new()),
-    };
-    let command = Py::new(py, Command::owned(py, &handed.command)?)?;
-    Ok((command, need, name))
-}
-
 #[pymethods]
 impl NativeLane {
     #[new]
@@ -129,7 +118,7 @@ impl NativeLane {
     ) -> PyResult<Self> {
         let (engine, store_host) = store.parts();
         let buffer = Bound::new(py, ReceiveBuffer::new())?;
-        let view = PyMemoryView::from(buffer.as_any())?.unbind();
+        let (view, first_view) = views_of(&buffer)?;
         let mut lane = Lane::new(Arc::clone(&engine), reader_threads);
         lane.decide_broker(broker.broker(store_host));
         Ok(Self {
@@ -147,12 +136,27 @@ impl NativeLane {
             origin: Origin::here(),
             buffer: buffer.unbind(),
             view,
+            first_view,
         })
     }
 
     fn set_broker(&self, broker: BrokerRow) {
         let broker = broker.broker(self.store_host);
         self.lock().lane.decide_broker(broker);
+    }
+
+    /// Bounds what all connections may occupy, bytes, and how long one of them is executed before
+    /// others have their turn.
+    fn set_bounds(&self, half_frames: usize, output: usize, deferred: usize, turn_us: u64) {
+        let clock = self.clock.clone();
+        let desk = &mut self.lock().lane.desk;
+        desk.bounds = Bounds {
+            half_frames_bytes: half_frames,
+            output_bytes: output,
+            deferred_bytes: deferred,
+        };
+        let turn = Duration::from_micros(turn_us);
+        desk.turns.bound(turn, move || clock.elapsed());
     }
 
     /// Replaces the delay levels.

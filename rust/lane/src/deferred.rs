@@ -7,8 +7,6 @@ use mqcore_wire::Command;
 use crate::asker::ConnectionId;
 use crate::lane::How;
 
-/// Bytes of requests that wait for the next log file at the most.
-const BYTES_MAX: usize = 64 << 20;
 /// Requests that wait at the most: at some microseconds each they are worked off within the time that
 /// a send may wait.
 const COUNT_MAX: usize = 65_536;
@@ -32,15 +30,15 @@ pub(crate) struct DeferredQueue {
 }
 
 impl DeferredQueue {
-    /// Lets a request wait behind the others; gives it back at a bound.
+    /// Lets a request wait behind the others; gives it back at a bound: so many bytes of all.
     pub(crate) fn push(
         &mut self,
         (connection, command): (ConnectionId, Command),
         how: How,
-        now_ms: u64,
+        (now_ms, bytes_max): (u64, usize),
     ) -> Result<(), Command> {
         let bytes = weight(&command);
-        if self.bytes + bytes > BYTES_MAX || self.waiting.len() >= COUNT_MAX {
+        if self.bytes + bytes > bytes_max || self.waiting.len() >= COUNT_MAX {
             return Err(command);
         }
         self.bytes += bytes;
@@ -87,6 +85,8 @@ pub(crate) fn weight(command: &Command) -> usize {
 mod tests {
     use super::*;
 
+    const BYTES_MAX: usize = 1 << 20;
+
     fn command(body_bytes: usize) -> Command {
         Command {
             body: vec![0; body_bytes],
@@ -99,7 +99,7 @@ mod tests {
         let mut queue = DeferredQueue::default();
         let push = |queue: &mut DeferredQueue, bytes| {
             let request = (ConnectionId(1), command(bytes));
-            queue.push(request, How::ByPolicy, 0).is_ok()
+            queue.push(request, How::ByPolicy, (0, BYTES_MAX)).is_ok()
         };
         assert!(push(&mut queue, BYTES_MAX));
         assert!(!push(&mut queue, 1));

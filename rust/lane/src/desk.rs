@@ -9,6 +9,7 @@ use mqcore_wire::WireError;
 use mqcore_wire::command::FrameWriter;
 
 use crate::asker::{Asker, ConnectionId};
+use crate::bounds::{Bounds, Turns};
 use crate::codes;
 use crate::output::Output;
 use crate::stats::Stats;
@@ -22,9 +23,6 @@ pub const OUTPUT_CLOSE_BYTES: usize = 64 << 20;
 /// Bytes of the log that all outputs together may keep from being removed; beyond it answers are
 /// copied, and beyond twice as much in all outputs pulls are refused.
 pub const PINNED_BYTES_MAX: usize = 256 << 20;
-/// Bytes of half frames of all connections together. Sixteen of the largest frames, or half a
-/// megabyte each for 512 slow senders.
-pub const HALF_FRAMES_BYTES_MAX: usize = 256 << 20;
 /// Records of an answer are copied up to this many bytes, the most that a pull takes from memory
 /// unless told otherwise; above it they go out as slices of the log. Measured on TCP
 /// (`benches/benches/answer.rs`): a gathered write of one slice per record costs the sender as much as
@@ -50,6 +48,10 @@ pub struct Connection<D: Disk> {
     pub output: Output<D>,
     /// Sends of it that wait for their watermark.
     pub parked: usize,
+    /// Whether a whole frame of it has come.
+    pub has_asked: bool,
+    /// Whether its last turn ended with requests left.
+    pub(crate) is_waiting: bool,
     is_dirty: bool,
 }
 
@@ -76,6 +78,10 @@ pub struct Desk<D: Disk> {
     pub version: i32,
     /// What was done.
     pub stats: Stats,
+    /// What all connections together may occupy.
+    pub bounds: Bounds,
+    /// How long one connection is executed before others.
+    pub turns: Turns,
 }
 
 impl<D: Disk> Desk<D> {
@@ -92,6 +98,8 @@ impl<D: Disk> Desk<D> {
             half_frames_bytes: 0,
             version: 0,
             stats: Stats::default(),
+            bounds: Bounds::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -107,6 +115,8 @@ impl<D: Disk> Desk<D> {
             moved_bytes: 0,
             output: Output::default(),
             parked: 0,
+            has_asked: false,
+            is_waiting: false,
             is_dirty: false,
         };
         self.connections.insert(id, connection);
@@ -117,6 +127,7 @@ impl<D: Disk> Desk<D> {
     pub fn close(&mut self, id: ConnectionId) -> Option<Connection<D>> {
         let connection = self.connections.remove(&id)?;
         self.half_frames_bytes -= connection.half_frame.len();
+        self.turns.waiting -= usize::from(connection.is_waiting);
         self.queued_bytes -= connection.output.queued_bytes();
         self.pinned_bytes -= connection.output.pinned_bytes();
         Some(connection)
@@ -181,11 +192,14 @@ impl<D: Disk> Desk<D> {
         Some(result)
     }
 
-    /// Whether a connection has so much output queued that its requests are not executed now.
+    /// Whether a connection has so much output queued that its requests are not executed now, or any
+    /// while all connections together have too much.
     #[must_use]
     pub fn is_stalled(&self, id: ConnectionId) -> bool {
         let connection = self.connections.get(&id);
-        connection.is_some_and(|c| c.output.queued_bytes() >= OUTPUT_PAUSE_BYTES)
+        let is_full = self.queued_bytes >= self.bounds.output_bytes;
+        let pause_bytes = if is_full { 1 } else { OUTPUT_PAUSE_BYTES };
+        connection.is_some_and(|c| c.output.queued_bytes() >= pause_bytes)
     }
 
     /// Answers a request, with fields that `write` adds.

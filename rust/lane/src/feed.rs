@@ -8,7 +8,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, WireError, split};
 
 use crate::asker::ConnectionId;
-use crate::desk::{HALF_FRAMES_BYTES_MAX, OUTPUT_CLOSE_BYTES};
+use crate::desk::OUTPUT_CLOSE_BYTES;
 use crate::lane::Lane;
 
 /// Why a connection has to be closed.
@@ -22,7 +22,10 @@ pub enum Fault {
         queued_bytes: usize,
     },
     /// All connections together have too much of half frames.
-    TooManyHalfFrames,
+    TooManyHalfFrames {
+        /// The bound.
+        bytes_max: usize,
+    },
 }
 
 impl fmt::Display for Fault {
@@ -32,16 +35,17 @@ impl fmt::Display for Fault {
             Self::TooSlow { queued_bytes } => {
                 write!(out, "it does not read: {queued_bytes} bytes wait for it")
             }
-            Self::TooManyHalfFrames => write!(
+            Self::TooManyHalfFrames { bytes_max } => write!(
                 out,
-                "half frames of all connections take more than {HALF_FRAMES_BYTES_MAX} bytes"
+                "half frames of all connections take more than {bytes_max} bytes"
             ),
         }
     }
 }
 
 impl<D: Disk, C: Clock> Lane<D, C> {
-    /// Takes bytes of a connection and executes what is whole among them.
+    /// Takes bytes of a connection and executes what is whole among them, within one turn
+    /// (`desk.turns`): when that is over, [`Lane::resume`] goes on.
     ///
     /// # Errors
     /// The connection has to be closed; what came before the fault was executed.
@@ -50,7 +54,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.desk.stats.received_bytes += bytes.len() as u64;
         let fed = self.feed_frames(id, bytes);
         match &fed {
-            Err(Fault::Wire(_) | Fault::TooManyHalfFrames) => {
+            Err(Fault::Wire(_) | Fault::TooManyHalfFrames { .. }) => {
                 self.desk.stats.closed_bad_bytes += 1;
             }
             Err(Fault::TooSlow { .. }) => self.desk.stats.closed_slow += 1,
@@ -65,12 +69,17 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         };
         connection.moved_bytes += bytes.len() as u64;
         let mut half = std::mem::take(&mut connection.half_frame);
+        let has_waited = std::mem::take(&mut connection.is_waiting);
+        self.desk.turns.waiting -= usize::from(has_waited);
+        self.desk.turns.begin();
+        let mut has_asked = false;
         self.desk.half_frames_bytes -= half.len();
         let mut rest = bytes;
         let mut is_same_half = !half.is_empty();
         loop {
             if half.is_empty() {
                 let done = self.execute_frames(id, rest)?;
+                has_asked |= done > 0;
                 rest = rest.get(done..).unwrap_or_default();
                 break;
             }
@@ -80,16 +89,21 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             if done == 0 {
                 break;
             }
+            has_asked = true;
             is_same_half = false;
         }
         self.keep(id, half, rest)?;
         let now_ms = self.now_ms;
+        let is_over = self.desk.turns.is_over();
         if let Some(connection) = self.desk.connection_mut(id) {
+            connection.has_asked |= has_asked;
+            connection.is_waiting = is_over;
             if connection.half_frame.is_empty() {
                 connection.half_since_ms = None;
             } else if !is_same_half || connection.half_since_ms.is_none() {
                 connection.half_since_ms = Some(now_ms);
             }
+            self.desk.turns.waiting += usize::from(is_over);
         }
         Ok(())
     }
@@ -97,8 +111,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Keeps what could not be executed yet.
     fn keep(&mut self, id: ConnectionId, mut half: Vec<u8>, rest: &[u8]) -> Result<(), Fault> {
         half.extend_from_slice(rest);
-        if self.desk.half_frames_bytes + half.len() > HALF_FRAMES_BYTES_MAX {
-            return Err(Fault::TooManyHalfFrames);
+        let bytes_max = self.desk.bounds.half_frames_bytes;
+        if self.desk.half_frames_bytes + half.len() > bytes_max {
+            return Err(Fault::TooManyHalfFrames { bytes_max });
         }
         let kept = half.len();
         if let Some(connection) = self.desk.connection_mut(id) {
@@ -109,7 +124,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         Ok(())
     }
 
-    /// Goes on with what came while the connection had too much output queued.
+    /// Goes on with what came while the connection had too much output queued, or after its turn.
     ///
     /// # Errors
     /// As [`Lane::feed`].
@@ -120,7 +135,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Executes the whole frames at the front of `bytes`; how many bytes they were.
     fn execute_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Fault> {
         let mut done = 0;
-        while !self.desk.is_stalled(id) {
+        while !self.desk.turns.is_over() && !self.desk.is_stalled(id) {
             let rest = bytes.get(done..).unwrap_or_default();
             match split(rest, FRAME_BYTES_MAX).map_err(Fault::Wire)? {
                 Split::NeedsMore { .. } => break,
@@ -128,6 +143,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                     let command = CommandRef::decode(&frame).map_err(Fault::Wire)?;
                     self.execute_frame(id, &command);
                     done += frame.len_bytes;
+                    let is_last = bytes.len() == done;
+                    if !is_last && self.desk.turns.ends_before_next() {
+                        break;
+                    }
                 }
             }
         }

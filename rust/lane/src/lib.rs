@@ -34,6 +34,7 @@
 
 pub mod asker;
 pub mod bits;
+pub mod bounds;
 pub mod codes;
 mod deferred;
 pub mod delay;

@@ -36,10 +36,11 @@ impl Offsets {
         self.changes += 1;
     }
 
-    /// Sets an offset; false when a bound was met. A lower one than before is taken too, as the
+    /// Sets an offset; false for an empty name, and when a bound was met. A lower one than before is taken too, as the
     /// official broker does: that is how a client goes back.
     pub fn commit(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
-        if queue_id < 0 || group.len() + topic.len() > NAMES_BYTES_MAX {
+        let is_nameless = group.trim().is_empty() || topic.trim().is_empty();
+        if is_nameless || queue_id < 0 || group.len() + topic.len() > NAMES_BYTES_MAX {
             return false;
         }
         let pairs = self.by_pair.len();
@@ -128,6 +129,9 @@ mod tests {
         assert_eq!(offsets.find("g", "t", 0), Some(2));
         assert_eq!(offsets.of("g", "t"), Some(&Queues::from([(0, 2), (3, 1)])));
         assert!(!offsets.commit("g", "t", -1, 2));
+        for (group, topic) in [("", "t"), ("g", ""), (" ", "t"), ("", "")] {
+            assert!(!offsets.commit(group, topic, 0, 1), "{group:?} {topic:?}");
+        }
     }
 
     #[test]

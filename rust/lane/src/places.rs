@@ -50,6 +50,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             self.refuse(&request.asker, codes::SYSTEM_ERROR, remark);
             return Ok(Outcome::Done);
         };
+        if ask.group.trim().is_empty() || ask.topic.trim().is_empty() {
+            let remark = "an offset needs the names of a group and of a topic: one is empty";
+            self.refuse(&request.asker, codes::SYSTEM_ERROR, remark);
+            return Ok(Outcome::Done);
+        }
         // Pops of the group would go on behind the offset that is left.
         self.release_pops(ask.group, ask.topic, ask.queue_id);
         let is_taken = self

@@ -1,11 +1,13 @@
 """Clients that come, stay and leave: heartbeats, membership, order locks, who is connected."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from mqcore.broker.keeper import Keeper
+from mqcore.broker.limits import refused
 from mqcore.broker.members import ClientInfo
 from mqcore.broker.order_locks import (
     LOCKS_PER_TURN,
@@ -21,15 +23,19 @@ from mqcore.model.heartbeats import (
     HeartbeatData,
 )
 from mqcore.model.queues import MessageQueue
-from mqcore.model.reading import as_list, as_text
+from mqcore.model.reading import as_dict, as_list, as_text
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX, topic_fault
-from mqcore.native import Command
-from mqcore.remoting import Answer, Handler, Request, RequestCode, ResponseCode
+from mqcore.native import Command, parse_relaxed_json
+from mqcore.remoting import Answer, Handler, Link, Request, RequestCode, ResponseCode, Slices
 
 _log = logging.getLogger("mqcore.broker")
 
+_Result = TypeVar("_Result")
+
+# A longer heartbeat is read beside the loop: this one takes a millisecond.
+_BODY_BYTES_AT_ONCE = 64 << 10
 # Members that a warning names: enough to find the others.
 _DIFFERENCES_SHOWN_MAX = 4
 
@@ -59,6 +65,8 @@ class Clients:
         """Takes what it works on."""
         self._state = state
         self._keeper = keeper
+        # Heartbeats that are being taken, each with what its client has left meanwhile.
+        self._beats: dict[Link, list[set[tuple[str, str]]]] = {}
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
@@ -76,9 +84,10 @@ class Clients:
 
     async def heartbeat(self, request: Request) -> Command:
         """34: notes a client with its groups; makes what its groups need."""
-        beat = HeartbeatData.parse(request.body)
-        now_ms = self._state.now_ms()
-        allowed = await self._admitted(beat.consumers, now_ms)
+        beat = await self._read(request.body)
+        now_ms, slices = self._state.now_ms(), Slices()
+        faults: list[RefusedError] = []
+        allowed = await self._admitted(beat.consumers, now_ms, slices, faults)
         client = ClientInfo(
             link=request.link,
             client_id=beat.client_id,
@@ -90,38 +99,121 @@ class Clients:
         if not request.link.is_open:
             # It left while its groups were being made: nobody would take it out again.
             return request.answer()
-        beaten = self._state.members.beat(beat, client, allowed)
-        filters = self._state.filters
-        filtered = [d.group for d in allowed if filters.register(d.group, d.subscriptions, now_ms)]
-        self._keeper.subscriptions_changed(dict.fromkeys((*beaten.updated, *filtered)))
-        self._keeper.members_changed(beaten.changed)
-        self._tell_differences(data.group for data in allowed)
+        with self._heard_out(request.link) as left:
+            for name in beat.producer_groups:
+                if request.link.is_open and ("producer", name) not in left:
+                    _try(faults, self._state.members.take_producer, name, client)
+                await slices.turn()
+            for data in allowed:
+                if request.link.is_open and ("consumer", data.group) not in left:
+                    _try(faults, self._take, data, client)
+                await slices.turn()
+            await self._keeper.subscriptions_filled()
+        if faults:
+            raise faults[0]
         has_timers = "true" if self._state.settings.has_timers else "false"
         return request.answer(ext={TIMERS_FIELD: has_timers, HALF_BATCHES_FIELD: "true"})
 
-    def _tell_differences(self, groups: Iterable[str]) -> None:
-        """Tells of groups whose members have come to want different messages."""
-        for name in groups:
-            group = self._state.members.consumers.get(name)
-            if group is None or not group.wishes.news():
-                continue
-            self._state.conflicts += 1
-            shown = list(group.differences().items())[:_DIFFERENCES_SHOWN_MAX]
-            _log.warning(
-                "group %s: its members want different messages, and each loses what only it "
-                "wants: %s. Give all of them the same subscriptions, or groups of their own",
-                name,
-                "; ".join(f"{client} {wanted}" for client, wanted in shown),
+    async def _read(self, body: bytes) -> HeartbeatData:
+        """Returns a heartbeat that is within the limits; a long one is read beside the loop.
+
+        Raises:
+            RefusedError: It is too large, or names too much.
+        """
+        limits = self._state.limits
+        if len(body) > limits.heartbeat_bytes:
+            raise self._too_much(f"a heartbeat of {len(body)} bytes", "heartbeatBytesMax")
+        if len(body) <= _BODY_BYTES_AT_ONCE:
+            found = parse_object(body)
+            self._check_counts(found)
+            return HeartbeatData.of_json(found)
+
+        def read() -> HeartbeatData:
+            found = as_dict(parse_relaxed_json(body))
+            self._check_counts(found)
+            return HeartbeatData.of_json(found)
+
+        return await asyncio.to_thread(read)
+
+    def _check_counts(self, found: Mapping[str, Any]) -> None:
+        """Refuses a heartbeat that names too much, before anything is made of it."""
+        limits = self._state.limits
+        for name in ("producerDataSet", "consumerDataSet"):
+            count = len(as_list(found.get(name)))
+            if count > limits.groups_per_heartbeat:
+                raise self._too_much(f"a heartbeat with {count} groups", "groupsPerHeartbeatMax")
+        total = 0
+        for item in as_list(found.get("consumerDataSet")):
+            group = as_dict(item)
+            count = len(as_list(group.get("subscriptionDataSet")))
+            if count > limits.subscriptions_per_group:
+                name = as_text(group.get("groupName"))
+                raise self._too_much(
+                    f"group {name} with {count} subscriptions", "subscriptionsPerGroupMax"
+                )
+            total += count
+        if total > limits.subscriptions_per_heartbeat:
+            raise self._too_much(
+                f"a heartbeat with {total} subscriptions", "subscriptionsPerHeartbeatMax"
             )
 
-    async def _admitted(self, told: Iterable[ConsumerData], now_ms: int) -> list[ConsumerData]:
+    def _too_much(self, what: str, key: str) -> RefusedError:
+        limit = self._state.settings.configuration.value(key)
+        return refused(what, key, int(str(limit)))
+
+    @contextlib.contextmanager
+    def _heard_out(self, link: Link) -> Iterator[set[tuple[str, str]]]:
+        """Notes what a client leaves while a heartbeat of it is being taken in slices."""
+        left: set[tuple[str, str]] = set()
+        beats = self._beats.setdefault(link, [])
+        beats.append(left)
+        try:
+            yield left
+        finally:
+            beats.remove(left)
+            if not beats:
+                del self._beats[link]
+
+    def _take(self, data: ConsumerData, client: ClientInfo) -> None:
+        """Takes what a heartbeat says of one group."""
+        state = self._state
+        is_changed, is_updated = state.members.take(data, client)
+        is_filtered = state.filters.register(data.group, data.subscriptions, client.seen_ms)
+        if is_updated or is_filtered:
+            self._keeper.subscriptions_changed((data.group,))
+        if is_changed:
+            self._keeper.members_changed((data.group,))
+        self._tell_differences(data.group)
+
+    def _tell_differences(self, name: str) -> None:
+        """Tells of a group whose members have come to want different messages."""
+        group = self._state.members.consumers.get(name)
+        if group is None or not group.wishes.news():
+            return
+        self._state.conflicts += 1
+        shown = list(group.differences().items())[:_DIFFERENCES_SHOWN_MAX]
+        _log.warning(
+            "group %s: its members want different messages, and each loses what only it "
+            "wants: %s. Give all of them the same subscriptions, or groups of their own",
+            name,
+            "; ".join(f"{client} {wanted}" for client, wanted in shown),
+        )
+
+    async def _admitted(
+        self,
+        told: Iterable[ConsumerData],
+        now_ms: int,
+        slices: Slices,
+        faults: list[RefusedError],
+    ) -> list[ConsumerData]:
         """Returns the groups that may exist; makes those that are new, and their retry topics."""
         topics, groups = self._state.topics, self._state.groups
         allowed: list[ConsumerData] = []
         new_groups, new_topics = [], []
         for data in told:
+            await slices.turn()
             was_there = groups.find(data.group) is not None
-            group = groups.find_or_create(data.group, now_ms)
+            group = _try(faults, groups.find_or_create, data.group, now_ms)
             if group is None:
                 continue
             allowed.append(data)
@@ -142,6 +234,9 @@ class Clients:
 
     def unregister(self, request: Request) -> Command:
         """35: takes a client out of its groups."""
+        for beat in self._beats.get(request.link, ()):
+            beat.add(("producer", request.ext.get("producerGroup", "")))
+            beat.add(("consumer", request.ext.get("consumerGroup", "")))
         left = self._state.members.leave(
             request.link,
             producer=request.ext.get("producerGroup"),
@@ -282,6 +377,17 @@ class Clients:
                 code=self._state.invalid_code,
             )
         return as_text(found.get("consumerGroup")), as_text(found.get("clientId")), queues
+
+
+def _try(
+    faults: list[RefusedError], take: Callable[..., _Result], *given: object
+) -> _Result | None:
+    """Takes one group of a heartbeat; one that is refused does not keep the others out."""
+    try:
+        return take(*given)
+    except RefusedError as error:
+        faults.append(error)
+        return None
 
 
 def language_name(code: int) -> str:

@@ -1,5 +1,6 @@
 """Consumer groups as tools see them: created, changed, deleted, listed."""
 
+import asyncio
 from collections.abc import Mapping
 
 from mqcore.broker.keeper import Keeper
@@ -7,7 +8,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.reading import as_list
-from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object
 from mqcore.model.topics import group_fault
 from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
@@ -48,14 +49,17 @@ class GroupAdmin:
             fault = group_fault(group.name)
             if fault is not None:
                 raise RefusedError(fault, code=self._state.invalid_code)
+        self._state.groups.check(group.name for group in groups)
         now_ms = self._state.now_ms()
         for group in groups:
             self._state.groups.put(group, now_ms)
         await self._keeper.groups_changed(group.name for group in groups)
 
-    def all(self, request: Request) -> Command:
+    async def all(self, request: Request) -> Command:
         """201: every group."""
-        return request.answer(body=compact(self._state.groups.to_json()))
+        table = self._state.groups.snapshot()
+        body = await asyncio.to_thread(lambda: compact_in_parts(table()))
+        return request.answer(body=body)
 
     def one(self, request: Request) -> Command:
         """352: one group."""

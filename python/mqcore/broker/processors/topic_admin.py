@@ -7,7 +7,7 @@ from dataclasses import replace
 from mqcore.broker.consumer_offsets import groups_of_topic
 from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
-from mqcore.broker.topics import QUEUES_MAX
+from mqcore.broker.topics import QUEUES_MAX, table_json
 from mqcore.errors import RefusedError
 from mqcore.model.attributes import (
     CLEANUP_POLICY,
@@ -21,7 +21,7 @@ from mqcore.model.attributes import (
 )
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_list
-from mqcore.model.relaxed_json import compact, parse_object, with_queue_keys
+from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object, with_queue_keys
 from mqcore.model.topics import RETRY_PREFIX, TopicConfig, pop_retry_topics, topic_fault
 from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
@@ -79,6 +79,7 @@ class TopicAdmin:
         for topic, _changes in asked:
             self._check(topic)
         topics = [self._altered(topic, changes) for topic, changes in asked]
+        self._state.topics.check(topics)
         for topic in topics:
             if has_batch_queues(topic.attributes):
                 store = self._state.store
@@ -160,9 +161,11 @@ class TopicAdmin:
         if self._state.timers is not None:
             await asyncio.to_thread(self._state.timers.forget, name)
 
-    def all(self, request: Request) -> Command:
+    async def all(self, request: Request) -> Command:
         """21: every topic."""
-        return request.answer(body=compact(self._state.topics.to_json()))
+        version, topics = self._state.topics.version, list(self._state.topics.topics.values())
+        body = await asyncio.to_thread(lambda: compact_in_parts(table_json(version, topics)))
+        return request.answer(body=body)
 
     def one(self, request: Request) -> Command:
         """351: one topic."""

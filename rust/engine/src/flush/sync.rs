@@ -13,6 +13,9 @@ use crate::units::PAGE_BYTES;
 
 /// How long a waiter sleeps at most before it looks whether it may lead; wakes make it shorter.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Pause after a sync that moved nothing although bytes are wanted: a file of the log is missing, or
+/// its bytes are not appended yet. Short against any timeout, long against the sync that it repeats.
+const NO_PROGRESS_PAUSE: Duration = Duration::from_millis(5);
 
 /// Bytes of a sync from which on their pages leave the page tables first: eight pages, whose
 /// interrupts cost more than the call and the fault of the reader that comes by. A lone record under
@@ -95,12 +98,17 @@ impl<D: Disk> Syncer<D> {
                 return Ok(());
             }
             self.files.poison.check()?;
+            let mut is_stuck = false;
             if let Some(_lead) = self.try_lead() {
+                let before = (flushed.position(), self.files.in_page_cache());
                 if self.lead()? < target {
                     // With a pool the bytes may not have been committed yet.
                     self.files.commit_to(target)?;
                 }
-                continue;
+                is_stuck = before == (flushed.position(), self.files.in_page_cache());
+                if !is_stuck {
+                    continue;
+                }
             }
             let left = deadline.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
@@ -112,9 +120,16 @@ impl<D: Disk> Syncer<D> {
             }
             // The leader of now may have begun before our bytes: look again after each sync.
             let next = flushed.position() + 1;
-            let is_over =
-                || self.files.poison.reason().is_some() || !self.is_led.load(Ordering::Acquire);
-            flushed.wait(next.min(target), left, is_over);
+            let pause = if is_stuck {
+                left.min(NO_PROGRESS_PAUSE)
+            } else {
+                left
+            };
+            let is_over = || {
+                let is_led = is_stuck || self.is_led.load(Ordering::Acquire);
+                self.files.poison.reason().is_some() || !is_led
+            };
+            flushed.wait(next.min(target), pause, is_over);
         }
     }
 

@@ -9,6 +9,7 @@ mod bad_bytes;
 mod bits;
 mod checks;
 mod desk;
+mod fairness;
 mod golden;
 mod half_batches;
 mod inner_batches;
