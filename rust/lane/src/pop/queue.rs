@@ -21,14 +21,12 @@ use crate::filtering::Sieve;
 use crate::lane::Lane;
 use crate::moved::{moved, record_at};
 use crate::policy::Filter;
-use crate::properties;
+use crate::properties::{self, POP_CK};
 use crate::readers::Job;
 
 /// A pop is kept in memory when its messages come back this much later than it has to be stored
 /// (`PopBufferMergeService.addCk`), ms.
 const WORTH_KEEPING_MS: i64 = 1_500;
-/// The property that a handle travels in.
-const POP_CK: &str = "POP_CK";
 
 /// A queue of a pop that has to be read from the disk.
 #[derive(Debug)]
