@@ -100,6 +100,7 @@ class BrokerSettings:
     pop_held_per_line: Annotated[int, "popPollingSize"]
     pop_held_max: Annotated[int, "maxPopPollingSize"]
     rejects_transactions: Annotated[bool, "rejectTransactionMessage"]
+    keeps_reset_offsets: Annotated[bool, "useServerSideResetOffset"]
     transaction_timeout_ms: Annotated[int, "transactionTimeOut"]
     transaction_check_max: Annotated[int, "transactionCheckMax"]
     transaction_check_interval_ms: Annotated[int, "transactionCheckInterval"]
