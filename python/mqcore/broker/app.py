@@ -177,6 +177,9 @@ class Broker:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
             state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
+            self._rounds = Rounds(state, keeper)
+            # Before the first request: what comes then is counted.
+            await self._rounds.sample()
             decisions = Decisions(state, keeper)
             self._topic_queues = TopicQueues(state)
             self._server = Server(
@@ -194,7 +197,6 @@ class Broker:
         self._ports["broker"] = port
         await self._observe(state)
         self._topic_queues.start()
-        self._rounds = Rounds(state, keeper)
         self._rounds.start()
         self._timer_rounds = TimerRounds(state, keeper)
         self._timer_rounds.start()
