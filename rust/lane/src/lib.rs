@@ -9,7 +9,9 @@
 //! | [`lane`] | the lane: connections, `execute`, `drain` |
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`policy`] | what was decided, as tables |
+//! | [`gets`] | how many messages groups got |
 //! | [`offsets`] | the live consumer offsets |
+//! | [`resets`] | offsets that were set and no consumer has gone on from yet |
 //! | [`sql`] | expressions over properties, compiled |
 //! | [`bits`] | which groups a message passes, as bits beside its queue unit |
 //! | `filtering` | which filter a pull goes by, and records put through it |
@@ -35,6 +37,7 @@ pub mod codes;
 pub mod delay;
 pub mod desk;
 pub mod feed;
+pub mod gets;
 pub mod holds;
 mod inner_batch;
 pub mod lane;
@@ -46,6 +49,7 @@ pub mod pop;
 pub mod readers;
 pub mod repeats;
 pub mod requests;
+pub mod resets;
 pub mod shape;
 pub mod sql;
 pub mod stats;
