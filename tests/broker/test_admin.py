@@ -181,7 +181,7 @@ def test_progress_of_a_group(tmp_path: Path) -> None:
     run_on("uvloop", run())
 
 
-def test_a_group_is_moved_to_a_time_and_hears_of_it(tmp_path: Path) -> None:
+def test_a_group_is_moved_to_a_time_and_goes_on_there(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
             await client.create("T")
@@ -193,16 +193,60 @@ def test_a_group_is_moved_to_a_time_and_hears_of_it(tmp_path: Path) -> None:
             ext = {"topic": "T", "group": "g", "timestamp": 0, "isForce": True}
             found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
             assert rows(found, "offsetTable") == {0: 0}
+            place = {"consumerGroup": "g", "topic": "T", "queueId": 0}
+            now = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
+            assert now.ext["offset"] == "0"
+            late = await client.call(
+                RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": 4}
+            )
+            assert (late.code, late.remark) == (0, "Offset has been previously reset")
+            pull = place | {"queueOffset": 4, "maxMsgNums": 1, "sysFlag": 4, "subscription": "*"}
+            pull |= {"commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 0}
+            moved = await client.call(RequestCode.PULL_MESSAGE, pull)
+            assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+            assert moved.ext["nextBeginOffset"] == "0"
+            again = await client.call(RequestCode.PULL_MESSAGE, pull | {"queueOffset": 0})
+            assert again.code == 0
+            assert not client.told, "nobody who is online pauses"
+            ext["timestamp"] = -1
+            found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
+            assert rows(found, "offsetTable") == {0: 4}
+            missing = await client.call(
+                RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext | {"topic": "U"}
+            )
+            assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+
+    run_on("uvloop", run())
+
+
+def test_members_are_sent_where_to_go_on_where_the_broker_does_not_keep_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with live(tmp_path, useServerSideResetOffset="false") as client:
+            await client.create("T")
+            for number in range(4):
+                await client.send("T", b"%d" % number)
+            await client.settled()
+            ext = {"topic": "T", "group": "g", "timestamp": 0, "isForce": True}
+            code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+            answer = await client.call(code, ext)
+            assert (answer.code, answer.remark) == (1, "THe consumer group <g> not exist")
+            await read(client, "T", "g", 4)
+            answer = await client.call(code, ext)
+            assert answer.code == ResponseCode.CONSUMER_NOT_ONLINE
+            assert answer.remark == (
+                "Consumer not online, so can not reset offset, Group: g Topic: T Timestamp: 0"
+            )
+            await heartbeat(client, "A", "g", "T")
+            ext = {"topic": "T", "group": "g", "timestamp": 0, "isForce": True}
+            found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
+            assert rows(found, "offsetTable") == {0: 0}
             await until(lambda: bool(client.told))
             told = client.told[-1]
             assert told.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET
             assert rows(parse_object(told.body), "offsetTable") == {0: 0}
             place = {"consumerGroup": "g", "topic": "T", "queueId": 0}
             now = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
-            assert now.ext["offset"] == "0"
-            ext["timestamp"] = -1
-            found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
-            assert rows(found, "offsetTable") == {0: 4}
+            assert now.ext["offset"] == "4", "it is theirs to commit"
             missing = await client.call(
                 RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext | {"topic": "U"}
             )
@@ -276,14 +320,27 @@ def test_the_broker_tells_of_itself(tmp_path: Path) -> None:
             stat = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}
             assert (await client.call(RequestCode.VIEW_BROKER_STATS_DATA, stat)).code == 1
             await client.create("T")
-            await client.broker.rounds.sample()
-            await client.send("T", b"x")
-            known = await client.call(RequestCode.VIEW_BROKER_STATS_DATA, stat)
-            assert known.code == 1
+            for _ in range(20):
+                await client.send("T", b"x")
             await client.settled()
-            await client.broker.rounds.sample()
+            # Right after the load, whenever the rounds look at it.
             found = await client.json(RequestCode.VIEW_BROKER_STATS_DATA, stat)
-            assert set(found) == {"statsDay", "statsHour", "statsMinute"}
+            assert {name: found[name]["sum"] for name in found} == {
+                **{"statsDay": 20, "statsHour": 20, "statsMinute": 20}
+            }
+            assert found["statsMinute"]["tps"] == 2.0
+            pull = {"consumerGroup": "g", "topic": "T", "queueId": 0, "queueOffset": 0}
+            pull |= {"maxMsgNums": 8, "sysFlag": 4, "subscription": "*", "subVersion": 0}
+            pull |= {"commitOffset": 0, "suspendTimeoutMillis": 0}
+            assert (await client.call(RequestCode.PULL_MESSAGE, pull)).code == 0
+            stat = {"statsName": "GROUP_GET_NUMS", "statsKey": "T@g"}
+            found = await client.json(RequestCode.VIEW_BROKER_STATS_DATA, stat)
+            assert found["statsMinute"]["sum"] == 8
+            table = (await client.json(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
+            assert (table["msgPutTotalTodayNow"], table["putMessageTimesTotal"]) == ("20", "20")
+            assert int(table["putMessageSizeTotal"]) > 20 * 91
+            assert table["sendThreadPoolQueueCapacity"] == "10000"
+            assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
 
     run_on("uvloop", run())
 

@@ -1,12 +1,14 @@
 """The broker's tables, with times passed in: topics, groups, members, locks, delays, counters."""
 
+import time
+
 import pytest
 
 from mqcore.broker.delays import DEFAULT_LEVELS, DelayTable, parse_levels
 from mqcore.broker.groups import GroupTable
 from mqcore.broker.members import EXPIRY_MS, ClientInfo, Members
 from mqcore.broker.order_locks import LOCK_LIFE_MS, LOCKS_PER_TURN, OrderLocks
-from mqcore.broker.statistics import Statistics
+from mqcore.broker.statistics import DailyTotals, Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.errors import BadJsonError, SettingError
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
@@ -270,10 +272,62 @@ def test_counters_over_a_window() -> None:
     assert series is not None
     assert (series.minute.sum, series.minute.per_second) == (600, 10.0)
     assert series.hour.sum == 0
-    assert (series.latest.sum, series.latest.per_second) == (100, 10.0)
-    assert (series.ten_minutes.sum, series.ten_minutes.per_second) == (900, 10.0)
     assert series.to_json()["statsMinute"] == {"avgpt": 1.0, "sum": 600, "tps": 10.0}
     assert numbers.find("TOPIC_PUT_NUMS", "U") is None
+
+
+def test_a_counter_that_comes_later_begins_at_zero() -> None:
+    numbers = Statistics()
+    numbers.note("TOPIC_PUT_NUMS", "old", 1_000_000, 50_000)
+    numbers.end_of_round()
+    numbers.note("TOPIC_PUT_NUMS", "old", 1_000_030, 60_000)
+    numbers.note("TOPIC_PUT_NUMS", "new", 500, 60_000)
+    old, new = (numbers.find("TOPIC_PUT_NUMS", name) for name in ("old", "new"))
+    assert old is not None
+    assert new is not None
+    assert (old.minute.sum, old.minute.per_second) == (30, 3.0)
+    assert old.day.sum == 0
+    # As if it had begun a step before its first sample.
+    assert (new.minute.sum, new.minute.per_second) == (500, 50.0)
+    assert (new.hour.sum, new.day.sum) == (500, 500)
+
+
+def test_rates_of_the_whole_broker_are_there_after_a_second() -> None:
+    numbers = Statistics()
+    assert numbers.rate_text("sends") == "0.0 0.0 0.0"
+    numbers.note_total("sends", 0, 1_000)
+    numbers.note_total("sends", 50, 1_500)
+    numbers.note_total("sends", 100, 2_000)
+    assert numbers.rate_text("sends") == "100.0 100.0 100.0"
+    for second in range(3, 700):
+        numbers.note_total("sends", 100 if second < 695 else 600, 1_000 * second)
+    assert numbers.rate_text("sends") == f"50.0 {500 / 60} {500 / 600}"
+
+
+def test_totals_of_the_morning_roll_at_local_midnight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        totals = DailyTotals()
+        day_ms = 86_400_000
+        # 22:00 UTC is midnight two hours east of Greenwich.
+        midnight_ms = 20_000 * day_ms - 7_200_000
+        seen = []
+        for total, at_ms in (
+            (5, midnight_ms - 60_000),
+            (7, midnight_ms - 1),
+            (8, midnight_ms),
+            (9, midnight_ms + 1_000),
+            (9, midnight_ms - 1_000),
+            (9, midnight_ms + 1_000),
+            (20, midnight_ms + day_ms),
+        ):
+            totals.note(total, at_ms)
+            seen.append((totals.yesterday_morning, totals.today_morning))
+        assert seen == [(0, 0), (0, 0), (0, 8), (0, 8), (0, 8), (0, 8), (8, 20)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_locks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,3 +217,31 @@ def test_bad_toml_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(ConfigFileError, match=r"b\.toml"):
         file_layer(path, Program.BROKER)
+
+
+@pytest.mark.parametrize(
+    ("version", "interval_ms", "has_buffer"),
+    [
+        ("V4_9_8", 60_000, True),
+        ("V4_9_9", 60_000, True),
+        ("411", 60_000, True),
+        ("V5_0_0", 30_000, False),
+        ("v5_3_3", 30_000, False),
+        ("479", 30_000, False),
+    ],
+)
+def test_defaults_follow_the_reported_version(
+    version: str, interval_ms: int, *, has_buffer: bool
+) -> None:
+    found = broker({"reportedVersion": version})
+    assert found.value("transactionCheckInterval") == interval_ms
+    assert found.value("enablePopBufferMerge") is has_buffer
+    assert found.settings["transactionCheckInterval"].source == "default"
+    shown = {name: default for name, _value, default, _source in found.rows()}
+    assert shown["transactionCheckInterval"] == str(interval_ms)
+
+
+def test_what_is_set_does_not_follow_the_version() -> None:
+    found = broker({"reportedVersion": "V5_3_3", "enablePopBufferMerge": "true"})
+    assert found.value("enablePopBufferMerge") is True
+    assert found.settings["enablePopBufferMerge"].key.default == "false"

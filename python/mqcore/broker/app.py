@@ -194,6 +194,9 @@ class Broker:
             limits = limits_of(listener, plan, queue_files=queue_files)
             bound_lane(lane, plan, limits)
             _log.info("%s; %d connections at the most", plan, limits.connections_max)
+            self._rounds = Rounds(state, keeper)
+            # Before the first request: what comes then is counted.
+            await self._rounds.sample()
             decisions = Decisions(state, keeper, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
             self._server = Server(
@@ -211,7 +214,6 @@ class Broker:
         self._ports["broker"] = port
         await self._observe(state)
         self._topic_queues.start()
-        self._rounds = Rounds(state, keeper)
         self._rounds.start()
         self._timer_rounds = TimerRounds(state, keeper)
         self._timer_rounds.start()

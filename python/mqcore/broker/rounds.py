@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 from mqcore.broker.delays import FAILED_MS, IDLE_MS
 from mqcore.broker.keeper import Keeper
-from mqcore.broker.runtime import sample
+from mqcore.broker.runtime import sample_totals, sampled
 from mqcore.broker.state import BrokerState
-from mqcore.broker.statistics import MINUTE_STEP_MS
+from mqcore.broker.statistics import MINUTE_STEP_MS, RATE_STEP_MS
 from mqcore.broker.timetable import Timetable
 from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
@@ -63,6 +63,7 @@ class Rounds:
         settings = self._state.settings
         self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
         self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
+        self._every("sample totals", lambda: RATE_STEP_MS / _MS_PER_S, self.sample_totals)
         self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
         if settings.mounted_dir:
             # Nothing is delivered into a store of somebody else.
@@ -123,11 +124,14 @@ class Rounds:
             await asyncio.sleep(0)
         self._state.store.notices()
 
+    async def sample_totals(self) -> None:
+        """Notes the totals of the whole broker."""
+        sample_totals(self._state)
+
     async def sample(self) -> None:
-        """Notes every counter."""
-        timers = self._state.timers
-        progress = None if timers is None else await asyncio.to_thread(timers.progress)
-        sample(self._state, await asyncio.to_thread(self._state.store.queues), progress)
+        """Notes every counter; the first time where they begin."""
+        sample_totals(self._state)
+        await sampled(self._state)
 
     async def check_transactions(self, *, ahead_ms: int = 0) -> None:
         """Asks about the half messages that nobody ended; gives up those asked about too often.

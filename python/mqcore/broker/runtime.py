@@ -1,15 +1,16 @@
 """What the broker tells of itself: the table of the runtime request, and counters over time.
 
-Functions of the state; `sample` is called every ten seconds, `runtime_table` when a tool asks.
+Functions of the state; `sample_totals` is called every second, `sample` every ten, `runtime_table`
+when a tool asks.
 """
 
+import asyncio
 import shutil
 from collections.abc import Iterable, Mapping
 
-from mqcore.broker.consumer_offsets import split_key
 from mqcore.broker.deduplication import runtime_rows
 from mqcore.broker.state import BrokerState
-from mqcore.broker.statistics import Series
+from mqcore.broker.statistics import DailyTotals
 from mqcore.errors import MQError
 from mqcore.model.topics import SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
@@ -20,8 +21,18 @@ PUT_TOTAL = "BROKER_PUT_NUMS"
 GET_TOTAL = "BROKER_GET_NUMS"
 TOPIC_PUT = "TOPIC_PUT_NUMS"
 GROUP_GET = "GROUP_GET_NUMS"
+# Totals of the lane whose rates are told, by its names for them.
+_TOTALS = ("sends", "found", "missed", "pulled")
 TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
 TIMER_DELIVERED = "TIMER_DEQUEUE_NUMS"
+
+# Spans of the time of a put, as the official table spells them.
+_PUT_SPANS = (
+    *("<=0ms", "0~10ms", "10~50ms", "50~100ms", "100~200ms", "200~500ms", "500ms~1s"),
+    *("1~2s", "2~3s", "3~4s", "4~5s", "5~10s", "10s~"),
+)
+# The official pools of threads: prefix in the table, and the setting of its queue's length.
+_POOLS = ("send", "pull", "litePull", "query", "ack")
 
 _MS_PER_S = 1_000
 _S_PER_MINUTE = 60
@@ -29,10 +40,19 @@ _MINUTES_PER_HOUR = 60
 _HOURS_PER_DAY = 24
 
 
+def sample_totals(state: BrokerState) -> None:
+    """Notes the running totals of the whole broker."""
+    lane, now_ms = state.lane.stats(), state.now_ms()
+    totals = {name: lane.get(name, 0) for name in _TOTALS}
+    totals["gets"] = totals["found"] + totals["missed"]
+    for name, total in totals.items():
+        state.statistics.note_total(name, total, now_ms)
+
+
 def sample(
     state: BrokerState, queues: Iterable[QueueBounds], timers: TimerProgress | None = None
 ) -> None:
-    """Notes the running totals: of the broker, of topics by their queues, of groups by offsets.
+    """Notes the running totals: of the broker, of topics by their queues, of groups.
 
     Args:
         state: The broker.
@@ -55,11 +75,18 @@ def sample(
     for topic, total in totals.items():
         numbers.note(TOPIC_PUT, topic, total, now_ms)
         places.append((TOPIC_PUT, topic))
-    for key, offsets in state.lane.offsets().items():
-        if split_key(key) is not None:
-            numbers.note(GROUP_GET, key, sum(offsets.values()), now_ms)
-            places.append((GROUP_GET, key))
+    for group, topic, total in state.lane.group_gets():
+        numbers.note(GROUP_GET, f"{topic}@{group}", total, now_ms)
+        places.append((GROUP_GET, f"{topic}@{group}"))
     numbers.forget(places)
+    numbers.end_of_round()
+
+
+async def sampled(state: BrokerState) -> None:
+    """Samples every counter; asks the store in a thread."""
+    timers = state.timers
+    progress = None if timers is None else await asyncio.to_thread(timers.progress)
+    sample(state, await asyncio.to_thread(state.store.queues), progress)
 
 
 def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
@@ -74,9 +101,10 @@ def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]
     return {
         **_identity(state, now_ms),
         **_rates(state, lane),
+        **_sends(lane),
         **_log(state, stats),
         **_delays(state),
-        **_queues(lane),
+        **_queues(state, lane),
         **_timers(state, now_ms + state.timers_ahead_ms),
         **runtime_rows(lane),
     }
@@ -95,39 +123,48 @@ def _identity(state: BrokerState, now_ms: int) -> dict[str, str]:
 
 
 def _rates(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
-    cluster = state.settings.cluster
-    put = state.statistics.find(PUT_TOTAL, cluster)
-    got = state.statistics.find(GET_TOTAL, cluster)
-    put_text, got_text = _tps(put), _tps(got)
-    sends = lane.get("sends", 0)
-    gets = lane.get("pulled", 0)
+    numbers = state.statistics
+    table = {
+        "getFoundTps": numbers.rate_text("found"),
+        "getMissTps": numbers.rate_text("missed"),
+        "getTotalTps": numbers.rate_text("gets"),
+        # The spelling of 4.9, and that of 5.x.
+        "getTransferedTps": numbers.rate_text("pulled"),
+        "getTransferredTps": numbers.rate_text("pulled"),
+        "putTps": numbers.rate_text("sends"),
+    }
+    for name, total in (("Get", "pulled"), ("Put", "sends")):
+        days = numbers.days.get(total, DailyTotals())
+        table |= {
+            f"msg{name}TotalTodayMorning": str(days.today_morning),
+            f"msg{name}TotalTodayNow": str(lane.get(total, 0)),
+            f"msg{name}TotalYesterdayMorning": str(days.yesterday_morning),
+        }
+    return table
+
+
+def _sends(lane: Mapping[str, int]) -> dict[str, str]:
+    """What was stored. Tools want the times of single messages too, which are not measured: 0."""
+    sends, size_bytes = lane.get("sends", 0), lane.get("send_bytes", 0)
+    failed = sum(lane.get(name, 0) for name in ("refused_illegal", "refused_unavailable"))
     return {
-        "getFoundTps": got_text,
-        "getMissTps": _tps(None),
-        "getTotalTps": got_text,
-        "getTransferedTps": got_text,
-        "getTransferredTps": got_text,
-        "msgGetTotalTodayMorning": "0",
-        "msgGetTotalTodayNow": str(gets),
-        "msgGetTotalYesterdayMorning": "0",
-        "msgPutTotalTodayMorning": "0",
-        "msgPutTotalTodayNow": str(sends),
-        "msgPutTotalYesterdayMorning": "0",
+        "getMessageEntireTimeMax": "0",
+        "putLatency99": "0.00",
+        "putLatency999": "0.00",
+        "putMessageDistributeTime": " ".join(f"[{span}]:0" for span in _PUT_SPANS),
+        "putMessageEntireTimeMax": "0",
+        "putMessageAverageSize": str(size_bytes / max(1, sends)),
+        "putMessageFailedTimes": str(failed),
+        "putMessageSizeTotal": str(size_bytes),
         "putMessageTimesTotal": str(sends),
-        "putTps": put_text,
     }
 
 
-def _tps(series: Series | None) -> str:
-    """Three figures: of the last ten seconds, the last minute, the last ten minutes."""
-    if series is None:
-        return "0.0 0.0 0.0"
-    windows = (series.latest, series.minute, series.ten_minutes)
-    return " ".join(str(window.per_second) for window in windows)
-
-
 def _log(state: BrokerState, stats: Stats) -> dict[str, str]:
-    usage = shutil.disk_usage(state.settings.store_dir)
+    settings = state.settings
+    usage = shutil.disk_usage(settings.store_dir)
+    configured = settings.configuration.settings["storePathCommitLog"].shown
+    log_dir = configured or settings.store_dir / "commitlog"
     ratio = str(usage.used / usage.total if usage.total else 0.0)
     earliest_ms = -1
     if stats.dispatched > stats.log_start:
@@ -139,6 +176,7 @@ def _log(state: BrokerState, stats: Stats) -> dict[str, str]:
     return {
         "commitLogDirCapacity": f"Total : {_size(usage.total)}, Free : {_size(usage.free)}.",
         "commitLogDiskRatio": ratio,
+        f"commitLogDiskRatio_{log_dir}": ratio,
         "commitLogMaxOffset": str(stats.appended),
         "commitLogMinOffset": str(stats.log_start),
         "consumeQueueDiskRatio": ratio,
@@ -160,13 +198,24 @@ def _delays(state: BrokerState) -> dict[str, str]:
     return table
 
 
-def _queues(lane: Mapping[str, int]) -> dict[str, str]:
-    """What the official broker queues for its threads is here what waits in the lane."""
+def _queues(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
+    """What the official broker queues for its threads is here what waits in the lane.
+
+    The capacities are those of the settings: nothing here is bounded by them.
+    """
+    settings = state.settings.configuration.settings
     waiting = {"send": lane.get("parked", 0), "pull": lane.get("held", 0)}
     table = {}
-    for name in ("send", "pull", "litePull", "query", "ack"):
+    for name in _POOLS:
+        capacity = f"{name}ThreadPoolQueueCapacity"
+        table[capacity] = settings[capacity].shown
         table[f"{name}ThreadPoolQueueSize"] = str(waiting.get(name, 0))
         table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+    # Named so by the official broker.
+    table["EndTransactionQueueSize"] = str(lane.get("ends_to_note", 0))
+    table["EndTransactionThreadPoolQueueCapacity"] = settings[
+        "endTransactionPoolQueueCapacity"
+    ].shown
     return table
 
 

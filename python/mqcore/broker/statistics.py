@@ -1,4 +1,4 @@
-"""Counters of the broker over the last minute, hour and day, as `statsAll` asks for them.
+"""Counters of the broker over windows, as `statsAll` and `clusterList` ask for them.
 
 Pure state over passed-in times: totals come in, differences over a window come out.
 """
@@ -6,7 +6,8 @@ Pure state over passed-in times: totals come in, differences over a window come 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from datetime import date, datetime
+from typing import Any, Final
 
 _MS_PER_SECOND = 1_000
 # Distance of two samples and how many are kept, as the official broker has them: a window of a
@@ -17,6 +18,10 @@ DAY_STEP_MS = 3_600_000
 _MINUTE_SAMPLES = 7
 _HOUR_SAMPLES = 7
 _DAY_SAMPLES = 25
+# Distance of two samples of the rates of the whole broker, and the windows that are told of them
+# (`StoreStatsService`).
+RATE_STEP_MS: Final = 1_000
+_RATE_WINDOWS_S: Final = (10, 60, 600)
 # Series kept at the most: each has at most 39 samples of three numbers, some 10 KB.
 SERIES_MAX = 20_000
 
@@ -81,26 +86,24 @@ class Series:
         self._hour: deque[Sample] = deque(maxlen=_HOUR_SAMPLES)
         self._day: deque[Sample] = deque(maxlen=_DAY_SAMPLES)
 
-    def note(self, sample: Sample) -> None:
-        """Takes a sample into every window whose last one is old enough."""
+    def note(self, sample: Sample, *, begins_at_zero: bool) -> None:
+        """Takes a sample into every window whose last one is old enough.
+
+        Args:
+            sample: The sample.
+            begins_at_zero: Whether the first one counts what it has: before it, by the distance of
+                two, was nothing (`StatsItem.samplingInSeconds`). Otherwise it is where counting
+                begins.
+        """
         for kept, step_ms in (
             (self._minute, MINUTE_STEP_MS),
             (self._hour, HOUR_STEP_MS),
             (self._day, DAY_STEP_MS),
         ):
+            if not kept and begins_at_zero:
+                kept.append(Sample(sample.at_ms - step_ms, 0, 0))
             if not kept or sample.at_ms - kept[-1].at_ms >= step_ms:
                 kept.append(sample)
-
-    @property
-    def latest(self) -> Window:
-        """The last ten seconds."""
-        return Window.of(list(self._minute)[-2:])
-
-    @property
-    def ten_minutes(self) -> Window:
-        """The last ten minutes; less while the broker is younger."""
-        kept = list(self._hour)[-1:] + list(self._minute)[-1:]
-        return Window.of(kept)
 
     @property
     def minute(self) -> Window:
@@ -126,12 +129,84 @@ class Series:
         }
 
 
+class Rates:
+    """How fast a total of the whole broker grows, by a sample each second."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        """Begins without a sample."""
+        self._samples: deque[Sample] = deque(maxlen=_RATE_WINDOWS_S[-1] + 1)
+
+    def note(self, total: int, now_ms: int) -> None:
+        """Takes the total; one that comes too soon behind the last is left out."""
+        if not self._samples or now_ms - self._samples[-1].at_ms >= RATE_STEP_MS:
+            self._samples.append(Sample(now_ms, total, total))
+
+    def text(self) -> str:
+        """Returns three rates: of the last ten seconds, the last minute, the last ten minutes.
+
+        While the broker is younger than a window, that of the time since its start: the official
+        broker tells nothing then.
+        """
+        samples = self._samples
+        rates = []
+        for window_s in _RATE_WINDOWS_S:
+            first = max(0, len(samples) - 1 - window_s)
+            ends = (samples[first], samples[-1]) if samples else ()
+            rates.append(str(Window.of(ends).per_second))
+        return " ".join(rates)
+
+
+class DailyTotals:
+    """A total as it was at the last two midnights (`BrokerStats.record`)."""
+
+    def __init__(self) -> None:
+        """Begins at zero: a total counts from the start of the broker."""
+        self.today_morning = 0
+        self.yesterday_morning = 0
+        self._day: date | None = None
+
+    def note(self, total: int, now_ms: int) -> None:
+        """Takes the total; the first of a day by the local clock is that of its morning."""
+        day = datetime.fromtimestamp(now_ms / _MS_PER_SECOND).astimezone().date()
+        if self._day is not None and day > self._day:
+            self.yesterday_morning, self.today_morning = self.today_morning, total
+        if self._day is None or day > self._day:
+            # A clock that is set back makes no second midnight.
+            self._day = day
+
+
 class Statistics:
-    """All counters, by the official name and key (a topic, `topic@group`, the cluster)."""
+    """All counters, by the official name and key (a topic, `topic@group`, the cluster).
+
+    Attributes:
+        rates: Of the whole broker, by a name of its own.
+        days: The same totals at midnight.
+    """
 
     def __init__(self) -> None:
         """Begins without a counter."""
         self._series: dict[tuple[str, str], Series] = {}
+        self._is_young = True
+        self.rates: dict[str, Rates] = {}
+        self.days: dict[str, DailyTotals] = {}
+
+    def note_total(self, name: str, total: int, now_ms: int) -> None:
+        """Takes a running total of the whole broker, each second."""
+        self.rates.setdefault(name, Rates()).note(total, now_ms)
+        self.days.setdefault(name, DailyTotals()).note(total, now_ms)
+
+    def rate_text(self, name: str) -> str:
+        """Returns the three rates of a total of the whole broker."""
+        return self.rates.get(name, Rates()).text()
+
+    def end_of_round(self) -> None:
+        """Ends a round of samples: a counter that comes later begins at zero.
+
+        Those of the first round count from there: a queue's end has its messages of all times.
+        """
+        self._is_young = False
 
     def note(self, name: str, key: str, value: int, now_ms: int, times: int | None = None) -> None:
         """Takes the running total of a counter; a new counter beyond the bound is left out."""
@@ -140,7 +215,8 @@ class Statistics:
             if len(self._series) >= SERIES_MAX:
                 return
             series = self._series[name, key] = Series()
-        series.note(Sample(now_ms, value, value if times is None else times))
+        sample = Sample(now_ms, value, value if times is None else times)
+        series.note(sample, begins_at_zero=not self._is_young)
 
     def find(self, name: str, key: str) -> Series | None:
         """Returns a counter, None where it was never noted."""

@@ -5,13 +5,16 @@ it looks are told; a key that promises what is not there refuses the start. Touc
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mqcore.config.keys import SPELLINGS, Fate, Key, Program, keys_of, nearest
 from mqcore.config.layers import Layer
 from mqcore.config.values import MASK, Value, doubtful, parsed, rendered
 from mqcore.errors import ConfigurationError
 
+_REPORTED_VERSION = "reportedVersion"
+# V5_0_0_SNAPSHOT (`MQVersion`).
+_ORDINAL_5_0 = 412
 DEFAULT = "default"
 # Of a program that takes other defaults than an official broker.
 PROGRAM_DEFAULT = "default of this program"
@@ -121,6 +124,7 @@ def resolved(
             if doubt is not None:
                 (faults if is_strict else warnings).append(f"{place}={text}: {doubt}")
             settings[name] = Setting(key, value, layer.source)
+    _follow_version(settings)
     for setting in settings.values():
         _judge(setting, ignored, warnings, faults)
     if faults:
@@ -131,6 +135,27 @@ def resolved(
 def _default(key: Key) -> Value:
     """Returns the default; of a key without effect it is a text for people ("8 + cpus")."""
     return key.default if key.fate is Fate.INERT else parsed(key.kind, key.default)
+
+
+def _follow_version(settings: dict[str, Setting]) -> None:
+    """Replaces defaults that are others from version 5.0 on, where such a version is reported."""
+    reported = settings.get(_REPORTED_VERSION)
+    if reported is None or not _is_5(rendered(reported.value)):
+        return
+    for name, setting in settings.items():
+        key = setting.key
+        if key.default_5 != key.default:
+            key = replace(key, default=key.default_5)
+            value = _default(key) if setting.is_default else setting.value
+            settings[name] = replace(setting, key=key, value=value)
+
+
+def _is_5(version: str) -> bool:
+    """Whether a version, by its name or as an ordinal, is 5.0 or later."""
+    if version.isascii() and version.isdigit():
+        return int(version) >= _ORDINAL_5_0
+    major = version.strip().upper().removeprefix("V").partition("_")[0]
+    return major.isascii() and major.isdigit() and int(major) >= 5
 
 
 def _judge(

@@ -1,6 +1,8 @@
 """The table of all keys: what official brokers and name servers can be told, and what we do.
 
-The rows stand in `tables/*.txt`, one line per key. Knows no file of a user and no program.
+The rows stand in `tables/*.txt`, one line per key. A default that follows the reported version is
+written as two: `= 5.x: =` is that of 4.9 below version 5.0 and that of 5.3 from there on. Knows no
+file of a user and no program.
 """
 
 import difflib
@@ -12,6 +14,8 @@ from importlib import resources
 from types import MappingProxyType
 
 COLUMNS = 7
+# Between the default below version 5.0 and the one from there on.
+_FROM_5 = " 5.x: "
 # Spellings of older releases, and of fields whose setter is named otherwise.
 SPELLINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -69,6 +73,7 @@ class Key:
         official_49: The default of 4.9, as a text for people; None when 4.9 has no such key.
         official_53: The default of 5.3; None when 5.3 has no such key.
         default: Our default, as a properties file would have it.
+        default_5: The same of a broker that reports version 5.0 or later.
         fate: What becomes of it.
         words: What it means; of an inert or refused key why.
     """
@@ -78,6 +83,7 @@ class Key:
     official_49: str | None
     official_53: str | None
     default: str
+    default_5: str
     fate: Fate
     words: str
 
@@ -108,12 +114,17 @@ def _key(line: str) -> Key:
         raise ValueError(f"a row of the table of keys has {len(cells)} columns: {line}")
     name, kind, in_49, in_53, ours, fate, words = cells
     official = in_53 if in_49 == "-" else in_49
+    default, has_two, from_5 = ours.partition(_FROM_5)
+    default = official if default == "=" else default
+    if has_two:
+        from_5 = in_53 if from_5 == "=" else from_5
     return Key(
         name=name,
         kind=kind,
         official_49=None if in_49 == "-" else in_49,
         official_53=None if in_53 == "-" else in_53,
-        default=official if ours == "=" else ours,
+        default=default,
+        default_5=from_5 if has_two else default,
         fate=Fate(fate),
         words=words,
     )

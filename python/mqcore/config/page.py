@@ -88,6 +88,8 @@ def _table(title: str, keys: list[Key]) -> list[str]:
 
 def _default(key: Key) -> str:
     """Returns our default, and the official one where it differs."""
+    if key.default_5 != key.default:
+        return f"{key.default}; {key.default_5} where `reportedVersion` is 5.0 or later"
     ours = key.default or "(empty)"
     told = {release: text or "(empty)" for release, text in _releases(key) if text != key.default}
     if len(told) == len(_RELEASES) and len(set(told.values())) == 1:

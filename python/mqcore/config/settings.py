@@ -106,6 +106,7 @@ class BrokerSettings:
     parked_sends_max: Annotated[int, "parkedSendsMax"]
     parked_sends_per_connection_max: Annotated[int, "parkedSendsPerConnectionMax"]
     rejects_transactions: Annotated[bool, "rejectTransactionMessage"]
+    keeps_reset_offsets: Annotated[bool, "useServerSideResetOffset"]
     transaction_timeout_ms: Annotated[int, "transactionTimeOut"]
     transaction_check_max: Annotated[int, "transactionCheckMax"]
     transaction_check_interval_ms: Annotated[int, "transactionCheckInterval"]

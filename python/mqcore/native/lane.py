@@ -238,8 +238,10 @@ class Lane(NativeLane):
     since when they do. `remember` answers sends that come again within so many milliseconds with
     the place of the first, in so many bytes of memory; it gives start and end of the log that it
     has read, and how many records of that time it has, and how many count. `load_offsets`,
-    `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a bound) and
+    `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a bound),
+    `reset_offset` (the same, and the next pull or pop of the group begins there) and
     `remove_offsets` (of a group, a topic, or both together) work on the live consumer offsets;
+    `group_gets` tells how many messages each group got of each topic since the start;
     `offset_changes` rises with each change. `write_notes` notes on disk every transaction that is
     ended, and tells whether it could, and the end of the log; `load_transactions` takes how many
     half messages waited by topic, `transaction_changes` rises with each change of that.

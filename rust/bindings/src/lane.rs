@@ -263,6 +263,10 @@ impl NativeLane {
         })
     }
 
+    fn group_gets(&self, py: Python<'_>) -> Vec<(String, String, u64)> {
+        through(py, Pass::Detached, || self.lock().lane.gets.rows())
+    }
+
     fn offsets_of(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
         let mut inside = self.lock();
         inside
@@ -282,6 +286,11 @@ impl NativeLane {
         // Pops of the group would go on behind the offset that is left.
         inside.lane.release_pops(group, topic, queue_id);
         inside.lane.offsets.commit(group, topic, queue_id, offset)
+    }
+
+    fn reset_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let mut inside = self.lock();
+        inside.lane.reset_offset(group, topic, queue_id, offset)
     }
 
     #[pyo3(signature = (*, group=None, topic=None))]

@@ -3,10 +3,13 @@
 //! (`SendMessageProcessor.sendBatchMessage`, `HookUtils.checkInnerBatch`). Whoever pulls it takes it
 //! apart.
 
+use std::borrow::Cow;
+
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
-use mqcore_record::batch::items;
+use mqcore_record::RecordError;
+use mqcore_record::batch::{Item, encode, items};
 use mqcore_record::inner_place::{INNER_COUNT_MAX, count};
 use mqcore_record::properties::{INNER_NUM, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK};
@@ -15,7 +18,7 @@ use crate::codes;
 use crate::lane::{Lane, Outcome};
 use crate::parked::Kind;
 use crate::policy::Topic;
-use crate::properties::{self, Seen};
+use crate::properties::{self, POP_CK, Seen};
 use crate::requests::{Request, Send};
 use crate::send::{Draft, Refused, Target, stored_at};
 
@@ -27,6 +30,18 @@ pub(crate) fn is_inner_batch<D: Disk, C: Clock>(
     seen: &Seen<'_>,
 ) -> bool {
     send.is_batch && seen.uniq_key.is_some() && store.has_batch_queues(send.topic.as_bytes())
+}
+
+/// The messages of a batch, without the handles that earlier pops gave them.
+fn without_pop_handles(body: &[u8]) -> Result<Vec<u8>, Refused> {
+    let illegal = |bad: RecordError| (codes::MESSAGE_ILLEGAL, bad.to_string());
+    let (mut kept, mut room) = (Vec::with_capacity(body.len()), Vec::new());
+    for item in items(body) {
+        let item = item.map_err(illegal)?;
+        let properties = properties::without_pop_handle(item.properties, &mut room);
+        encode(&Item { properties, ..item }, &mut kept).map_err(illegal)?;
+    }
+    Ok(kept)
 }
 
 impl<D: Disk, C: Clock> Lane<D, C> {
@@ -63,9 +78,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     ) -> Result<Option<Outcome>, Refused> {
         let text = send.properties.as_bytes();
         let seen = properties::see(text);
-        let mut messages = 0;
+        let (mut messages, mut has_handles) = (0, false);
         for item in items(request.body) {
-            item.map_err(|bad| (codes::MESSAGE_ILLEGAL, bad.to_string()))?;
+            let item = item.map_err(|bad| (codes::MESSAGE_ILLEGAL, bad.to_string()))?;
+            has_handles |= lookup(item.properties, POP_CK).is_some();
             messages += 1;
         }
         if !(1..=INNER_COUNT_MAX).contains(&messages) || seen.timed.is_asked() {
@@ -75,6 +91,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if let Some(outcome) = self.answer_repeat(mark, request, send, &seen) {
             return Ok(Some(outcome));
         }
+        let body = if has_handles {
+            Cow::Owned(without_pop_handles(request.body)?)
+        } else {
+            Cow::Borrowed(request.body)
+        };
         let number = messages.to_string();
         let mut properties = std::mem::take(&mut self.scratch);
         let adds = [(INNER_NUM, number.as_bytes())];
@@ -87,7 +108,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             born_host: self.born_host(&request.asker),
             store_host: self.policy.broker.store_host,
             reconsume_times: send.reconsume_times,
-            body: request.body,
+            body: &body,
             properties: &properties,
         };
         let target = Target {

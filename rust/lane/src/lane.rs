@@ -17,6 +17,7 @@ use crate::codes;
 use crate::deferred::{DeferredQueue, weight};
 use crate::desk::{Desk, Said};
 use crate::filtering::{Compiled, FilterWork};
+use crate::gets::Gets;
 use crate::holds::{Holds, Pull};
 use crate::offsets::Offsets;
 use crate::parked::Parked;
@@ -26,6 +27,7 @@ use crate::readers::{Done, Readers};
 use crate::repeats::window::Mark;
 use crate::repeats::{Doubt, Repeats};
 use crate::requests::{BadField, Request};
+use crate::resets::Resets;
 use crate::stamp::Stamp;
 use crate::transactions::ends::Ends;
 use crate::turns::Turns;
@@ -87,6 +89,10 @@ pub struct Lane<D: Disk, C: Clock> {
     pub policy: Policy,
     /// The live consumer offsets.
     pub offsets: Offsets,
+    /// How many messages groups got.
+    pub gets: Gets,
+    /// Those that were set and no consumer has gone on from yet.
+    pub resets: Resets,
     /// Connections and answers.
     pub desk: Desk<D>,
     pub(crate) holds: Holds,
@@ -131,6 +137,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             store,
             policy: Policy::default(),
             offsets: Offsets::default(),
+            resets: Resets::default(),
+            gets: Gets::default(),
             desk: Desk::new(),
             holds: Holds::default(),
             parked: Parked::default(),

@@ -10,7 +10,9 @@
 //! | [`turn`] | how much of it is worked off per turn |
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`policy`] | what was decided, as tables |
+//! | [`gets`] | how many messages groups got |
 //! | [`offsets`] | the live consumer offsets |
+//! | [`resets`] | offsets that were set and no consumer has gone on from yet |
 //! | [`sql`] | expressions over properties, compiled |
 //! | [`bits`] | which groups a message passes, as bits beside its queue unit |
 //! | `filtering` | which filter a pull goes by, and records put through it |
@@ -41,6 +43,7 @@ pub mod delay;
 pub mod desk;
 mod drain;
 pub mod feed;
+pub mod gets;
 pub mod holds;
 mod inner_batch;
 pub mod lane;
@@ -52,6 +55,7 @@ pub mod pop;
 pub mod readers;
 pub mod repeats;
 pub mod requests;
+pub mod resets;
 pub mod shape;
 mod slots;
 pub mod sql;

@@ -15,6 +15,8 @@ use crate::requests::{BadField, GroupOffset, QueuePlace, Request};
 
 /// The official remark for a group that was never here.
 const NOT_FOUND: &str = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first";
+/// The official remark for an offset that is not taken because of a reset.
+const OFFSET_WAS_RESET: &str = "Offset has been previously reset";
 
 type Ran = std::result::Result<Outcome, BadField>;
 
@@ -53,6 +55,15 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if ask.group.trim().is_empty() || ask.topic.trim().is_empty() {
             let remark = "an offset needs the names of a group and of a topic: one is empty";
             self.refuse(&request.asker, codes::SYSTEM_ERROR, remark);
+            return Ok(Outcome::Done);
+        }
+        if self.resets.has(ask.group, ask.topic, ask.queue_id) {
+            // The client has not heard of it yet: its offset is older.
+            let said = Said {
+                code: codes::SUCCESS,
+                remark: Some(OFFSET_WAS_RESET),
+            };
+            self.desk.reply(&request.asker, said, |_fields| Ok(()));
             return Ok(Outcome::Done);
         }
         // Pops of the group would go on behind the offset that is left.

@@ -1,7 +1,7 @@
 //! Properties of a message on its way into the store: what the broker reads of them, and the text
 //! with some dropped and some added. Knows no message and no policy.
 
-use mqcore_record::properties::{INNER_NUM, pairs};
+use mqcore_record::properties::{INNER_NUM, lookup, pairs};
 
 const NAME_VALUE_SEPARATOR: u8 = 1;
 const PROPERTY_SEPARATOR: u8 = 2;
@@ -27,6 +27,9 @@ pub(crate) const TIMER_DEL_UNIQKEY: &str = "TIMER_DEL_UNIQKEY";
 /// What the properties that ask for a time begin with: all others are passed by on this alone.
 const TIMER_PREFIX: &[u8] = b"TIMER_";
 const TRAN_MSG: &str = "TRAN_MSG";
+/// The handle that a pop gave a message: a consumer that sends the message on has it still. Stored,
+/// the next pop would give the old handle, and its acknowledgement would reach the wrong message.
+pub(crate) const POP_CK: &str = "POP_CK";
 
 /// What the broker looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +137,16 @@ pub(crate) fn keep(
     }
 }
 
+/// The properties of a message of a batch as they are stored: `text` itself, or in `room` a copy
+/// without the handle of an earlier pop.
+pub(crate) fn without_pop_handle<'a>(text: &'a [u8], room: &'a mut Vec<u8>) -> &'a [u8] {
+    if lookup(text, POP_CK).is_none() {
+        return text;
+    }
+    rewrite(text, &[POP_CK], &[], room);
+    room
+}
+
 /// Puts pairs behind `out`.
 pub(crate) fn add(adds: &[(&str, &[u8])], out: &mut Vec<u8>) {
     for (name, value) in adds {
@@ -158,6 +171,16 @@ mod tests {
         let text = b"TAGS\x01a\x02WAIT\x01true\x02CLUSTER\x01x\x02bad\x02k\x01v";
         rewrite(text, &[WAIT], &[(CLUSTER, b"c1")], &mut out);
         assert_eq!(out, b"TAGS\x01a\x02k\x01v\x02CLUSTER\x01c1\x02");
+    }
+
+    #[test]
+    fn the_handle_of_a_pop_goes_from_a_message_of_a_batch_and_nothing_else() {
+        let mut room = b"old".to_vec();
+        let text = b"TAGS\x01a\x02POP_CKX\x01k\x02";
+        assert_eq!(without_pop_handle(text, &mut room), text);
+        let text = b"TAGS\x01a\x02POP_CK\x010 1\x02POP_CK_OFFSET\x012\x02POP_CK\x013";
+        let kept = without_pop_handle(text, &mut room);
+        assert_eq!(kept, b"TAGS\x01a\x02POP_CK_OFFSET\x012\x02");
     }
 
     #[test]

@@ -62,7 +62,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 commit_offset,
                 ..
             } = header;
-            self.offsets.commit(group, topic, queue_id, commit_offset);
+            // What it commits is older than a reset that it has not heard of.
+            if !self.resets.has(group, topic, queue_id) {
+                self.offsets.commit(group, topic, queue_id, commit_offset);
+            }
         }
         let hold_ms = header.suspends().then(|| {
             if self.policy.broker.is_long_polling {
@@ -204,6 +207,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if self.desk.queued_bytes() > QUEUED_BYTES_MAX {
             return self.refuse(&pull.asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
         }
+        let reset = self.resets.take(&pull.group, &pull.topic, pull.queue_id);
+        if let Some(offset) = reset {
+            let got = self.got_reset(&pull.topic, pull.queue_id, offset);
+            return self.answer_pull(pull, None, got);
+        }
         let topic = pull.topic.as_bytes();
         let Ok(from) = u64::try_from(pull.queue_offset) else {
             let got = self.got_below_zero(&pull);
@@ -255,6 +263,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 return self.refuse(&pull.asker, codes::SYSTEM_ERROR, &remark);
             }
         };
+        if got.status == GetStatus::Found {
+            self.desk.stats.found += 1;
+        } else {
+            self.desk.stats.missed += 1;
+        }
         let code = match got.status {
             GetStatus::Found => codes::SUCCESS,
             GetStatus::NoMatchedMessage | GetStatus::MessageWasRemoving => {
@@ -268,7 +281,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                     codes::PULL_OFFSET_MOVED
                 }
             }
-            GetStatus::OffsetOverflowBadly | GetStatus::OffsetTooSmall => codes::PULL_OFFSET_MOVED,
+            GetStatus::OffsetOverflowBadly | GetStatus::OffsetTooSmall | GetStatus::OffsetReset => {
+                codes::PULL_OFFSET_MOVED
+            }
         };
         match hold_ms {
             Some(hold_ms) if code == codes::PULL_NOT_FOUND => {
@@ -286,6 +301,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         stats.pulls += 1;
         stats.pulled += got.len() as u64;
         stats.pulled_bytes += got.bytes;
+        self.gets.add(&pull.group, &pull.topic, got.len() as u64);
         let said = Said {
             code,
             remark: Some(got.status.name()),

@@ -332,14 +332,14 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.stamp
             .rewrite(text, &[properties::UNIQ_KEY], &[], &mut nameless);
         let has_key = nameless.len() < whole.len();
-        let mut parts = Vec::new();
+        let (mut parts, mut room) = (Vec::new(), Vec::new());
         for item in items(request.body) {
             let item = item.map_err(|bad| (codes::MESSAGE_ILLEGAL, bad.to_string()))?;
+            let own = properties::without_pop_handle(item.properties, &mut room);
             let is_named = has_key && lookup(item.properties, properties::UNIQ_KEY).is_some();
             let more = if is_named { &nameless } else { &whole };
             let mut properties = Vec::new();
-            join_properties(item.properties, more, &mut properties)
-                .map_err(|_too_long| self.illegal())?;
+            join_properties(own, more, &mut properties).map_err(|_too_long| self.illegal())?;
             parts.push((item, properties));
             if parts.len() > BATCH_COUNT_MAX {
                 let remark = format!("a batch of more than {BATCH_COUNT_MAX} messages");

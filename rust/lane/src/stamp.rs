@@ -1,6 +1,8 @@
 //! What the broker writes into every message that is sent to it: its region, its trace switch and
 //! its cluster (`AbstractSendMessageProcessor.buildMsgContext`, `SendMessageProcessor.sendMessage`).
-//! Consumers of 5.x trace a message only when it names a region. Knows no message and no store.
+//! Consumers of 5.x trace a message only when it names a region. What only the broker may write is
+//! removed in the same walk (`SendMessageProcessor.clearReservedProperties`). Knows no message and no
+//! store.
 
 use crate::policy::Broker;
 use crate::properties::{self, CLUSTER, MSG_REGION, TRACE_ON};
@@ -33,8 +35,8 @@ impl Stamp {
         self.text.len()
     }
 
-    /// Puts `text` into `out` as [`properties::rewrite`] does, stamped: what the text itself says of
-    /// region, switch and cluster goes.
+    /// Puts `text` into `out` as [`properties::rewrite`] does, stamped: region, switch, cluster and
+    /// the handle of an earlier pop that the text itself has are removed.
     pub(crate) fn rewrite(
         &self,
         text: &[u8],
@@ -43,14 +45,14 @@ impl Stamp {
         out: &mut Vec<u8>,
     ) {
         out.clear();
-        properties::keep(text, drops, adds, is_stamped, out);
+        properties::keep(text, drops, adds, is_removed, out);
         out.extend_from_slice(&self.text);
         properties::add(adds, out);
     }
 }
 
-fn is_stamped(name: &[u8]) -> bool {
-    matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER")
+fn is_removed(name: &[u8]) -> bool {
+    matches!(name, b"MSG_REGION" | b"TRACE_ON" | b"CLUSTER" | b"POP_CK")
 }
 
 #[cfg(test)]
@@ -88,7 +90,7 @@ mod tests {
             is_traced: false,
             ..Broker::default()
         };
-        let text = b"CLUSTER\x01x\x02TRACE_ON\x01true\x02MSG_REGION\x01other\x02k\x01v\x02";
+        let text = b"CLUSTER\x01x\x02TRACE_ON\x01true\x02POP_CK\x010 1\x02MSG_REGION\x01other\x02k\x01v\x02";
         assert_eq!(
             stamped(&broker, text, &[], &[]),
             "k=v;TRACE_ON=false;CLUSTER=c1;"

@@ -11,6 +11,10 @@ pub struct Stats {
     pub send_bytes: u64,
     /// Pulls answered.
     pub pulls: u64,
+    /// Reads for pulls and pops that found messages.
+    pub found: u64,
+    /// Reads for pulls that found none.
+    pub missed: u64,
     /// Messages given by pulls.
     pub pulled: u64,
     /// Bytes of records given by pulls.
@@ -50,6 +54,8 @@ impl Stats {
             ("sends", self.sends),
             ("send_bytes", self.send_bytes),
             ("pulls", self.pulls),
+            ("found", self.found),
+            ("missed", self.missed),
             ("pulled", self.pulled),
             ("pulled_bytes", self.pulled_bytes),
             ("copied_bytes", self.copied_bytes),

@@ -312,7 +312,8 @@ class Clients:
                     "clientId": client.client_id,
                     "language": client.language,
                     "lastUpdateTimestamp": client.seen_ms,
-                    "remoteIP": client.address.rpartition(":")[0],
+                    # With its port, written as Java writes an address without a name.
+                    "remoteIP": f"/{client.address}",
                     "version": client.version,
                 }
                 for client in group.values()

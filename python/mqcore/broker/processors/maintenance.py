@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mqcore.broker.keeper import Keeper
-from mqcore.broker.runtime import runtime_table
+from mqcore.broker.runtime import runtime_table, sampled
 from mqcore.broker.settings_changes import changed
 from mqcore.broker.state import BrokerState
 from mqcore.config import parse_properties
@@ -63,10 +63,14 @@ class Maintenance:
         table = await asyncio.to_thread(runtime_table, self._state, self._state.lane.stats())
         return request.answer(body=compact({"table": table}))
 
-    def stats(self, request: Request) -> Command:
+    async def stats(self, request: Request) -> Command:
         """315: a counter over the last minute, hour and day."""
         name, key = request.field("statsName"), request.field("statsKey")
         series = self._state.statistics.find(name, key)
+        if series is None:
+            # Its first message may have come since the last round.
+            await sampled(self._state)
+            series = self._state.statistics.find(name, key)
         if series is None:
             raise RefusedError(
                 f"The stats <{name}> <{key}> not exist", code=ResponseCode.SYSTEM_ERROR

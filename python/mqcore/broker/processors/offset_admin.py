@@ -41,7 +41,13 @@ class OffsetAdmin:
         }
 
     async def reset(self, request: Request) -> Command:
-        """222: moves a group to a time, or one queue to an offset; consumers need not be online."""
+        """222: moves a group to a time, or one queue to an offset; consumers need not be online.
+
+        The offset is kept here, and the next pull or pop goes on there. Otherwise
+        (`useServerSideResetOffset`) the members that are online are sent where to go on.
+        """
+        if not self._state.settings.keeps_reset_offsets:
+            return await self._send_to_members(request)
         topic, group = request.field("topic"), request.field("group")
         if self._state.topics.find(topic) is None:
             raise RefusedError(f"Topic {topic} does not exist", code=ResponseCode.TOPIC_NOT_EXIST)
@@ -59,11 +65,38 @@ class OffsetAdmin:
             queues = every if queue_id == _ALL_QUEUES else [queue_id]
             targets = await asyncio.to_thread(self._by_time, topic, queues, timestamp_ms)
         for queue, offset in targets.items():
-            self._state.lane.commit_offset(group, topic, queue, offset)
-        name = self._state.settings.name
-        table = {MessageQueue(topic, name, queue): offset for queue, offset in targets.items()}
-        self._tell(request, topic, group, timestamp_ms, table)
+            self._state.lane.reset_offset(group, topic, queue, offset)
+        return request.answer(body=_reset_body(request, self._by_queue(topic, targets)))
+
+    async def _send_to_members(self, request: Request) -> Command:
+        """Sends the members that are online where to go on (`Broker2Client.resetOffset`)."""
+        topic, group = request.field("topic"), request.field("group")
+        timestamp_ms = request.integer("timestamp")
+        known = self._state.topics.find(topic)
+        if known is None:
+            remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+            raise RefusedError(remark, code=ResponseCode.TOPIC_NOT_EXIST)
+        offsets = self._state.lane.offsets_of(group, topic)
+        queues = range(known.write_queues)
+        if any(offsets.get(queue_id, -1) == -1 for queue_id in queues):
+            # Spelled so by the official broker.
+            remark = f"THe consumer group <{group}> not exist"
+            raise RefusedError(remark, code=ResponseCode.SYSTEM_ERROR)
+        targets = await asyncio.to_thread(self._by_time, topic, queues, timestamp_ms)
+        if not request.flag("isForce"):
+            targets = {queue: min(offset, offsets[queue]) for queue, offset in targets.items()}
+        table = self._by_queue(topic, targets)
+        if not self._tell(request, topic, group, timestamp_ms, table):
+            remark = (
+                f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} "
+                f"Timestamp: {timestamp_ms}"
+            )
+            raise RefusedError(remark, code=ResponseCode.CONSUMER_NOT_ONLINE)
         return request.answer(body=_reset_body(request, table))
+
+    def _by_queue(self, topic: str, targets: Mapping[int, int]) -> dict[MessageQueue, int]:
+        name = self._state.settings.name
+        return {MessageQueue(topic, name, queue): offset for queue, offset in targets.items()}
 
     def _checked(self, topic: str, queue_id: int, offset: int) -> int:
         low, high = self._state.bounds(topic, queue_id)
@@ -92,11 +125,11 @@ class OffsetAdmin:
         group: str,
         timestamp_ms: int,
         table: Mapping[MessageQueue, int],
-    ) -> None:
-        """Tells consumers that are online: what they hold in memory would overwrite the reset."""
+    ) -> bool:
+        """Sends it to the members of a group that are online; returns whether there are any."""
         online = self._state.members.consumers.get(group)
-        if online is None:
-            return
+        if online is None or not online.clients:
+            return False
         ext = {
             "topic": topic,
             "group": group,
@@ -107,6 +140,7 @@ class OffsetAdmin:
             if isinstance(client.link, Link):
                 body = _body_for(client.language, table)
                 client.link.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
+        return True
 
     def clone(self, request: Request) -> Command:
         """314: gives a group the offsets of another."""

@@ -25,6 +25,8 @@ pub enum GetStatus {
     NoMatchedLogicQueue,
     /// The queue is empty.
     NoMessageInQueue,
+    /// Whoever asks is to go on elsewhere; no read ends so, brokers answer it.
+    OffsetReset,
 }
 
 impl GetStatus {
@@ -41,6 +43,7 @@ impl GetStatus {
             Self::OffsetTooSmall => "OFFSET_TOO_SMALL",
             Self::NoMatchedLogicQueue => "NO_MATCHED_LOGIC_QUEUE",
             Self::NoMessageInQueue => "NO_MESSAGE_IN_QUEUE",
+            Self::OffsetReset => "OFFSET_RESET",
         }
     }
 }

@@ -200,7 +200,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         match orders.acknowledge(place, offset, handle.pop_time_ms) {
             Ordered::Next(next_offset) => {
                 let next_offset = self.behind_batch(topic, queue_id, next_offset);
-                self.offsets.commit(group, topic, queue_id, next_offset);
+                if !self.resets.has(group, topic, queue_id) {
+                    self.offsets.commit(group, topic, queue_id, next_offset);
+                }
                 self.wake_ordered(place);
                 self.land(place, handle.pop_time_ms, 1);
                 Ok(())

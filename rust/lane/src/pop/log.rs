@@ -153,6 +153,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.pops
             .in_flight
             .retain(|of_topic, of_group| !(is_meant(topic, of_topic) && is_meant(group, of_group)));
+        self.resets.remove(group, topic);
+        self.gets.remove(group, topic);
         self.offsets.remove(group, topic)
     }
 

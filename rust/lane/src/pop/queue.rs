@@ -21,15 +21,13 @@ use crate::filtering::Sieve;
 use crate::lane::Lane;
 use crate::moved::{moved, record_at};
 use crate::policy::Filter;
-use crate::properties;
+use crate::properties::{self, POP_CK};
 use crate::readers::Job;
 use crate::turn::{POPS_WORK, Slice};
 
 /// A pop is kept in memory when its messages come back this much later than it has to be stored
 /// (`PopBufferMergeService.addCk`), ms.
 const WORTH_KEEPING_MS: i64 = 1_500;
-/// The property that a handle travels in.
-const POP_CK: &str = "POP_CK";
 
 /// A queue of a pop that has to be read from the disk.
 #[derive(Debug)]
@@ -90,6 +88,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let buffer = &mut self.pops.buffer;
         let place = buffer.place(&topic, &group, step.queue_id, self.now_ms);
         let is_locked = buffer.is_locked(place);
+        if !is_locked {
+            self.begin_at_reset(&group, &topic, step.queue_id);
+        }
         let from = match self.position_of(&topic, &group, step.queue_id) {
             Some(from) => from,
             None => self.first_of(run, step, &topic, bounds),
@@ -351,8 +352,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         run.infos
             .add(step.source, step.queue_id, read.from, &offsets);
         let stats = &mut self.desk.stats;
+        stats.found += 1;
         stats.pulled += offsets.len() as u64;
         stats.pulled_bytes += got.bytes;
+        let (group, messages) = (&run.pop.group, offsets.len() as u64);
+        self.gets.add(group, &read.topic, messages);
         let names_retry = self.policy.broker.pops.names_retry_topic;
         for (record, offset) in got.records.into_iter().zip(offsets) {
             let own = (step.source != Source::Normal && !names_retry)

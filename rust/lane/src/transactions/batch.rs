@@ -55,11 +55,12 @@ impl<'a> Batch<'a> {
         let flags: i32 = number(flags).ok_or(format!("the property {HALF_BATCH} is no number"))?;
         let mut shared = Vec::new();
         properties::rewrite(view.properties, &OF_THE_HALF, &[], &mut shared);
-        let mut parts = Vec::new();
+        let (mut parts, mut room) = (Vec::new(), Vec::new());
         for item in items(view.body) {
             let item = item.map_err(|bad| bad.to_string())?;
+            let own = properties::without_pop_handle(item.properties, &mut room);
             let mut text = Vec::new();
-            join_properties(item.properties, &shared, &mut text).map_err(|bad| bad.to_string())?;
+            join_properties(own, &shared, &mut text).map_err(|bad| bad.to_string())?;
             parts.push((item, text));
             if parts.len() > BATCH_COUNT_MAX {
                 return Err(format!("a batch of more than {BATCH_COUNT_MAX} messages"));

@@ -11,7 +11,8 @@ use crate::transactions::{COMMIT, HALF, Half, NOTES, ROLLBACK, property};
 fn body(rows: &[&str]) -> Vec<u8> {
     let mut out = Vec::new();
     for row in rows {
-        let text = format!("UNIQ_KEY\u{1}u-{row}\u{2}");
+        // A popped message that is sent on has the handle of its pop: it is not stored.
+        let text = format!("POP_CK\u{1}0 1\u{2}UNIQ_KEY\u{1}u-{row}\u{2}");
         let item = Item {
             flag: 5,
             body: row.as_bytes(),
@@ -52,7 +53,14 @@ fn a_commit_stores_each_message_with_what_they_share() {
     let found = desk.each(b"t", 2, |view| {
         assert_eq!((view.flag, view.sys_flag), (5, COMMITTED | flags));
         assert_eq!(view.prepared_transaction_offset, half.physical as i64);
-        for own in ["TRAN_MSG", "PGROUP", "REAL_TOPIC", "REAL_QID", HALF_BATCH] {
+        for own in [
+            "TRAN_MSG",
+            "PGROUP",
+            "REAL_TOPIC",
+            "REAL_QID",
+            "POP_CK",
+            HALF_BATCH,
+        ] {
             assert_eq!(property(view, own), None, "{own}");
         }
         assert_eq!(property(view, "SPARK_TASK").as_deref(), Some("q/1/0/a"));

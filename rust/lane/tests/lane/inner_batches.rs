@@ -3,7 +3,7 @@
 
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_lane::repeats::Repeats;
-use mqcore_record::batch::{Item, encode as encode_item};
+use mqcore_record::batch::{Item, encode as encode_item, items};
 use mqcore_record::properties::lookup;
 use mqcore_record::sys_flag::{INNER_BATCH, NEED_UNWRAP};
 use mqcore_record::{CrcCheck, Found, RecordView, check};
@@ -81,6 +81,33 @@ fn a_pull_of_places_of_a_batch_queue_has_its_records() {
     assert_eq!(bare.ext["nextBeginOffset"], "3");
     let same = desk.ask(&pull_with(1, &with("bodiless")));
     assert_eq!(bare.body, same.body);
+}
+
+#[test]
+fn messages_inside_a_record_lose_the_handles_of_earlier_pops() {
+    let mut desk = desk();
+    let mut body = Vec::new();
+    let texts = ["POP_CK\u{1}0 1\u{2}k\u{1}v\u{2}", "k\u{1}v\u{2}"];
+    for text in texts {
+        let item = Item {
+            flag: 7,
+            body: b"body",
+            properties: text.as_bytes(),
+        };
+        encode_item(&item, &mut body).unwrap();
+    }
+    let key = ("i", "UNIQ_KEY\u{1}K\u{2}POP_CK\u{1}0 1\u{2}");
+    let fields = [("b", "b"), key, ("m", "true")];
+    assert_eq!(desk.ask(&send_with(1, &fields, &body)).code, 0);
+    let record = desk.store.record_at(0).unwrap();
+    let view = record.view(CrcCheck::Verify).unwrap();
+    assert_eq!(property(&view, "POP_CK"), "");
+    let kept: Vec<_> = items(view.body).map(|item| item.unwrap()).collect();
+    assert_eq!(kept.len(), 2);
+    for item in kept {
+        assert_eq!((item.flag, item.body), (7, &b"body"[..]));
+        assert_eq!(item.properties, b"k\x01v\x02");
+    }
 }
 
 #[test]

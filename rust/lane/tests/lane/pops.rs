@@ -76,6 +76,43 @@ fn without_a_buffer_all_is_stored_and_acknowledged_in_the_log() {
 }
 
 #[test]
+fn pops_begin_where_a_queue_was_reset_to() {
+    let mut popped = Popped::new(one_revive_queue());
+    for at in 0..4 {
+        popped.send(0, &at.to_string());
+    }
+    popped.desk.settle();
+    let first = popped.pop(&[("maxMsgNums", "3")]);
+    assert_eq!(bodies(&first), ["0", "1", "2"]);
+    assert!(popped.desk.lane.reset_offset("g", "t", 0, 1));
+    for each in &first {
+        popped.ack(each);
+    }
+    assert_eq!(popped.desk.lane.offsets.find("g", "t", 0), Some(1));
+    assert_eq!(bodies(&popped.pop(&[])), ["1", "2", "3"]);
+    assert!(popped.pop(&[]).is_empty(), "once is enough");
+}
+
+#[test]
+fn an_ordered_queue_that_was_reset_is_free_and_old_acknowledgements_move_nothing() {
+    let mut popped = Popped::new(one_revive_queue());
+    for at in 0..3 {
+        popped.send(0, &at.to_string());
+    }
+    popped.desk.settle();
+    let ordered = [("order", "true")];
+    let first = popped.pop(&ordered);
+    assert_eq!(first.len(), 3);
+    assert!(popped.pop(&ordered).is_empty(), "it is blocked");
+    assert!(popped.desk.lane.reset_offset("g", "t", 0, 1));
+    for each in &first {
+        popped.ack(each);
+    }
+    assert_eq!(popped.desk.lane.offsets.find("g", "t", 0), Some(1));
+    assert_eq!(bodies(&popped.pop(&ordered)), ["1", "2"]);
+}
+
+#[test]
 fn a_changed_time_counts_from_now() {
     let mut popped = Popped::new(one_revive_queue());
     popped.send(0, "x");

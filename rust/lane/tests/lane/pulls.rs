@@ -6,7 +6,7 @@ use mqcore_lane::policy::{Broker, Group, Perm, Topic};
 use mqcore_record::{CrcCheck, Found, Outline, check, write_bodiless};
 use mqcore_wire::Command;
 
-use crate::desk::{Desk, GROUP, TOPIC, pull_with, said, send_with};
+use crate::desk::{Desk, GROUP, TOPIC, pull_with, request, said, send_with};
 
 fn filled(count: i32) -> Desk {
     let mut desk = Desk::new(FlushDiskType::Async);
@@ -194,6 +194,55 @@ fn a_pull_carries_the_offset_to_commit() {
     assert_eq!(desk.lane.offsets.find("g", "t", 0), None);
     desk.ask(&pull_with(1, &[("sysFlag", "1"), ("commitOffset", "9")]));
     assert_eq!(desk.lane.offsets.find("g", "t", 0), Some(9));
+}
+
+#[test]
+fn a_queue_that_was_reset_goes_on_there_with_the_next_pull() {
+    let mut desk = filled(3);
+    let commit = |desk: &mut Desk, offset| {
+        let names = [("consumerGroup", "g"), ("topic", "t"), ("queueId", "0")];
+        let fields = [&names[..], &[("commitOffset", offset)]].concat();
+        desk.ask(&request(15, 1, &fields, b""))
+    };
+    assert_eq!(said(&commit(&mut desk, "3")), (0, ""));
+    let at_end = [("sysFlag", "3"), ("queueOffset", "3")];
+    let held = [
+        ("commitOffset", "3"),
+        ("suspendTimeoutMillis", "60000"),
+        at_end[0],
+        at_end[1],
+    ];
+    desk.feed(&pull_with(1, &held));
+    assert!(desk.answers().is_empty());
+    assert!(desk.lane.reset_offset("g", "t", 0, 1));
+    assert!(!desk.lane.reset_offset("g", "t", -1, 1));
+    // Who has not heard of it commits in vain, by a request or with a pull.
+    let remark = "Offset has been previously reset";
+    assert_eq!(said(&commit(&mut desk, "3")), (0, remark));
+    assert_eq!(desk.lane.offsets.find("g", "t", 0), Some(1));
+    let resets = &desk.lane.resets;
+    assert!(!resets.has("g", "t", 1) && !resets.has("h", "t", 0));
+    let answer = desk.ask(&pull_with(3, &[held[0], at_end[1], ("sysFlag", "1")]));
+    assert_eq!(said(&answer), (21, "OFFSET_RESET"));
+    let places = ["nextBeginOffset", "minOffset", "maxOffset"].map(|name| &*answer.ext[name]);
+    assert_eq!(places, ["1", "0", "3"]);
+    assert_eq!(desk.lane.offsets.find("g", "t", 0), Some(1));
+    // Once is enough.
+    assert_eq!(desk.ask(&pull_with(4, &[("queueOffset", "1")])).code, 0);
+    assert_eq!(said(&commit(&mut desk, "2")), (0, ""));
+    assert_eq!(desk.lane.offsets.find("g", "t", 0), Some(2));
+    // A held pull is corrected when it runs again.
+    assert!(desk.lane.reset_offset("g", "t", 0, 0));
+    desk.feed(&send_with(5, &[], b"x"));
+    desk.bytes();
+    desk.settle();
+    let answer = desk.answers().remove(0);
+    assert_eq!((answer.opaque, said(&answer)), (1, (21, "OFFSET_RESET")));
+    assert_eq!(answer.ext["nextBeginOffset"], "0");
+    // What is forgotten corrects nothing.
+    assert!(desk.lane.reset_offset("g", "t", 0, 0));
+    desk.lane.remove_offsets(Some("g"), None);
+    assert_eq!(desk.ask(&pull_with(6, &[("queueOffset", "1")])).code, 0);
 }
 
 #[test]

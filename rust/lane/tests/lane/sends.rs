@@ -205,6 +205,44 @@ fn messages_of_a_batch_keep_the_key_of_their_own() {
 }
 
 #[test]
+fn the_handle_of_an_earlier_pop_is_not_stored() {
+    let mut desk = desk();
+    let handle = "POP_CK\u{1}0 1 60000 0 0 b 0 0\u{2}";
+    let text = format!("POP_CK_OFFSET\u{1}4\u{2}{handle}k\u{1}v\u{2}{handle}");
+    let mut body = Vec::new();
+    for properties in [text.as_str(), "k\u{1}v\u{2}"] {
+        let properties = properties.as_bytes();
+        let (flag, text) = (0, &b"x"[..]);
+        let item = Item {
+            flag,
+            body: text,
+            properties,
+        };
+        encode_item(&item, &mut body).unwrap();
+    }
+    let delayed = format!("{text}DELAY\u{1}1\u{2}");
+    let half = format!("{text}TRAN_MSG\u{1}true\u{2}");
+    let sends: [(&[(&str, &str)], &[u8]); 4] = [
+        (&[("i", &text)], b"x"),
+        (&[("i", &delayed)], b"x"),
+        (&[("i", &half), ("f", "4")], b"x"),
+        (&[("i", &text), ("m", "true")], &body),
+    ];
+    for (fields, body) in sends {
+        assert_eq!(desk.ask(&send_with(1, fields, body)).code, 0, "{fields:?}");
+    }
+    let mut at = 0;
+    for _ in 0..5 {
+        let record = desk.store.record_at(at).unwrap();
+        let view = record.view(CrcCheck::Verify).unwrap();
+        assert_eq!(property(&view, "POP_CK"), None, "{view:?}");
+        assert_eq!(property(&view, "POP_CK_OFFSET").as_deref(), Some("4"));
+        assert_eq!(property(&view, "k").as_deref(), Some("v"));
+        at += record.as_bytes().len() as u64;
+    }
+}
+
+#[test]
 fn a_delayed_message_waits_in_the_queue_of_its_level() {
     let mut desk = desk();
     let answer = desk.ask(&send_with(
