@@ -228,3 +228,113 @@ def test_a_member_of_many_groups_leaves_them_in_turns() -> None:
     left += steps
     assert sorted(left) == sorted(groups)
     assert not members.consumers
+
+
+def test_levels_are_read_as_the_official_broker_does() -> None:
+    levels = parse_levels(DEFAULT_LEVELS)
+    assert len(levels) == 18
+    assert (levels[0], levels[4], levels[17]) == (1_000, 60_000, 7_200_000)
+    for bad in ("", "1", "s", "1s 2x", "1.5s"):
+        with pytest.raises(SettingError):
+            parse_levels(bad)
+
+
+def test_levels_are_looked_at_in_time() -> None:
+    delays = DelayTable((1_000, 5_000), 0)
+    assert delays.due(999) == []
+    assert delays.due(1_000) == [1, 2]
+    delays.delivered(1, 7, 1_500, 1_000)
+    delays.delivered(2, 0, 3_000, 1_000)
+    assert delays.next_look_ms() == 1_500
+    assert delays.due(1_500) == [1]
+    assert delays.offsets == {1: 7}
+
+
+def test_delay_offsets_survive_their_file_and_a_changed_level_table() -> None:
+    delays = DelayTable((1_000, 5_000, 9_000), 0)
+    delays.load(b'{"offsetTable":{1:20,2:10,3:5\n\t}\n}')
+    assert delays.offsets == {1: 20, 2: 10, 3: 5}
+    fewer = DelayTable((1_000,), 0)
+    fewer.load(delays.text())
+    fewer.clamp(1, (25, 30))
+    assert fewer.offsets == {1: 25, 2: 10, 3: 5}
+    fewer.clamp(1, None)
+    assert fewer.offset(1) == 0
+
+
+def test_counters_over_a_window() -> None:
+    numbers = Statistics()
+    for step in range(10):
+        numbers.note("TOPIC_PUT_NUMS", "T", 100 * step, 10_000 * step)
+    series = numbers.find("TOPIC_PUT_NUMS", "T")
+    assert series is not None
+    assert (series.minute.sum, series.minute.per_second) == (600, 10.0)
+    assert series.hour.sum == 0
+    assert series.to_json()["statsMinute"] == {"avgpt": 1.0, "sum": 600, "tps": 10.0}
+    assert numbers.find("TOPIC_PUT_NUMS", "U") is None
+
+
+def test_a_counter_that_comes_later_begins_at_zero() -> None:
+    numbers = Statistics()
+    numbers.note("TOPIC_PUT_NUMS", "old", 1_000_000, 50_000)
+    numbers.end_of_round()
+    numbers.note("TOPIC_PUT_NUMS", "old", 1_000_030, 60_000)
+    numbers.note("TOPIC_PUT_NUMS", "new", 500, 60_000)
+    old, new = (numbers.find("TOPIC_PUT_NUMS", name) for name in ("old", "new"))
+    assert old is not None
+    assert new is not None
+    assert (old.minute.sum, old.minute.per_second) == (30, 3.0)
+    assert old.day.sum == 0
+    # As if it had begun a step before its first sample.
+    assert (new.minute.sum, new.minute.per_second) == (500, 50.0)
+    assert (new.hour.sum, new.day.sum) == (500, 500)
+
+
+def test_rates_of_the_whole_broker_are_there_after_a_second() -> None:
+    numbers = Statistics()
+    assert numbers.rate_text("sends") == "0.0 0.0 0.0"
+    numbers.note_total("sends", 0, 1_000)
+    numbers.note_total("sends", 50, 1_500)
+    numbers.note_total("sends", 100, 2_000)
+    assert numbers.rate_text("sends") == "100.0 100.0 100.0"
+    for second in range(3, 700):
+        numbers.note_total("sends", 100 if second < 695 else 600, 1_000 * second)
+    assert numbers.rate_text("sends") == f"50.0 {500 / 60} {500 / 600}"
+
+
+def test_totals_of_the_morning_roll_at_local_midnight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        totals = DailyTotals()
+        day_ms = 86_400_000
+        # 22:00 UTC is midnight two hours east of Greenwich.
+        midnight_ms = 20_000 * day_ms - 7_200_000
+        seen = []
+        for total, at_ms in (
+            (5, midnight_ms - 60_000),
+            (7, midnight_ms - 1),
+            (8, midnight_ms),
+            (9, midnight_ms + 1_000),
+            (9, midnight_ms - 1_000),
+            (9, midnight_ms + 1_000),
+            (20, midnight_ms + day_ms),
+        ):
+            totals.note(total, at_ms)
+            seen.append((totals.yesterday_morning, totals.today_morning))
+        assert seen == [(0, 0), (0, 0), (0, 8), (0, 8), (0, 8), (0, 8), (8, 20)]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_locks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqcore.broker.order_locks.LOCKS_MAX", 2)
+    locks = OrderLocks()
+    queues = [MessageQueue("T", "b", number) for number in range(3)]
+    assert locks.lock("g", queues, "A", 1) == queues[:2]
+    assert locks.lock("h", queues, "A", 1) == []
+    locks.unlock("g", queues[:1], "A")
+    assert locks.lock("h", queues, "B", 1) == queues[:1]
+    list(locks.forget_expired(10 * LOCK_LIFE_MS))
+    assert locks.lock("h", queues, "B", 10 * LOCK_LIFE_MS) == queues[:2]
