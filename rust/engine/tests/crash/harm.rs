@@ -244,14 +244,13 @@ fn judge(
 }
 
 /// Whether whole records may be cut: with the mark of a session of this start of the machine never.
-fn may_cut(image: &CrashImage, is_killed: bool, harm: &Harm) -> bool {
+fn may_cut(is_killed: bool, harm: &Harm) -> bool {
     let loses_mark = match harm {
         Harm::Flip(_) | Harm::LostLog { .. } | Harm::LostSmall(_) => false,
         // What an official broker writes into the lock file stands there anew.
         Harm::LostSmallAndFlip(name, _) => *name == "mqcore.session",
         Harm::FlippedSmallAndFlip(name, _) => ["mqcore.session", "lock"].contains(name),
     };
-    let _named = image.id();
     !is_killed || loses_mark
 }
 
@@ -285,7 +284,7 @@ fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
                 let has_mark = durable_of(&disk) > 0;
                 assert!(
                     verdict != Verdict::CutAndTold
-                        || may_cut(&image, is_killed, &harm_)
+                        || may_cut(is_killed, &harm_)
                         || !has_mark
                         || records.last().is_some_and(|(at, len, _)| {
                             matches!(harm_, Harm::Flip(harmed) | Harm::LostSmallAndFlip(_, harmed)
