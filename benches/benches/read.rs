@@ -220,6 +220,7 @@ fn scan_child(dir: &std::path::Path, len: u64) {
         limit: len,
         crc: CrcCheck::Skip,
         is_recovery: false,
+        torn_from: 0,
         has_property_crc: false,
         forgets: true,
     };

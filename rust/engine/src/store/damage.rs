@@ -31,7 +31,7 @@ pub(super) enum Plan {
 pub(super) struct Known {
     /// The mark of the last session, where it counts.
     pub(super) mark: Option<Mark>,
-    /// Where the farthest record ends that a queue names.
+    /// Where the farthest record ends that a queue names, where that counts; else 0.
     pub(super) queues_end: u64,
     /// The log was walked to where the manifest of the queues says that it ends.
     pub(super) used_manifest: bool,
@@ -43,6 +43,7 @@ impl Known {
     /// Below this nothing can be missing or torn without damage.
     fn durable(&self, was_clean: bool) -> u64 {
         match self.mark {
+            Some(mark) if mark.is_same_boot => mark.durable.max(self.queues_end),
             Some(mark) => mark.durable,
             // Queues name nothing behind the end when a broker has stopped; after a power loss they may.
             None if was_clean => self.queues_end,

@@ -151,6 +151,11 @@ pub(super) fn find_end<D: Disk>(
         clean_start(&found.chain, report)
     } else {
         let from = unclean_start(found, config)?;
+        if mark.is_some_and(|mark| mark.is_same_boot) {
+            // Units were written behind their records, and no page was lost since.
+            let farthest = queues.recover(Trust::All)?.max_physical_end;
+            queues_end = u64::try_from(farthest).unwrap_or(0);
+        }
         report.dispatched_from = from;
         from
     };

@@ -18,7 +18,7 @@ use super::look::{
 use super::mend::{QueueLog, Source, feed_unnamed, mend};
 use super::rebuild::make_missing_batches;
 use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
-use super::session::{Session, read_lock, read_mark};
+use super::session::{Mark, Session, read_lock, read_mark};
 use super::{Refusals, Store};
 use crate::arrivals::Arrivals;
 use crate::batch_queue::{self, BatchTable};
@@ -167,15 +167,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         if config.index_enabled {
             KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
         }
-        let known = (mark, self.clock.now_ms());
-        let mut ending = find_end(&found, &queues, config, known, how, &mut report)?;
         // From here on the directory is changed.
-        if let (_, Plan::Keep(behind, facts)) = &ending {
-            report.replaced = self.keep(&found, (report.scanned_from, behind), facts)?;
-            let how = OpenHow::CutDamage;
-            ending = find_end(&found, &queues, config, known, how, &mut report)?;
-        }
-        let (end, plan) = ending;
+        let (end, plan) = self.find_or_keep(&found, &queues, mark, how, &mut report)?;
         for path in &found.unfinished {
             disk.unlink(path)?;
         }
@@ -226,6 +219,25 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));
         abort.create(AbortContent::ProcessId(std::process::id()))?;
         Ok(store)
+    }
+
+    /// Where the log ends; behind damage that is to be kept around it ends where that has been done.
+    fn find_or_keep(
+        &self,
+        found: &Looked<D>,
+        queues: &QueueTable<D>,
+        mark: Option<Mark>,
+        how: OpenHow,
+        report: &mut OpenReport,
+    ) -> Result<(LogEnd, Plan)> {
+        let known = (mark, self.clock.now_ms());
+        let ending = find_end(found, queues, self.config, known, how, report)?;
+        let (_, Plan::Keep(behind, facts)) = &ending else {
+            return Ok(ending);
+        };
+        report.replaced = self.keep(found, (report.scanned_from, behind), facts)?;
+        let how = OpenHow::CutDamage;
+        find_end(found, queues, self.config, known, how, report)
     }
 
     /// Takes out of the log what is behind its end, or keeps it, and tells what was lost.

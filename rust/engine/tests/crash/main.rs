@@ -10,6 +10,7 @@
 mod dice;
 mod faults;
 mod flaw;
+mod harm;
 mod judge;
 mod play;
 mod script;

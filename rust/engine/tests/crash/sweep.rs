@@ -83,7 +83,7 @@ fn script_of(plan: &Plan, seed: u64) -> Script {
 }
 
 /// Plays a script from its beginning: what was told and the history of events.
-fn played(script: &Script, flaw: Option<Flaw>) -> Result<(Told, History), String> {
+pub(crate) fn played(script: &Script, flaw: Option<Flaw>) -> Result<(Told, History), String> {
     tried(|| {
         let mut play = Play::begin(script, flaw).map_err(|error| error.to_string())?;
         play.run(&script.steps).map_err(|error| error.to_string())?;

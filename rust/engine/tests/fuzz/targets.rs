@@ -392,10 +392,10 @@ fn store(_bytes: &[u8], number: u64) {
             }
         }
     }
-    let how = if mutation.below(2) == 0 {
-        OpenHow::RefuseDamage
-    } else {
-        OpenHow::TruncateDamage
+    let how = match mutation.below(3) {
+        0 => OpenHow::RefuseDamage,
+        1 => OpenHow::CutDamage,
+        _ => OpenHow::KeepBehind,
     };
     let clock = ManualClock::at(START_MS + 1_000);
     let Ok(store) = Store::open(twin.clone(), clock, config(), how) else {
