@@ -382,6 +382,11 @@ impl NativeStore {
         Ok(numbers::queue_rows(infos))
     }
 
+    fn damaged_rows(&self, py: Python<'_>) -> PyResult<Vec<(u64, String, i32, i64, String)>> {
+        let (found, _count) = self.call(py, Pass::Keeping, |engine| Ok(engine.rotten()))?;
+        Ok(numbers::damaged_rows(found))
+    }
+
     fn flush(&self, py: Python<'_>) -> PyResult<u64> {
         self.call(py, Pass::Detached, Engine::flush)
     }

@@ -15,6 +15,7 @@ mod read;
 mod ready;
 mod rebuild;
 mod refusals;
+mod scrub;
 mod stats;
 mod threads;
 mod units;
@@ -47,6 +48,7 @@ pub use open::{OpenHow, OpenReport};
 pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
+pub use scrub::Rotten;
 pub use stats::{QueueStat, SegmentStat, Stats};
 pub use units::{SeenExtension, SeenUnit};
 pub use upkeep::Cleaned;
@@ -72,11 +74,13 @@ pub struct Store<D: Disk, C: Clock> {
     refusals: Refusals,
     batches: Arc<BatchTable<D>>,
     report: OpenReport,
+    scrub: scrub::Scrub,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_started: AtomicBool,
     memory_bytes: u64,
     pace_queues: Doorbell,
     pace_clean: Doorbell,
+    pace_scrub: Doorbell,
     lock: Mutex<Option<D::Lock>>,
 }
 

@@ -320,6 +320,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             is_started: AtomicBool::new(false),
             pace_queues: Doorbell::default(),
             pace_clean: Doorbell::default(),
+            pace_scrub: Doorbell::default(),
+            scrub: super::scrub::Scrub::default(),
             memory_bytes: memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED),
             lock: Mutex::new(None),
             files,

@@ -1,9 +1,9 @@
 //! Reading: by queue offset, by place, by key, by time (`DefaultMessageStore.getMessage`,
 //! `queryMessage`, `getOffsetInQueueByTime`).
 
-use mqcore_record::CrcCheck;
+use mqcore_record::{CrcCheck, peek_total_len};
 
-use super::{GetStatus, Got, Queried, Store};
+use super::{GetStatus, Got, Queried, Rotten, Store};
 use crate::clock::Clock;
 use crate::commit_log::RecordBytes;
 use crate::config::QUEUE_UNIT_BYTES;
@@ -139,7 +139,30 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let each = units.iter().enumerate();
         let each = each.map(|(at, unit)| (*unit, ask.from + at as u64 + 1));
         let extensions = self.queues.extensions(topic, queue_id);
-        self.collect((ask, bounds), each, Some(extensions), judge)
+        let mut bad = None;
+        let got = self.collect((ask, bounds), each, Some(extensions), judge, &mut bad)?;
+        let Some((queue_offset, unit)) = bad else {
+            return Ok(got);
+        };
+        // A unit that names no record: it is wrong, or the record is damaged. Never met again after
+        // one of both was dealt with.
+        if !self.queues.mend_unit(topic, queue_id, queue_offset)? {
+            self.note_rotten(Rotten {
+                physical_offset: unit.physical_offset.cast_unsigned(),
+                topic: String::from_utf8_lossy(topic).into_owned(),
+                queue_id,
+                queue_offset: queue_offset.cast_signed(),
+                why: "no record starts there".to_owned(),
+            });
+        }
+        if got.records.is_empty() {
+            let ask = Ask {
+                from: got.next_offset,
+                ..ask
+            };
+            return self.select(topic, queue_id, ask, judge);
+        }
+        Ok(got)
     }
 
     /// Reads the records of units, each with the queue offset behind its messages.
@@ -149,6 +172,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         mut units: impl ExactSizeIterator<Item = (Unit, u64)> + Clone,
         mut extensions: Option<ExtensionReader<'_, D>>,
         judge: &mut J,
+        bad: &mut Option<(u64, Unit)>,
     ) -> Result<Got<D>> {
         let mut got = Got::empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
@@ -186,6 +210,14 @@ impl<D: Disk, C: Clock> Store<D, C> {
             };
             let next = follow(units.clone(), count_left, bytes_left);
             match reader.record(place, size as usize, next) {
+                Ok(record) if !self.is_whole(&record) => {
+                    if bad.is_none() && !self.is_rotten(place) {
+                        *bad = Some((behind.saturating_sub(1), unit));
+                        got.next_offset = before;
+                        break;
+                    }
+                }
+                Ok(record) if self.is_damaged(&record) => {}
                 Ok(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
@@ -203,6 +235,14 @@ impl<D: Disk, C: Clock> Store<D, C> {
                         got.status = GetStatus::MessageWasRemoving;
                     }
                 }
+                // Behind all that was ever stored: the unit is wrong.
+                Err(Error::NoRecord { .. }) if place.saturating_add(size) > self.stored_end() => {
+                    if !self.is_rotten(place) {
+                        *bad = Some((behind.saturating_sub(1), unit));
+                        got.next_offset = before;
+                        break;
+                    }
+                }
                 // Not readable any more after a failed sync: the reader waits at this offset.
                 Err(Error::NoRecord { .. }) => {
                     got.next_offset = before;
@@ -215,6 +255,31 @@ impl<D: Disk, C: Clock> Store<D, C> {
             got.status = GetStatus::Found;
         }
         Ok(got)
+    }
+
+    /// Whether a record starts where a unit says it, with the length that it says.
+    fn is_whole(&self, record: &RecordBytes<D>) -> bool {
+        let bytes = record.as_bytes();
+        peek_total_len(bytes) == Some(bytes.len())
+    }
+
+    /// Whether the body of a record that was read from the disk is not what was stored: it is noted,
+    /// and passed over. A record in the hot window was written by this process, or looked at when
+    /// the store was opened.
+    fn is_damaged(&self, record: &RecordBytes<D>) -> bool {
+        if !self.config.check_crc_on_cold_read || !record.is_copy() {
+            return false;
+        }
+        let Err(error) = record.view(CrcCheck::Verify) else {
+            return false;
+        };
+        let why = error.to_string();
+        self.note_rotten_at(record.physical_offset, record.as_bytes(), why);
+        true
+    }
+
+    fn stored_end(&self) -> u64 {
+        self.files.positions.appended.position()
     }
 
     /// Bytes and messages of one answer at the most, by the official limits: fewer where the disk has
