@@ -133,9 +133,9 @@ class Keeper:
         lost = lost_topics(queues, self._state.topics.topics)
         if lost:
             _log.error(
-                "%s is missing or empty, and its backup is too, but %d topics have queues: %s. They "
-                "are unknown until somebody makes them; `mqcore store repair --topics %s` makes them "
-                "again while the broker is stopped",
+                "%s is missing or empty, and its backup is too, but %d topics have queues: %s. "
+                "They are unknown until somebody makes them; `mqcore store repair --topics %s` "
+                "makes them again while the broker is stopped",
                 self._topics.file.path,
                 len(lost),
                 named(lost),

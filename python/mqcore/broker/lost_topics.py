@@ -1,7 +1,7 @@
 """Topics that have queues in the store and no entry in `topics.json`.
 
-Says which they are, and what an entry would be. Knows no store and no command; writes no file but by
-`with_topics`, whose text its caller saves.
+Says which they are, and what an entry would be. Knows no store and no command, and writes no file:
+the text of `with_topics` is its caller's to save.
 """
 
 from collections.abc import Iterable, Mapping
@@ -77,9 +77,7 @@ def entry(name: str, queues: int, *, has_batches: bool = False) -> TopicConfig:
     What its queues do not say (order, filter type, a permission taken away) is the usual.
     """
     attributes = {QUEUE_TYPE: BATCH_QUEUE} if has_batches else {}
-    return TopicConfig(
-        name=name, read_queues=queues, write_queues=queues, attributes=attributes
-    )
+    return TopicConfig(name=name, read_queues=queues, write_queues=queues, attributes=attributes)
 
 
 def with_topics(text: bytes, topics: Mapping[str, TopicConfig], now_ms: int) -> bytes:

@@ -122,6 +122,7 @@ class Snapshot:
         dispatch_behind_bytes: Stored, not in its queues.
         reserve_ms: Age of the oldest message; -1 without one.
         memory: Bytes of memory by kind: mapped, locked, resident.
+        repairs: What was found damaged in the store since the start, by kind.
         timers: Messages with a time of their own, None without any.
         deduplication: Sends that are remembered, None where they are not.
         faults: What is wrong with it, empty when it is well.
@@ -152,6 +153,7 @@ class Snapshot:
     flush_behind_bytes: int = 0
     dispatch_behind_bytes: int = 0
     reserve_ms: int = -1
+    repairs: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     timers: TimerFigures | None = None
     deduplication: Deduplication | None = None
@@ -337,6 +339,12 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     )
     for name, what, number in gauges:
         yield family.gauge(name, what, labels, {local: number})
+    yield family.counter(
+        "mqcore_store_damage",
+        "Found damaged in the store: records, queue units made again, queue offsets lost",
+        ("kind",),
+        _keyed(snapshot.repairs),
+    )
     yield family.gauge(
         "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
     )

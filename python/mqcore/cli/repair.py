@@ -79,7 +79,10 @@ def _repair_topics(directory: Path, settings: dict[str, str], *, is_dry: bool) -
     except StateFileError as error:
         click.echo(f"{error}: all topics are made from queues", err=True)
     if is_dry:
-        queues = [(queue.topic, queue.queue_id) for queue in Inspection(directory, config=settings).queues()]
+        queues = [
+            (queue.topic, queue.queue_id)
+            for queue in Inspection(directory, config=settings).queues()
+        ]
     else:
         # An open store keeps every broker out until the file is written.
         store = Store(directory, config=settings)
