@@ -13,8 +13,11 @@ pub(crate) fn settings() -> Vec<(&'static str, String)> {
     StoreConfig::default().pairs()
 }
 
-/// Place, topic, queue id, queue offset and fault of each damaged record.
-pub(crate) fn damaged_rows(found: Vec<Rotten>) -> Vec<(u64, String, i32, i64, String)> {
+/// Place, topic, queue id, queue offset and fault of a damaged record.
+pub(crate) type DamagedRow = (u64, String, i32, i64, String);
+
+/// One row for each damaged record.
+pub(crate) fn damaged_rows(found: Vec<Rotten>) -> Vec<DamagedRow> {
     let row = |it: Rotten| {
         let Rotten {
             physical_offset,

@@ -382,7 +382,7 @@ impl NativeStore {
         Ok(numbers::queue_rows(infos))
     }
 
-    fn damaged_rows(&self, py: Python<'_>) -> PyResult<Vec<(u64, String, i32, i64, String)>> {
+    fn damaged_rows(&self, py: Python<'_>) -> PyResult<Vec<numbers::DamagedRow>> {
         let (found, _count) = self.call(py, Pass::Keeping, |engine| Ok(engine.rotten()))?;
         Ok(numbers::damaged_rows(found))
     }

@@ -269,17 +269,20 @@ impl<D: Disk> Verifying<'_, D> {
     fn note_queueless(&mut self) {
         let mut queues: Vec<_> = std::mem::take(&mut self.queueless).into_iter().collect();
         queues.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut notes = Vec::new();
         for ((topic, queue_id), Queueless { records, lost }) in queues {
             let name = format!("{} {queue_id}", String::from_utf8_lossy(&topic));
             if lost > 0 && self.expected.has(&topic, queue_id) {
                 let why = format!("its files are gone, and {records} records of it are in the log");
                 self.verdict.tell("queue", name, why);
             } else {
-                self.verdict.note(format!(
+                notes.push(format!(
                     "{records} records of {name} have no queue: its files are gone"
                 ));
             }
         }
+        notes.sort();
+        self.verdict.notes.extend(notes);
     }
 
     /// A queue must hold what our last clean stop has left of it.

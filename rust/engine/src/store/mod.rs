@@ -8,6 +8,7 @@ mod bits;
 mod close;
 mod followers;
 mod look;
+mod meet;
 mod mend;
 mod open;
 mod places;

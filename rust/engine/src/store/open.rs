@@ -209,12 +209,14 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             store.refusals.set(READ_ONLY_CAUSE, Some(reason));
         }
         store.catch_up_queues()?;
-        let dispatched_from = store.report.dispatched_from;
-        store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
-        store.queues.set_log(Box::new(QueueLog {
-            files: Arc::clone(&store.files),
-            levels: store.levels.clone(),
-        }));
+        if !store.config.is_read_only {
+            let dispatched_from = store.report.dispatched_from;
+            store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
+            store.queues.set_log(Box::new(QueueLog {
+                files: Arc::clone(&store.files),
+                levels: store.levels.clone(),
+            }));
+        }
         // Also after a clean end: the name of a removed queue file may have come back.
         store.queues.correct_min(store.files.chain.start())?;
         let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));

@@ -1,8 +1,9 @@
 //! Reading: by queue offset, by place, by key, by time (`DefaultMessageStore.getMessage`,
 //! `queryMessage`, `getOffsetInQueueByTime`).
 
-use mqcore_record::{CrcCheck, peek_total_len};
+use mqcore_record::CrcCheck;
 
+use super::meet::Met;
 use super::{GetStatus, Got, Queried, Rotten, Store};
 use crate::clock::Clock;
 use crate::commit_log::RecordBytes;
@@ -209,16 +210,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 (true, false) => count_max.min(ask.count_max).saturating_sub(given),
             };
             let next = follow(units.clone(), count_left, bytes_left);
-            match reader.record(place, size as usize, next) {
-                Ok(record) if !self.is_whole(&record) => {
-                    if bad.is_none() && !self.is_rotten(place) {
-                        *bad = Some((behind.saturating_sub(1), unit));
-                        got.next_offset = before;
-                        break;
-                    }
-                }
-                Ok(record) if self.is_damaged(&record) => {}
-                Ok(record) => match judge.judge(record.as_bytes()) {
+            match self.meet(&mut reader, (place, size), next)? {
+                Met::Record(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
                         given = with;
@@ -230,56 +223,27 @@ impl<D: Disk, C: Clock> Store<D, C> {
                         break;
                     }
                 },
-                Err(Error::NoRecord { .. }) if place < reader.start() => {
+                Met::Passed => {}
+                Met::Removed => {
                     if got.records.is_empty() {
                         got.status = GetStatus::MessageWasRemoving;
                     }
                 }
-                // Behind all that was ever stored: the unit is wrong.
-                Err(Error::NoRecord { .. }) if place.saturating_add(size) > self.stored_end() => {
-                    if !self.is_rotten(place) {
-                        *bad = Some((behind.saturating_sub(1), unit));
-                        got.next_offset = before;
-                        break;
-                    }
-                }
-                // Not readable any more after a failed sync: the reader waits at this offset.
-                Err(Error::NoRecord { .. }) => {
+                Met::NotYet => {
                     got.next_offset = before;
                     break;
                 }
-                Err(error) => return Err(error),
+                Met::Wrong => {
+                    *bad = Some((before, unit));
+                    got.next_offset = before;
+                    break;
+                }
             }
         }
         if !got.records.is_empty() {
             got.status = GetStatus::Found;
         }
         Ok(got)
-    }
-
-    /// Whether a record starts where a unit says it, with the length that it says.
-    fn is_whole(&self, record: &RecordBytes<D>) -> bool {
-        let bytes = record.as_bytes();
-        peek_total_len(bytes) == Some(bytes.len())
-    }
-
-    /// Whether the body of a record that was read from the disk is not what was stored: it is noted,
-    /// and passed over. A record in the hot window was written by this process, or looked at when
-    /// the store was opened.
-    fn is_damaged(&self, record: &RecordBytes<D>) -> bool {
-        if !self.config.check_crc_on_cold_read || !record.is_copy() {
-            return false;
-        }
-        let Err(error) = record.view(CrcCheck::Verify) else {
-            return false;
-        };
-        let why = error.to_string();
-        self.note_rotten_at(record.physical_offset, record.as_bytes(), why);
-        true
-    }
-
-    fn stored_end(&self) -> u64 {
-        self.files.positions.appended.position()
     }
 
     /// Bytes and messages of one answer at the most, by the official limits: fewer where the disk has
