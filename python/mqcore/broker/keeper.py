@@ -11,6 +11,7 @@ from pathlib import Path
 from mqcore.broker import policy
 from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets
 from mqcore.broker.files import StateFile
+from mqcore.broker.lost_topics import lost_topics, named
 from mqcore.broker.pop_orders import orders_text, parse_orders
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
@@ -107,7 +108,8 @@ class Keeper:
             StateFileError: There is content that cannot be read.
         """
         state = self._state
-        self._topics.file.load(state.topics.load)
+        if not self._topics.file.load(state.topics.load):
+            self._report_lost_topics()
         self._groups.file.load(state.groups.load)
         self._offsets.file.load(self._take_offsets)
         self._delays.file.load(state.delays.load)
@@ -126,6 +128,21 @@ class Keeper:
         for level in state.delays.levels:
             state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
         policy.fill(state)
+
+    def _report_lost_topics(self) -> None:
+        """Names the topics that have queues, when there is no file that names any."""
+        queues = ((queue.topic, queue.queue_id) for queue in self._state.store.queues())
+        lost = lost_topics(queues, self._state.topics.topics)
+        if lost:
+            _log.error(
+                "%s is missing or empty, and its backup is too, but %d topics have queues: %s. "
+                "They are unknown until somebody makes them; `mqcore store repair --topics %s` "
+                "makes them again while the broker is stopped",
+                self._topics.file.path,
+                len(lost),
+                named(lost),
+                self._state.settings.store_dir,
+            )
 
     async def topics_changed(self, names: Iterable[str]) -> None:
         """Follows a change of topics: file, then lane, then name servers.

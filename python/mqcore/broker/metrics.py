@@ -122,6 +122,7 @@ class Snapshot:
         dispatch_behind_bytes: Stored, not in its queues.
         reserve_ms: Age of the oldest message; -1 without one.
         memory: Bytes of memory by kind: mapped, locked, resident.
+        repairs: What was found damaged in the store since the start, by kind.
         timers: Messages with a time of their own, None without any.
         deduplication: Sends that are remembered, None where they are not.
         damage: Reports of damage in the log that nobody acknowledged, by kind: how many, their
@@ -154,6 +155,7 @@ class Snapshot:
     flush_behind_bytes: int = 0
     dispatch_behind_bytes: int = 0
     reserve_ms: int = -1
+    repairs: Mapping[str, int] = field(default_factory=dict)
     memory: Mapping[str, int] = field(default_factory=dict)
     timers: TimerFigures | None = None
     deduplication: Deduplication | None = None
@@ -348,6 +350,12 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
     for place, (name, what) in enumerate(damage):
         rows = {kind: numbers[place] for kind, numbers in snapshot.damage.items()}
         yield family.gauge(name, what, ("kind",), _keyed(rows))
+    yield family.counter(
+        "mqcore_store_damage",
+        "Found damaged in the store: records, queue units made again, queue offsets lost",
+        ("kind",),
+        _keyed(snapshot.repairs),
+    )
     yield family.gauge(
         "mqcore_memory_bytes", "Memory of the store", ("kind",), _keyed(snapshot.memory)
     )

@@ -122,6 +122,11 @@ def _whole(
         storage_bytes=stats.appended - stats.log_start,
         flush_behind_bytes=stats.flush_lag_bytes,
         dispatch_behind_bytes=stats.dispatch_lag_bytes,
+        repairs={
+            "record": stats.records_damaged,
+            "unit_mended": stats.units_mended,
+            "offset_lost": stats.units_lost,
+        },
         reserve_ms=_reserve_ms(state, stats),
         memory={
             "mapped": stats.mapped_bytes,

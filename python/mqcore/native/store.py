@@ -72,6 +72,11 @@ class Stats:
         parked: Parked acknowledgements.
         queue_pending_bytes: Queue units that are in memory only.
         queues: Queues known.
+        queues_mended: Queues of which something was made again since the store was opened.
+        units_mended: Their units that were made again from the log.
+        units_lost: Their queue offsets for which the log has no record.
+        records_damaged: Damaged records found by the scrub or by reads.
+        scrub_rounds: Rounds of the scrub that were finished.
         lock_held_ms: How long the append lock is held at this moment.
         refused: Why appends are refused; empty when they are not.
         poisoned: Why nothing is acknowledged any more, or None.
@@ -101,6 +106,11 @@ class Stats:
     parked: int
     queue_pending_bytes: int
     queues: int
+    queues_mended: int
+    units_mended: int
+    units_lost: int
+    records_damaged: int
+    scrub_rounds: int
     lock_held_ms: int
     refused: list[str]
     poisoned: str | None

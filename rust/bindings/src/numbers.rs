@@ -3,7 +3,7 @@
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::consume_queue::QueueInfo;
 use mqcore_engine::notice::{Level, Notice};
-use mqcore_engine::store::{OpenHow, OpenReport, SegmentStat, Stats};
+use mqcore_engine::store::{OpenHow, OpenReport, Rotten, SegmentStat, Stats};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -12,6 +12,24 @@ use pyo3::types::{PyDict, PyList};
 #[pyfunction]
 pub(crate) fn settings() -> Vec<(&'static str, String)> {
     StoreConfig::default().pairs()
+}
+
+/// Place, topic, queue id, queue offset and fault of a damaged record.
+pub(crate) type DamagedRow = (u64, String, i32, i64, String);
+
+/// One row for each damaged record.
+pub(crate) fn damaged_rows(found: Vec<Rotten>) -> Vec<DamagedRow> {
+    let row = |it: Rotten| {
+        let Rotten {
+            physical_offset,
+            topic,
+            queue_id,
+            queue_offset,
+            why,
+        } = it;
+        (physical_offset, topic, queue_id, queue_offset, why)
+    };
+    found.into_iter().map(row).collect()
 }
 
 /// Topic, queue id, first and next queue offset of each queue.
@@ -59,6 +77,11 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
         ("parked", stats.parked as u64),
         ("queue_pending_bytes", stats.queue_pending_bytes),
         ("queues", stats.queues as u64),
+        ("queues_mended", stats.queues_mended),
+        ("units_mended", stats.units_mended),
+        ("units_lost", stats.units_lost),
+        ("records_damaged", stats.records_damaged),
+        ("scrub_rounds", stats.scrub_rounds),
         ("lock_held_ms", stats.lock_held_ms),
         (
             "flush_lag_bytes",

@@ -378,6 +378,11 @@ impl NativeStore {
         Ok(numbers::queue_rows(infos))
     }
 
+    fn damaged_rows(&self, py: Python<'_>) -> PyResult<Vec<numbers::DamagedRow>> {
+        let (found, _count) = self.call(py, Pass::Keeping, |engine| Ok(engine.rotten()))?;
+        Ok(numbers::damaged_rows(found))
+    }
+
     fn flush(&self, py: Python<'_>) -> PyResult<u64> {
         self.call(py, Pass::Detached, Engine::flush)
     }

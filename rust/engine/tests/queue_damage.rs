@@ -370,3 +370,100 @@ fn without_a_manifest_what_the_walk_of_the_log_sees_is_made_again() {
         assert_eq!(problems(&disk), [""; 0]);
     }
 }
+
+/// Flips a bit in the body of a message of T 0; gives the place of its record.
+fn rot(disk: &TwinDisk, store: &TwinStore, queue_offset: u64) -> u64 {
+    let ask = Ask {
+        from: queue_offset,
+        count_max: 1,
+        bytes_max: 1 << 20,
+        tags_codes: &[],
+        is_bulk: false,
+    };
+    let got = store.get(b"T", 0, ask).unwrap();
+    let place = got.records.first().unwrap().physical_offset;
+    flip(disk, place + 200);
+    place
+}
+
+fn flip(disk: &TwinDisk, position: u64) {
+    const SEGMENT: u64 = 131_072;
+    let name = format!("/store/commitlog/{:020}", position - position % SEGMENT);
+    let file = disk.open(Path::new(&name), Open::Write).unwrap();
+    let mut byte = [0];
+    file.read_at(&mut byte, position % SEGMENT).unwrap();
+    byte[0] ^= 4;
+    file.write_at(&byte, position % SEGMENT).unwrap();
+}
+
+fn errors(store: &TwinStore) -> Vec<String> {
+    let notices = store.notices().into_iter();
+    let errors = notices.filter(|it| it.level == Level::Error);
+    errors.map(|it| it.text).collect()
+}
+
+#[test]
+fn the_scrub_reports_a_damaged_record_once_and_goes_on_behind_it() {
+    let (disk, clock) = stopped();
+    let store = open(&disk, &clock);
+    let place = rot(&disk, &store, 10);
+    for _round in 0..2 {
+        while store.scrub_step().unwrap() {}
+        clock.advance(Duration::from_secs(200 * 3_600));
+    }
+    assert_eq!(store.scrub_rounds(), 2);
+    let (found, count) = store.rotten();
+    assert_eq!(count, 1);
+    let found = &found[0];
+    assert_eq!(
+        (found.physical_offset, found.topic.as_str(), found.queue_id),
+        (place, "T", 0)
+    );
+    assert_eq!(found.queue_offset, 10);
+    let errors = errors(&store);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains(&format!("physical offset {place}")));
+}
+
+#[test]
+fn the_scrub_makes_blank_units_again() {
+    let (disk, clock) = stopped();
+    let store = open(&disk, &clock);
+    // Read once, so that the ends of files were compared before.
+    assert_eq!(read(&store, ("T", 0)).len(), COUNT);
+    zero(&disk, ("T", 0), 20..70);
+    while store.scrub_step().unwrap() {}
+    assert_eq!(store.stats().units_mended, 50);
+    assert!(store.close().unwrap());
+    assert_eq!(problems(&disk), [""; 0]);
+}
+
+#[test]
+fn a_cold_read_passes_over_a_damaged_record_and_reports_it_once() {
+    let (disk, clock) = stopped();
+    let store = open(&disk, &clock);
+    let place = rot(&disk, &store, 10);
+    for _time in 0..2 {
+        let bodies = read(&store, ("T", 0));
+        let expected = (0..COUNT).filter(|number| *number != 10);
+        let expected: Vec<_> = expected.map(|number| body(("T", 0), number)).collect();
+        assert_eq!(bodies, expected);
+    }
+    let errors = errors(&store);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains(&format!("physical offset {place}")));
+    assert_eq!(store.stats().records_damaged, 1);
+}
+
+#[test]
+fn a_record_without_its_head_is_passed_over_and_reported_once() {
+    let (disk, clock) = stopped();
+    let store = open(&disk, &clock);
+    let place = rot(&disk, &store, 10);
+    flip(&disk, place + 4);
+    for _time in 0..2 {
+        assert_eq!(read(&store, ("T", 0)).len(), COUNT - 1);
+    }
+    assert_eq!(errors(&store).len(), 1);
+    assert_eq!(store.rotten().0[0].queue_offset, 10);
+}

@@ -278,6 +278,13 @@ settings! {
     memory_ratio_percent: u64 = 40, "accessMessageInMemoryMaxRatio";
     /// Bytes of queue units that one read examines at the most.
     filter_scan_max_bytes: u64 = 16_000, "maxFilterMessageSize";
+    /// Check the CRC of bodies that are read through the file, below the hot window: a damaged record
+    /// is passed over.
+    check_crc_on_cold_read: bool = true, "checkCrcOnColdRead";
+    /// Bytes of the log that the scrub looks at per second; 0: no scrub.
+    scrub_bytes_per_second: u64 = 8 * MIB, "scrubBytesPerSecond";
+    /// Hours from one round of the scrub to the next.
+    scrub_interval_hours: u64 = 168, "scrubIntervalHours";
     /// The 18 delay levels.
     delay_levels: String = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(), "messageDelayLevel";
     /// Bytes of a file of the timer log.

@@ -165,6 +165,9 @@ impl<D: Disk> QueueTable<D> {
     }
 }
 
+/// The queues of a manifest, by topic and queue id.
+pub type ManifestQueues = BTreeMap<(Vec<u8>, i32), ManifestQueue>;
+
 /// What a manifest says of one queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ManifestQueue {
@@ -186,7 +189,7 @@ pub fn manifest_queues<D: Disk>(
     root: &Path,
     chain: &Chain<D>,
     file_len_bytes: u64,
-) -> Result<Option<BTreeMap<(Vec<u8>, i32), ManifestQueue>>> {
+) -> Result<Option<ManifestQueues>> {
     let path = root.join(MANIFEST_NAME);
     let stamp = stop_mark(disk, root, chain)?;
     let Some(bytes) = read_whole(disk, &path, MANIFEST_MAX_BYTES)? else {

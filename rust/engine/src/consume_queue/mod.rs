@@ -31,7 +31,7 @@ mod tests;
 pub use append::{Coming, Placed};
 pub use extension::{DIR_NAME as EXTENSION_DIR, Extended, ExtensionReader, place_of};
 pub use holes::{Hole, LogSide, Mended};
-pub use manifest::{MANIFEST_NAME, ManifestQueue, manifest_queues, stop_mark};
+pub use manifest::{MANIFEST_NAME, ManifestQueue, ManifestQueues, manifest_queues, stop_mark};
 pub use queue::Queue;
 pub use read::QueueRead;
 pub use recover::{Recovered, Trust};

@@ -1,10 +1,10 @@
 //! What a directory says beside its log and its queues about which queues there should be: the
 //! manifest of our last clean stop, and the topics of the broker's configuration. Judges nothing.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::Inspection;
-use crate::consume_queue::{ManifestQueue, manifest_queues};
+use crate::consume_queue::{ManifestQueues, manifest_queues};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::queue_dirs::configured_topics;
@@ -13,7 +13,7 @@ use crate::queue_dirs::configured_topics;
 #[derive(Default)]
 pub(super) struct Expected {
     /// By topic and queue id; `None` without a manifest of the last stop.
-    pub(super) manifest: Option<BTreeMap<(Vec<u8>, i32), ManifestQueue>>,
+    pub(super) manifest: Option<ManifestQueues>,
     /// `None` where the file cannot be read.
     topics: Option<HashSet<Vec<u8>>>,
 }

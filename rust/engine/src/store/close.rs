@@ -64,6 +64,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                     &bells.flush,
                     &self.pace_queues,
                     &self.pace_clean,
+                    &self.pace_scrub,
                 ] {
                     bell.ring();
                 }

@@ -11,6 +11,7 @@ mod followers;
 mod gap;
 mod keep;
 mod look;
+mod meet;
 mod mend;
 mod open;
 mod places;
@@ -20,6 +21,7 @@ mod rebuild;
 mod refusals;
 mod report;
 mod session;
+mod scrub;
 mod stats;
 mod threads;
 mod units;
@@ -52,6 +54,7 @@ pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
 pub use report::{OpenHow, OpenReport, Replaced};
+pub use scrub::Rotten;
 pub use stats::{QueueStat, SegmentStat, Stats};
 pub use units::{SeenExtension, SeenUnit};
 pub use upkeep::Cleaned;
@@ -77,11 +80,13 @@ pub struct Store<D: Disk, C: Clock> {
     refusals: Refusals,
     batches: Arc<BatchTable<D>>,
     report: OpenReport,
+    scrub: scrub::Scrub,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_started: AtomicBool,
     memory_bytes: u64,
     pace_queues: Doorbell,
     pace_clean: Doorbell,
+    pace_scrub: Doorbell,
     lock: Mutex<Option<D::Lock>>,
     /// `None` where another store's log is mounted: it is not ours to mark.
     session: Option<session::Session<D>>,

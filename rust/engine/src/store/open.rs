@@ -208,12 +208,14 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             store.refusals.set(READ_ONLY_CAUSE, Some(reason));
         }
         store.catch_up_queues()?;
-        let dispatched_from = store.report.dispatched_from;
-        store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
-        store.queues.set_log(Box::new(QueueLog {
-            files: Arc::clone(&store.files),
-            levels: store.levels.clone(),
-        }));
+        if !store.config.is_read_only {
+            let dispatched_from = store.report.dispatched_from;
+            store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
+            store.queues.set_log(Box::new(QueueLog {
+                files: Arc::clone(&store.files),
+                levels: store.levels.clone(),
+            }));
+        }
         // Also after a clean end: the name of a removed queue file may have come back.
         store.queues.correct_min(store.files.chain.start())?;
         let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));
@@ -410,6 +412,8 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             is_started: AtomicBool::new(false),
             pace_queues: Doorbell::default(),
             pace_clean: Doorbell::default(),
+            pace_scrub: Doorbell::default(),
+            scrub: super::scrub::Scrub::default(),
             memory_bytes: memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED),
             lock: Mutex::new(None),
             session,

@@ -3,7 +3,8 @@
 
 use mqcore_record::CrcCheck;
 
-use super::{GetStatus, Got, Queried, Store};
+use super::meet::Met;
+use super::{GetStatus, Got, Queried, Rotten, Store};
 use crate::clock::Clock;
 use crate::commit_log::RecordBytes;
 use crate::config::QUEUE_UNIT_BYTES;
@@ -139,7 +140,30 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let each = units.iter().enumerate();
         let each = each.map(|(at, unit)| (*unit, ask.from + at as u64 + 1));
         let extensions = self.queues.extensions(topic, queue_id);
-        self.collect((ask, bounds), each, Some(extensions), judge)
+        let mut bad = None;
+        let got = self.collect((ask, bounds), each, Some(extensions), judge, &mut bad)?;
+        let Some((queue_offset, unit)) = bad else {
+            return Ok(got);
+        };
+        // A unit that names no record: it is wrong, or the record is damaged. Never met again after
+        // one of both was dealt with.
+        if !self.queues.mend_unit(topic, queue_id, queue_offset)? {
+            self.note_rotten(Rotten {
+                physical_offset: unit.physical_offset.cast_unsigned(),
+                topic: String::from_utf8_lossy(topic).into_owned(),
+                queue_id,
+                queue_offset: queue_offset.cast_signed(),
+                why: "no record starts there".to_owned(),
+            });
+        }
+        if got.records.is_empty() {
+            let ask = Ask {
+                from: got.next_offset,
+                ..ask
+            };
+            return self.select(topic, queue_id, ask, judge);
+        }
+        Ok(got)
     }
 
     /// Reads the records of units, each with the queue offset behind its messages.
@@ -149,6 +173,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         mut units: impl ExactSizeIterator<Item = (Unit, u64)> + Clone,
         mut extensions: Option<ExtensionReader<'_, D>>,
         judge: &mut J,
+        bad: &mut Option<(u64, Unit)>,
     ) -> Result<Got<D>> {
         let mut got = Got::empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
@@ -185,8 +210,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 (true, false) => count_max.min(ask.count_max).saturating_sub(given),
             };
             let next = follow(units.clone(), count_left, bytes_left);
-            match reader.record(place, size as usize, next) {
-                Ok(record) => match judge.judge(record.as_bytes()) {
+            match self.meet(&mut reader, (place, size), next)? {
+                Met::Record(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
                         given = with;
@@ -198,17 +223,21 @@ impl<D: Disk, C: Clock> Store<D, C> {
                         break;
                     }
                 },
-                Err(Error::NoRecord { .. }) if place < reader.start() => {
+                Met::Passed => {}
+                Met::Removed => {
                     if got.records.is_empty() {
                         got.status = GetStatus::MessageWasRemoving;
                     }
                 }
-                // Not readable any more after a failed sync: the reader waits at this offset.
-                Err(Error::NoRecord { .. }) => {
+                Met::NotYet => {
                     got.next_offset = before;
                     break;
                 }
-                Err(error) => return Err(error),
+                Met::Wrong => {
+                    *bad = Some((before, unit));
+                    got.next_offset = before;
+                    break;
+                }
             }
         }
         if !got.records.is_empty() {

@@ -67,6 +67,16 @@ pub struct Stats {
     pub queue_pending_bytes: u64,
     /// Queues known.
     pub queues: usize,
+    /// Queues, of which units or files were made again from the log since the store was opened.
+    pub queues_mended: u64,
+    /// Those units.
+    pub units_mended: u64,
+    /// Queue offsets among them for which the log has no record.
+    pub units_lost: u64,
+    /// Damaged records that were found since the store was opened.
+    pub records_damaged: u64,
+    /// Rounds of the scrub that were finished.
+    pub scrub_rounds: u64,
     /// How long the append lock is held, ms.
     pub lock_held_ms: u64,
     /// Why appends are refused, if they are.
@@ -95,6 +105,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .collect();
         let sum = |of: fn(&SegmentStat) -> u64| segments.iter().map(of).sum::<u64>();
         let followers = self.dispatcher.lags();
+        let mended = self.queues.mended();
         Stats {
             log_start: files.chain.start(),
             appended: files.positions.appended.position(),
@@ -112,6 +123,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
             parked: self.parked(),
             queue_pending_bytes: self.queues.pending_bytes() + self.batches.pending_bytes(),
             queues: self.queues.len() + self.batches.queue_count(),
+            queues_mended: mended.queues,
+            units_mended: mended.units,
+            units_lost: mended.lost,
+            records_damaged: self.rotten().1,
+            scrub_rounds: self.scrub_rounds(),
             lock_held_ms: self.log.lock_held_ms(),
             refused: self
                 .refusals

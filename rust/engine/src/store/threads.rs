@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Store;
 use super::followers::WRITE_INTERVAL_MS;
+use super::scrub::STEP_BYTES;
 use crate::clock::Clock;
 use crate::commit_log::Reason;
 use crate::config::FlushDiskType;
@@ -20,6 +21,11 @@ use crate::watermark::Doorbell;
 /// hundred records.
 const LOOK_AT_WAVE: Duration = Duration::from_micros(20);
 
+/// The scrub begins so long after the start, which has other things to do, and looks so often whether
+/// its next round is due.
+const SCRUB_REST: Duration = Duration::from_secs(60);
+/// Between two steps of it, whatever its rate.
+const SCRUB_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Pause after a step that failed and may heal: often enough that space which returns is noticed
 /// within a second, seldom enough to cost nothing.
 const RETRY: Duration = Duration::from_millis(500);
@@ -56,6 +62,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
             self.spawn("mq-commit", Self::commit_loop)?;
         }
         self.spawn("mq-queues", Self::queue_loop)?;
+        if self.config.scrub_bytes_per_second > 0 {
+            self.spawn("mq-scrub", Self::scrub_loop)?;
+        }
         self.spawn("mq-clean", Self::clean_loop)
     }
 
@@ -251,6 +260,19 @@ impl<D: Disk, C: Clock> Store<D, C> {
         // The first look comes after one interval: opening has other things to do.
         self.pace_clean.wait(Some(interval));
         self.each_ring("retention", &self.pace_clean, || Some(interval), step);
+    }
+
+    fn scrub_loop(&self) {
+        let rate = self.config.scrub_bytes_per_second.max(1);
+        let pause = Duration::from_millis(STEP_BYTES * 1_000 / rate).max(SCRUB_PAUSE_MIN);
+        let is_on = std::cell::Cell::new(true);
+        let interval = || Some(if is_on.get() { pause } else { SCRUB_REST });
+        let step = || {
+            is_on.set(self.scrub_step()?);
+            Ok(false)
+        };
+        self.pace_scrub.wait(Some(SCRUB_REST));
+        self.each_ring("scrub", &self.pace_scrub, interval, step);
     }
 
     /// Whether the local hour is one of `deleteWhen`.

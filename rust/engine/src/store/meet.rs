@@ -1,0 +1,78 @@
+//! What a read meets where a unit of a queue sends it: a good record, a damaged one that is passed over, or
+//! none. Decides nothing about the answer that is made of it.
+
+use mqcore_record::{CrcCheck, peek_total_len};
+
+use super::Store;
+use crate::clock::Clock;
+use crate::commit_log::{LogReader, RecordBytes};
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+
+/// What stands where a unit sends a read.
+pub(super) enum Met<D: Disk> {
+    Record(RecordBytes<D>),
+    /// A damaged record that was reported.
+    Passed,
+    /// Removed by retention.
+    Removed,
+    /// The reader waits at this offset.
+    NotYet,
+    /// No record: the unit is wrong, or the record is.
+    Wrong,
+}
+
+impl<D: Disk, C: Clock> Store<D, C> {
+    /// What a read finds where a unit sends it.
+    pub(super) fn meet(
+        &self,
+        reader: &mut LogReader<'_, D, C>,
+        (place, size): (u64, u64),
+        behind: impl Iterator<Item = (u64, usize)>,
+    ) -> Result<Met<D>> {
+        let is_wrong = match reader.record(place, size as usize, behind) {
+            Ok(record) if Self::is_whole(&record) => {
+                return Ok(if self.is_damaged(&record) {
+                    Met::Passed
+                } else {
+                    Met::Record(record)
+                });
+            }
+            Ok(_no_record) => true,
+            Err(Error::NoRecord { .. }) if place < reader.start() => return Ok(Met::Removed),
+            // Behind all that was ever stored, or not readable any more after a failed sync.
+            Err(Error::NoRecord { .. }) => place.saturating_add(size) > self.stored_end(),
+            Err(error) => return Err(error),
+        };
+        Ok(match is_wrong {
+            false => Met::NotYet,
+            true if self.is_rotten(place) => Met::Passed,
+            true => Met::Wrong,
+        })
+    }
+
+    /// Whether a record starts where a unit says it, with the length that it says.
+    fn is_whole(record: &RecordBytes<D>) -> bool {
+        let bytes = record.as_bytes();
+        peek_total_len(bytes) == Some(bytes.len())
+    }
+
+    /// Whether the body of a record that was read from the disk is not what was stored: it is noted,
+    /// and passed over. A record in the hot window was written by this process, or looked at when
+    /// the store was opened.
+    fn is_damaged(&self, record: &RecordBytes<D>) -> bool {
+        if !self.config.check_crc_on_cold_read || !record.is_copy() {
+            return false;
+        }
+        let Err(error) = record.view(CrcCheck::Verify) else {
+            return false;
+        };
+        let why = error.to_string();
+        self.note_rotten_at(record.physical_offset, record.as_bytes(), why);
+        true
+    }
+
+    fn stored_end(&self) -> u64 {
+        self.files.positions.appended.position()
+    }
+}
