@@ -325,7 +325,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     fn hold(&mut self, pull: Pull, hold_ms: u64, status: GetStatus) {
-        if pull.asker.is_oneway {
+        // Its connection may have closed while a thread read for it.
+        let is_open = self.desk.connection(pull.asker.connection).is_some();
+        if pull.asker.is_oneway || !is_open {
             return;
         }
         let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);

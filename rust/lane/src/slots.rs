@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         self.places.get(at)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut T> {
+    pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut T> {
         self.places.get_mut(at)?.as_deref_mut()
     }
 

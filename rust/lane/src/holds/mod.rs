@@ -227,7 +227,7 @@ impl Holds {
             place
         });
         let id = self.waiting.insert(pull, connection, place, deadline_ms);
-        if let Some(queue) = self.queues.get_mut(place) {
+        if let Some(queue) = self.queues.at_mut(place) {
             queue.ids.insert(id);
         }
         self.next_check_ms
@@ -258,7 +258,7 @@ impl Holds {
         let Some(place) = self.by_key.get(&QueueRef(topic, queue_id)).copied() else {
             return;
         };
-        let Some(queue) = self.queues.get_mut(place) else {
+        let Some(queue) = self.queues.at_mut(place) else {
             return;
         };
         news.add_to(&mut queue.news);
@@ -295,7 +295,7 @@ impl Holds {
         wants: &mut impl FnMut(&Pull, &News, &mut Slice) -> bool,
     ) -> Option<u64> {
         let end_id = self.waiting.next_id();
-        let Some(queue) = self.queues.get_mut(place) else {
+        let Some(queue) = self.queues.at_mut(place) else {
             self.end_visit(None);
             return None;
         };
@@ -438,7 +438,7 @@ impl Holds {
     /// Takes a pull out; gives it unless its connection is closed.
     fn take(&mut self, id: u64) -> Option<Pull> {
         let taken = self.waiting.take(id)?;
-        if let Some(queue) = self.queues.get_mut(taken.place) {
+        if let Some(queue) = self.queues.at_mut(taken.place) {
             queue.ids.remove(&id);
             if queue.ids.is_empty()
                 && let Some(queue) = self.queues.remove(taken.place)

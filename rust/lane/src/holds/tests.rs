@@ -1,3 +1,5 @@
+//! Held pulls against a list of them, in slices of every size; what one event and one turn cost.
+
 use proptest::prelude::*;
 
 use super::*;

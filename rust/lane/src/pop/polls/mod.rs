@@ -130,16 +130,16 @@ impl<T: Waits> Polls<T> {
         let line = known.unwrap_or_else(|| self.add_line(&key));
         for queue in queues {
             let place = self.place_of(queue);
-            if let Some(of_line) = self.lines.get_mut(line)
+            if let Some(of_line) = self.lines.at_mut(line)
                 && of_line.queues.insert(place)
-                && let Some(of_queue) = self.queues.get_mut(place)
+                && let Some(of_queue) = self.queues.at_mut(place)
             {
                 of_queue.lines.insert(line);
             }
         }
         let connection = waiter.connection();
         let id = self.waiting.insert(waiter, connection, line, deadline_ms);
-        if let Some(line) = self.lines.get_mut(line) {
+        if let Some(line) = self.lines.at_mut(line) {
             line.waiting.insert(id);
         }
         self.next_check_ms
@@ -181,7 +181,7 @@ impl<T: Waits> Polls<T> {
     }
 
     fn note(&mut self, place: usize, tags_codes: &[i64]) {
-        let Some(queue) = self.queues.get_mut(place) else {
+        let Some(queue) = self.queues.at_mut(place) else {
             return;
         };
         let mut news = News::of_end(0);
@@ -202,7 +202,7 @@ impl<T: Waits> Polls<T> {
             };
             if let Some(waiter) = self.take(id) {
                 // One of a line is enough.
-                let queue = self.queues.get_mut(place);
+                let queue = self.queues.at_mut(place);
                 if let Some(walk) = queue.and_then(|queue| queue.walk.as_mut()) {
                     (walk.line, walk.next_id) = (line + 1, 0);
                 }
@@ -215,7 +215,7 @@ impl<T: Waits> Polls<T> {
     /// Looks at requests for the queue whose turn it is, until one is found or the turn ends.
     fn look_at(&mut self, place: usize, slice: &mut Slice) -> Option<(usize, u64)> {
         let end_id = self.waiting.next_id();
-        let Some(queue) = self.queues.get_mut(place) else {
+        let Some(queue) = self.queues.at_mut(place) else {
             self.end_visit(None);
             return None;
         };
@@ -391,7 +391,7 @@ impl<T: Waits> Polls<T> {
     /// Takes a request out; gives it unless its connection is closed.
     fn take(&mut self, id: u64) -> Option<T> {
         let taken = self.waiting.take(id)?;
-        if let Some(line) = self.lines.get_mut(taken.place) {
+        if let Some(line) = self.lines.at_mut(taken.place) {
             line.waiting.remove(&id);
             if line.waiting.is_empty()
                 && let Some(line) = self.lines.remove(taken.place)
@@ -405,7 +405,7 @@ impl<T: Waits> Polls<T> {
 
     fn leave(&mut self, line: usize, queues: BTreeSet<usize>) {
         for place in queues {
-            if let Some(queue) = self.queues.get_mut(place) {
+            if let Some(queue) = self.queues.at_mut(place) {
                 queue.lines.remove(&line);
                 if queue.lines.is_empty()
                     && let Some(queue) = self.queues.remove(place)

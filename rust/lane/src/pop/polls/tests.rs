@@ -1,3 +1,5 @@
+//! Held pops: who is woken, in slices of every size; what one event, one turn and one close cost.
+
 use proptest::prelude::*;
 
 use super::*;
