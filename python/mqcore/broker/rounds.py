@@ -16,7 +16,7 @@ from mqcore.broker.timetable import Timetable
 from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
 from mqcore.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
-from mqcore.remoting import Link
+from mqcore.remoting import Link, in_slices
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -121,7 +121,9 @@ class Rounds:
         """Notes every counter."""
         timers = self._state.timers
         progress = None if timers is None else await asyncio.to_thread(timers.progress)
-        sample(self._state, await asyncio.to_thread(self._state.store.queues), progress)
+        queues = await asyncio.to_thread(self._state.store.queues)
+        offsets = await asyncio.to_thread(self._state.lane.offsets)
+        await in_slices(sample(self._state, queues, offsets, progress))
 
     async def check_transactions(self, *, ahead_ms: int = 0) -> None:
         """Asks about the half messages that nobody ended; gives up those asked about too often.

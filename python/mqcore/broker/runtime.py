@@ -4,9 +4,9 @@ Functions of the state; `sample` is called every ten seconds, `runtime_table` wh
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
-from mqcore.broker.consumer_offsets import split_key
+from mqcore.broker.consumer_offsets import OffsetTable, split_key
 from mqcore.broker.deduplication import runtime_rows
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import Series
@@ -24,19 +24,27 @@ TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
 TIMER_DELIVERED = "TIMER_DEQUEUE_NUMS"
 
 _MS_PER_S = 1_000
+# Rows of a table that are looked at in one step.
+_PER_STEP = 64
 _S_PER_MINUTE = 60
 _MINUTES_PER_HOUR = 60
 _HOURS_PER_DAY = 24
 
 
 def sample(
-    state: BrokerState, queues: Iterable[QueueBounds], timers: TimerProgress | None = None
-) -> None:
+    state: BrokerState,
+    queues: Iterable[QueueBounds],
+    offsets: OffsetTable,
+    timers: TimerProgress | None = None,
+) -> Generator[None, None, None]:
     """Notes the running totals: of the broker, of topics by their queues, of groups by offsets.
+
+    Step by step: there may be many.
 
     Args:
         state: The broker.
         queues: Every queue of its store.
+        offsets: All consumer offsets.
         timers: How far its timers are.
     """
     now_ms, numbers = state.now_ms(), state.statistics
@@ -50,15 +58,21 @@ def sample(
             numbers.note(name, cluster, total, now_ms)
             places.append((name, cluster))
     totals: dict[str, int] = {}
-    for queue in queues:
+    for at, queue in enumerate(queues):
         totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
-    for topic, total in totals.items():
+        if at % _PER_STEP == 0:
+            yield
+    for at, (topic, total) in enumerate(totals.items()):
         numbers.note(TOPIC_PUT, topic, total, now_ms)
         places.append((TOPIC_PUT, topic))
-    for key, offsets in state.lane.offsets().items():
+        if at % _PER_STEP == 0:
+            yield
+    for at, (key, of_queues) in enumerate(offsets.items()):
         if split_key(key) is not None:
-            numbers.note(GROUP_GET, key, sum(offsets.values()), now_ms)
+            numbers.note(GROUP_GET, key, sum(of_queues.values()), now_ms)
             places.append((GROUP_GET, key))
+        if at % _PER_STEP == 0:
+            yield
     numbers.forget(places)
 
 
