@@ -38,6 +38,8 @@ _VERSION = 409
 
 Need = Literal["code", "topic", "group", "check"]
 HandedRow: TypeAlias = tuple[Command, Need, str]
+# Offsets by queue of some pairs, and where to go on.
+OffsetRows: TypeAlias = tuple[list[tuple[str, dict[int, int]]], int | None]
 # When to drain again, tickets that are not the lane's, and requests for Python.
 DrainedRow: TypeAlias = tuple[
     int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
