@@ -16,10 +16,11 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -40,6 +41,8 @@ QUIET_S = 1.0
 AFTER_S = 1.0
 # No attack lasts longer, whatever becomes of it.
 ATTACK_S = 30.0
+# Never set: what is waited for is time.
+QUIET = threading.Event()
 
 
 class Raw:
@@ -80,11 +83,11 @@ def bystand(port: int, ask: Callable[[Raw], Command], told: Connection) -> None:
     took: list[tuple[float, float]] = []
     refused = 0
     told.send("ready")
-    while not told.poll():
+    # Once a millisecond, until something is told.
+    while not told.poll(0.001):
         began_s = time.monotonic()
         refused += ask(client).code not in (0, 17)
         took.append((began_s, time.monotonic() - began_s))
-        time.sleep(0.001)
     told.send((took, refused))
 
 
@@ -145,9 +148,7 @@ class Row:
     notes: str = ""
 
 
-def watched(
-    name: str, port: int, ask: Callable[[Raw], Command], attack: Callable[[], str]
-) -> Row:
+def watched(name: str, port: int, ask: Callable[[Raw], Command], attack: Callable[[], str]) -> Row:
     """Runs an attack beside a bystander."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -156,11 +157,11 @@ def watched(
     row = Row(name)
     try:
         assert ours.recv() == "ready"
-        time.sleep(QUIET_S)
+        QUIET.wait(QUIET_S)
         began_s = time.monotonic()
         row.notes = attack()
         ended_s = time.monotonic()
-        time.sleep(AFTER_S)
+        QUIET.wait(AFTER_S)
         ours.send("stop")
         if not ours.poll(ATTACK_S):
             row.notes += "; the bystander waits"
@@ -236,9 +237,7 @@ def allowed_subscriptions() -> Row:
         return told
 
     with running("broker") as program:
-        return watched(
-            "heartbeat, 5 x 4,000 subscriptions", program.ports["broker"], send, attack
-        )
+        return watched("heartbeat, 5 x 4,000 subscriptions", program.ports["broker"], send, attack)
 
 
 def new_groups() -> Row:
@@ -310,7 +309,7 @@ def half_frames() -> Row:
                     continue
                 if left[each] == len(half):
                     del left[each]
-            time.sleep(0.001)
+            QUIET.wait(0.001)
         status = Path(f"/proc/{program.process.pid}/status").read_text()
         peak = next(line for line in status.splitlines() if line.startswith("RssAnon"))
         for each in sockets:
@@ -327,7 +326,7 @@ def idle_connections() -> Row:
 
     def attack() -> str:
         sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
-        time.sleep(2.0)
+        QUIET.wait(2.0)
         told = [answered(Raw(port), 310, fields(f"T{at}"), b"x") for at in range(20)]
         for each in sockets:
             each.close()
@@ -355,16 +354,13 @@ def greedy_connections() -> Row:
         left = dict.fromkeys(clients, 0)
         while left:
             for client in list(left):
-                try:
+                with suppress(BlockingIOError):
                     left[client] += client.socket.send(memoryview(ask)[left[client] :])
-                    if left[client] == len(ask):
-                        del left[client]
-                except BlockingIOError:
-                    pass
-                try:
+                if left[client] == len(ask):
+                    del left[client]
+                    continue
+                with suppress(BlockingIOError):
                     client.socket.recv(1 << 20)
-                except BlockingIOError:
-                    pass
         return "all asked"
 
     with running("broker") as program:

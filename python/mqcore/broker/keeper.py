@@ -275,12 +275,15 @@ class Keeper:
         changes = lane.offset_changes
         if changes == self._offsets_saved:
             return
-        self._state.offsets_version = self._state.offsets_version.next(self._state.now_ms())
-        content, records = self._offsets_text(), lane.pop_records()
+        version = self._state.offsets_version.next(self._state.now_ms())
+        self._state.offsets_version = version
+        # Beside the loop: a million pairs take seconds.
+        table = await asyncio.to_thread(lane.offsets)
+        records = lane.pop_records()
         if records != self._pop_records_synced:
             await asyncio.to_thread(self._state.store.flush)
             self._pop_records_synced = records
-        self._offsets_content = content
+        self._offsets_content = lambda: offsets_text(table, version)
         await self._offsets.save()
         self._offsets_saved = changes
 
@@ -448,10 +451,6 @@ class Keeper:
                 )
             table[key] |= queues
         self._state.lane.load_offsets(table)
-
-    def _offsets_text(self) -> Callable[[], bytes]:
-        table, version = self._state.lane.offsets(), self._state.offsets_version
-        return lambda: offsets_text(table, version)
 
 
 def _change_file(path: Path, changes: Mapping[str, str]) -> None:

@@ -60,7 +60,8 @@ def faults_of(stats: Stats) -> tuple[str, ...]:
 
 async def snapshot(state: BrokerState) -> Snapshot:
     """Returns the broker at this moment."""
-    lane, offsets = state.lane.stats(), state.lane.offsets()
+    lane = state.lane.stats()
+    offsets = await asyncio.to_thread(state.lane.offsets)
     producers: Counter[tuple[str, ...]] = Counter(
         (client.language, version_name(client.version))
         for group in state.members.producers.values()

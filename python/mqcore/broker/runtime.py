@@ -6,7 +6,7 @@ when a tool asks.
 
 import asyncio
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 
 from mqcore.broker.deduplication import runtime_rows
 from mqcore.broker.state import BrokerState
@@ -15,6 +15,7 @@ from mqcore.errors import MQError
 from mqcore.model.topics import SCHEDULE_TOPIC
 from mqcore.model.versions import version_name
 from mqcore.native import QueueBounds, Stats, TimerProgress
+from mqcore.remoting import in_slices
 
 # Counters of the whole broker, keyed by the cluster as the official names have it.
 PUT_TOTAL = "BROKER_PUT_NUMS"
@@ -35,6 +36,8 @@ _PUT_SPANS = (
 _POOLS = ("send", "pull", "litePull", "query", "ack")
 
 _MS_PER_S = 1_000
+# Rows of a table that are looked at in one step.
+_PER_STEP = 64
 _S_PER_MINUTE = 60
 _MINUTES_PER_HOUR = 60
 _HOURS_PER_DAY = 24
@@ -51,8 +54,10 @@ def sample_totals(state: BrokerState) -> None:
 
 def sample(
     state: BrokerState, queues: Iterable[QueueBounds], timers: TimerProgress | None = None
-) -> None:
+) -> Generator[None, None, None]:
     """Notes the running totals: of the broker, of topics by their queues, of groups.
+
+    Step by step: there may be many.
 
     Args:
         state: The broker.
@@ -70,14 +75,20 @@ def sample(
             numbers.note(name, cluster, total, now_ms)
             places.append((name, cluster))
     totals: dict[str, int] = {}
-    for queue in queues:
+    for at, queue in enumerate(queues):
         totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
-    for topic, total in totals.items():
+        if at % _PER_STEP == 0:
+            yield
+    for at, (topic, total) in enumerate(totals.items()):
         numbers.note(TOPIC_PUT, topic, total, now_ms)
         places.append((TOPIC_PUT, topic))
-    for group, topic, total in state.lane.group_gets():
+        if at % _PER_STEP == 0:
+            yield
+    for at, (group, topic, total) in enumerate(state.lane.group_gets()):
         numbers.note(GROUP_GET, f"{topic}@{group}", total, now_ms)
         places.append((GROUP_GET, f"{topic}@{group}"))
+        if at % _PER_STEP == 0:
+            yield
     numbers.forget(places)
     numbers.end_of_round()
 
@@ -86,7 +97,8 @@ async def sampled(state: BrokerState) -> None:
     """Samples every counter; asks the store in a thread."""
     timers = state.timers
     progress = None if timers is None else await asyncio.to_thread(timers.progress)
-    sample(state, await asyncio.to_thread(state.store.queues), progress)
+    queues = await asyncio.to_thread(state.store.queues)
+    await in_slices(sample(state, queues, progress))
 
 
 def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:

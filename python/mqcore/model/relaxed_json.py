@@ -198,10 +198,7 @@ def compact_in_parts(value: Any, depth: int = 2) -> bytes:
 def _in_parts(value: Any, depth: int) -> str:
     if not depth or not isinstance(value, dict):
         return _strict(value)
-    members = (
-        f"{_text(key)}:{_in_parts(value[key], depth - 1)}"
-        for key in sorted(value)
-    )
+    members = (f"{_text(key)}:{_in_parts(value[key], depth - 1)}" for key in sorted(value))
     return "{" + ",".join(members) + "}"
 
 
@@ -268,8 +265,5 @@ def _pretty(value: Any, depth: int) -> str:
     if all(isinstance(key, int) for key in value):
         return "{" + ",".join(f"{k}:{_pretty(value[k], depth + 1)}" for k in sorted(value)) + end
     lead = "\n" + "\t" * (depth + 1)
-    members = (
-        f"{lead}{_text(str(key))}:{_pretty(value[key], depth + 1)}"
-        for key in sorted(value)
-    )
+    members = (f"{lead}{_text(str(key))}:{_pretty(value[key], depth + 1)}" for key in sorted(value))
     return "{" + ",".join(members) + end

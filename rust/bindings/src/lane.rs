@@ -33,6 +33,7 @@ use crate::timers::NativeTimers;
 use crate::transactions::{CheckedRow, Checkers, RulesRow, checked_row};
 
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
+type OffsetRow = (String, BTreeMap<i32, i64>);
 type DeliveredRow = (u64, u64, Option<i64>, u64, bool, u64);
 
 /// Threads for cold reads: a disk serves two readers better than one, and more would only compete
@@ -253,14 +254,14 @@ impl NativeLane {
         self.lock().lane.offsets.load(table);
     }
 
-    fn offset_rows(&self, py: Python<'_>) -> Vec<(String, BTreeMap<i32, i64>)> {
-        // A million pairs take their time: nobody else should wait for it with the GIL.
-        through(py, Pass::Detached, || {
-            let inside = self.lock();
-            let all = inside.lane.offsets.all();
-            all.map(|(key, queues)| (key.to_owned(), queues.clone()))
-                .collect()
-        })
+    /// The pairs in some slots, and the next slot; none where there are no more.
+    fn offset_rows(&self, start: usize, count: usize) -> (Vec<OffsetRow>, Option<usize>) {
+        let inside = self.lock();
+        let offsets = &inside.lane.offsets;
+        let end = start.saturating_add(count);
+        let some = offsets.some(start..end);
+        let rows = some.map(|(key, queues)| (key.to_owned(), queues.clone()));
+        (rows.collect(), (end < offsets.slots()).then_some(end))
     }
 
     fn group_gets(&self, py: Python<'_>) -> Vec<(String, String, u64)> {

@@ -24,7 +24,7 @@ from mqcore.model.heartbeats import (
 )
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_list, as_text
-from mqcore.model.relaxed_json import compact, parse_object
+from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX, topic_fault
 from mqcore.native import Command, parse_relaxed_json
@@ -271,7 +271,7 @@ class Clients:
             )
         return request.answer(body=compact({"consumerIdList": group.client_ids()}))
 
-    def consumers(self, request: Request) -> Command:
+    async def consumers(self, request: Request) -> Command:
         """203: the members of a group with what they want."""
         name = request.field("consumerGroup")
         group = self._state.members.consumers.get(name)
@@ -291,7 +291,7 @@ class Clients:
         if differences:
             # Ours; official tools read past it.
             body["inconsistentSubscriptions"] = differences
-        return request.answer(body=compact(body))
+        return request.answer(body=await asyncio.to_thread(compact_in_parts, body))
 
     def producers(self, request: Request) -> Command:
         """204: the members of a producer group."""
@@ -304,10 +304,12 @@ class Clients:
         body = {"connectionSet": [client.to_json() for client in group.values()]}
         return request.answer(body=compact(body))
 
-    def all_producers(self, request: Request) -> Command:
+    async def all_producers(self, request: Request) -> Command:
         """328: every producer."""
-        data = {
-            name: [
+        slices, data = Slices(), {}
+        for name, group in list(self._state.members.producers.items()):
+            await slices.turn()
+            data[name] = [
                 {
                     "clientId": client.client_id,
                     "language": client.language,
@@ -318,9 +320,7 @@ class Clients:
                 }
                 for client in group.values()
             ]
-            for name, group in self._state.members.producers.items()
-        }
-        return request.answer(body=compact({"data": data}))
+        return request.answer(body=await asyncio.to_thread(compact_in_parts, {"data": data}))
 
     def lock(self, request: Request) -> Answer | Awaitable[Answer]:
         """41: locks queues for a client; answers with all that it holds now."""

@@ -13,7 +13,7 @@ from mqcore.broker.processors.clients import language_name
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.queues import MessageQueue
-from mqcore.model.relaxed_json import compact, with_queue_keys
+from mqcore.model.relaxed_json import compact, compact_in_parts, with_queue_keys
 from mqcore.native import Command
 from mqcore.remoting import Handler, Link, Request, RequestCode, ResponseCode
 
@@ -142,11 +142,11 @@ class OffsetAdmin:
                 client.link.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body)
         return True
 
-    def clone(self, request: Request) -> Command:
+    async def clone(self, request: Request) -> Command:
         """314: gives a group the offsets of another."""
         source, target = request.field("srcGroup"), request.field("destGroup")
         one = request.ext.get("topic", "").strip()
-        topics = [one] if one else topics_of_group(self._state.lane.offsets(), source)
+        topics = [one] if one else await self._topics_of_group(source)
         online = self._state.members.consumers.get(source)
         for topic in topics:
             if self._state.topics.find(topic) is None:
@@ -158,12 +158,18 @@ class OffsetAdmin:
                 self._state.lane.commit_offset(target, topic, queue_id, offset)
         return request.answer()
 
-    def correction(self, request: Request) -> Command:
+    async def _topics_of_group(self, group: str) -> list[str]:
+        lane = self._state.lane
+        return await asyncio.to_thread(lambda: topics_of_group(lane.offsets(), group))
+
+    async def correction(self, request: Request) -> Command:
         """308: the smallest offset per queue among groups, measured against one of them."""
         topic, compared = request.field("topic"), request.field("compareGroup")
         left_out = set(request.ext.get("filterGroups", "").split(","))
         smallest: dict[int, int] = {}
-        for group in groups_of_topic(self._state.lane.offsets(), topic):
+        lane = self._state.lane
+        groups = await asyncio.to_thread(lambda: groups_of_topic(lane.offsets(), topic))
+        for group in groups:
             if group in left_out:
                 continue
             for queue_id, offset in self._state.lane.offsets_of(group, topic).items():
@@ -175,10 +181,13 @@ class OffsetAdmin:
         body = {"correctionOffsets": {str(queue): smallest[queue] for queue in smallest}}
         return request.answer(body=compact(body))
 
-    def all(self, request: Request) -> Command:
+    async def all(self, request: Request) -> Command:
         """43: all consumer offsets."""
-        table = offsets_json(self._state.lane.offsets(), self._state.offsets_version)
-        return request.answer(body=compact(table))
+        lane, version = self._state.lane, self._state.offsets_version
+        body = await asyncio.to_thread(
+            lambda: compact_in_parts(offsets_json(lane.offsets(), version))
+        )
+        return request.answer(body=body)
 
     def delays(self, request: Request) -> Command:
         """45: how far the delay levels were delivered."""

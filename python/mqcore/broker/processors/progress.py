@@ -10,7 +10,7 @@ from mqcore.errors import RefusedError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, with_queue_keys
 from mqcore.native import Command
-from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
+from mqcore.remoting import Handler, Request, RequestCode, ResponseCode, Slices
 
 
 class Progress:
@@ -39,11 +39,15 @@ class Progress:
             topics = listed
         else:
             one = request.ext.get("topic")
-            topics = [one] if one else topics_of_group(self._state.lane.offsets(), group)
+            topics = [one] if one else await self._topics_of_group(group)
             topics = [name for name in topics if self._is_wanted(group, name)]
         offsets = {topic: self._state.lane.offsets_of(group, topic) for topic in topics}
         stats = await asyncio.to_thread(self._stats, group, offsets)
         return request.answer(body=with_queue_keys(stats))
+
+    async def _topics_of_group(self, group: str) -> list[str]:
+        lane = self._state.lane
+        return await asyncio.to_thread(lambda: topics_of_group(lane.offsets(), group))
 
     def _is_wanted(self, group: str, topic: str) -> bool:
         """An online group that does not subscribe a topic any more has only old offsets there."""
@@ -72,7 +76,10 @@ class Progress:
         """317: the same of every group, for ordered topics or for the others."""
         is_order = request.flag("isOrder")
         groups: dict[str, dict[str, Mapping[int, int]]] = {}
-        for key, offsets in self._state.lane.offsets().items():
+        slices = Slices()
+        table = await asyncio.to_thread(self._state.lane.offsets)
+        for key, offsets in table.items():
+            await slices.turn()
             place = split_key(key)
             if place is None:
                 continue
@@ -102,17 +109,18 @@ class Progress:
             rows.append({group: stats})
         return rows, total
 
-    def who_consumes(self, request: Request) -> Command:
+    async def who_consumes(self, request: Request) -> Command:
         """300: groups that subscribe a topic, and those that have offsets there."""
         topic = request.field("topic")
         online = self._state.members.groups_of_topic(topic)
-        stored = groups_of_topic(self._state.lane.offsets(), topic)
+        lane = self._state.lane
+        stored = await asyncio.to_thread(lambda: groups_of_topic(lane.offsets(), topic))
         names = list(dict.fromkeys([*online, *stored]))
         return request.answer(body=compact({"groupList": names}))
 
-    def topics_of(self, request: Request) -> Command:
+    async def topics_of(self, request: Request) -> Command:
         """343: the topics in which a group has offsets."""
-        names = topics_of_group(self._state.lane.offsets(), request.field("group"))
+        names = await self._topics_of_group(request.field("group"))
         return request.answer(body=compact({"topicList": names}))
 
     def subscription_of(self, request: Request) -> Command:

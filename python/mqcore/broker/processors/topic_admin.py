@@ -132,11 +132,11 @@ class TopicAdmin:
             fault = f"The topic[{name}] is conflict with system topic."
         if fault is not None:
             raise RefusedError(fault, code=self._state.invalid_code)
-        for each in (*self._pop_retry_topics(name), name):
+        for each in (*await self._pop_retry_topics(name), name):
             await self._delete(each)
         return request.answer()
 
-    def _pop_retry_topics(self, topic: str) -> list[str]:
+    async def _pop_retry_topics(self, topic: str) -> list[str]:
         """Returns those of a topic (`clearRetryTopicWhenDeleteTopic`).
 
         The official broker may take the ordinary retry topic of another group for one of them
@@ -145,9 +145,11 @@ class TopicAdmin:
         state = self._state
         if not state.settings.deletes_pop_retry_topics:
             return []
+        lane = state.lane
+        groups = await asyncio.to_thread(lambda: groups_of_topic(lane.offsets(), topic))
         return [
             name
-            for group in groups_of_topic(state.lane.offsets(), topic)
+            for group in groups
             for name in pop_retry_topics(topic, group)
             if name in state.topics.topics and name[len(RETRY_PREFIX) :] not in state.groups.groups
         ]
