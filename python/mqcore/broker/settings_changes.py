@@ -45,6 +45,7 @@ CHANGEABLE: Final = frozenset(
         "transactionOpBatchInterval",
         "transactionOpMsgMaxSize",
         "transactionTimeOut",
+        "useServerSideResetOffset",
         "validateSystemTopicWhenUpdateTopic",
     }
 )
