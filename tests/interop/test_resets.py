@@ -6,6 +6,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from interop.servers import OURS, Servers, serving
 from interop.test_pop import made
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import Client, Request, RequestCode
-from popping import Popper
+from popping import Popped, Popper
 
 pytestmark = pytest.mark.java
 matrix = pytest.mark.matrix
@@ -103,7 +104,7 @@ async def popped_after(servers: Servers) -> list[tuple[str, int]]:
     async with Client() as client:
         topic = "resets_popped"
         group = await made(client, servers.broker.address, topic, [f"m{at}" for at in range(SENT)])
-        found = []
+        found: list[Popped] = []
         async with asyncio.timeout(PATIENCE_S):
             while len(found) < SENT:
                 found += await group.pop(pollTime=1_000, invisibleTime=60_000)
@@ -236,7 +237,7 @@ def test_clients_go_back_however_they_hear_of_it(
             for group in (case.group, "ours_goes_back"):
                 progress = "consumerProgress", "-n", case.namesrv, "-g", group
                 eventually(
-                    lambda asked=progress: driver.mqadmin(*asked),
+                    partial(driver.mqadmin, *progress),
                     lambda text: "Diff Total: 0" in text,
                 )
                 line = "resetOffsetByTime", "-n", case.namesrv, "-g", group, "-t", case.topic

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -63,11 +64,11 @@ def test_a_load_shows_soon_after(driver_53: Driver, side_by_side: dict[str, Serv
         driver_53.call("send", f"counting-{name}", topic=TOPIC, body="m", count=SENT)
         # Within the ten seconds of a sample, and never as nothing.
         stats = eventually(
-            lambda of=servers: asked(of, RequestCode.VIEW_BROKER_STATS_DATA, stat),
+            partial(asked, servers, RequestCode.VIEW_BROKER_STATS_DATA, stat),
             lambda body: bool(body) and body["statsMinute"]["sum"] > 0,
         )
         table = eventually(
-            lambda of=servers: table_of(of),
+            partial(table_of, servers),
             lambda table: float((table["putTps"].split() or ["0"])[0]) > 0,
         )
         lines = driver_53.mqadmin("clusterList", "-n", servers.namesrv.address).splitlines()

@@ -19,12 +19,7 @@ from mqcore.native._columns import (
 )
 from mqcore.native._native_timers import NativeTimers
 from mqcore.native._received import ReceivedMessage
-from mqcore.native.lane import (
-    BrokerPolicy,
-    DrainedRow,
-    GroupPolicy,
-    TopicPolicy,
-)
+from mqcore.native.lane import BrokerPolicy, DrainedRow, GroupPolicy, TopicPolicy
 from mqcore.native.members import FilterBits, MembersPolicy
 from mqcore.native.pops import OrderRow, RevivedRow
 from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
