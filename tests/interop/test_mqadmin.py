@@ -24,14 +24,9 @@ APART = {*TABLES, "brokerStatus -c", "topicList", "topicList -c", "getBrokerEpoc
 # Topics that a broker makes for itself differ between 4.9 and 5.3, and so between 4.9 and us: both
 # topics of transactions are there from the start.
 OF_A_BROKER = ("rmq_sys_", "RMQ_SYS_TRANS")
-# Figures of Java's thread pools and latency histograms; the setters of flags that Java's
-# properties show under a second name.
+# Names with the path of the log; the setters of flags that Java's properties show under a second
+# name.
 OF_JAVA = (
-    "ThreadPoolQueueCapacity",
-    "EndTransactionQueueSize",
-    "getMessageEntireTimeMax",
-    "putLatency",
-    "putMessage",
     "commitLogDiskRatio_",
     "isBrokerContainer",
     "isEnableBatchPush",

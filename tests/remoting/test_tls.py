@@ -102,7 +102,9 @@ def test_a_client_hello_without_certificate_is_refused(
             await assert_alive(other)
 
     run(work())
+    setting = "tls.server.mode" if mode is TlsMode.DISABLED else "set tls.server.certPath and"
     assert "it begins TLS, and" in caplog.text
+    assert setting in caplog.text
 
 
 def test_a_client_that_trusts_nobody_we_know_gets_no_connection(

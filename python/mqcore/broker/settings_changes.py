@@ -46,6 +46,7 @@ CHANGEABLE: Final = frozenset(
         "transactionOpBatchInterval",
         "transactionOpMsgMaxSize",
         "transactionTimeOut",
+        "useServerSideResetOffset",
         "validateSystemTopicWhenUpdateTopic",
     }
 )

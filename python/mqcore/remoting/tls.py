@@ -37,7 +37,12 @@ class FirstByte(Enum):
 
     PLAIN = "plain"
     TLS = "tls"
-    NO_CERTIFICATE = "it begins TLS, and no certificate is configured"
+    # Official servers make a certificate that proves nothing in their test mode, which is their
+    # default, and official clients take it: here that would be TLS without its promise.
+    NO_CERTIFICATE = (
+        "it begins TLS, and there is no certificate: set tls.server.certPath and "
+        "tls.server.keyPath (none is made by itself, as tls.test.mode.enable does officially)"
+    )
     TLS_DISABLED = "it begins TLS, and tls.server.mode is disabled"
     PLAIN_REFUSED = "it is plain, and tls.server.mode is enforcing"
 
