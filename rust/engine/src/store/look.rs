@@ -177,6 +177,9 @@ pub(super) fn find_end<D: Disk>(
         report.dispatched_from = end.end;
     }
     report.end_why = end.stop.why();
+    if queues_end > end.end && !report.used_manifest && !are_named_behind(queues, end.end)? {
+        queues_end = 0;
+    }
     let known = Known {
         mark,
         queues_end,
@@ -185,6 +188,25 @@ pub(super) fn find_end<D: Disk>(
     };
     let plan = plan_for(found, &known, &end, config, how)?;
     Ok((end, plan))
+}
+
+/// Whether units of queues name records behind the end of the log: two at the least, because one alone
+/// may be what is bad.
+fn are_named_behind<D: Disk>(queues: &QueueTable<D>, end: u64) -> Result<bool> {
+    let mut named = 0;
+    for info in queues.queues()? {
+        let from = info.bounds.max.saturating_sub(2).max(info.bounds.min);
+        let mut units = Vec::new();
+        queues.read(info.topic.as_bytes(), info.queue_id, from, 2, &mut units)?;
+        let behind = units.iter().filter(|unit| {
+            !unit.is_blank() && u64::try_from(unit.physical_offset).is_ok_and(|place| place >= end)
+        });
+        named += behind.count();
+        if named >= 2 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// From where on a power loss may have torn records: none where the machine has not started anew.
