@@ -12,7 +12,6 @@ use super::unit::{UNIT_LEN, Unit};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::Result;
-use crate::units::parse_offset_file_name;
 
 /// Units of one queue to be made again from the log.
 #[derive(Debug, Clone)]
@@ -77,7 +76,7 @@ pub(super) struct Absent {
 }
 
 impl<D: Disk> QueueTable<D> {
-    /// Compares each queue of the manifest with the files in its directory. Names and lengths only.
+    /// Compares each queue of the manifest with its files. Names and lengths only.
     pub(super) fn compare_with_directories(&self) -> Result<()> {
         let mut absent = self.absent.lock();
         for queue in self.all() {
@@ -92,21 +91,11 @@ impl<D: Disk> QueueTable<D> {
         if !state.has_files() {
             return Ok(());
         }
-        let mut entries = self.disk.list(&self.queue_dir(queue))?.into_iter();
-        let mut next = entries.next();
         let mut base = state.first_base;
         while base < state.files_end {
-            let mut kept_bytes = 0;
-            // By name, which is by base.
-            while let Some(entry) = &next {
-                let there = parse_offset_file_name(&entry.name).filter(|_| !entry.is_dir);
-                match there {
-                    Some(there) if there > base => break,
-                    Some(there) if there == base => kept_bytes = entry.len_bytes.min(len),
-                    _ => {}
-                }
-                next = entries.next();
-            }
+            // One call for a file, where listing the directory takes six.
+            let stat = self.disk.stat(&self.file_path(queue, base))?;
+            let kept_bytes = stat.map_or(0, |stat| stat.len_bytes.min(len));
             if kept_bytes < len {
                 let from = base + kept_bytes - kept_bytes % QUEUE_UNIT_BYTES;
                 match absent.last_mut() {
