@@ -183,6 +183,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             limit,
             crc,
             is_recovery: true,
+            torn_from: u64::MAX,
             has_property_crc: self.config.verify_property_crc,
             forgets: true,
         };
