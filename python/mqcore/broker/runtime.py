@@ -79,7 +79,7 @@ def sample(
         numbers.note(GROUP_GET, f"{topic}@{group}", total, now_ms)
         places.append((GROUP_GET, f"{topic}@{group}"))
     numbers.forget(places)
-    numbers.end_of_round()
+    numbers.end_of_round(now_ms)
 
 
 async def sampled(state: BrokerState) -> None:
