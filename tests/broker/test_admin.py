@@ -323,7 +323,7 @@ def test_the_broker_tells_of_itself(tmp_path: Path) -> None:
             for _ in range(20):
                 await client.send("T", b"x")
             await client.settled()
-            # Right after the load, whenever the rounds look at it.
+            await client.broker.rounds.sample()
             found = await client.json(RequestCode.VIEW_BROKER_STATS_DATA, stat)
             assert {name: found[name]["sum"] for name in found} == {
                 **{"statsDay": 20, "statsHour": 20, "statsMinute": 20}
@@ -334,6 +334,7 @@ def test_the_broker_tells_of_itself(tmp_path: Path) -> None:
             pull |= {"commitOffset": 0, "suspendTimeoutMillis": 0}
             assert (await client.call(RequestCode.PULL_MESSAGE, pull)).code == 0
             stat = {"statsName": "GROUP_GET_NUMS", "statsKey": "T@g"}
+            await client.broker.rounds.sample()
             found = await client.json(RequestCode.VIEW_BROKER_STATS_DATA, stat)
             assert found["statsMinute"]["sum"] == 8
             table = (await client.json(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]

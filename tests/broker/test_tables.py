@@ -277,7 +277,10 @@ def test_counters_over_a_window() -> None:
 def test_a_counter_that_comes_later_begins_at_zero() -> None:
     numbers = Statistics()
     numbers.note("TOPIC_PUT_NUMS", "old", 1_000_000, 50_000)
-    numbers.end_of_round()
+    assert numbers.is_old(50_000)
+    numbers.end_of_round(50_000)
+    assert not numbers.is_old(50_999)
+    assert numbers.is_old(51_000)
     numbers.note("TOPIC_PUT_NUMS", "old", 1_000_030, 60_000)
     numbers.note("TOPIC_PUT_NUMS", "new", 500, 60_000)
     old, new = (numbers.find("TOPIC_PUT_NUMS", name) for name in ("old", "new"))

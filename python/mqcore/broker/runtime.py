@@ -90,7 +90,7 @@ def sample(
         if at % _PER_STEP == 0:
             yield
     numbers.forget(places)
-    numbers.end_of_round()
+    numbers.end_of_round(now_ms)
 
 
 async def sampled(state: BrokerState) -> None:

@@ -189,6 +189,7 @@ class Statistics:
         """Begins without a counter."""
         self._series: dict[tuple[str, str], Series] = {}
         self._is_young = True
+        self._round_ms = 0
         self.rates: dict[str, Rates] = {}
         self.days: dict[str, DailyTotals] = {}
 
@@ -201,12 +202,20 @@ class Statistics:
         """Returns the three rates of a total of the whole broker."""
         return self.rates.get(name, Rates()).text()
 
-    def end_of_round(self) -> None:
+    def is_old(self, now_ms: int) -> bool:
+        """Whether the last round is so old that a question may cause another one.
+
+        A round goes through all queues: asking for counters that do not exist must not repeat it.
+        """
+        return now_ms - self._round_ms >= RATE_STEP_MS
+
+    def end_of_round(self, now_ms: int) -> None:
         """Ends a round of samples: a counter that comes later begins at zero.
 
         Those of the first round count from there: a queue's end has its messages of all times.
         """
         self._is_young = False
+        self._round_ms = now_ms
 
     def note(self, name: str, key: str, value: int, now_ms: int, times: int | None = None) -> None:
         """Takes the running total of a counter; a new counter beyond the bound is left out."""

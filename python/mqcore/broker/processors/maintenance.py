@@ -67,7 +67,7 @@ class Maintenance:
         """315: a counter over the last minute, hour and day."""
         name, key = request.field("statsName"), request.field("statsKey")
         series = self._state.statistics.find(name, key)
-        if series is None:
+        if series is None and self._state.statistics.is_old(self._state.now_ms()):
             # Its first message may have come since the last round.
             await sampled(self._state)
             series = self._state.statistics.find(name, key)
