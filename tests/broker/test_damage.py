@@ -182,7 +182,8 @@ def test_no_damage_is_silent(
 
 def sizes() -> list[str]:
     """Returns the settings of the test's stores that their files do not show."""
-    return ["--set", f"maxMessageSize={SMALL['maxMessageSize']}"]
+    keys = ("maxMessageSize", "maxHashSlotNum", "maxIndexNum")
+    return [word for key in keys for word in ("--set", f"{key}={SMALL[key]}")]
 
 
 def test_the_undamaged_stores_are_read_whole(

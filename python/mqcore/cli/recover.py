@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from mqcore.cli.options import damage_choice, settings_of, store_directory
-from mqcore.errors import StateFileError
+from mqcore.config.existing import existing_sizes
+from mqcore.errors import StateFileError, StoreError
 from mqcore.native import Inspection, OnDamage, OpenReport, Store
 
 # What an inspection finds out and an open must be told.
@@ -21,6 +22,9 @@ _SIZES = (
 )
 # A record may be this much longer than its body, with the marker that ends a file.
 _BEYOND_BODY_BYTES = 65_536 + 8
+# The default of maxMessageSize, and the length of a file of the log where there is none.
+_LONGEST_BODY = {"maxMessageSize": str(4 << 20)}
+_LOG_FILE_BYTES = 1 << 30
 
 
 def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
@@ -31,10 +35,14 @@ def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
     # Imported here: the other commands about stores need nothing of a broker.
     from mqcore.broker.batch_topics import SETTING, batch_topics
 
-    found = dict(Inspection(directory, config=settings).settings)
-    sizes = {key: found[key] for key in _SIZES}
+    try:
+        found = dict(Inspection(directory, config=settings).settings)
+    except StoreError:
+        # A log with a gap cannot be inspected; the open says what is wrong, or cuts it.
+        found = _LONGEST_BODY | existing_sizes(directory) | settings
+    sizes = {key: found[key] for key in _SIZES if key in found}
     # The longest body is not written anywhere; more than fits a file cannot be in it.
-    most = int(found["mappedFileSizeCommitLog"]) - _BEYOND_BODY_BYTES
+    most = int(found.get("mappedFileSizeCommitLog", _LOG_FILE_BYTES)) - _BEYOND_BODY_BYTES
     sizes["maxMessageSize"] = str(max(1, min(int(found["maxMessageSize"]), most)))
     try:
         sizes[SETTING] = batch_topics(directory)

@@ -110,7 +110,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
             return Ok(false);
         }
         if let Some(session) = &self.session {
-            session.note(files.positions.flushed.position(), true)?;
+            let log = files.chain.start()..files.positions.flushed.position();
+            session.note(log, true)?;
         }
         let root = self.config.root()?;
         AbortMarker::new(&files.disk, &root.join(ABORT_NAME)).remove()?;

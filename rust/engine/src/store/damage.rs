@@ -16,6 +16,7 @@ use crate::commit_log::{Behind, CutFacts, LogEnd, Stop, records_behind, whole_re
 use crate::config::StoreConfig;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::notice::Notices;
 use crate::units::{offset_file_name, round_down};
 
 /// What opening does about the end of the log.
@@ -148,6 +149,19 @@ fn damaged<D: Disk>(
         why: facts.why,
         whole_records: facts.whole_records,
     })
+}
+
+/// Warns of a log that begins later than when it was marked last: retention removes its oldest files and
+/// marks that, so somebody else has removed them.
+pub(super) fn warn_of_start(mark: Option<Mark>, start: u64, notices: &Notices) {
+    let Some(before) = mark.map(|mark| mark.log_start).filter(|&at| at < start) else {
+        return;
+    };
+    notices.warn(format!(
+        "the log began at {before} and begins at {start} now: {} bytes of its oldest files were removed \
+         while no broker ran",
+        start - before
+    ));
 }
 
 /// Whether a whole record behind the end is older than the checkpoint, which covers it.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::lock::Mutex;
 
 use super::bits::LiveBits;
-use super::damage::Plan;
+use super::damage::{Plan, warn_of_start};
 use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
 use super::gap::{Gap, find_gap};
 use super::keep::named_places;
@@ -154,6 +154,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             read_mark(disk, root, lock_content, notices)?
         };
         let found = find(disk, config, notices)?;
+        warn_of_start(mark, found.chain.start(), notices);
         let mut report = OpenReport {
             was_clean: found.was_clean,
             ..OpenReport::default()
@@ -187,7 +188,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             queues.truncate_from(report.scanned_from)?;
             batch_queue::Trust::Below(report.scanned_from)
         };
-        let session = self.begin_session(end.end)?;
+        let session = self.begin_session(found.chain.start(), end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
             queues.settle_extensions()?;
@@ -303,12 +304,12 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
 
     /// The mark of this session. It says that the log is durable up to `end`: what was found there was
     /// synced, at the last stop or by this open.
-    fn begin_session(&self, end: u64) -> Result<Option<Session<D>>> {
+    fn begin_session(&self, start: u64, end: u64) -> Result<Option<Session<D>>> {
         if self.config.is_read_only {
             return Ok(None);
         }
         let session = Session::begin(self.disk, &self.root)?;
-        session.note(end, false)?;
+        session.note(start..end, false)?;
         session.claim()?;
         Ok(Some(session))
     }

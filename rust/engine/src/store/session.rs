@@ -1,6 +1,6 @@
 //! The mark of the last session (`mqcore.session` beside `abort`): in which start of the machine it
-//! ran, and up to which physical offset the log was durable. It tells damage from a torn end. Knows
-//! no record and no queue.
+//! ran, where the log began, and up to which physical offset it was durable. It tells damage from a
+//! torn end. Knows no record and no queue.
 //!
 //! The mark counts only while nobody else has worked on the directory. Official brokers write `lock`
 //! into their lock file at each start; an open of ours puts [`OURS`] there, so that the content tells
@@ -16,8 +16,10 @@
 //! | 16 | boot id, 0 where it is not known | u128 |
 //! | 32 | durable physical offset | u64 |
 //! | 40 | 1 after a clean stop: the log ends there | u64 |
-//! | 48 | CRC-32 of all before | u32 |
+//! | 48 | physical offset at which the log begins | u64 |
+//! | 56 | CRC-32 of all before | u32 |
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, DiskFile, Open, read_whole};
@@ -41,7 +43,7 @@ const SLOTS: u64 = 2;
 /// Length of the file: a page for each slot.
 const FILE_LEN_BYTES: u64 = SLOTS * PAGE_BYTES;
 /// Bytes before the CRC.
-const COVERED_BYTES: usize = 48;
+const COVERED_BYTES: usize = 56;
 
 /// What the last session left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub(super) struct Mark {
     pub(super) durable: u64,
     /// The session was stopped, and the log ended there.
     pub(super) is_stopped: bool,
+    /// Where the log began.
+    pub(super) log_start: u64,
 }
 
 /// One slot as it is written.
@@ -61,6 +65,7 @@ struct Slot {
     boot_id: u128,
     durable: u64,
     is_stopped: bool,
+    log_start: u64,
 }
 
 impl Slot {
@@ -71,6 +76,7 @@ impl Slot {
         bytes.extend_from_slice(&self.boot_id.to_be_bytes());
         bytes.extend_from_slice(&self.durable.to_be_bytes());
         bytes.extend_from_slice(&u64::from(self.is_stopped).to_be_bytes());
+        bytes.extend_from_slice(&self.log_start.to_be_bytes());
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&crc.to_be_bytes());
         let mut slot = [0; SLOT_LEN_BYTES];
@@ -95,6 +101,7 @@ impl Slot {
             boot_id: u128::from_be_bytes(*boot_id),
             durable: number(32)?,
             is_stopped: number(40)? != 0,
+            log_start: number(48)?,
         })
     }
 }
@@ -136,6 +143,7 @@ pub(super) fn read_mark<D: Disk>(
         is_same_boot: boot_id != 0 && boot_id == slot.boot_id,
         durable: slot.durable,
         is_stopped: slot.is_stopped,
+        log_start: slot.log_start,
     }))
 }
 
@@ -184,6 +192,7 @@ impl<D: Disk> Session<D> {
             boot_id: disk.boot_id().unwrap_or(0),
             durable: 0,
             is_stopped: false,
+            log_start: 0,
         };
         Ok(Self {
             disk: disk.clone(),
@@ -197,8 +206,8 @@ impl<D: Disk> Session<D> {
         })
     }
 
-    /// Writes down that the log is durable up to `durable`, unless that stands there. A mark never
-    /// claims more than what a completed sync has made durable: the caller has the number from one.
+    /// Writes down where the log begins and up to where it is durable, unless that stands there. A mark
+    /// never claims more than what a completed sync has made durable: the caller has the end from one.
     ///
     /// # Durability
     /// On return the mark survives power loss; a crash within leaves this one or the one before.
@@ -208,16 +217,18 @@ impl<D: Disk> Session<D> {
     ///
     /// # Blocking
     /// Until the device has answered.
-    pub(super) fn note(&self, durable: u64, is_stopped: bool) -> Result<()> {
+    pub(super) fn note(&self, log: Range<u64>, is_stopped: bool) -> Result<()> {
         let mut written = self.written.lock();
         let before = written.slot;
-        if written.is_durable && (before.durable, before.is_stopped) == (durable, is_stopped) {
+        let noted = (before.log_start..before.durable, before.is_stopped);
+        if written.is_durable && noted == (log.clone(), is_stopped) {
             return Ok(());
         }
         let slot = Slot {
             number: before.number + 1,
-            durable,
+            durable: log.end,
             is_stopped,
+            log_start: log.start,
             ..before
         };
         let file = match written.file.take() {
@@ -288,11 +299,11 @@ mod tests {
     fn the_newest_whole_slot_counts() {
         let disk = TwinDisk::new();
         let session = begun(&disk);
-        session.note(10, false).unwrap();
+        session.note(0..10, false).unwrap();
         session.claim().unwrap();
-        session.note(20, false).unwrap();
+        session.note(0..20, false).unwrap();
         let events = disk.events();
-        session.note(20, false).unwrap();
+        session.note(0..20, false).unwrap();
         assert_eq!(disk.events(), events, "nothing is written twice");
         assert_eq!(mark(&disk).unwrap().durable, 20);
         let path = Path::new("/s").join(SESSION_NAME);
@@ -307,16 +318,16 @@ mod tests {
     fn the_mark_is_void_once_an_official_broker_has_started() {
         let disk = TwinDisk::new();
         let session = begun(&disk);
-        session.note(10, false).unwrap();
+        session.note(0..10, false).unwrap();
         assert!(mark(&disk).is_some(), "no lock file: nobody was here");
         session.claim().unwrap();
-        session.note(30, true).unwrap();
+        session.note(0..30, true).unwrap();
         assert!(mark(&disk).unwrap().is_stopped);
         let lock = disk.open(Path::new("/s/lock"), Open::Write).unwrap();
         lock.write_at(THEIRS, 0).unwrap();
         assert_eq!(mark(&disk), None);
         let again = begun(&disk);
-        again.note(40, false).unwrap();
+        again.note(0..40, false).unwrap();
         again.claim().unwrap();
         assert_eq!(mark(&disk).unwrap().durable, 40);
     }
@@ -325,7 +336,7 @@ mod tests {
     fn another_start_of_the_machine_is_seen() {
         let disk = TwinDisk::new();
         let session = begun(&disk);
-        session.note(10, false).unwrap();
+        session.note(0..10, false).unwrap();
         assert!(mark(&disk).unwrap().is_same_boot);
         disk.set_boot_id(Some(77));
         assert!(!mark(&disk).unwrap().is_same_boot);

@@ -192,7 +192,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(())
     }
 
-    /// Writes down how far the log is durable, where that has changed.
+    /// Writes down where the log begins and how far it is durable, where that has changed.
     ///
     /// # Durability
     /// The mark claims nothing that a completed sync has not made durable.
@@ -204,7 +204,10 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// Until the device has answered.
     pub fn note_durable(&self) -> Result<()> {
         match &self.session {
-            Some(session) => session.note(self.files.positions.flushed.position(), false),
+            Some(session) => {
+                let durable = self.files.positions.flushed.position();
+                session.note(self.files.chain.start()..durable, false)
+            }
             None => Ok(()),
         }
     }
@@ -294,6 +297,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
         if let Some(index) = &self.index {
             cleaned.index_files = index.retain(done.start)?;
         }
+        // At once: a start that finds the log shorter than it knows warns.
+        self.note_durable()?;
         Ok(cleaned)
     }
 
