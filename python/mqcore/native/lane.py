@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Self, TypeAlias, cast
 from mqcore.native._native import Command, LaneConnection, NativeLane
 from mqcore.native.pops import OrderRow, PopPolicy, Revived
 from mqcore.native.store import Store
+from mqcore.native.timers import TimingPolicy
 from mqcore.native.transactions import CheckedHalves, CheckQuestion, CheckRules, TransactionCount
 
 __all__ = [
@@ -45,26 +46,6 @@ OffsetRows: TypeAlias = tuple[list[tuple[str, dict[int, int]]], int | None]
 DrainedRow: TypeAlias = tuple[
     int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
 ]
-
-
-class TimingPolicy(NamedTuple):
-    """What is decided about messages with a time of their own.
-
-    Attributes:
-        is_enabled: Whether they are taken.
-        max_delay_ms: How far ahead they may be due.
-        congested_at: From so many messages of a step on some are refused, from twice as many all.
-        ahead_ms: How far the timers' clock is ahead of the wall clock.
-        is_recall_enabled: Whether they may be recalled.
-        is_recall_enabled_read_only: Whether they may be while the broker takes no messages.
-    """
-
-    is_enabled: bool = False
-    max_delay_ms: int = 259_200_000
-    congested_at: int = 2**31 - 1
-    ahead_ms: int = 0
-    is_recall_enabled: bool = False
-    is_recall_enabled_read_only: bool = True
 
 
 class WaitPolicy(NamedTuple):

@@ -15,7 +15,6 @@ use mqcore_lane::policy::{Group, Members, Policy, Topic};
 use mqcore_lane::pop::names::revive_topic;
 use mqcore_lane::pop::revive;
 use mqcore_lane::repeats::Repeats;
-use mqcore_lane::transactions::counts::Count;
 use mqcore_lane::{ConnectionId, Lane, delay};
 use mqcore_record::Host;
 use pyo3::prelude::*;
@@ -30,7 +29,7 @@ use crate::pops::{KnownTo, OrderRow, RevivedRow, Revivers, order_of, order_rows,
 use crate::store::NativeStore;
 use crate::tables::{BitsRow, BrokerRow, GroupRow, MembersRow, TopicRow, bit_row};
 use crate::timers::NativeTimers;
-use crate::transactions::{CheckedRow, Checkers, RulesRow, checked_row};
+use crate::transactions::{CheckedRow, Checkers, CountRow, RulesRow, checked_row, count_rows};
 
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
 type OffsetRow = (String, BTreeMap<i32, i64>);
@@ -418,15 +417,8 @@ impl NativeLane {
         self.lock().lane.pops.orders.changes()
     }
 
-    /// Half messages by topic: that wait, committed, rolled back, given up.
-    fn transaction_rows(&self) -> Vec<(String, i64, u64, u64, u64)> {
-        let inside = self.lock();
-        let all = inside.lane.ends.counts.all();
-        let row = |(topic, count): (&str, Count)| {
-            let ended = (count.committed, count.rolled_back, count.given_up);
-            (topic.to_owned(), count.waiting, ended.0, ended.1, ended.2)
-        };
-        all.map(row).collect()
+    fn transaction_rows(&self) -> Vec<CountRow> {
+        count_rows(&self.lock().lane)
     }
 
     fn load_transactions(&self, waiting: HashMap<String, i64>) {

@@ -1,9 +1,12 @@
 //! Reports of the engine as dictionaries: names and units are those of the engine's fields.
 
+use mqcore_engine::clock::SystemClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::consume_queue::QueueInfo;
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::error::Result;
 use mqcore_engine::notice::{Level, Notice};
-use mqcore_engine::store::{OpenHow, OpenReport, Rotten, SegmentStat, Stats};
+use mqcore_engine::store::{OpenHow, OpenReport, Rotten, SegmentStat, Stats, Store};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -18,7 +21,8 @@ pub(crate) fn settings() -> Vec<(&'static str, String)> {
 pub(crate) type DamagedRow = (u64, String, i32, i64, String);
 
 /// One row for each damaged record.
-pub(crate) fn damaged_rows(found: Vec<Rotten>) -> Vec<DamagedRow> {
+pub(crate) fn damaged_rows(engine: &Store<RealDisk, SystemClock>) -> Result<Vec<DamagedRow>> {
+    let (found, _count) = engine.rotten();
     let row = |it: Rotten| {
         let Rotten {
             physical_offset,
@@ -29,7 +33,7 @@ pub(crate) fn damaged_rows(found: Vec<Rotten>) -> Vec<DamagedRow> {
         } = it;
         (physical_offset, topic, queue_id, queue_offset, why)
     };
-    found.into_iter().map(row).collect()
+    Ok(found.into_iter().map(row).collect())
 }
 
 /// Topic, queue id, first and next queue offset of each queue.

@@ -379,8 +379,7 @@ impl NativeStore {
     }
 
     fn damaged_rows(&self, py: Python<'_>) -> PyResult<Vec<numbers::DamagedRow>> {
-        let (found, _count) = self.call(py, Pass::Keeping, |engine| Ok(engine.rotten()))?;
-        Ok(numbers::damaged_rows(found))
+        self.call(py, Pass::Keeping, numbers::damaged_rows)
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<u64> {

@@ -11,6 +11,7 @@ mod followers;
 mod gap;
 mod keep;
 mod look;
+mod making;
 mod meet;
 mod mend;
 mod open;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::lock::Mutex;
 
@@ -15,6 +15,7 @@ use super::keep::named_places;
 use super::look::{
     Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
 };
+use super::making::{log_files, memory_bytes};
 use super::mend::{QueueLog, Source, feed_unnamed, mend};
 use super::rebuild::make_missing_batches;
 use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
@@ -27,7 +28,7 @@ use crate::clock::Clock;
 use crate::commit_log::{
     Behind, CommitLog, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from,
 };
-use crate::config::{FlushDiskType, StoreConfig};
+use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Dispatcher};
@@ -35,10 +36,9 @@ use crate::error::Result;
 use crate::flush::{AckQueue, Syncer};
 use crate::key_index::KeyIndex;
 use crate::notice::Notices;
-use crate::poison::Poison;
 use crate::progress::WakeDescriptor;
 use crate::queue_dirs::configured_topics;
-use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
+use crate::segment::{Chain, LogFiles};
 use crate::watermark::Doorbell;
 
 /// The marker of a store that is open, or ended uncleanly.
@@ -49,8 +49,6 @@ const TRUNCATED_DIR: &str = "truncated";
 pub(super) const INDEX_DIR: &str = "index";
 /// Why appends to a mounted store are refused, for good.
 const READ_ONLY_CAUSE: &str = "mounted";
-/// Assumed memory of the machine where the system does not say.
-const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
 
 /// What every part of a store is made with.
 struct Making<'a, D: Disk, C: Clock> {
@@ -113,6 +111,29 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 Err(error)
             }
         }
+    }
+
+    /// Brings the queues up to the log's end, makes again what that shows to be missing, and marks the
+    /// store as open.
+    fn go_on(&self) -> Result<()> {
+        if self.config.is_read_only {
+            let reason = "the store is mounted for reading only".to_owned();
+            self.refusals.set(READ_ONLY_CAUSE, Some(reason));
+        }
+        self.catch_up_queues()?;
+        if !self.config.is_read_only {
+            let dispatched_from = self.report.dispatched_from;
+            self.mend_suspects(dispatched_from.min(self.report.scanned_from))?;
+            self.queues.set_log(Box::new(QueueLog {
+                files: Arc::clone(&self.files),
+                levels: self.levels.clone(),
+            }));
+        }
+        // Also after a clean end: the name of a removed queue file may have come back.
+        self.queues.correct_min(self.files.chain.start())?;
+        let abort = AbortMarker::new(&self.files.disk, &self.config.root()?.join(ABORT_NAME));
+        abort.create(AbortContent::ProcessId(std::process::id()))?;
+        Ok(())
     }
 
     /// Dispatches until the queues have everything: the first append of a queue takes its offset from
@@ -204,23 +225,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             self.feed_unnamed((&queues, &batches), &found.chain, &report)?;
         }
         let store = self.assemble(found, (queues, batches), session, end, report)?;
-        if store.config.is_read_only {
-            let reason = "the store is mounted for reading only".to_owned();
-            store.refusals.set(READ_ONLY_CAUSE, Some(reason));
-        }
-        store.catch_up_queues()?;
-        if !store.config.is_read_only {
-            let dispatched_from = store.report.dispatched_from;
-            store.mend_suspects(dispatched_from.min(store.report.scanned_from))?;
-            store.queues.set_log(Box::new(QueueLog {
-                files: Arc::clone(&store.files),
-                levels: store.levels.clone(),
-            }));
-        }
-        // Also after a clean end: the name of a removed queue file may have come back.
-        store.queues.correct_min(store.files.chain.start())?;
-        let abort = AbortMarker::new(&store.files.disk, &store.config.root()?.join(ABORT_NAME));
-        abort.create(AbortContent::ProcessId(std::process::id()))?;
+        store.go_on()?;
         Ok(store)
     }
 
@@ -415,7 +420,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             pace_clean: Doorbell::default(),
             pace_scrub: Doorbell::default(),
             scrub: super::scrub::Scrub::default(),
-            memory_bytes: memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED),
+            memory_bytes: memory_bytes(),
             lock: Mutex::new(None),
             session,
             files,
@@ -459,54 +464,6 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         }
         Ok(followers)
     }
-}
-
-fn log_files<D: Disk>(
-    disk: &D,
-    config: &StoreConfig,
-    chain: Chain<D>,
-    notices: &Arc<Notices>,
-) -> Result<LogFiles<D>> {
-    let pool = if config.transient_pool_enabled {
-        Some(Pool::new(
-            config.transient_pool_buffers,
-            config.segment_len_bytes,
-            notices,
-        )?)
-    } else {
-        None
-    };
-    let dir = config.commit_log_path()?;
-    Ok(LogFiles {
-        disk: disk.clone(),
-        positions: LogPositions::default(),
-        poison: Poison::default(),
-        notices: Arc::clone(notices),
-        preparer: Preparer::new(
-            disk.clone(),
-            &dir,
-            config.segment_len_bytes,
-            Arc::clone(notices),
-        ),
-        window: Window::new(config),
-        pool,
-        reclaimer: Reclaimer::default(),
-        bells: Bells::default(),
-        last_store_ms: AtomicI64::new(0),
-        reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
-            && !config.read_uncommitted,
-        is_closing: AtomicBool::new(false),
-        committing: Mutex::new(()),
-        chain,
-    })
-}
-
-/// Memory of the machine, from the system's own report.
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
-    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib * 1024)
 }
 
 fn signed(physical_offset: u64) -> i64 {

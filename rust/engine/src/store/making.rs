@@ -1,0 +1,69 @@
+//! Parts that a store is made of when it is opened. Knows nothing of what lies on the disk.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64};
+
+use crate::config::{FlushDiskType, StoreConfig};
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::lock::Mutex;
+use crate::notice::Notices;
+use crate::poison::Poison;
+use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
+
+/// Assumed memory of the machine where the system does not say.
+const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
+
+/// The files of the log, as all threads share them.
+pub(super) fn log_files<D: Disk>(
+    disk: &D,
+    config: &StoreConfig,
+    chain: Chain<D>,
+    notices: &Arc<Notices>,
+) -> Result<LogFiles<D>> {
+    let pool = if config.transient_pool_enabled {
+        Some(Pool::new(
+            config.transient_pool_buffers,
+            config.segment_len_bytes,
+            notices,
+        )?)
+    } else {
+        None
+    };
+    let dir = config.commit_log_path()?;
+    Ok(LogFiles {
+        disk: disk.clone(),
+        positions: LogPositions::default(),
+        poison: Poison::default(),
+        notices: Arc::clone(notices),
+        preparer: Preparer::new(
+            disk.clone(),
+            &dir,
+            config.segment_len_bytes,
+            Arc::clone(notices),
+        ),
+        window: Window::new(config),
+        pool,
+        reclaimer: Reclaimer::default(),
+        bells: Bells::default(),
+        last_store_ms: AtomicI64::new(0),
+        reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
+            && !config.read_uncommitted,
+        is_closing: AtomicBool::new(false),
+        committing: Mutex::new(()),
+        chain,
+    })
+}
+
+/// Memory of the machine.
+pub(super) fn memory_bytes() -> u64 {
+    reported_memory_bytes().unwrap_or(MEMORY_BYTES_ASSUMED)
+}
+
+/// From the system's own report.
+fn reported_memory_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+    let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib * 1024)
+}
