@@ -1,7 +1,7 @@
 //! The state of every queue in one file, written at a clean stop, so that a start with very many
 //! queues reads one file instead of their directories. It counts only together with the stamp that
 //! its owner gave it: another broker that worked on the store in between changes what the stamp is
-//! made of. Removed before the first change.
+//! made of. Before the first change it gets another name: what it says is then a lower bound (`witness`).
 //!
 //! Big endian:
 //!
@@ -44,7 +44,7 @@ const STAMP_STOP_BYTES: usize = 24;
 const QUEUE_FIXED_BYTES: usize = 2 + 4 + 8 * 5;
 const CRC_BYTES: usize = 4;
 /// Longest manifest that the bounds allow.
-const MANIFEST_MAX_BYTES: u64 =
+pub(super) const MANIFEST_MAX_BYTES: u64 =
     (64 + STAMP_MAX_BYTES + QUEUES_MAX * (QUEUE_FIXED_BYTES + TOPIC_MAX_BYTES)) as u64;
 
 impl<D: Disk> QueueTable<D> {
@@ -80,6 +80,7 @@ impl<D: Disk> QueueTable<D> {
         self.disk.rename(&new_path, &path)?;
         self.disk.sync_dir(&self.root)?;
         self.has_manifest.store(true, Ordering::Release);
+        self.is_witness_void.store(false, Ordering::Release);
         Ok(())
     }
 
@@ -133,7 +134,8 @@ impl<D: Disk> QueueTable<D> {
         let Some(bytes) = read_whole(&self.disk, &path, MANIFEST_MAX_BYTES)? else {
             return Ok((false, false));
         };
-        let Some((found, queues)) = decode_manifest(&bytes, stamp, self.file_len_bytes) else {
+        let Some((found, queues)) = decode_manifest(&bytes, Some(stamp), self.file_len_bytes)
+        else {
             let at = path.display();
             self.notices.info(format!(
                 "{at} is not of the last stop: the directories are read"
@@ -144,20 +146,6 @@ impl<D: Disk> QueueTable<D> {
             self.insert(topic, queue_id, state);
         }
         Ok((found == stamp, true))
-    }
-
-    /// Before the first change: what the manifest says will not hold any more.
-    pub(super) fn remove_manifest(&self) -> Result<()> {
-        if !self.has_manifest.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let path = self.manifest_path();
-        if self.disk.stat(&path)?.is_some() {
-            self.disk.unlink(&path)?;
-        }
-        self.disk.sync_dir(&self.root)?;
-        self.has_manifest.store(false, Ordering::Release);
-        Ok(())
     }
 
     pub(super) fn manifest_path(&self) -> PathBuf {
@@ -195,7 +183,7 @@ pub fn manifest_queues<D: Disk>(
     let Some(bytes) = read_whole(disk, &path, MANIFEST_MAX_BYTES)? else {
         return Ok(None);
     };
-    let Some((_stamp, queues)) = decode_manifest(&bytes, &stamp, file_len_bytes) else {
+    let Some((_stamp, queues)) = decode_manifest(&bytes, Some(&stamp), file_len_bytes) else {
         return Ok(None);
     };
     let queues = queues.into_iter().map(|(topic, queue_id, state)| {
@@ -240,13 +228,13 @@ impl<'a> Take<'a> {
     }
 }
 
-type Listed<'a> = (&'a str, i32, State);
+pub(super) type Listed<'a> = (&'a str, i32, State);
 
 /// The stamp and the queues of a manifest, when it is whole, of this file length, and of a stop that
-/// this stamp names, but for its marks.
-fn decode_manifest<'a>(
+/// this stamp names, but for its marks; of any stop without a stamp.
+pub(super) fn decode_manifest<'a>(
     bytes: &'a [u8],
-    stamp: &[u8],
+    stamp: Option<&[u8]>,
     file_len_bytes: u64,
 ) -> Option<(&'a [u8], Vec<Listed<'a>>)> {
     let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(CRC_BYTES)?)?;
@@ -257,10 +245,11 @@ fn decode_manifest<'a>(
     let is_ours = take.bytes(MAGIC.len())? == MAGIC && take.number()? == file_len_bytes;
     let stamp_len = take.array().map(u32::from_be_bytes)? as usize;
     let found = take.bytes(stamp_len)?;
-    let is_of_stop = |of: &[u8]| of.get(..STAMP_STOP_BYTES).map(<[u8]>::to_vec);
-    if !is_ours
-        || (found != stamp && is_of_stop(found).is_none_or(|of| Some(of) != is_of_stop(stamp)))
-    {
+    let stop_of = |of: &[u8]| of.get(..STAMP_STOP_BYTES).map(<[u8]>::to_vec);
+    let is_named = stamp.is_none_or(|stamp| {
+        found == stamp || stop_of(found).is_some_and(|of| Some(of) == stop_of(stamp))
+    });
+    if !is_ours || !is_named {
         return None;
     }
     let count = take.number()?;

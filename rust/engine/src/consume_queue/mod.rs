@@ -23,6 +23,7 @@ mod table;
 mod truncate;
 mod unit;
 mod walk;
+mod witness;
 mod write;
 
 #[cfg(test)]
@@ -41,3 +42,4 @@ pub use suspects::Suspect;
 pub use sync::Synced;
 pub use table::{QueueInfo, QueueTable};
 pub use unit::{Bounds, Unit};
+pub use witness::WITNESS_NAME;

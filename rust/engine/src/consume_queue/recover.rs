@@ -104,7 +104,7 @@ impl<D: Disk> QueueTable<D> {
         let mut is_cleared = false;
         for base in bases.filter_map(|entry| parse_offset_file_name(&entry.name)) {
             if base >= state.files_end && base.is_multiple_of(self.file_len_bytes) {
-                self.remove_manifest()?;
+                self.retire_manifest()?;
                 self.remove_file(queue, base)?;
                 self.disk.sync_dir(&dir)?;
                 is_cleared = true;

@@ -29,7 +29,7 @@ impl<D: Disk> QueueTable<D> {
             return Ok(0);
         };
         let _gate = self.write_gate.lock();
-        self.remove_manifest()?;
+        self.void_witness()?;
         let mut count = 0;
         for queue in self.all().iter().filter(|queue| queue.topic() == name) {
             self.leave_table(queue);
@@ -58,7 +58,7 @@ impl<D: Disk> QueueTable<D> {
             return Ok(false);
         };
         let _gate = self.write_gate.lock();
-        self.remove_manifest()?;
+        self.void_witness()?;
         let queue = self.find(topic, queue_id);
         if let Some(queue) = &queue {
             self.leave_table(queue);

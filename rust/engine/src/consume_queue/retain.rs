@@ -111,7 +111,7 @@ impl<D: Disk> QueueTable<D> {
                 }
                 state.first_base
             };
-            self.remove_manifest()?;
+            self.retire_manifest()?;
             self.remove_file(queue, base)?;
             queue.lock().first_base = base + len;
             removed += 1;

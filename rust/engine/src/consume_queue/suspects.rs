@@ -23,6 +23,8 @@ pub struct Suspect {
     pub to: u64,
     /// The queue had no files: where it begins is not known.
     pub begins: bool,
+    /// The last clean stop had these units, and the files have nothing there.
+    pub is_lost: bool,
 }
 
 impl<D: Disk> QueueTable<D> {
@@ -37,7 +39,21 @@ impl<D: Disk> QueueTable<D> {
         self.suspects.lock().take().unwrap_or_default()
     }
 
-    pub(super) fn suspect(&self, queue: &Arc<Queue>, (from, to): (u64, u64), begins: bool) {
+    pub(super) fn suspect(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) {
+        self.note_suspect(queue, part, (begins, false));
+    }
+
+    /// As [`QueueTable::suspect`], of units that the last clean stop had.
+    pub(super) fn suspect_lost(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) {
+        self.note_suspect(queue, part, (begins, true));
+    }
+
+    fn note_suspect(
+        &self,
+        queue: &Arc<Queue>,
+        (from, to): (u64, u64),
+        (begins, is_lost): (bool, bool),
+    ) {
         if from < to
             && let Some(suspects) = &mut *self.suspects.lock()
         {
@@ -46,6 +62,7 @@ impl<D: Disk> QueueTable<D> {
                 from,
                 to,
                 begins,
+                is_lost,
             });
         }
     }
@@ -85,22 +102,35 @@ impl<D: Disk> QueueTable<D> {
         suspects: Vec<Suspect>,
         starts: &HashMap<(Vec<u8>, i32), u64>,
     ) -> Result<Vec<Hole>> {
+        let per_file = self.file_len_bytes / QUEUE_UNIT_BYTES;
         let mut holes = Vec::new();
         for suspect in suspects {
             let queue = &suspect.queue;
+            let key = (queue.topic().as_bytes().to_vec(), queue.queue_id());
+            let start = starts.get(&key).copied();
+            let start = start.filter(|start| *start < suspect.to);
             let mut from = suspect.from;
             if suspect.begins {
-                let key = (queue.topic().as_bytes().to_vec(), queue.queue_id());
-                match starts.get(&key) {
-                    Some(start) if *start < suspect.to => from = *start,
-                    _ => continue,
-                }
-                self.begin_earlier(queue, from)?;
+                from = match start {
+                    Some(start) => {
+                        self.begin_earlier(queue, start)?;
+                        start
+                    }
+                    None if suspect.is_lost => suspect.to,
+                    None => continue,
+                };
+                // Blanks up to it, from the start of its file on.
+                from -= from % per_file;
             }
             let state = queue.lock();
             let to = suspect.to.min(state.written).min(state.end);
             if from < to && !state.is_gone {
-                holes.push(self.hole_of(queue, &state, from, to)?);
+                let mut hole = self.hole_of(queue, &state, from, to)?;
+                if suspect.is_lost {
+                    // Retention has removed the records before the first one in the log.
+                    hole.min = hole.min.max(start.unwrap_or(to));
+                }
+                holes.push(hole);
             }
         }
         Ok(holes)

@@ -65,6 +65,8 @@ pub struct QueueTable<D: Disk> {
     pub(super) mend_gate: Mutex<()>,
     pub(super) counts: Counts,
     pub(super) has_manifest: AtomicBool,
+    /// Neither a manifest nor a witness is there.
+    pub(super) is_witness_void: AtomicBool,
     pub(super) notices: Arc<Notices>,
     shards: Vec<RwLock<HashTable<Arc<Queue>>>>,
     topics: Mutex<HashTable<Arc<str>>>,
@@ -145,6 +147,7 @@ impl<D: Disk> QueueTable<D> {
             mend_gate: Mutex::new(()),
             counts: Counts::default(),
             has_manifest: AtomicBool::new(false),
+            is_witness_void: AtomicBool::new(false),
             notices,
             shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect(),
             topics: Mutex::new(HashTable::new()),

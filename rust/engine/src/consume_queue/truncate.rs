@@ -96,7 +96,7 @@ impl<D: Disk> QueueTable<D> {
         };
         let mut is_cut = false;
         while state.files_end > kept_end {
-            self.remove_manifest()?;
+            self.retire_manifest()?;
             self.remove_newest(queue, state)?;
             is_cut = true;
         }
@@ -125,7 +125,7 @@ impl<D: Disk> QueueTable<D> {
         if self.is_absent_behind(&path, file.as_ref(), from, len)? {
             return Ok(false);
         }
-        self.remove_manifest()?;
+        self.retire_manifest()?;
         let was_present = Self::make_absent(file.as_ref(), from)?;
         if !Self::zero_behind(file.as_ref(), from, len)? && !was_present {
             return Ok(false);
@@ -219,7 +219,7 @@ impl<D: Disk> QueueTable<D> {
         if state.is_gone || !matches!(place, Place::Restart | Place::Gap(_)) {
             return Ok(());
         }
-        self.remove_manifest()?;
+        self.void_witness()?;
         state.epoch = state.epoch.wrapping_add(1);
         while state.has_files() {
             self.remove_newest(queue, &mut state)?;

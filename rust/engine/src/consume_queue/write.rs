@@ -112,7 +112,7 @@ impl<D: Disk> QueueTable<D> {
             }
         };
         let done = self
-            .remove_manifest()
+            .retire_manifest()
             .and_then(|()| self.write_extension(queue))
             .and_then(|()| self.write_at(queue, &run, scratch));
         let mut state = queue.lock();

@@ -355,7 +355,9 @@ fn first_offsets<D: Disk>(
     suspects: &[Suspect],
 ) -> Result<HashMap<(Vec<u8>, i32), u64>> {
     let mut starts = HashMap::new();
-    let begun = suspects.iter().filter(|suspect| suspect.begins);
+    let begun = suspects
+        .iter()
+        .filter(|suspect| suspect.begins || suspect.is_lost);
     let mut wanted: HashMap<&[u8], HashSet<i32>> = HashMap::new();
     for suspect in begun {
         let ids = wanted.entry(suspect.queue.topic().as_bytes()).or_default();
@@ -449,9 +451,15 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let chain = &self.files.chain;
         if !self.queues.has_witness() {
             self.queues.suspect_beginnings(chain.start())?;
+            let log_end = self.files.positions.appended.position();
+            self.queues.compare_with_witness(log_end)?;
         }
-        let suspects = self.queues.take_suspects();
-        if suspects.is_empty() || dispatched_from <= chain.start() {
+        let mut suspects = self.queues.take_suspects();
+        if dispatched_from <= chain.start() {
+            // Everything that the log has was dispatched.
+            suspects.retain(|suspect| suspect.is_lost);
+        }
+        if suspects.is_empty() {
             return Ok(());
         }
         let source = Source {

@@ -17,7 +17,7 @@ use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
 use crate::clock::Clock;
 use crate::commit_log::{LogEnd, Scan, Stop, records_behind, scan};
 use crate::config::StoreConfig;
-use crate::consume_queue::{EXTENSION_DIR, MANIFEST_NAME, QueueTable};
+use crate::consume_queue::{EXTENSION_DIR, MANIFEST_NAME, QueueTable, WITNESS_NAME};
 use crate::disk::{Disk, Open};
 use crate::dispatch::{Dispatch, Request};
 use crate::error::{Error, Result};
@@ -273,9 +273,11 @@ fn put_in_place<D: Disk>(
         checkpoint.set(field, 0);
     }
     checkpoint.flush()?;
-    let manifest = root.join(MANIFEST_NAME);
-    if disk.stat(&manifest)?.is_some() {
-        disk.unlink(&manifest)?;
+    for name in [MANIFEST_NAME, WITNESS_NAME] {
+        let path = root.join(name);
+        if disk.stat(&path)?.is_some() {
+            disk.unlink(&path)?;
+        }
     }
     // Without its extension a queue is whole, with that of another one it is not.
     let extension = root.join(EXTENSION_DIR);

@@ -46,7 +46,13 @@ enum Harm {
     FlippedSmallAndFlip(&'static str, u64),
 }
 
-const SMALL: [&str; 4] = ["checkpoint", "mqcore.session", "lock", "queues.manifest"];
+const SMALL: [&str; 5] = [
+    "checkpoint",
+    "mqcore.session",
+    "lock",
+    "queues.manifest",
+    "queues.manifest.before",
+];
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -254,7 +260,7 @@ fn may_cut(is_killed: bool, harm: &Harm) -> bool {
     !is_killed || loses_mark
 }
 
-fn images(history: &History, stop: usize, seed: u64) -> Vec<(CrashImage, bool)> {
+pub(super) fn images(history: &History, stop: usize, seed: u64) -> Vec<(CrashImage, bool)> {
     let bound = Bound {
         images_max: POWER_LOSSES,
         tear: Tear::Words,

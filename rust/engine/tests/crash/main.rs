@@ -11,6 +11,7 @@ mod dice;
 mod faults;
 mod flaw;
 mod harm;
+mod harm_queues;
 mod judge;
 mod play;
 mod script;

@@ -1,0 +1,260 @@
+//! What a crash or a clean stop left is harmed in its queues: a directory or a file of a queue is lost,
+//! units are blank. The next start has every message readable and gives no queue offset twice; what it
+//! cannot know is only what no clean stop has noted and no end of the log names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use mqcore_engine::clock::ManualClock;
+use mqcore_engine::disk::twin::{History, TwinDisk};
+use mqcore_engine::disk::{Disk, DiskFile, Open};
+use mqcore_engine::store::{Ask, GetStatus, OpenHow, Store};
+use mqcore_record::CrcCheck;
+
+use super::dice::Dice;
+use super::harm::images;
+use super::play::{ROOT, config_of};
+use super::script::{PLACES, Place, Script};
+use super::sweep::played;
+use super::told::Told;
+
+/// Histories that are harmed in every test run.
+const SEEDS: u64 = 60;
+/// Moments of each.
+const STOPS: usize = 12;
+const UNIT: u64 = 20;
+
+type PlainStore = Store<TwinDisk, ManualClock>;
+/// First and next queue offset, and the bodies between.
+type Held = (u64, u64, Vec<Vec<u8>>);
+
+#[derive(Debug, Clone)]
+enum Harm {
+    LostDir(PathBuf),
+    LostFile(PathBuf),
+    Blank { path: PathBuf, from: u64, to: u64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Verdict {
+    /// With nothing to be done, as the end of the log gave it again.
+    Readable,
+    /// Made again, and a warning counts it.
+    Mended,
+    /// Units younger than the last clean stop and older than the end of the log that is dispatched
+    /// again: nothing on the disk names them but the log.
+    Unknown,
+}
+
+fn open(image: &TwinDisk, script: &Script, now_ms: i64) -> PlainStore {
+    let (clock, how) = (ManualClock::at(now_ms), OpenHow::RefuseDamage);
+    Store::open(image.clone(), clock, config_of(script), how).unwrap()
+}
+
+fn held(store: &PlainStore, place: Place) -> Held {
+    let topic = place.0.as_bytes();
+    let Some(bounds) = store.bounds(topic, place.1).unwrap() else {
+        return (0, 0, Vec::new());
+    };
+    let mut bodies = Vec::new();
+    let mut from = bounds.min;
+    loop {
+        let ask = Ask {
+            from,
+            count_max: 32,
+            bytes_max: 1 << 20,
+            tags_codes: &[],
+            is_bulk: false,
+        };
+        let got = store.get(topic, place.1, ask).unwrap();
+        if got.status != GetStatus::Found {
+            break;
+        }
+        let records = got.records.iter();
+        bodies.extend(records.map(|it| it.view(CrcCheck::Verify).unwrap().body.to_vec()));
+        from = got.next_offset;
+    }
+    (bounds.min, bounds.max, bodies)
+}
+
+fn all_held(store: &PlainStore) -> Vec<Held> {
+    while store.dispatch_step().unwrap() {}
+    PLACES.into_iter().map(|place| held(store, place)).collect()
+}
+
+fn files(image: &TwinDisk, dir: &Path) -> Vec<PathBuf> {
+    let entries = image.list(dir).unwrap_or_default().into_iter();
+    entries.map(|entry| dir.join(entry.name)).collect()
+}
+
+fn queue_dir((topic, queue_id): Place) -> PathBuf {
+    let dir = Path::new(ROOT).join("consumequeue").join(topic);
+    dir.join(queue_id.to_string())
+}
+
+fn harms(image: &TwinDisk, place: Place, dice: &mut Dice) -> Vec<Harm> {
+    let dir = queue_dir(place);
+    let files = files(image, &dir);
+    if files.is_empty() {
+        return Vec::new();
+    }
+    let mut harms = vec![Harm::LostDir(dir)];
+    harms.push(Harm::LostFile(
+        files[dice.below(files.len() as u64) as usize].clone(),
+    ));
+    let path = files[dice.below(files.len() as u64) as usize].clone();
+    let len = image.stat(&path).unwrap().unwrap().len_bytes;
+    let from = dice.below((len / UNIT).max(1)) * UNIT;
+    for to in [from + UNIT, len] {
+        let path = path.clone();
+        harms.push(Harm::Blank { path, from, to });
+    }
+    harms
+}
+
+fn harm(image: &TwinDisk, harm: &Harm) {
+    match harm {
+        Harm::LostDir(dir) => {
+            for file in files(image, dir) {
+                image.unlink(&file).unwrap();
+            }
+            image.remove_dir(dir).unwrap();
+        }
+        Harm::LostFile(path) => image.unlink(path).unwrap(),
+        Harm::Blank { path, from, to } => {
+            let file = image.open(path, Open::Write).unwrap();
+            let len = file.len_bytes().unwrap();
+            let count = to.min(&len).saturating_sub(*from) as usize;
+            file.write_at(&vec![0; count], *from).unwrap();
+        }
+    }
+}
+
+/// The end of a queue at the last clean stop, as the manifest or what is left of it says.
+fn noted_end(image: &TwinDisk, place: Place) -> u64 {
+    let names = ["queues.manifest", "queues.manifest.before"];
+    let mut found = names
+        .into_iter()
+        .filter_map(|name| image.read(&Path::new(ROOT).join(name)));
+    let Some(bytes) = found.next() else {
+        return 0;
+    };
+    let mut at = 16;
+    let mut take = |len: usize| {
+        at += len;
+        bytes[at - len..at].to_vec()
+    };
+    let number = |bytes: Vec<u8>| {
+        bytes
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    let stamp_len = number(take(4)) as usize;
+    let _stamp = take(stamp_len);
+    let mut topic = Vec::new();
+    for _ in 0..number(take(8)) {
+        let len = number(take(2)) as usize;
+        if len > 0 {
+            topic = take(len);
+        }
+        let queue_id = number(take(4));
+        let (_min, end) = (take(8), number(take(8)));
+        let _files = take(24);
+        if topic == place.0.as_bytes() && queue_id == place.1 as u64 {
+            return end;
+        }
+    }
+    0
+}
+
+fn judge(
+    (before, place, at): (&[Held], Place, usize),
+    image: &TwinDisk,
+    (script, now_ms): (&Script, i64),
+) -> Result<Verdict, String> {
+    let noted = noted_end(image, place);
+    let store = open(image, script, now_ms);
+    let after = all_held(&store);
+    if before == after {
+        let is_mended = store.queues().mended().queues > 0;
+        let notices = store.notices();
+        let is_told = notices
+            .iter()
+            .any(|it| it.text.contains("were not whole on the disk"));
+        return match (is_mended, is_told) {
+            (true, true) => Ok(Verdict::Mended),
+            (false, _) => Ok(Verdict::Readable),
+            (true, false) => Err("made again without a word".to_owned()),
+        };
+    }
+    for (index, (old, new)) in before.iter().zip(&after).enumerate() {
+        if old == new {
+            continue;
+        }
+        if index != at {
+            return Err(format!("another queue changed: {old:?} {new:?}"));
+        }
+        let end = noted.min(old.1);
+        let is_noted = old.0 < end;
+        if is_noted && (new.1 < end || new.0 > old.0) {
+            return Err(format!("noted up to {noted}: {old:?} became {new:?}"));
+        }
+        let kept = end.saturating_sub(old.0) as usize;
+        if old.2.iter().take(kept).ne(new.2.iter().take(kept)) {
+            return Err(format!(
+                "noted up to {noted}: other messages: {old:?} {new:?}"
+            ));
+        }
+    }
+    Ok(Verdict::Unknown)
+}
+
+fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
+    let script = Script::of(seed);
+    let (told, history): (Told, History) = played(&script, None).unwrap();
+    let step = (history.stop_points() / STOPS).max(1);
+    for stop in (0..history.stop_points()).step_by(step) {
+        for (image, is_killed) in images(&history, stop, seed) {
+            for is_stopped in [false, true] {
+                let disk = image.disk();
+                if is_stopped {
+                    // The same after a clean stop.
+                    assert!(open(&disk, &script, told.now_ms).close().unwrap());
+                }
+                let before = all_held(&open(&disk.fork(), &script, told.now_ms));
+                let mut dice = Dice::of(seed ^ stop as u64);
+                for (at, place) in PLACES.into_iter().enumerate() {
+                    for harm_ in harms(&disk, place, &mut dice) {
+                        let harmed = disk.fork();
+                        harm(&harmed, &harm_);
+                        let verdict = judge((&before, place, at), &harmed, (&script, told.now_ms));
+                        let verdict = verdict.unwrap_or_else(|why| {
+                            panic!(
+                                "{seed}/{} killed {is_killed} stopped {is_stopped} {harm_:?}: {why}",
+                                image.id()
+                            )
+                        });
+                        assert!(
+                            !is_stopped || verdict != Verdict::Unknown,
+                            "{seed}/{} {harm_:?}: not known after a clean stop",
+                            image.id()
+                        );
+                        *counts.entry((is_stopped, verdict)).or_insert(0) += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_harm_to_queues_is_silent() {
+    let mut counts = BTreeMap::new();
+    for seed in 1..=SEEDS {
+        walk(seed, &mut counts);
+    }
+    eprintln!("{counts:?}");
+    for is_stopped in [false, true] {
+        assert!(counts.contains_key(&(is_stopped, Verdict::Mended)));
+    }
+}
