@@ -306,7 +306,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
         let bytes_max = self.desk.bounds.deferred_bytes;
-        let pushed = self.deferred.push((connection, command), how, (self.now_ms, bytes_max));
+        let pushed = self
+            .deferred
+            .push((connection, command), how, (self.now_ms, bytes_max));
         if let Err(command) = pushed {
             let asker = Request::of_command(connection, &command).asker;
             self.refuse_send(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
