@@ -211,7 +211,7 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
             half_since_ms: connection.half_since_ms.unwrap_or(0),
             has_asked: connection.has_asked,
             is_stalled: desk.is_stalled(id),
-            has_more: desk.turns.is_over(),
+            has_more: desk.execution_time.is_over(),
         });
         (fed, inside.lane.take_handed(), left.unwrap_or_default())
     });

@@ -156,7 +156,7 @@ impl NativeLane {
             deferred_bytes: deferred,
         };
         let turn = Duration::from_micros(turn_us);
-        desk.turns.bound(turn, move || clock.elapsed());
+        desk.execution_time.bound(turn, move || clock.elapsed());
     }
 
     /// Replaces the delay levels.

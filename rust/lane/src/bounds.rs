@@ -45,7 +45,7 @@ type Elapsed = Box<dyn Fn() -> Duration + Send>;
 /// How long one connection is executed before others have their turn. Without a clock there is no
 /// bound.
 #[derive(Default)]
-pub struct Turns {
+pub struct ExecutionTime {
     clock: Option<(Duration, Elapsed)>,
     began: Option<Duration>,
     frames: u32,
@@ -54,17 +54,17 @@ pub struct Turns {
     pub waiting: usize,
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for ExecutionTime {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let budget = self.clock.as_ref().map(|(budget, _elapsed)| budget);
-        out.debug_struct("Turns")
+        out.debug_struct("ExecutionTime")
             .field("budget", &budget)
             .field("waiting", &self.waiting)
             .finish_non_exhaustive()
     }
 }
 
-impl Turns {
+impl ExecutionTime {
     /// Bounds turns by `budget`, as `elapsed` measures it.
     pub fn bound(&mut self, budget: Duration, elapsed: impl Fn() -> Duration + Send + 'static) {
         self.clock = Some((budget, Box::new(elapsed)));

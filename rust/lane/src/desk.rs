@@ -9,7 +9,7 @@ use mqcore_wire::WireError;
 use mqcore_wire::command::FrameWriter;
 
 use crate::asker::{Asker, ConnectionId};
-use crate::bounds::{Bounds, Turns};
+use crate::bounds::{Bounds, ExecutionTime};
 use crate::codes;
 use crate::output::Output;
 use crate::stats::Stats;
@@ -81,7 +81,7 @@ pub struct Desk<D: Disk> {
     /// What all connections together may occupy.
     pub bounds: Bounds,
     /// How long one connection is executed before others.
-    pub turns: Turns,
+    pub execution_time: ExecutionTime,
 }
 
 impl<D: Disk> Desk<D> {
@@ -99,7 +99,7 @@ impl<D: Disk> Desk<D> {
             version: 0,
             stats: Stats::default(),
             bounds: Bounds::default(),
-            turns: Turns::default(),
+            execution_time: ExecutionTime::default(),
         }
     }
 
@@ -127,7 +127,7 @@ impl<D: Disk> Desk<D> {
     pub fn close(&mut self, id: ConnectionId) -> Option<Connection<D>> {
         let connection = self.connections.remove(&id)?;
         self.half_frames_bytes -= connection.half_frame.len();
-        self.turns.waiting -= usize::from(connection.is_waiting);
+        self.execution_time.waiting -= usize::from(connection.is_waiting);
         self.queued_bytes -= connection.output.queued_bytes();
         self.pinned_bytes -= connection.output.pinned_bytes();
         Some(connection)

@@ -45,7 +45,7 @@ impl fmt::Display for Fault {
 
 impl<D: Disk, C: Clock> Lane<D, C> {
     /// Takes bytes of a connection and executes what is whole among them, within one turn
-    /// (`desk.turns`): when that is over, [`Lane::resume`] goes on.
+    /// (`desk.execution_time`): when that is over, [`Lane::resume`] goes on.
     ///
     /// # Errors
     /// The connection has to be closed; what came before the fault was executed.
@@ -70,8 +70,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         connection.moved_bytes += bytes.len() as u64;
         let mut half = std::mem::take(&mut connection.half_frame);
         let has_waited = std::mem::take(&mut connection.is_waiting);
-        self.desk.turns.waiting -= usize::from(has_waited);
-        self.desk.turns.begin();
+        self.desk.execution_time.waiting -= usize::from(has_waited);
+        self.desk.execution_time.begin();
         let mut has_asked = false;
         self.desk.half_frames_bytes -= half.len();
         let mut rest = bytes;
@@ -94,7 +94,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         }
         self.keep(id, half, rest)?;
         let now_ms = self.now_ms;
-        let is_over = self.desk.turns.is_over();
+        let is_over = self.desk.execution_time.is_over();
         if let Some(connection) = self.desk.connection_mut(id) {
             connection.has_asked |= has_asked;
             connection.is_waiting = is_over;
@@ -103,7 +103,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             } else if !is_same_half || connection.half_since_ms.is_none() {
                 connection.half_since_ms = Some(now_ms);
             }
-            self.desk.turns.waiting += usize::from(is_over);
+            self.desk.execution_time.waiting += usize::from(is_over);
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Executes the whole frames at the front of `bytes`; how many bytes they were.
     fn execute_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Fault> {
         let mut done = 0;
-        while !self.desk.turns.is_over() && !self.desk.is_stalled(id) {
+        while !self.desk.execution_time.is_over() && !self.desk.is_stalled(id) {
             let rest = bytes.get(done..).unwrap_or_default();
             match split(rest, FRAME_BYTES_MAX).map_err(Fault::Wire)? {
                 Split::NeedsMore { .. } => break,
@@ -144,7 +144,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                     self.execute_frame(id, &command);
                     done += frame.len_bytes;
                     let is_last = bytes.len() == done;
-                    if !is_last && self.desk.turns.ends_before_next() {
+                    if !is_last && self.desk.execution_time.ends_before_next() {
                         break;
                     }
                 }

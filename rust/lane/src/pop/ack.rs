@@ -19,6 +19,11 @@ use crate::requests::{BadField, Request};
 use crate::send::Refused;
 use crate::turn::{POPS_WORK, Slice};
 
+/// How far a pop may be ahead of the clock for a change of its time to count from the pop, ms:
+/// changes of one message within a millisecond come so far and no further, a clock that was put back
+/// comes further.
+const CHANGE_AHEAD_MAX_MS: i64 = 1_000;
+
 /// Messages of a pop, as the buffer and the log name it.
 struct Acknowledged<'a> {
     topic: &'a str,
@@ -273,11 +278,11 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         if self.waits_for_log() {
             return Ok(Outcome::Defer);
         }
-        let now_ms = self.pop_ms();
-        match self.move_point(&header, &handle, now_ms) {
+        let time_ms = time_of_change(self.pop_ms(), handle.pop_time_ms);
+        match self.move_point(&header, &handle, time_ms) {
             Ok(()) => {
                 let (invisible_ms, queue) = (header.invisible_ms, handle.revive_queue);
-                self.say_changed(&asker, now_ms, invisible_ms, queue);
+                self.say_changed(&asker, time_ms, invisible_ms, queue);
             }
             Err((code, remark)) => self.refuse_change(&asker, code, &remark),
         }
@@ -290,7 +295,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         &mut self,
         header: &AckHeader<'_>,
         handle: &Handle<'_>,
-        now_ms: i64,
+        time_ms: i64,
     ) -> Result<(), Refused> {
         let queues = self.policy.broker.pops.revive_queues;
         if !(0..queues).contains(&handle.revive_queue) {
@@ -302,7 +307,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             group: header.group.to_owned(),
             queue_id: header.queue_id,
             start_offset: header.offset,
-            pop_time_ms: now_ms,
+            pop_time_ms: time_ms,
             invisible_ms: header.invisible_ms,
             distances: vec![0],
             count: 1,
@@ -401,6 +406,17 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             fields.number("reviveQid", 0)
         });
     }
+}
+
+/// When a message counts as popped whose time is changed now. Later than the pop that it comes from:
+/// check points are found by their time, and one of the same millisecond would get the
+/// acknowledgements of the other. (The official broker gives both the same time.)
+fn time_of_change(now_ms: i64, pop_time_ms: i64) -> i64 {
+    let ahead_ms = pop_time_ms.saturating_sub(now_ms);
+    if (0..=CHANGE_AHEAD_MAX_MS).contains(&ahead_ms) {
+        return pop_time_ms.saturating_add(1);
+    }
+    now_ms
 }
 
 fn handle_of<'a>(header: &AckHeader<'a>) -> Result<Handle<'a>, Refused> {

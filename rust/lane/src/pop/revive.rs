@@ -301,8 +301,12 @@ impl Reviver {
             let ended = revive(store, rules, known, point, done)?;
             match ended {
                 None => {
-                    let point = first.remove();
-                    self.by_key.remove(&key_of_point(&point));
+                    let (at, point) = first.remove_entry();
+                    let key = key_of_point(&point);
+                    // The key may name a later check point by now, which waits.
+                    if self.by_key.get(&key) == Some(&at) {
+                        self.by_key.remove(&key);
+                    }
                 }
                 Some(Stay::More) => {
                     done.has_more = true;

@@ -21,7 +21,7 @@ fn desk(budget: Duration) -> (Desk, Arc<AtomicU64>) {
     let readings = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&readings);
     let elapsed = move || Duration::from_micros(STEP_US * count.fetch_add(1, Ordering::SeqCst));
-    desk.lane.desk.turns.bound(budget, elapsed);
+    desk.lane.desk.execution_time.bound(budget, elapsed);
     (desk, readings)
 }
 
@@ -34,21 +34,21 @@ fn questions() -> Vec<u8> {
 fn a_connection_with_much_to_do_stops_after_its_turn_and_goes_on_in_order() {
     let (mut desk, readings) = desk(Duration::from_millis(5));
     desk.feed(&questions());
-    assert!(desk.lane.desk.turns.is_over());
-    assert_eq!(desk.lane.desk.turns.waiting, 1);
+    assert!(desk.lane.desk.execution_time.is_over());
+    assert_eq!(desk.lane.desk.execution_time.waiting, 1);
     // One reading per eight requests: the first begins the turn, the sixth ends it.
     assert_eq!(readings.load(Ordering::SeqCst), 6);
     let mut opaques: Vec<i32> = desk.answers().iter().map(|a| a.opaque).collect();
     assert_eq!(opaques.len(), 48);
     let mut turns = 1;
-    while desk.lane.desk.turns.is_over() {
+    while desk.lane.desk.execution_time.is_over() {
         desk.lane.resume(desk.client, 0).unwrap();
         opaques.extend(desk.answers().iter().map(|a| a.opaque));
         turns += 1;
     }
     assert_eq!(turns, 5);
     assert_eq!(opaques, (1..=COUNT).collect::<Vec<_>>());
-    assert_eq!(desk.lane.desk.turns.waiting, 0);
+    assert_eq!(desk.lane.desk.execution_time.waiting, 0);
     assert_eq!(desk.number("half_frames_bytes"), 0);
 }
 
@@ -58,12 +58,12 @@ fn what_comes_before_the_next_turn_stays_behind() {
     let questions = questions();
     let (first, second) = questions.split_at(questions.len() - 31);
     desk.feed(first);
-    assert!(desk.lane.desk.turns.is_over());
+    assert!(desk.lane.desk.execution_time.is_over());
     desk.feed(second);
     let mut opaques: Vec<i32> = Vec::new();
     loop {
         opaques.extend(desk.answers().iter().map(|a| a.opaque));
-        if !desk.lane.desk.turns.is_over() {
+        if !desk.lane.desk.execution_time.is_over() {
             break;
         }
         desk.lane.resume(desk.client, 0).unwrap();
@@ -80,16 +80,16 @@ fn those_that_wait_share_a_turn_and_who_goes_waits_no_more() {
     for id in &greedy {
         desk.lane.feed(*id, &questions(), 0).unwrap();
     }
-    assert_eq!(desk.lane.desk.turns.waiting, 4);
+    assert_eq!(desk.lane.desk.execution_time.waiting, 4);
     desk.feed(&questions());
     // A fifth of 5 ms: over at the second reading.
     assert_eq!(desk.answers().len(), 16);
     for id in greedy {
         desk.lane.close(id);
     }
-    assert_eq!(desk.lane.desk.turns.waiting, 1);
+    assert_eq!(desk.lane.desk.execution_time.waiting, 1);
     desk.lane.close(desk.client);
-    assert_eq!(desk.lane.desk.turns.waiting, 0);
+    assert_eq!(desk.lane.desk.execution_time.waiting, 0);
 }
 
 #[test]

@@ -184,6 +184,26 @@ impl Popped {
         self.desk.ask(&request)
     }
 
+    /// Changes the time of a message; the message with its new handle, as the official client makes it.
+    pub(crate) fn changed(&mut self, got: &Got, invisible_ms: i64) -> Got {
+        let answer = self.change(got, invisible_ms);
+        assert_eq!(answer.code, 0, "{answer:?}");
+        let kept: Vec<&str> = got.handle.split(' ').skip(4).collect();
+        let ext = &answer.ext;
+        let handle = format!(
+            "{} {} {} {} {}",
+            got.offset,
+            ext["popTime"],
+            ext["invisibleTime"],
+            ext["reviveQid"],
+            kept.join(" ")
+        );
+        Got {
+            handle,
+            ..got.clone()
+        }
+    }
+
     /// Lets time pass in steps of a second, with the timers and the rounds over check points.
     pub(crate) fn pass(&mut self, by_ms: u64) {
         for _second in 0..by_ms.div_ceil(1_000) {

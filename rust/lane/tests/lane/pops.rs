@@ -1,10 +1,12 @@
 //! Pops on a disk in memory and a clock that is turned by hand: what is given, to whom, until when;
 //! what comes back; bad handles; a broker that is killed, and one that stops.
 
+use mqcore_lane::pop::points::{Acknowledgement, CheckPoint};
 use mqcore_lane::pop::rules::PopRules;
+use mqcore_record::Message;
 
-use crate::desk::{GROUP, START_MS, request, said, send_with};
-use crate::popping::{Got, Popped, bodies, got, one_revive_queue};
+use crate::desk::{GROUP, START_MS, host, request, said, send_with};
+use crate::popping::{Got, Popped, REVIVE, bodies, got, one_revive_queue};
 
 #[test]
 fn what_is_popped_is_nobody_elses_until_its_time_is_over() {
@@ -409,4 +411,60 @@ fn a_group_that_goes_back_gets_its_messages_again() {
     let back = request(15, 1, &fields, b"");
     assert_eq!(popped.desk.ask(&back).code, 0);
     assert_eq!(bodies(&popped.pop(&[])), ["1", "2"]);
+}
+
+/// Stores a record for the rounds, as another broker may have.
+fn note(popped: &Popped, tag: &str, body: &str) {
+    let properties = format!("TAGS\u{1}{tag}\u{2}");
+    let store_host = host(10_911);
+    let message = Message {
+        topic: REVIVE,
+        queue_id: 0,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: popped.desk.store.wall_ms(),
+        born_host: store_host,
+        store_host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: body.as_bytes(),
+        properties: properties.as_bytes(),
+        version: None,
+    };
+    popped.desk.store.append(&message).unwrap();
+}
+
+#[test]
+fn the_later_of_two_check_points_with_one_key_is_acknowledged() {
+    let mut popped = Popped::new(one_revive_queue());
+    popped.send(0, "x");
+    popped.desk.settle();
+    let pop_time_ms = popped.desk.store.wall_ms() - 10_000;
+    // The official broker gives a pop and a change in the same millisecond one key.
+    for invisible_ms in [5_000, 20_000] {
+        let point = CheckPoint {
+            topic: "t".to_owned(),
+            group: "g".to_owned(),
+            pop_time_ms,
+            invisible_ms,
+            distances: vec![0],
+            count: 1,
+            broker: "broker-a".to_owned(),
+            ..CheckPoint::default()
+        };
+        note(&popped, "ck", &point.json());
+    }
+    assert_eq!(popped.revive().revived, 1, "one was due");
+    let ack = Acknowledgement {
+        topic: "t".to_owned(),
+        group: "g".to_owned(),
+        pop_time_ms,
+        broker: "broker-a".to_owned(),
+        offsets: vec![0],
+        ..Acknowledgement::default()
+    };
+    note(&popped, "ack", &ack.json());
+    popped.desk.pass(20_000);
+    let revived = popped.revive();
+    assert_eq!((revived.revived, revived.skipped), (0, 0));
 }

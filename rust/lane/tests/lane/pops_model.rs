@@ -14,7 +14,8 @@ enum Step {
     Send(i32),
     Pop(usize, u64),
     Ack(usize),
-    Change(usize, u64),
+    /// Which, the new time, and whether the new handle is used.
+    Change(usize, u64, bool),
     Pass(u64),
     Save,
     Kill,
@@ -26,7 +27,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..4_i32).prop_map(Step::Send),
         4 => (1..5_usize, 1..20_u64).prop_map(|(count, s)| Step::Pop(count, s * 1_000)),
         4 => (0..20_usize).prop_map(Step::Ack),
-        1 => (0..20_usize, 1..20_u64).prop_map(|(at, s)| Step::Change(at, s * 1_000)),
+        2 => (0..20_usize, 1..20_u64, any::<bool>())
+            .prop_map(|(at, s, is_kept)| Step::Change(at, s * 1_000, is_kept)),
         3 => (1..12_u64).prop_map(|s| Step::Pass(s * 1_000)),
         1 => Just(Step::Save),
         1 => Just(Step::Kill),
@@ -79,6 +81,23 @@ impl Course {
         }
     }
 
+    fn change(&mut self, at: usize, invisible_ms: u64, is_kept: bool) {
+        if self.held.is_empty() {
+            return;
+        }
+        let at = at % self.held.len();
+        let now_ms = self.popped.desk.store.wall_ms();
+        if now_ms >= self.held[at].1 {
+            // It came back already: it would come back twice.
+            return;
+        }
+        let (got, _until_ms) = self.held.remove(at);
+        let changed = self.popped.changed(&got, invisible_ms as i64);
+        if is_kept {
+            self.held.push((changed, now_ms + invisible_ms as i64));
+        }
+    }
+
     fn run(&mut self, step: Step) {
         match step {
             Step::Send(queue) => {
@@ -90,21 +109,7 @@ impl Course {
                 self.take(count, invisible_ms);
             }
             Step::Ack(at) => self.ack(at),
-            Step::Change(at, invisible_ms) => {
-                if self.held.is_empty() {
-                    return;
-                }
-                let at = at % self.held.len();
-                let (got, until_ms) = self.held[at].clone();
-                if self.popped.desk.store.wall_ms() >= until_ms {
-                    // It came back already: it would come back twice.
-                    return;
-                }
-                let code = self.popped.change(&got, invisible_ms as i64).code;
-                assert_eq!(code, 0);
-                // Its new handle is of no use here: it comes back.
-                self.held.remove(at);
-            }
+            Step::Change(at, invisible_ms, is_kept) => self.change(at, invisible_ms, is_kept),
             Step::Pass(by_ms) => self.popped.pass(by_ms),
             Step::Save => self.saved = self.popped.offsets(),
             Step::Kill => {
@@ -120,6 +125,75 @@ impl Course {
     }
 }
 
+/// Runs the steps, then acknowledges everything that ever comes; what was lost.
+fn lost(steps: Vec<Step>, has_buffer: bool, has_retry_v2: bool) -> Vec<String> {
+    let rules = PopRules {
+        has_buffer,
+        has_retry_v2,
+        stay_ms: 4_000,
+        ..one_revive_queue()
+    };
+    let mut course = Course {
+        popped: Popped::new(rules),
+        sent: 0,
+        held: Vec::new(),
+        done: BTreeSet::new(),
+        late: BTreeSet::new(),
+        saved: Vec::new(),
+        was_killed: false,
+    };
+    for step in steps {
+        course.run(step);
+    }
+    // In the end everything is acknowledged that ever comes.
+    let mut quiet = 0;
+    while quiet < 10 {
+        let mut count = 0;
+        while course.take(32, 20_000) > 0 {
+            count += 1;
+            while !course.held.is_empty() {
+                course.ack(0);
+            }
+        }
+        quiet = if count == 0 { quiet + 1 } else { 0 };
+        course.popped.pass(5_000);
+    }
+    (0..course.sent)
+        .map(|at| at.to_string())
+        .filter(|body| !course.done.contains(body) && !course.late.contains(body))
+        .collect()
+}
+
+/// The check point of a changed time is another than that of the pop, within one millisecond too.
+#[test]
+fn a_changed_time_has_a_check_point_of_its_own() {
+    for (has_buffer, is_kept) in [(false, false), (false, true), (true, false), (true, true)] {
+        let steps = vec![
+            Step::Send(2),
+            Step::Send(0),
+            Step::Pop(1, 13_000),
+            Step::Change(0, 9_000, is_kept),
+            Step::Ack(0),
+        ];
+        let lost = lost(steps, has_buffer, false);
+        assert_eq!(lost, Vec::<String>::new(), "{has_buffer} {is_kept}");
+    }
+}
+
+/// As above, with the second change longer than the first, and back again.
+#[test]
+fn a_time_changed_twice_has_a_check_point_for_each_change() {
+    for has_buffer in [false, true] {
+        for times_ms in [[9_000, 12_000], [12_000, 9_000], [13_000, 13_000]] {
+            let mut steps = vec![Step::Send(0), Step::Pop(1, 13_000)];
+            steps.extend(times_ms.map(|time_ms| Step::Change(0, time_ms, true)));
+            steps.push(Step::Ack(0));
+            let lost = lost(steps, has_buffer, false);
+            assert_eq!(lost, Vec::<String>::new(), "{has_buffer} {times_ms:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -129,36 +203,7 @@ proptest! {
         has_buffer in any::<bool>(),
         has_retry_v2 in any::<bool>(),
     ) {
-        let rules = PopRules { has_buffer, has_retry_v2, stay_ms: 4_000, ..one_revive_queue() };
-        let mut course = Course {
-            popped: Popped::new(rules),
-            sent: 0,
-            held: Vec::new(),
-            done: BTreeSet::new(),
-            late: BTreeSet::new(),
-            saved: Vec::new(),
-            was_killed: false,
-        };
-        for step in steps {
-            course.run(step);
-        }
-        // In the end everything is acknowledged that ever comes.
-        let mut quiet = 0;
-        while quiet < 10 {
-            let mut count = 0;
-            while course.take(32, 20_000) > 0 {
-                count += 1;
-                while !course.held.is_empty() {
-                    course.ack(0);
-                }
-            }
-            quiet = if count == 0 { quiet + 1 } else { 0 };
-            course.popped.pass(5_000);
-        }
-        let missing: Vec<String> = (0..course.sent)
-            .map(|at| at.to_string())
-            .filter(|body| !course.done.contains(body) && !course.late.contains(body))
-            .collect();
+        let missing = lost(steps, has_buffer, has_retry_v2);
         prop_assert!(missing.is_empty(), "lost: {missing:?}");
     }
 }
