@@ -52,7 +52,9 @@ impl<D: Disk> QueueTable<D> {
         let dir = self.queue_dir(queue);
         if state.known == Known::Manifest {
             let range = file_range(&self.disk, &dir, self.file_len_bytes, &self.notices)?;
-            if (range.first_base, range.files_end) == (state.first_base, state.files_end) {
+            if range.files_end == state.files_end && range.first_base <= state.first_base {
+                // After a power loss the name of a file that retention removed may have come back.
+                state.first_base = range.first_base;
                 self.find_min(queue, state)?;
                 state.known = Known::All;
                 return Ok(());
