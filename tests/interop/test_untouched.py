@@ -14,7 +14,10 @@ from mqcore import Store
 Unpack = Callable[[GoldenStore], Path]
 
 # What we read and write of a store; all else is somebody else's.
-OURS = ("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock", "queues.manifest")
+OURS = (
+    *("commitlog", "consumequeue", "index", "checkpoint", "abort", "lock"),
+    *("queues.manifest", "queues.manifest.before", "mqcore.session"),
+)
 # A 5.x store with a timer log cannot be opened with another size of its files.
 TIMER_CONFIG = {"mappedFileSizeTimerLog": "1040000"}
 BATCH_TOPIC = "GoldenBcq"

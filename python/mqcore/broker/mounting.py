@@ -29,7 +29,7 @@ _MARKER: Final = "mounted"
 _QUEUES: Final = {"consumequeue": True, "batchconsumequeue": True, "consumequeue_ext": False}
 # What a mount makes anew each time.
 _MADE: Final = ("commitlog", *_QUEUES, "index", "truncated", "commitlog.preparing")
-_MADE_FILES: Final = ("checkpoint", "abort", "lock", "queues.manifest")
+_MADE_FILES: Final = ("checkpoint", "abort", "lock", "queues.manifest", "queues.manifest.before")
 _COPIED: Final = ("checkpoint", "abort")
 # The name server of one process with the broker keeps its table here.
 _BESIDE: Final = frozenset({"namesrv"})

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::queue::{Place, Queue, State};
 use super::table::{QUEUES_MAX, QueueTable};
 use super::unit::{UNIT_LEN, Unit};
+use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::units::is_topic;
@@ -244,6 +245,15 @@ impl<D: Disk> QueueTable<D> {
                 self.restart(queue, queue_offset, &unit)?;
                 self.add_to(queue, coming)?;
                 return Ok(Placed::Restarted { dropped });
+            }
+            Place::Taken if queue_offset < state.first_base / QUEUE_UNIT_BYTES => {
+                // The files that the queue began with are lost.
+                let first = state.first_base / QUEUE_UNIT_BYTES;
+                drop(state);
+                if !self.suspect_lost(queue, (queue_offset, first), true) {
+                    self.tell(queue, queue_offset, &unit, Placed::Taken);
+                }
+                return Ok(Placed::Taken);
             }
             Place::Taken => {
                 drop(state);

@@ -52,7 +52,9 @@ impl<D: Disk> QueueTable<D> {
         let dir = self.queue_dir(queue);
         if state.known == Known::Manifest {
             let range = file_range(&self.disk, &dir, self.file_len_bytes, &self.notices)?;
-            if (range.first_base, range.files_end) == (state.first_base, state.files_end) {
+            if range.files_end == state.files_end && range.first_base <= state.first_base {
+                // After a power loss the name of a file that retention removed may have come back.
+                state.first_base = range.first_base;
                 self.find_min(queue, state)?;
                 state.known = Known::All;
                 return Ok(());
@@ -150,7 +152,7 @@ impl<D: Disk> QueueTable<D> {
     pub(super) fn find_min(&self, queue: &Queue, state: &mut State) -> Result<()> {
         let log_min = self.log_min.load(Ordering::Acquire).cast_signed();
         let unit = |index| self.unit_of(queue, state, index);
-        let found = first_at_or_above(state.min, state.end, log_min, unit)?;
+        let found = first_live(state.min, state.end, log_min, unit)?;
         (state.min, state.min_physical) = found;
         Ok(())
     }
@@ -264,6 +266,25 @@ pub(super) fn first_not(
         }
     }
     Ok(low)
+}
+
+/// The first unit of `[low, high)` whose record the log still has, as [`first_at_or_above`] finds it. A
+/// damaged unit before that one proves nothing, so it stays: who reads it has it made again.
+pub(super) fn first_live(
+    low: u64,
+    high: u64,
+    log_min: i64,
+    unit: impl Fn(u64) -> Result<Unit>,
+) -> Result<(u64, i64)> {
+    let without_damaged = |index| {
+        let unit = unit(index)?;
+        Ok(if unit.is_present() { unit } else { Unit::BLANK })
+    };
+    let mut found = first_at_or_above(low, high, log_min, without_damaged)?;
+    while found.0 > low && !unit(found.0 - 1)?.is_present() {
+        found = (found.0 - 1, MIN_UNKNOWN);
+    }
+    Ok(found)
 }
 
 /// The first unit of `[low, high)` that is no blank and whose record lies at or above `physical`:

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::load::first_at_or_above;
+use super::load::first_live;
 use super::queue::{Known, Queue};
 use super::table::QueueTable;
 use super::unit::Unit;
@@ -51,7 +51,7 @@ impl<D: Disk> QueueTable<D> {
             (state.min, state.end, state.epoch)
         };
         let unit = |index| self.unit_at(queue, index);
-        let found = first_at_or_above(min, end, log_min, unit)?;
+        let found = first_live(min, end, log_min, unit)?;
         let mut state = queue.lock();
         if state.epoch == epoch && state.min == min {
             (state.min, state.min_physical) = found;

@@ -2,7 +2,7 @@
 //! begins behind 0 though it had no files, one with units between its end and the next record. Which
 //! of them really miss something, the older part of the log decides.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::holes::Hole;
@@ -23,7 +23,7 @@ pub struct Suspect {
     pub to: u64,
     /// The queue had no files: where it begins is not known.
     pub begins: bool,
-    /// The last clean stop had these units, and the files have nothing there.
+    /// The queue surely had these units, and its files have not.
     pub is_lost: bool,
 }
 
@@ -43,9 +43,9 @@ impl<D: Disk> QueueTable<D> {
         self.note_suspect(queue, part, (begins, false));
     }
 
-    /// As [`QueueTable::suspect`], of units that the last clean stop had.
-    pub(super) fn suspect_lost(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) {
-        self.note_suspect(queue, part, (begins, true));
+    /// As [`QueueTable::suspect`], of units that the queue surely had; false when nobody watches.
+    pub(super) fn suspect_lost(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) -> bool {
+        self.note_suspect(queue, part, (begins, true))
     }
 
     fn note_suspect(
@@ -53,18 +53,19 @@ impl<D: Disk> QueueTable<D> {
         queue: &Arc<Queue>,
         (from, to): (u64, u64),
         (begins, is_lost): (bool, bool),
-    ) {
-        if from < to
-            && let Some(suspects) = &mut *self.suspects.lock()
-        {
-            suspects.push(Suspect {
-                queue: Arc::clone(queue),
-                from,
-                to,
-                begins,
-                is_lost,
-            });
-        }
+    ) -> bool {
+        let mut suspects = self.suspects.lock();
+        let Some(suspects) = suspects.as_mut().filter(|_| from < to) else {
+            return false;
+        };
+        suspects.push(Suspect {
+            queue: Arc::clone(queue),
+            from,
+            to,
+            begins,
+            is_lost,
+        });
+        true
     }
 
     /// Notes the queues that seem to have lost their first files. Retention keeps the file that holds
@@ -104,8 +105,12 @@ impl<D: Disk> QueueTable<D> {
     ) -> Result<Vec<Hole>> {
         let per_file = self.file_len_bytes / QUEUE_UNIT_BYTES;
         let mut holes = Vec::new();
+        let mut seen = HashSet::new();
         for suspect in suspects {
             let queue = &suspect.queue;
+            if suspect.begins && !seen.insert((queue.uid(), suspect.to)) {
+                continue;
+            }
             let key = (queue.topic().as_bytes().to_vec(), queue.queue_id());
             let start = starts.get(&key).copied();
             let start = start.filter(|start| *start < suspect.to);

@@ -126,7 +126,7 @@ impl<D: Disk> QueueTable<D> {
         if has_files && first_base > told.first_base {
             let first = first_base / QUEUE_UNIT_BYTES;
             if !self.file_unit(&queue, first)?.is_present() {
-                self.suspect_lost(&queue, (0, first), true);
+                let _is_watched = self.suspect_lost(&queue, (0, first), true);
             }
         }
         Ok((end < told.end).then_some(Shorter { queue, told }))
@@ -161,7 +161,7 @@ impl<D: Disk> QueueTable<D> {
             state.last_physical_end = state.last_physical_end.max(told.last_physical_end);
         }
         let from = if has_files { end } else { 0 };
-        self.suspect_lost(queue, (from, told.end), !has_files);
+        let _is_watched = self.suspect_lost(queue, (from, told.end), !has_files);
         Ok(())
     }
 }

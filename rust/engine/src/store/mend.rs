@@ -449,9 +449,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// [`crate::error::Error::Io`].
     pub(super) fn mend_suspects(&self, dispatched_from: u64) -> Result<()> {
         let chain = &self.files.chain;
+        let log_end = self.files.positions.appended.position();
         if !self.queues.has_witness() {
             self.queues.suspect_beginnings(chain.start())?;
-            let log_end = self.files.positions.appended.position();
             self.queues.compare_with_witness(log_end)?;
         }
         let mut suspects = self.queues.take_suspects();
@@ -464,7 +464,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         let source = Source {
             chain,
-            limit: dispatched_from,
+            limit: if suspects.iter().any(|suspect| suspect.is_lost) {
+                log_end
+            } else {
+                dispatched_from
+            },
             levels: &self.levels,
             notices: &self.files.notices,
         };
