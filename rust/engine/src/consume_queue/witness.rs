@@ -77,7 +77,7 @@ impl<D: Disk> QueueTable<D> {
     ///
     /// # Blocking
     /// Reads one file; writes what waits where a queue is shorter.
-    pub fn compare_with_witness(&self, log_end: u64) -> Result<()> {
+    pub fn compare_with_witness(&self, log_start: u64, log_end: u64) -> Result<()> {
         if self.is_witness_void.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -97,7 +97,7 @@ impl<D: Disk> QueueTable<D> {
                     // The log has lost some of it, and said so.
                     is_void = true;
                 } else if told.end > 0 {
-                    shorter.extend(self.if_shorter((topic, queue_id), told)?);
+                    shorter.extend(self.if_shorter((topic, queue_id), told, log_start)?);
                 }
             }
             break;
@@ -114,7 +114,12 @@ impl<D: Disk> QueueTable<D> {
         Ok(())
     }
 
-    fn if_shorter(&self, (topic, id): (&str, i32), told: State) -> Result<Option<Shorter>> {
+    fn if_shorter(
+        &self,
+        (topic, id): (&str, i32),
+        told: State,
+        log_start: u64,
+    ) -> Result<Option<Shorter>> {
         let queue = match self.find(topic.as_bytes(), id) {
             Some(queue) => queue,
             None => self.insert(topic, id, State::empty()),
@@ -125,7 +130,10 @@ impl<D: Disk> QueueTable<D> {
         };
         if has_files && first_base > told.first_base {
             let first = first_base / QUEUE_UNIT_BYTES;
-            if !self.file_unit(&queue, first)?.is_present() {
+            let unit = self.file_unit(&queue, first)?;
+            let place = unit.physical_offset.cast_unsigned();
+            // Retention keeps the file of the first record that the log has.
+            if !unit.is_present() || (!unit.is_blank() && place >= log_start) {
                 let _is_watched = self.suspect_lost(&queue, (0, first), true);
             }
         }

@@ -452,7 +452,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let log_end = self.files.positions.appended.position();
         if !self.queues.has_witness() {
             self.queues.suspect_beginnings(chain.start())?;
-            self.queues.compare_with_witness(log_end)?;
+            self.queues.compare_with_witness(chain.start(), log_end)?;
         }
         let mut suspects = self.queues.take_suspects();
         if dispatched_from <= chain.start() {
