@@ -77,8 +77,20 @@ impl<D: Disk> QueueTable<D> {
             return Ok(is_cleared);
         }
         let mut end = self.scan_end(queue, &state, safe)?;
-        let is_safe =
-            |unit: &Unit| unit.is_present() && !unit.is_blank() && unit.physical_offset < safe;
+        // A unit of an earlier record is no sign of a hole: it stands out of the order of the log.
+        let first = state.first_base / QUEUE_UNIT_BYTES;
+        let last = match end.checked_sub(1).filter(|&last| last >= first) {
+            Some(last) => self.unit_of(queue, &state, last)?,
+            None => Unit::BLANK,
+        };
+        let from = if last.is_blank() {
+            0
+        } else {
+            last.physical_end()
+        };
+        let is_safe = |unit: &Unit| {
+            unit.is_present() && !unit.is_blank() && (from..safe).contains(&unit.physical_offset)
+        };
         let behind = self.end_behind(queue, &state, end, is_safe)?;
         if behind > end {
             // Units that were surely synced stand behind a hole: it is damage and not the end.
