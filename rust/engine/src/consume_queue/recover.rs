@@ -2,6 +2,7 @@
 //! engine while it opens, before anyone appends.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::queue::{Known, NO_RECORD, Queue, State};
 use super::table::QueueTable;
@@ -77,17 +78,16 @@ impl<D: Disk> QueueTable<D> {
             return Ok(is_cleared);
         }
         let mut end = self.scan_end(queue, &state, safe)?;
-        // A unit of an earlier record is no sign of a hole: it stands out of the order of the log.
+        // A unit of an earlier record is no sign of a hole: it stands out of the order of the log. Nor is
+        // one that names the first byte, where a cut of the queue was broken off.
         let first = state.first_base / QUEUE_UNIT_BYTES;
-        let last = match end.checked_sub(1).filter(|&last| last >= first) {
-            Some(last) => self.unit_of(queue, &state, last)?,
-            None => Unit::BLANK,
-        };
-        let from = if last.is_blank() {
-            0
-        } else {
-            last.physical_end()
-        };
+        let mut from = self.log_min.load(Ordering::Acquire).cast_signed().max(1);
+        if let Some(last) = end.checked_sub(1).filter(|&last| last >= first) {
+            let unit = self.unit_of(queue, &state, last)?;
+            if !unit.is_blank() {
+                from = from.max(unit.physical_end());
+            }
+        }
         let is_safe = |unit: &Unit| {
             unit.is_present() && !unit.is_blank() && (from..safe).contains(&unit.physical_offset)
         };
