@@ -29,7 +29,7 @@ from damage_cases import (
     table,
 )
 from live_broker import SMALL, Live, live
-from loops import run_on
+from loops import run_on, until
 from mqcore.cli.main import commands
 from mqcore.errors import MQError
 
@@ -55,6 +55,8 @@ async def fill(client: Live) -> None:
                 store.append(topic, body, queue_id=queue_id, keys=f"{topic}-{number}")
     await client.settled()
     store.flush()
+    # Units are written a little later.
+    await until(lambda: store.stats().queue_pending_bytes == 0)
 
 
 @pytest.fixture(scope="module")

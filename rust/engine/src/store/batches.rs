@@ -51,7 +51,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             return Ok(outside);
         }
         let each = units.iter().map(|unit| (plain(unit), unit.end()));
-        self.collect((ask, bounds), each, None, judge, &mut None)
+        self.collect((ask, bounds, None), each, None, judge, &mut None)
     }
 
     pub(super) fn batch_units(

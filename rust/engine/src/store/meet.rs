@@ -23,16 +23,18 @@ pub(super) enum Met<D: Disk> {
 }
 
 impl<D: Disk, C: Clock> Store<D, C> {
-    /// What a read finds where a unit sends it.
+    /// What a read finds where a unit sends it; `named` are the topic and the place in its queue that the
+    /// record there has to name.
     pub(super) fn meet(
         &self,
         reader: &mut LogReader<'_, D, C>,
         (place, size): (u64, u64),
         behind: impl Iterator<Item = (u64, usize)>,
+        named: Option<(&[u8], u64)>,
     ) -> Result<Met<D>> {
         let is_wrong = match reader.record(place, size as usize, behind) {
             Ok(record) if Self::is_whole(&record) => {
-                return Ok(if self.is_damaged(&record) {
+                return Ok(if self.is_damaged(&record, named) {
                     Met::Passed
                 } else {
                     Met::Record(record)
@@ -57,17 +59,23 @@ impl<D: Disk, C: Clock> Store<D, C> {
         peek_total_len(bytes) == Some(bytes.len())
     }
 
-    /// Whether the body of a record that was read from the disk is not what was stored: it is noted,
-    /// and passed over. A record in the hot window was written by this process, or looked at when
+    /// Whether a record that was read from the disk is not what was stored, by the CRC of its body and by
+    /// the place in its queue that it names: it is noted, and passed over. A record in the hot window was written by this process, or looked at when
     /// the store was opened.
-    fn is_damaged(&self, record: &RecordBytes<D>) -> bool {
+    fn is_damaged(&self, record: &RecordBytes<D>, named: Option<(&[u8], u64)>) -> bool {
         if !self.config.check_crc_on_cold_read || !record.is_copy() {
             return false;
         }
-        let Err(error) = record.view(CrcCheck::Verify) else {
-            return false;
+        let why = match (record.view(CrcCheck::Verify), named) {
+            (Err(error), _) => error.to_string(),
+            // A record may stand in queues of other topics too, and names its place in its own.
+            (Ok(view), Some((topic, queue_offset)))
+                if view.topic == topic && view.queue_offset.cast_unsigned() != queue_offset =>
+            {
+                format!("its queue has it at offset {queue_offset}")
+            }
+            (Ok(_), _) => return false,
         };
-        let why = error.to_string();
         self.note_rotten_at(record.physical_offset, record.as_bytes(), why);
         true
     }

@@ -141,7 +141,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let each = each.map(|(at, unit)| (*unit, ask.from + at as u64 + 1));
         let extensions = self.queues.extensions(topic, queue_id);
         let mut bad = None;
-        let got = self.collect((ask, bounds), each, Some(extensions), judge, &mut bad)?;
+        let asked = (ask, bounds, Some(topic));
+        let got = self.collect(asked, each, Some(extensions), judge, &mut bad)?;
         let Some((queue_offset, unit)) = bad else {
             return Ok(got);
         };
@@ -166,10 +167,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         Ok(got)
     }
 
-    /// Reads the records of units, each with the queue offset behind its messages.
+    /// Reads the records of units, each with the queue offset behind its messages. With the topic of a
+    /// plain queue records that are read from the disk must name their places in it.
     pub(super) fn collect<J: Judge>(
         &self,
-        (ask, bounds): (Ask<'_>, Bounds),
+        (ask, bounds, topic): (Ask<'_>, Bounds, Option<&[u8]>),
         mut units: impl ExactSizeIterator<Item = (Unit, u64)> + Clone,
         mut extensions: Option<ExtensionReader<'_, D>>,
         judge: &mut J,
@@ -210,7 +212,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 (true, false) => count_max.min(ask.count_max).saturating_sub(given),
             };
             let next = follow(units.clone(), count_left, bytes_left);
-            match self.meet(&mut reader, (place, size), next)? {
+            let named = topic.map(|topic| (topic, before));
+            match self.meet(&mut reader, (place, size), next, named)? {
                 Met::Record(record) => match judge.judge(record.as_bytes()) {
                     Verdict::Give => {
                         got.bytes += size;
