@@ -197,7 +197,8 @@ fn are_named_behind<D: Disk>(queues: &QueueTable<D>, end: u64) -> Result<bool> {
     for info in queues.queues()? {
         let from = info.bounds.max.saturating_sub(2).max(info.bounds.min);
         let mut units = Vec::new();
-        queues.read(info.topic.as_bytes(), info.queue_id, from, 2, &mut units)?;
+        let topic = info.topic.as_bytes();
+        queues.read_as_it_is(topic, info.queue_id, from, 2, &mut units)?;
         let behind = units.iter().filter(|unit| {
             !unit.is_blank() && u64::try_from(unit.physical_offset).is_ok_and(|place| place >= end)
         });
