@@ -189,12 +189,12 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         if config.index_enabled {
             KeyIndex::<D, C>::check(disk, &index_opening(&root.join(INDEX_DIR), config, &found))?;
         }
+        let (end, plan) = self.find_or_keep(&found, &queues, mark, how, &mut report)?;
         // From here on the directory is changed.
         if mark.is_none() && !queues.has_witness() && !config.is_read_only {
             // Another broker may have deleted topics.
             queues.void_witness()?;
         }
-        let (end, plan) = self.find_or_keep(&found, &queues, mark, how, &mut report)?;
         for path in &found.unfinished {
             disk.unlink(path)?;
         }
