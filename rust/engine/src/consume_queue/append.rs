@@ -219,7 +219,9 @@ impl<D: Disk> QueueTable<D> {
             Place::Next => Placed::Appended,
             Place::Duplicate => return Ok(Placed::Duplicate),
             Place::First => {
-                self.suspect(queue, (0, queue_offset), true);
+                if queue_offset <= GAP_UNITS_MAX {
+                    self.suspect(queue, (0, queue_offset), true);
+                }
                 state.begin_at(queue_offset, self.file_len_bytes);
                 Placed::Appended
             }
@@ -250,7 +252,9 @@ impl<D: Disk> QueueTable<D> {
                 // The files that the queue began with are lost.
                 let first = state.first_base / QUEUE_UNIT_BYTES;
                 drop(state);
-                if !self.suspect_lost(queue, (queue_offset, first), true) {
+                // A queue that begins much farther behind began there by a damaged record.
+                let is_near = first - queue_offset <= GAP_UNITS_MAX;
+                if !is_near || !self.suspect_lost(queue, (queue_offset, first), true) {
                     self.tell(queue, queue_offset, &unit, Placed::Taken);
                 }
                 return Ok(Placed::Taken);
