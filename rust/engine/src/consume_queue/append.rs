@@ -54,6 +54,12 @@ pub enum Placed {
     Refused,
 }
 
+/// The end of a range of lost units that begins at `from`: `to`, or none of it where a damaged record
+/// made it longer than any gap.
+fn near(from: u64, to: u64) -> u64 {
+    if to - from <= GAP_UNITS_MAX { to } else { from }
+}
+
 impl<D: Disk> QueueTable<D> {
     /// Adds a unit to its queue, which is made if absent. Twice the same changes nothing.
     ///
@@ -219,9 +225,7 @@ impl<D: Disk> QueueTable<D> {
             Place::Next => Placed::Appended,
             Place::Duplicate => return Ok(Placed::Duplicate),
             Place::First => {
-                if queue_offset <= GAP_UNITS_MAX {
-                    self.suspect(queue, (0, queue_offset), true);
-                }
+                self.suspect(queue, (0, near(0, queue_offset)), true);
                 state.begin_at(queue_offset, self.file_len_bytes);
                 Placed::Appended
             }
@@ -252,9 +256,7 @@ impl<D: Disk> QueueTable<D> {
                 // The files that the queue began with are lost.
                 let first = state.first_base / QUEUE_UNIT_BYTES;
                 drop(state);
-                // A queue that begins much farther behind began there by a damaged record.
-                let is_near = first - queue_offset <= GAP_UNITS_MAX;
-                if !is_near || !self.suspect_lost(queue, (queue_offset, first), true) {
+                if !self.suspect_lost(queue, (queue_offset, near(queue_offset, first)), true) {
                     self.tell(queue, queue_offset, &unit, Placed::Taken);
                 }
                 return Ok(Placed::Taken);
