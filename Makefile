@@ -22,6 +22,8 @@ CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored
 FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-lane -p mqcore-columns --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
            tests/broker/test_hostile.py
+# Extra arguments for scripts/check.py: --all runs what passed already and has not changed, too.
+CHECK ?=
 # Extra arguments for pytest, for example: make test PYTEST=--without-java
 PYTEST ?=
 
@@ -35,7 +37,7 @@ PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.
 WHEELS       := target/wheels
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel demo demo-store test pytest interop spark bench bench-peers lint tidy deny fuzz crash fmt clean
+.PHONY: help setup wheel check demo demo-store test test-all listed pytest interop spark bench bench-peers lint tidy docs deny fuzz crash fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,10 +45,10 @@ help: ## Print this list
 setup: $(BUILT_STAMP) ## Create .venv, install the tools, build the extension (release mode)
 
 # Keyed on the list of tools, not on the sources: the sources are the business of .built.
-$(TOOLS_STAMP): requirements/dev.txt scripts/prerequisites.sh
+$(TOOLS_STAMP): requirements/dev.txt requirements/docs.txt scripts/prerequisites.sh
 	@scripts/prerequisites.sh $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt -r requirements/docs.txt
 	@touch $@
 
 $(BUILT_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES)
@@ -60,6 +62,9 @@ $(WHEEL_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES) $(PYTHON_SOURCES)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --locked --quiet --out $(WHEELS)
 	@touch $@
 
+check: setup ## What one runs all day: format, lints, types, units, golden stores; what changed since it passed
+	@$(BIN)/python scripts/check.py $(CHECK)
+
 demo: setup ## Real flights through a killed broker, then Spark: delays, archive, report: three minutes
 	@$(DEMO)
 
@@ -68,10 +73,20 @@ demo-store: setup ## The store alone: real flights, a kill, recovery, a query
 
 test: lint setup ## Everything that proves the house: lint, Rust tests, Python tests
 	@cargo test --locked --workspace --exclude mqcore-bindings
+	@$(MAKE) listed
 	@$(MAKE) pytest
+
+listed: setup ## Compare the tests that are collected with tests/listed.txt: none may be lost
+	@cd tests && ../$(BIN)/python -m tidy.list_tests
 
 pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 	@$(BIN)/python scripts/run_tests.py $(PYTEST)
+
+test-all: lint setup wheel ## Every test: sampled tables whole, every pair of versions, all crash images, fuzzing
+	@cargo test --locked --workspace --exclude mqcore-bindings
+	@$(MAKE) listed
+	@$(BIN)/python scripts/run_tests.py --matrix $(PYTEST)
+	@$(MAKE) crash fuzz
 
 interop: setup ## The official clients, tools and brokers in every version, longer than in make test
 	@$(BIN)/pytest --matrix tests/interop $(PYTEST)
@@ -99,6 +114,13 @@ lint: $(TOOLS_STAMP) ## Formatting, lints, types, import floors, the house's own
 # With no extension needed: conftest files above tests/tidy import nothing of mqcore.
 tidy: $(TOOLS_STAMP) ## The house reads itself: floors, lengths, headers, names, licences
 	@$(BIN)/pytest --quiet tests/tidy
+
+docs: setup ## Build the book into target/book: guide, reference, rustdoc, pages for maintainers
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --quiet
+	@rm -rf target/book/rustdoc && cp -r target/doc target/book/rustdoc
+	@$(BIN)/python scripts/book/check_site.py target/book
+	@echo "target/book/index.html"
 
 deny: ## cargo-deny over deny.toml; builds cargo-deny into .cache the first time (minutes)
 	@test -x $(CACHE)/bin/cargo-deny || cargo install cargo-deny --locked --root $(CACHE)

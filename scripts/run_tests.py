@@ -1,37 +1,43 @@
-"""Runs the Python tests in two processes at once: those of interoperation, and all others.
+"""Runs the Python tests in several processes at once, each with files that take about as long.
 
-The former wait most of their time for the servers and clients of others, and take longer: the
-second process goes on with some of their files when it has done all others. Arguments go to pytest;
-with a path among them there is one process. Prints what the first process says when the second one
-has ended. Exits with 0 when no test of either failed.
+Most of a test of interoperation is waiting for the programs of others, so there is one process more
+than there are processors. Arguments go to pytest; with a path among them there is one process.
+Prints what the first process prints, and that of the others when it has ended, then the slowest
+tests, the time per folder and the tests that needed another try. `--measure` writes
+`tests/seconds.json` anew, by which the files are divided. Exits with 0 when no test failed.
 """
 
+import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-SAID = ROOT / ".cache" / "interop-tests.txt"
-APART = "tests/interop"
-# Files of these that the second process takes over: about a third of their time.
-SHARED = tuple(
-    f"{APART}/test_{name}.py"
-    for name in ("pop_clients", "restarts", "takeover", "timers", "transactions", "untouched")
-)
+from run_report import print_report
+from split_tests import ROOT, TABLE, divided, measured, seconds, test_files
+
+OUTPUTS = ROOT / ".cache" / "tests"
+TIMES = ROOT / ".cache" / "test-times.jsonl"
+PROCESSES = 3
 # Nothing was chosen, for example by `-k`.
 NO_TESTS = 5
 LOOK_S = 0.5
+MEASURE = "--measure"
 
 
 def pytest(*arguments: str) -> list[str]:
     """Returns a command."""
-    return [sys.executable, "-m", "pytest", *arguments]
+    return [sys.executable, "-m", "pytest", f"--times={TIMES}", *arguments]
 
 
-def follow(process: subprocess.Popen[bytes]) -> int:
-    """Prints what a process has said and goes on saying; returns how it ended."""
-    with SAID.open("rb") as said:
+def output(number: int) -> Path:
+    """Returns where a process prints to."""
+    return OUTPUTS / f"{number}.txt"
+
+
+def follow(process: subprocess.Popen[bytes], path: Path) -> int:
+    """Prints what a process has printed and goes on printing; returns how it ended."""
+    with path.open("rb") as printed:
         ended = False
         while not ended:
             try:
@@ -39,28 +45,42 @@ def follow(process: subprocess.Popen[bytes]) -> int:
                 ended = True
             except subprocess.TimeoutExpired:
                 pass
-            sys.stdout.buffer.write(said.read())
+            sys.stdout.buffer.write(printed.read())
             sys.stdout.flush()
     return process.returncode
 
 
+def started(number: int, arguments: list[str]) -> subprocess.Popen[bytes]:
+    """Starts one process; it prints to a file."""
+    with output(number).open("wb") as file:
+        return subprocess.Popen(pytest(*arguments), stdout=file, stderr=file)
+
+
 def main(arguments: list[str]) -> int:
     """Runs them."""
+    TIMES.unlink(missing_ok=True)
     if any((ROOT / argument.split("::")[0]).exists() for argument in arguments):
-        return subprocess.run(pytest(*arguments), check=False).returncode
-    SAID.parent.mkdir(exist_ok=True)
+        code = subprocess.run(pytest(*arguments), check=False).returncode
+        print_report(TIMES)
+        return code
+    given = [argument for argument in arguments if argument != MEASURE]
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    shares = divided(test_files(), seconds(), PROCESSES)
     began = time.monotonic()
-    with SAID.open("wb") as file:
-        ignored = [f"--ignore={path}" for path in SHARED]
-        apart = subprocess.Popen(pytest(APART, *ignored, *arguments), stdout=file, stderr=file)
+    processes = [started(number, [*share, *given]) for number, share in enumerate(shares)]
+    codes = set()
     try:
-        others = subprocess.run(pytest(f"--ignore={APART}", *arguments), check=False).returncode
-        shared = subprocess.run(pytest(*SHARED, *arguments), check=False).returncode
-        print(f"the tests of {APART}, begun at the same time:", flush=True)
-        codes = {others, shared, follow(apart)}
+        for number, process in enumerate(processes):
+            print(f"process {number + 1} of the Python tests:", flush=True)
+            codes.add(follow(process, output(number)))
     finally:
-        apart.kill()
-    print(f"both ended after {time.monotonic() - began:.0f} s", flush=True)
+        for process in processes:
+            process.kill()
+        print_report(TIMES)
+    print(f"all ended after {time.monotonic() - began:.0f} s", flush=True)
+    if MEASURE in arguments:
+        found = measured(TIMES)
+        TABLE.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return max(codes - {NO_TESTS}, default=0)
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+import run_times
 from golden_stores import GoldenStore
+from sampling import VARIABLE, left_out, seed_of
 
 # The same examples in every run and on every machine, however slow; none is written to disk.
 settings.register_profile(
@@ -37,19 +39,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--matrix",
         action="store_true",
-        help="run the tests marked `matrix` too: every pair of versions, minutes",
+        help="run the tests marked `matrix` and every case of sampled tables: minutes",
     )
+    parser.addoption(
+        "--seed",
+        type=int,
+        help=f"what chooses the cases of sampled tables; without it {VARIABLE}, or the commit",
+    )
+    run_times.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begins to note how long tests take, where that is wanted."""
+    run_times.register(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says how the same cases are chosen again."""
+    if config.getoption("--matrix"):
+        return "sampled tables: whole"
+    return f"sampled tables: --seed={seed_of(config.getoption('--seed'))} chooses the same cases"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselects what needs Java when asked to, and what is marked `matrix` unless asked for."""
+    """Deselects what needs Java when asked to; unless `--matrix` asks for all, what it names.
+
+    A case that is named on the command line by its parameters runs whatever the seed chooses.
+    """
     unwanted = {"java", "spark"} if config.getoption("--without-java") else set()
+    dropped: set[pytest.Item] = set()
     if not config.getoption("--matrix"):
         unwanted.add("matrix")
-    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        named = [item for item in items if item.nodeid not in config.args]
+        dropped = left_out(named, seed_of(config.getoption("--seed")))
+    dropped |= {item for item in items if any(map(item.get_closest_marker, unwanted))}
+    if dropped:
+        config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+        items[:] = [item for item in items if item not in dropped]
 
 
 @pytest.fixture

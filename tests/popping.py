@@ -10,9 +10,11 @@ Makes handles as `MQClientAPIImpl.processPopResponse` does. Knows no broker's in
 from dataclasses import dataclass
 
 from mqcore.native import Command, decode_records
-from mqcore.remoting import Client
+from mqcore.remoting import Client, RequestCode
 
-POP, ACK, CHANGE, NOTIFICATION, BATCH_ACK = 200_050, 200_051, 200_053, 200_054, 200_151
+POP, ACK = RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE
+CHANGE = RequestCode.CHANGE_MESSAGE_INVISIBLETIME
+NOTIFICATION, BATCH_ACK = RequestCode.NOTIFICATION, RequestCode.BATCH_ACK_MESSAGE
 FOUND, POLLING_TIMEOUT = 0, 210
 
 

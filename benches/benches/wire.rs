@@ -4,7 +4,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use mqcore_wire::command::{FrameWriter, RESPONSE, encode};
+use mqcore_wire::command::{FrameWriter, encode};
+use mqcore_wire::header::RESPONSE;
 use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Head, Serialization, Split, split};
 
 const KINDS: [(&str, Serialization); 2] = [

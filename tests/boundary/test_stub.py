@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_the_stub_matches_the_module() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", "mqcore.native._native"],

@@ -153,6 +153,7 @@ def mqcore(*words: str) -> tuple[int, str]:
     return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
 def test_no_damage_is_silent(

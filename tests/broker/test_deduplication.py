@@ -13,12 +13,13 @@ from client.test_killed_broker import until_routed
 from interop.servers import OURS, serving
 from live_broker import live
 from mqcore import Inspection, Message, ProducerSettings, SendResult, TransactionState, aio
+from mqcore.remoting import Family, family
 from mqcore.testing import AsyncBroker, Broker
 
 # Clients dial this one; the broker itself listens on 127.0.0.1.
 _DIALLED = "127.0.0.2"
 _REMEMBERING = {"brokerIP1": _DIALLED, "deduplicationWindowMinutes": "10"}
-_SENDS = frozenset({10, 310, 320})
+_SENDS = family(Family.SEND)
 # A broker that was killed has to start again within it.
 _PATIENT = ProducerSettings(timeout_s=60.0)
 
@@ -180,6 +181,7 @@ def test_a_transaction_whose_half_message_was_sent_twice_is_one() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_a_send_whose_broker_was_ended_by_kill_9_is_stored_once(tmp_path: Path) -> None:
     keys = {**_REMEMBERING, "flushDiskType": "SYNC_FLUSH"}
     with serving(OURS, tmp_path, keys) as servers:

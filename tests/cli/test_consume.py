@@ -15,6 +15,8 @@ from mqcore import Message, Producer, SendResult
 from mqcore.cli.latencies import Latencies
 from mqcore.testing import Broker
 
+pytestmark = pytest.mark.slow
+
 COUNT = 6
 
 

@@ -161,6 +161,7 @@ def until_routed(namesrv: str) -> None:
         assert eventually(is_routed, bool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("senders", "orderly", "times"),
     [(blocking_senders, False, 1), (asyncio_senders, True, 2), (batching_senders, False, 1)],

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from client.serving import Cluster, pulled, scripted
 from interop.servers import OURS, Program, prepared
 from mqcore import Message, QueueRef, SendResult, aio
@@ -75,6 +77,7 @@ async def _kept(client: Client, broker: Program, topic: str) -> set[tuple[str, s
     return found
 
 
+@pytest.mark.slow
 def test_sends_go_on_when_a_master_is_killed_and_nothing_acknowledged_is_lost(
     tmp_path: Path,
 ) -> None:

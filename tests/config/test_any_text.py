@@ -41,6 +41,7 @@ def pairs_of(program: Program) -> st.SearchStrategy[dict[str, str]]:
     return st.dictionaries(names, TEXTS, max_size=4)
 
 
+@pytest.mark.slow
 @BOUNDED
 @given(
     st.sampled_from(list(Program)).flatmap(lambda each: st.tuples(st.just(each), pairs_of(each)))

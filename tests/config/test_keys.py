@@ -5,7 +5,8 @@ import pytest
 from mqcore import native
 from mqcore.config import Fate, Program, keys_of
 from mqcore.config.keys import SPELLINGS, nearest, table_keys
-from mqcore.config.settings import BrokerSettings, ListenerSettings, NamesrvSettings, key_fields
+from mqcore.config.settings import BrokerSettings, NamesrvSettings, key_fields
+from mqcore.config.typed import ListenerSettings
 from mqcore.config.values import parsed
 
 TABLES = ("broker", "store", "own", "server", "auth", "namesrv")

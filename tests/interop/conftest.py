@@ -7,7 +7,15 @@ import pytest
 from interop.driver import Driver, driving
 from interop.install import JavaMissingError
 from interop.official import VERSIONS, Official, official_release
-from interop.servers import OURS, Servers, Software, official_software, serving
+from interop.servers import (
+    IDLE,
+    JUDGE_CONFIG,
+    OURS,
+    Servers,
+    Software,
+    official_software,
+    serving,
+)
 
 
 def _released(version: str) -> Iterator[Official]:
@@ -62,6 +70,30 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 
 @pytest.fixture(scope="session")
+def judge_49(official_49: Official, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Returns the official servers of 4.9.7 that the tests of our clients share."""
+    root = tmp_path_factory.mktemp("judge_49")
+    with serving(official_software(official_49.version), root, JUDGE_CONFIG) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def judge_53(official_53: Official, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Returns the official servers of 5.3.3 that the tests of our clients share."""
+    root = tmp_path_factory.mktemp("judge_53")
+    with serving(official_software(official_53.version), root, JUDGE_CONFIG) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def judge(driver: Driver, request: pytest.FixtureRequest) -> Servers:
+    """Returns the official servers of the release whose clients drive."""
+    name = {"4.9.7": "judge_49", "5.3.3": "judge_53"}[driver.version]
+    servers: Servers = request.getfixturevalue(name)
+    return servers
+
+
+@pytest.fixture(scope="session")
 def sample_software(request: pytest.FixtureRequest) -> Software:
     """Returns whose servers the cases run against: ours, or with --judge=VERSION the official."""
     version = request.config.getoption("--judge")
@@ -86,6 +118,7 @@ def side_by_side(
     Every message that is read counts as far behind the end of the log, and replicas may be read.
     """
     config = {
+        **IDLE,
         "accessMessageInMemoryMaxRatio": "0",
         "slaveReadEnable": "true",
         # A retry comes after a second, not after ten.

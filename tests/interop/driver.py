@@ -13,7 +13,6 @@ that fails fails with what was seen. Knows nothing of mqcore and starts no serve
 """
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from typing import Any
 
 from interop.install import OfficialError
 from interop.official import Official, official_release
+from interop.processes import environment
 
 Item = dict[str, Any]
 
@@ -37,19 +37,24 @@ _LOGBACK = """<configuration>
 """
 
 
+def write_tools_settings(home: Path) -> None:
+    """Writes what mqadmin wants of its ROCKETMQ_HOME."""
+    (home / "conf").mkdir(parents=True, exist_ok=True)
+    (home / "conf" / "logback_tools.xml").write_text(_LOGBACK, encoding="utf-8")
+
+
 class Driver:
     """One JVM with the official clients of one release."""
 
     def __init__(self, official: Official, home: Path) -> None:
         """Starts it; `home` is where the clients keep logs and the offsets of broadcasting."""
         self.version = official.version
-        (home / "conf").mkdir(parents=True, exist_ok=True)
-        (home / "conf" / "logback_tools.xml").write_text(_LOGBACK, encoding="utf-8")
+        write_tools_settings(home)
         self._errors = home / "stderr.txt"
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
                 official.java("mqcore.interop.Drive", home),
-                env={**_environment(), "ROCKETMQ_HOME": str(home)},
+                env={**environment(), "ROCKETMQ_HOME": str(home)},
                 # mqadmin leaves folders where it stands.
                 cwd=home,
                 stdin=subprocess.PIPE,
@@ -133,7 +138,3 @@ def driving(version: str) -> Iterator[Driver]:
             yield driver
         finally:
             driver.end()
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"}

@@ -1,6 +1,7 @@
 """A scene in which every command of mqadmin has something to show, and the commands in order.
 
-    lines = played(driver, servers)                # {"topicRoute": "what it printed", ...}
+    with closing(Scene(driver, servers, 1)) as scene:
+        lines = scene.played()                     # {"topicRoute": "what it printed", ...}
     shape(lines["topicRoute"])                     # the same without figures, ids, times, addresses
 
 The scene is the same for every kind of servers, so that what they make mqadmin print can be
@@ -108,27 +109,39 @@ COMMANDS = (
 )
 
 
-def played(driver: Driver, servers: Servers) -> dict[str, str]:
-    """Plays the scene and runs every command; returns what each printed, by label."""
-    namesrv = servers.namesrv.address
-    create_topic(driver, namesrv, TOPIC)
-    driver.call("producer", "admin-p", group=PRODUCER_GROUP, namesrv=namesrv)
-    driver.call("push", "admin-c", group=GROUP, namesrv=namesrv, topic=TOPIC)
-    try:
+class Scene:
+    """Servers with a topic, and a producer and a consumer that are online."""
+
+    def __init__(self, driver: Driver, servers: Servers, number: int) -> None:
+        """Starts the clients, which differ from those of other scenes by the `number`."""
+        self._driver = driver
+        self._servers = servers
+        self._namesrv = servers.namesrv.address
+        self._producer, self._consumer = f"admin-p{number}", f"admin-c{number}"
+        create_topic(driver, self._namesrv, TOPIC)
+        driver.call("producer", self._producer, group=PRODUCER_GROUP, namesrv=self._namesrv)
+        asked = {"group": GROUP, "namesrv": self._namesrv, "topic": TOPIC}
+        driver.call("push", self._consumer, **asked)
         # No word in the bodies that a figure could be mistaken for.
         fields = {"topic": TOPIC, "body": "body", "keys": "key", "tags": "TagA", "how": "selector"}
-        sent = driver.call("send", "admin-p", count=MESSAGES, **fields)
-        driver.got("admin-c", MESSAGES)
-        until_committed(driver, namesrv)
+        self._sent = driver.call("send", self._producer, count=MESSAGES, **fields)
+
+    def played(self) -> dict[str, str]:
+        """Runs every command; returns what each printed, by label."""
+        driver, namesrv = self._driver, self._namesrv
+        driver.got(self._consumer, MESSAGES)
+        until_committed(driver, self._consumer, namesrv)
         known = {
-            "broker": servers.broker.address,
-            "msg_id": sent[0]["msg_id"],
-            "msg_id_3": sent[3]["msg_id"],
-            "offset_msg_id": sent[0]["offset_msg_id"],
+            "broker": self._servers.broker.address,
+            "msg_id": self._sent[0]["msg_id"],
+            "msg_id_3": self._sent[3]["msg_id"],
+            "offset_msg_id": self._sent[0]["offset_msg_id"],
         }
         return {command.label: _run(driver, command, known, namesrv) for command in COMMANDS}
-    finally:
-        driver.close("admin-c", "admin-p")
+
+    def close(self) -> None:
+        """Ends the clients."""
+        self._driver.close(self._consumer, self._producer)
 
 
 def create_topic(driver: Driver, namesrv: str, topic: str, queues: int = 4) -> None:
@@ -148,11 +161,19 @@ def until_routed(driver: Driver, namesrv: str, topic: str) -> None:
     assert "brokerDatas" in seen, seen
 
 
-def until_committed(driver: Driver, namesrv: str) -> None:
-    """Waits until the consumer has told the broker how far it is."""
+def until_committed(driver: Driver, consumer: str, namesrv: str) -> None:
+    """Waits until the consumer has told the broker how far it is.
+
+    Of its retry topic it knows when the first pull has ended, which the broker holds for 15 s.
+    """
     asked = "consumerProgress", "-g", GROUP, "-n", namesrv
+
+    def printed() -> str:
+        driver.call("commit", consumer)
+        return driver.mqadmin(*asked)
+
     eventually(
-        lambda: driver.mqadmin(*asked),
+        printed,
         lambda printed: all(each in printed for each in (f"\n{TOPIC} ", "%RETRY%", "Total: 0")),
     )
 

@@ -12,7 +12,7 @@ import pytest
 from interop.cases import Case
 from interop.driver import Driver
 from interop.patience import eventually
-from interop.servers import CLUSTER, OURS, Servers, official_software, prepared
+from interop.servers import CLUSTER, OURS, QUICK_STOP, Servers, official_software, prepared
 from mqcore import Inspection
 
 pytestmark = pytest.mark.java
@@ -24,11 +24,10 @@ ENDS = ["stop", pytest.param("kill", marks=pytest.mark.matrix)]
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[Servers]:
     """Returns our name server, running, and a broker that waits to be somebody's."""
-    servers = prepared(OURS, tmp_path, {})
+    servers = prepared(OURS, tmp_path, QUICK_STOP)
     servers.namesrv.start()
     yield servers
-    servers.broker.stop()
-    servers.namesrv.stop()
+    servers.end()
 
 
 @pytest.mark.parametrize("how", ENDS)

@@ -14,7 +14,7 @@ import mqcore
 from interop.cases import Case, bodies, by_queue
 from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
-from interop.servers import CLUSTER, Servers, official_software, serving
+from interop.servers import CLUSTER, JUDGE_CONFIG, JUDGE_ROOM, Servers
 from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql
 from mqcore.admin import Admin
 from mqcore.model.allocation import (
@@ -34,15 +34,6 @@ from mqcore.model.traces import MessageTrace
 pytestmark = pytest.mark.java
 
 FIRST = ConsumeFrom.FIRST_OFFSET
-ROOM = "east"
-_CONFIG = {
-    # A retry comes after a second, not after ten.
-    "messageDelayLevel": " ".join(["1s"] * 18),
-    "enablePropertyFilter": "true",
-    "traceTopicEnable": "true",
-    # Machine rooms stand in brokers' names.
-    "brokerName": f"{ROOM}@broker-a",
-}
 QUEUES = 8
 
 
@@ -70,21 +61,11 @@ class Bag:
         return self.messages
 
 
-@pytest.fixture(scope="session")
-def consumers_judge(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Returns the official servers of each release in turn."""
-    software = official_software(driver.version)
-    with serving(software, tmp_path_factory.mktemp("judge"), _CONFIG) as servers:
-        yield servers
-
-
 @pytest.fixture
-def case(
-    driver: Driver, consumers_judge: Servers, request: pytest.FixtureRequest
-) -> Iterator[Case]:
+def case(driver: Driver, judge: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
     name = f"cons_{request.node.name}_{driver.version}"
     name = "".join(letter if letter.isalnum() else "_" for letter in name)
-    case = Case(driver, consumers_judge, name.replace("test_", "")[:60])
+    case = Case(driver, judge, name.replace("test_", "")[:60])
     yield case
     case.close()
 
@@ -113,12 +94,11 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "AVG": Averagely,
     "AVG_BY_CIRCLE": AveragelyByCircle,
     "CONSISTENT_HASH": ConsistentHash,
-    "MACHINE_ROOM": lambda: ByMachineRoom([ROOM]),
+    "MACHINE_ROOM": lambda: ByMachineRoom([JUDGE_ROOM]),
     "MACHINE_ROOM_NEARBY-AVG": lambda: MachineRoomNearby(
         Averagely(), _room_of_queue, _room_of_client
     ),
 }
-matrix = pytest.mark.matrix
 
 
 class Group:
@@ -133,7 +113,10 @@ class Group:
         """Starts them; `opened` closes ours."""
         self._case = case
         self._listed = [
-            [MessageQueue(case.topic, _CONFIG["brokerName"], at) for at in range(member, QUEUES, 4)]
+            [
+                MessageQueue(case.topic, JUDGE_CONFIG["brokerName"], at)
+                for at in range(member, QUEUES, 4)
+            ]
             for member in range(4)
         ]
         self._strategies = [
@@ -143,8 +126,8 @@ class Group:
         self.java = [
             case.push(
                 strategy=strategy,
-                room=ROOM,
-                broker=_CONFIG["brokerName"],
+                room=JUDGE_ROOM,
+                broker=JUDGE_CONFIG["brokerName"],
                 listed=",".join(str(queue.queue_id) for queue in listed),
             )
             for listed in self._listed[:2]
@@ -192,17 +175,8 @@ class Group:
         return [*self.of_java(), *held]
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        pytest.param("AVG"),
-        pytest.param("MACHINE_ROOM_NEARBY-AVG"),
-        pytest.param("AVG_BY_CIRCLE", marks=matrix),
-        pytest.param("CONSISTENT_HASH", marks=matrix),
-        pytest.param("MACHINE_ROOM", marks=matrix),
-        pytest.param("CONFIG", marks=matrix),
-    ],
-)
+@pytest.mark.sampled("strategy", count=2)
+@pytest.mark.parametrize("strategy", [*STRATEGIES, "CONFIG"])
 def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str) -> None:
     case.create(QUEUES)
     every = list(range(QUEUES))

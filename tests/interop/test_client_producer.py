@@ -23,20 +23,6 @@ from mqcore.remoting import Client, RequestCode
 
 pytestmark = pytest.mark.java
 
-_CONFIG = {
-    # The broker asks back soon, not after a minute.
-    "transactionCheckInterval": "1000",
-    "transactionTimeOut": "500",
-}
-
-
-@pytest.fixture(scope="session")
-def judge(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Returns the official servers of each release in turn."""
-    software = official_software(driver.version)
-    with serving(software, tmp_path_factory.mktemp("judge"), _CONFIG) as servers:
-        yield servers
-
 
 @pytest.fixture
 def case(driver: Driver, judge: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:

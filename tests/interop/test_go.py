@@ -15,7 +15,7 @@ from interop.servers import Servers
 pytestmark = pytest.mark.java
 
 TOPIC = "T_go"
-# Seven cases, each with its own patience inside.
+# Seven cases at once, each with its own patience inside.
 TIMEOUT_S = 270
 CASES = {"sync", "async", "oneway", "batch", "orderly", "retry", "broadcast"}
 

@@ -3,16 +3,24 @@
 The same scene is played against both; each command's output is compared but for figures.
 """
 
+import subprocess
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from interop.driver import Driver
-from interop.mqadmin import COMMANDS, keys, played, shape
-from interop.servers import OURS, official_software, serving
+from interop.cases import Case
+from interop.driver import Driver, write_tools_settings
+from interop.mqadmin import COMMANDS, Scene, keys, shape
+from interop.official import official_release
+from interop.processes import environment
+from interop.servers import OURS, Servers, official_software, serving
 
 pytestmark = pytest.mark.java
 
+# Of a JVM on a busy machine.
+PROCESS_TIMEOUT_S = 90.0
 # Compared by rules of their own, below.
 TABLES = {
     "brokerStatus": ":",
@@ -54,11 +62,13 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 @pytest.fixture(scope="module")
 def printed(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Printed:
     root = tmp_path_factory.mktemp("mqadmin")
-    with serving(OURS, root / "ours") as servers:
-        ours = played(driver, servers)
-    with serving(official_software(driver.version), root / "official") as servers:
-        official = played(driver, servers)
-    return Printed(ours, official)
+    with (
+        serving(OURS, root / "ours") as ours,
+        serving(official_software(driver.version), root / "official") as official,
+        closing(Scene(driver, ours, 1)) as scene,
+        closing(Scene(driver, official, 2)) as official_scene,
+    ):
+        return Printed(scene.played(), official_scene.played())
 
 
 # What these print depends on how far a running consumer is at that moment.
@@ -118,3 +128,27 @@ def test_there_is_no_epoch_without_a_controller(printed: Printed) -> None:
     for table in (printed.ours, printed.official):
         said = table["getBrokerEpoch"]
         assert "command failed" in said or "not exist" in said
+
+
+def test_a_process_of_its_own_prints_what_the_driver_prints(
+    driver: Driver, servers: Servers, tmp_path: Path
+) -> None:
+    """All other commands of these tests run one after another in the JVM of the driver."""
+    case = Case(driver, servers, "mqadmin_process")
+    case.create()
+    line = ("topicRoute", "-t", case.topic, "-n", case.namesrv)
+    write_tools_settings(tmp_path)
+    main = "org.apache.rocketmq.tools.command.MQAdminStartup"
+    done = subprocess.run(
+        official_release(driver.version).java(main, tmp_path, *line),
+        env={**environment(), "ROCKETMQ_HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PROCESS_TIMEOUT_S,
+    )
+    # What logback prints of its own start stands between.
+    printed = [each for each in done.stdout.splitlines() if " |-" not in each]
+    assert any("brokerDatas" in each for each in printed)
+    assert shape("\n".join(printed)) == shape(driver.mqadmin(*line))

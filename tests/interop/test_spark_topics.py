@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from interop.cases import Case
 from interop.driver import Driver
-from interop.servers import OURS, Servers, official_software, serving
+from interop.servers import Servers
 from mqcore.spark.topic_source.reading import batch_reader, stream_reader
 from spark.topic_source.engine import Engine
 
@@ -39,20 +39,19 @@ COLUMNS = StructType.fromJson(
 )
 
 
-@pytest.fixture(scope="module", params=["official", "ours"])
-def written_to(
-    driver: Driver, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Servers]:
+@pytest.fixture(scope="session", params=["judge", "servers"], ids=["official", "ours"])
+def written_to(request: pytest.FixtureRequest, driver: Driver) -> Servers:
     """Returns servers of the client's release, and ours."""
-    software = official_software(driver.version) if request.param == "official" else OURS
-    with serving(software, tmp_path_factory.mktemp("spark")) as servers:
-        yield servers
+    del driver
+    servers: Servers = request.getfixturevalue(request.param)
+    return servers
 
 
 @pytest.fixture
 def case(driver: Driver, written_to: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    made = Case(driver, written_to, f"spark_{name.removeprefix('test_')}"[:60])
+    # Cases of both clients share our servers.
+    name = f"spark_{driver.version}_{request.node.originalname.removeprefix('test_')}"
+    made = Case(driver, written_to, name.replace(".", "_")[:60])
     made.create()
     yield made
     made.close()

@@ -122,6 +122,7 @@ def test_what_an_official_broker_has_registered_is_read(driver_53: Driver, tmp_p
         case.send(case.producer(), count=8)
         case.driver.got(consumer, 2)
         case.close()
+        servers.broker.stop()
     text = (servers.store / "config" / "consumerFilter.json").read_bytes()
     filters = FilterTable(BloomFilter.of(20, 32), sql_fault, keep_ms=86_400_000)
     filters.load(text, now_ms=0)

@@ -65,7 +65,7 @@ def test_a_load_shows_soon_after(driver_53: Driver, side_by_side: dict[str, Serv
         # Within the ten seconds of a sample, and never as nothing.
         stats = eventually(
             partial(asked, servers, RequestCode.VIEW_BROKER_STATS_DATA, stat),
-            lambda body: bool(body) and body["statsMinute"]["sum"] > 0,
+            lambda body: bool(body) and body["statsMinute"]["sum"] >= SENT,
         )
         table = eventually(
             partial(table_of, servers),

@@ -5,6 +5,9 @@ The same cases run against the official broker with --judge=5.3.3.
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -13,13 +16,13 @@ from interop.cases import Case, bodies
 from interop.driver import Driver, Item
 from interop.install import OfficialError
 from interop.patience import eventually
-from interop.servers import OURS, Servers, Software, official_software, serving
+from interop.servers import OURS, QUICK_STOP, Servers, Software, official_software, serving
 
 pytestmark = pytest.mark.java
 
 VERSION = "5.3.3"
 # `reportedVersion` is ours alone: 5.3 tools ask more of a broker that says it is one.
-CONFIG = {"recallMessageEnable": "true"}
+CONFIG = {"recallMessageEnable": "true", **QUICK_STOP}
 STEP_MS = 1_000
 # What the official dequeue may be late on a busy machine.
 LATE_MAX_MS = 30_000
@@ -96,24 +99,35 @@ def test_bad_times_are_refused_in_the_official_words(
     case.close()
 
 
-@pytest.mark.parametrize("ended", ["stop", "kill"])
-@pytest.mark.parametrize("first", ["ours", "official"])
-def test_pending_timers_and_delays_change_hands(
-    driver_53: Driver, tmp_path: Path, first: str, ended: str
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A store that changed hands with timers and delays in it, served by who has it now.
+
+    Attributes:
+        case: The case whose messages they are.
+        wanted: When each body is due, in milliseconds.
+    """
+
+    case: Case
+    wanted: dict[str, int]
+
+
+@contextmanager
+def changing_hands(driver: Driver, root: Path, first: str, ended: str) -> Iterator[Pending]:
+    """Fills a store of `first`, ends its broker, starts the other; the messages are pending."""
     official = official_software(VERSION)
     one, other = (OURS, official) if first == "ours" else (official, OURS)
-    with serving(one, tmp_path, CONFIG) as servers:
-        case = Case(driver_53, servers, f"hands_{first}_{ended}")
+    with serving(one, root, CONFIG) as servers:
+        case = Case(driver, servers, f"hands_{first}_{ended}")
         case.create()
         producer = case.producer()
         now_ms = time.time_ns() // 1_000_000
         wanted = {f"m{at}": now_ms + 20_000 + at * 300 for at in range(20)}
         for body, deliver_ms in wanted.items():
             case.send(producer, body=body, deliver_ms=deliver_ms)
-        # The tenth is taken back, and the third level is ten seconds.
         (told,) = case.send(producer, body="recalled", deliver_ms=now_ms + 21_000)
-        driver_53.call("recall", producer, topic=case.topic, handle=told["recall_handle"])
+        driver.call("recall", producer, topic=case.topic, handle=told["recall_handle"])
+        # The fourth level is thirty seconds.
         case.send(producer, body="level", delay=4)
         wanted["level"] = now_ms + 30_000 - STEP_MS
         eventually(lambda: entered(servers.store), lambda count: count >= len(wanted))
@@ -121,8 +135,31 @@ def test_pending_timers_and_delays_change_hands(
         servers.broker.become(other)
         servers.broker.start()
         case.send_through(producer, 1, body="after", delay_ms=2_000)
-        found = case.pulled(len(wanted) + 1)
-        found.sort(key=lambda item: item["body"].startswith("after"))
-        wanted["after"] = found[-1]["store_timestamp"] - STEP_MS
-        assert_in_time(found, wanted)
+        yield Pending(case, wanted)
         case.close()
+
+
+@pytest.fixture(scope="module")
+def pending(
+    driver_53: Driver, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[tuple[str, str], Pending]]:
+    """Returns the stores by who had them first and how that ended; their waits pass together."""
+    with ExitStack() as opened:
+        yield {
+            (first, ended): opened.enter_context(
+                changing_hands(driver_53, tmp_path_factory.mktemp("hands"), first, ended)
+            )
+            for first, ended in product(("ours", "official"), ("stop", "kill"))
+        }
+
+
+@pytest.mark.parametrize("ended", ["stop", "kill"])
+@pytest.mark.parametrize("first", ["ours", "official"])
+def test_pending_timers_and_delays_change_hands(
+    pending: dict[tuple[str, str], Pending], first: str, ended: str
+) -> None:
+    case, wanted = pending[first, ended].case, dict(pending[first, ended].wanted)
+    found = case.pulled(len(wanted) + 1)
+    found.sort(key=lambda item: item["body"].startswith("after"))
+    wanted["after"] = found[-1]["store_timestamp"] - STEP_MS
+    assert_in_time(found, wanted)

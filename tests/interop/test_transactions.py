@@ -13,7 +13,7 @@ import pytest
 from interop.cases import Case, bodies
 from interop.driver import Driver, Item
 from interop.patience import eventually
-from interop.servers import OURS, Servers, Software, official_software, serving
+from interop.servers import OURS, QUICK_STOP, Servers, Software, official_software, serving
 from mqcore.clock import wall_ms
 from mqcore.model.message_ids import parse_offset_id
 from mqcore.remoting import Client, RequestCode
@@ -23,6 +23,7 @@ matrix = pytest.mark.matrix
 
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
 CONFIG = {
+    **QUICK_STOP,
     # Asked soon, and given up soon.
     "transactionCheckInterval": "1000",
     "transactionTimeOut": "500",

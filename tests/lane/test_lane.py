@@ -9,7 +9,8 @@ import trustme
 
 from lane_desk import Client, Desk, Spoken, pull, send, serving
 from loops import FACTORIES, run_on, until
-from mqcore.native import Command, TopicPolicy
+from mqcore.native import BrokerPolicy, Command, TopicPolicy
+from mqcore.remoting import AnsweredBy, RequestCode, answered_by
 
 LOOPS = pytest.mark.parametrize("kind", sorted(FACTORIES))
 SYNC_FLUSH = "SYNC_FLUSH"
@@ -171,6 +172,35 @@ def test_places_of_queues_are_told(tmp_path: Path) -> None:
             unknown: dict[str, str | int] = {"topic": "nobody", "queueId": 0}
             assert (await client.ask(offset_of(30, **unknown))).ext == {"offset": "0"}
             assert (await client.ask(offset_of(31, **unknown))).ext == {"offset": "0"}
+
+    run_on("asyncio", talk())
+
+
+def test_exactly_the_native_requests_are_executed(tmp_path: Path) -> None:
+    native = answered_by(AnsweredBy.NATIVE)
+    others = [*sorted(set(RequestCode) - native), 7, 99_999]
+
+    async def asked(desk: Desk) -> list[tuple[str, int]]:
+        """Sends every request without fields; returns which were handed over, with the reason."""
+        known = len(desk.served)
+        async with desk.client() as client:
+            client.say(*(Command(code, opaque=1) for code in [*sorted(native), *others]))
+            await until(lambda: len(desk.served) > known)
+            handed = desk.served[known].requests
+            # In their order, so that the last one ends the list.
+            await until(lambda: bool(handed) and handed[-1].command.code == others[-1])
+            return [(each.need, each.command.code) for each in handed]
+
+    async def talk() -> None:
+        async with serving(tmp_path) as desk:
+            to_python = [("code", int(code)) for code in others]
+            found = await asked(desk)
+            assert [each for each in found if each[0] == "code"] == to_python
+            desk.lane.set_broker(
+                BrokerPolicy(name="b", cluster="c1", address="127.0.0.1", needs_check=True)
+            )
+            to_check = [("check", int(code)) for code in sorted(native)]
+            assert await asked(desk) == to_check + to_python
 
     run_on("asyncio", talk())
 

@@ -10,7 +10,8 @@ use std::process::Command as Process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mqcore_wire::command::{RESPONSE, encode};
+use mqcore_wire::command::encode;
+use mqcore_wire::header::RESPONSE;
 use mqcore_wire::{CommandRef, FrameReader, Head, WireError};
 use serde_json::Value;
 

@@ -14,7 +14,7 @@ from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
 from mqcore.native import Command, Handed
-from mqcore.remoting import RequestCode, ResponseCode
+from mqcore.remoting import Family, RequestCode, ResponseCode, family
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -31,10 +31,8 @@ _WAITS = "topic in the making"
 # Topics that may be in the making at once.
 _MAKING_MAX = 1_024
 
-_SENDS = frozenset(
-    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
-)
-_PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+_SENDS = family(Family.SEND)
+_PULLS = family(Family.PULL)
 # The bit of a pull's flags that says that it brings its subscription (`PullSysFlag`).
 _SUBSCRIPTION = 4
 # Fields of a send by its long name and, from V2 on, by letter.

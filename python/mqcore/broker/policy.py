@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from mqcore.broker.filters import FilterData
 from mqcore.broker.state import BrokerState
+from mqcore.config.policy_fields import policy_values
 from mqcore.model.groups import GroupConfig
 from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
@@ -35,7 +36,6 @@ __all__ = [
 ]
 
 
-_MS_PER_S = 1_000
 # What a client is told that sends to a store that is only read here.
 _MOUNTED = "the broker[{}] serves {} for reading alone: it takes no message"
 # What a client is told that sends while the broker stops: another broker may take it.
@@ -50,68 +50,13 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
         refuse_sends = _MOUNTED.format(settings.advertised_host, settings.mounted_dir)
         code = ResponseCode.NO_PERMISSION
     return BrokerPolicy(
-        name=settings.name,
-        cluster=settings.cluster,
-        address=settings.advertised_host,
-        perm=settings.permission,
-        region=settings.region,
-        is_traced=settings.is_trace_on,
-        accepts_sends_from_ms=settings.accepts_sends_from_ms,
-        is_long_polling=settings.long_polling,
-        short_polling_ms=settings.short_polling_ms,
-        is_replica_readable=settings.reads_from_replicas,
-        rejects_transactions=settings.rejects_transactions,
-        transaction_timeout_ms=settings.transaction_timeout_ms,
-        note_bytes_max=max(1, settings.transaction_note_bytes),
-        note_interval_ms=max(0, settings.transaction_note_interval_ms),
+        **policy_values("broker", settings),
         refuse_sends=refuse_sends,
         refuse_sends_code=code,
         version=state.version,
-        filters_properties=settings.filters_properties,
-        filters_retries=settings.filters_retries,
-        timing=timing_policy(state),
-        pops=pop_policy(state),
-        waits=WaitPolicy(
-            pulls_max=settings.held_pulls_max,
-            pulls_per_connection_max=settings.held_pulls_per_connection_max,
-            pulls_per_queue_max=settings.held_pulls_per_queue_max,
-            sends_max=settings.parked_sends_max,
-            sends_per_connection_max=settings.parked_sends_per_connection_max,
-        ),
-    )
-
-
-def timing_policy(state: BrokerState) -> TimingPolicy:
-    """Returns what the lane needs to know of messages with a time of their own."""
-    settings = state.settings
-    return TimingPolicy(
-        is_enabled=settings.has_timers,
-        max_delay_ms=settings.timer_max_delay_s * _MS_PER_S,
-        congested_at=settings.timers_congested_at,
-        ahead_ms=state.timers_ahead_ms,
-        is_recall_enabled=settings.allows_recall,
-        is_recall_enabled_read_only=settings.allows_recall_read_only,
-    )
-
-
-def pop_policy(state: BrokerState) -> PopPolicy:
-    """Returns what the lane needs to know about pops."""
-    settings = state.settings
-    return PopPolicy(
-        revive_queues=max(1, settings.pop_revive_queues),
-        has_buffer=settings.pop_has_buffer,
-        stay_ms=max(0, settings.pop_stay_ms),
-        stored_before_ms=settings.pop_stored_before_ms,
-        kept_max=max(0, settings.pop_kept_max),
-        kept_per_queue_max=max(0, settings.pop_kept_per_queue_max),
-        in_flight_max=max(0, settings.pop_in_flight_max) if settings.pop_bounds_in_flight else None,
-        retry_first_percent=min(100, max(0, settings.pop_retry_first_percent)),
-        has_retry_v2=settings.pop_has_retry_v2,
-        reads_retry_v1=settings.pop_reads_retry_v1,
-        begins_in_memory=settings.pop_begins_in_memory,
-        names_retry_topic=settings.pop_names_retry_topic,
-        held_per_line=max(0, settings.pop_held_per_line),
-        held_max=max(0, settings.pop_held_max),
+        timing=TimingPolicy(**policy_values("timing", settings), ahead_ms=state.timers_ahead_ms),
+        pops=PopPolicy(**policy_values("pops", settings)),
+        waits=WaitPolicy(**policy_values("waits", settings)),
     )
 
 

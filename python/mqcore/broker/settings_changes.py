@@ -1,6 +1,7 @@
 """Which settings a tool may change while the broker runs, and how the file keeps the change.
 
-Pure functions. Never a path, an address, a name or anything that another program runs.
+What is *live* in the tables of settings: never a path, an address, a name or anything that another
+program runs. Pure functions.
 """
 
 import re
@@ -15,41 +16,6 @@ from mqcore.config.values import Value, parsed
 from mqcore.errors import RefusedError, SettingError
 from mqcore.remoting import ResponseCode
 
-# What takes effect at once; anything else is refused or needs a restart.
-CHANGEABLE: Final = frozenset(
-    {
-        "autoCreateSubscriptionGroup",
-        "autoCreateTopicEnable",
-        "brokerPermission",
-        "defaultQueryMaxNum",
-        "defaultTopicQueueNums",
-        "enablePropertyFilter",
-        "filterSupportRetry",
-        "flushConsumerOffsetInterval",
-        "flushDelayOffsetInterval",
-        "longPollingEnable",
-        "messageDelayLevel",
-        "notifyConsumerIdsChangedEnable",
-        "registerNameServerPeriod",
-        "rejectTransactionMessage",
-        "slaveReadEnable",
-        "slowOperationMs",
-        "recallMessageEnable",
-        "startAcceptSendRequestTimeStamp",
-        "timerCongestNumEachSlot",
-        "timerMaxDelaySec",
-        "timerStopEnqueue",
-        "traceOn",
-        "transactionCheckInterval",
-        "transactionCheckMax",
-        "transactionMetricFlushInterval",
-        "transactionOpBatchInterval",
-        "transactionOpMsgMaxSize",
-        "transactionTimeOut",
-        "useServerSideResetOffset",
-        "validateSystemTopicWhenUpdateTopic",
-    }
-)
 # Refused by the official broker whatever its own black list says.
 _NEVER: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 
@@ -86,10 +52,11 @@ def changed(
             near = nearest(key, configuration.program)
             unknown.append(f"{key[:_KEY_CHARS_SHOWN]}{f' (did you mean {near}?)' if near else ''}")
             continue
-        if key not in CHANGEABLE:
+        if not setting.key.is_live:
+            can = sorted(name for name, each in configuration.settings.items() if each.key.is_live)
             raise RefusedError(
                 f"{key} cannot be changed while the broker runs: set it in its configuration and "
-                f"restart. What can: {', '.join(sorted(CHANGEABLE))}",
+                f"restart. What can: {', '.join(can)}",
                 code=ResponseCode.NO_PERMISSION,
             )
         known[key] = Setting(setting.key, _value(setting, text), SOURCE)

@@ -27,7 +27,7 @@ from mqcore.errors import (
 )
 from mqcore.model.queues import MessageQueue
 from mqcore.native import Command
-from mqcore.remoting.codes import ResponseCode
+from mqcore.remoting.response_codes import ResponseCode
 
 __all__ = ["RETRIED_CODES", "Delivery", "result_of"]
 

@@ -12,7 +12,7 @@ from mqcore.client.sender import Sender
 from mqcore.clock import monotonic_ms
 from mqcore.errors import RemotingError
 from mqcore.model.topics import AUTO_CREATE_TOPIC
-from mqcore.remoting.codes import RequestCode
+from mqcore.remoting.request_codes import RequestCode
 
 __all__ = ["detect", "detect_once"]
 

@@ -46,9 +46,9 @@ from mqcore.model.topics import group_fault
 from mqcore.model.versions import version_name
 from mqcore.native import Command
 from mqcore.remoting.client import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Client
-from mqcore.remoting.codes import RequestCode
 from mqcore.remoting.dispatch import Dispatcher
 from mqcore.remoting.limits import Limits
+from mqcore.remoting.request_codes import RequestCode
 from mqcore.remoting.tls import TlsFiles, client_context
 
 __all__ = [

@@ -16,7 +16,7 @@ from mqcore.errors import MessageError, MessageTooLargeError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import AUTO_CREATE_TOPIC, UNSENDABLE_TOPICS
 from mqcore.native import compress
-from mqcore.remoting.codes import RequestCode
+from mqcore.remoting.request_codes import RequestCode
 
 __all__ = [
     "PROPERTIES_BYTES_MAX",

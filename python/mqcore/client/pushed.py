@@ -11,8 +11,9 @@ from mqcore.client.parts import Part
 from mqcore.client.properties import CORRELATION_ID, PGROUP, parse_properties
 from mqcore.errors import RecordError, RefusedError, StoreError
 from mqcore.native import decode_records
-from mqcore.remoting.codes import RequestCode, ResponseCode
 from mqcore.remoting.dispatch import Answer, Handler, Request
+from mqcore.remoting.request_codes import RequestCode
+from mqcore.remoting.response_codes import ResponseCode
 
 __all__ = ["Pushed", "ReplySink"]
 

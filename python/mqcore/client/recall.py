@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from mqcore.client.instance import Instance
 from mqcore.errors import MessageError, NoRouteError, ResponseError
-from mqcore.remoting.codes import RequestCode
+from mqcore.remoting.request_codes import RequestCode
 
 __all__ = ["RecallHandle", "recall"]
 
@@ -81,7 +81,7 @@ async def recall(instance: Instance, group: str, handle: str, timeout_s: float) 
         RemotingError: It did not answer.
     """
     said = RecallHandle.parse(handle)
-    await instance.route(said.topic)
+    await instance.route(said.topic, has_template=True)
     address = instance.address_of(said.broker_name)
     if address is None:
         raise NoRouteError(

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from mqcore.model.queues import MessageQueue
-from mqcore.remoting.codes import ResponseCode
+from mqcore.remoting.response_codes import ResponseCode
 
 __all__ = ["STATUS_OF_CODE", "QueueRef", "SendResult", "SendStatus"]
 

@@ -14,7 +14,8 @@ from mqcore.errors import BadJsonError, MQError, NameServerError, NoRouteError, 
 from mqcore.model.reading import as_dict, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import AUTO_CREATE_TOPIC
-from mqcore.remoting.codes import RequestCode, ResponseCode
+from mqcore.remoting.request_codes import RequestCode
+from mqcore.remoting.response_codes import ResponseCode
 
 __all__ = ["DEFAULT_QUEUES", "RouteTable"]
 

@@ -35,8 +35,8 @@ from mqcore.errors import (
     UsageError,
 )
 from mqcore.native import Command, FrameForm
-from mqcore.remoting.dispatch import code_name
 from mqcore.remoting.link import Link
+from mqcore.remoting.request_codes import code_name
 
 __all__ = ["ONEWAY_FLAG", "Sender", "check_queue"]
 

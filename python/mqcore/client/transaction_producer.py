@@ -33,8 +33,8 @@ from mqcore.client.transactions import (
 from mqcore.clock import wall_ms
 from mqcore.errors import ConnectError, RemotingError
 from mqcore.native import decode_records
-from mqcore.remoting.codes import RequestCode
 from mqcore.remoting.dispatch import Answer, Request
+from mqcore.remoting.request_codes import RequestCode
 
 __all__ = ["Transaction", "TransactionProducer"]
 

@@ -13,7 +13,6 @@ from mqcore.config.layers import Layer, environment_layers, file_layer
 from mqcore.config.properties import parse_properties, read_properties
 from mqcore.config.settings import (
     BrokerSettings,
-    ListenerSettings,
     NamesrvSettings,
     broker_settings,
     is_loopback,
@@ -21,6 +20,7 @@ from mqcore.config.settings import (
     reachable_host,
     settings_of_pairs,
 )
+from mqcore.config.typed import ListenerSettings
 
 __all__ = [
     "BrokerSettings",

@@ -6,7 +6,8 @@ Refuses what cannot work and returns what somebody should know. Knows no program
 from pathlib import Path
 
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT, Configuration
-from mqcore.config.settings import BrokerSettings, ListenerSettings, is_loopback
+from mqcore.config.settings import BrokerSettings, is_loopback
+from mqcore.config.typed import ListenerSettings
 from mqcore.errors import ConfigurationError
 
 # How RocketMQ joins several directories of the log.

@@ -1,8 +1,9 @@
 """The table of all keys: what official brokers and name servers can be told, and what we do.
 
-The rows stand in `tables/*.txt`, one line per key. A default that follows the reported version is
-written as two: `= 5.x: =` is that of 4.9 below version 5.0 and that of 5.3 from there on. Knows no
-file of a user and no program.
+The rows of `tables/*.txt`, one line per key, are the only declaration of a setting; what follows
+from them is made by `derived`. A default that follows the reported version is written as two:
+`= 5.x: =` is that of 4.9 below version 5.0 and that of 5.3 from there on. Knows no file of a user
+and no program.
 """
 
 import difflib
@@ -11,9 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 from types import MappingProxyType
 
-COLUMNS = 7
+COLUMNS = 11
+TABLES_DIR: Traversable = resources.files("mqcore.config") / "tables"
+_LIVE = "live"
 # Between the default below version 5.0 and the one from there on.
 _FROM_5 = " 5.x: "
 # Spellings of older releases, and of fields whose setter is named otherwise.
@@ -69,22 +73,31 @@ class Key:
 
     Attributes:
         name: Its official name.
-        kind: The kind of its values, see `values.parsed`.
+        kind: The kind of its values and their range, see `values.parsed`.
+        unit: The unit of its values; empty for texts, switches and plain counts.
         official_49: The default of 4.9, as a text for people; None when 4.9 has no such key.
         official_53: The default of 5.3; None when 5.3 has no such key.
         default: Our default, as a properties file would have it.
         default_5: The same of a broker that reports version 5.0 or later.
-        fate: What becomes of it.
+        fate: What becomes of it, and who reads it.
+        field: The field of typed settings that it becomes, `listener.` before one of a listener's;
+            empty for a key that only the store reads.
+        is_live: Whether a tool may change it while the broker runs.
+        policy: The field of the fast path's policy that it becomes, see `policy_fields`; or empty.
         words: What it means; of an inert or refused key why.
     """
 
     name: str
     kind: str
+    unit: str
     official_49: str | None
     official_53: str | None
     default: str
     default_5: str
     fate: Fate
+    field: str
+    is_live: bool
+    policy: str
     words: str
 
     @property
@@ -102,17 +115,36 @@ def keys_of(program: Program) -> Mapping[str, Key]:
 
 @cache
 def table_keys(table: str) -> tuple[Key, ...]:
-    """Returns the keys of one table."""
-    path = resources.files("mqcore.config") / "tables" / f"{table}.txt"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return tuple(_key(line) for line in lines if not line.startswith("#"))
+    """Returns the keys of one table.
+
+    Raises:
+        ValueError: A row cannot be read.
+    """
+    return tuple(_key(cells) for cells in table_lines(table, COLUMNS))
 
 
-def _key(line: str) -> Key:
-    cells = [cell.strip() for cell in line.split("|")]
-    if len(cells) != COLUMNS:
-        raise ValueError(f"a row of the table of keys has {len(cells)} columns: {line}")
-    name, kind, in_49, in_53, ours, fate, words = cells
+def table_lines(table: str, columns: int) -> list[list[str]]:
+    """Returns the cells of the rows of a table.
+
+    Raises:
+        ValueError: A row has more columns, or fewer.
+    """
+    text = (TABLES_DIR / f"{table}.txt").read_text(encoding="utf-8")
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != columns:
+            raise ValueError(f"a row of the table {table} has {len(cells)} columns: {line}")
+        rows.append(cells)
+    return rows
+
+
+def _key(cells: list[str]) -> Key:
+    name, kind, unit, in_49, in_53, ours, fate, field, live, policy, words = cells
+    if live not in ("", _LIVE):
+        raise ValueError(f"the row of {name}: {live} is not {_LIVE}")
     official = in_53 if in_49 == "-" else in_49
     default, has_two, from_5 = ours.partition(_FROM_5)
     default = official if default == "=" else default
@@ -121,11 +153,15 @@ def _key(line: str) -> Key:
     return Key(
         name=name,
         kind=kind,
+        unit=unit,
         official_49=None if in_49 == "-" else in_49,
         official_53=None if in_53 == "-" else in_53,
         default=default,
         default_5=from_5 if has_two else default,
         fate=Fate(fate),
+        field=field,
+        is_live=bool(live),
+        policy=policy,
         words=words,
     )
 

@@ -29,7 +29,9 @@ holds them once; secrets are masked in both.
 
 What becomes of a key:
 
-- *honoured*: it has its official effect.
+- *honoured*: it has its official effect. Those that are *live* can be changed while the
+  program runs, by `mqadmin updateBrokerConfig` or `updateNamesrvConfig`; others take effect with
+  the next start.
 - *without effect*: known; set to another value than the default it is told at the start, with the
   reason.
 - *refused*: it promises durability, replication or access control that is not there. Another value
@@ -49,6 +51,7 @@ _SECTIONS = (
     ("namesrv", "Name server", "Keys of `NamesrvConfig`."),
 )
 _RELEASES = ("4.9", "5.3")
+_LIVE = ("", "yes")
 _NONE = "–"  # noqa: RUF001 - a dash for people
 
 
@@ -61,17 +64,21 @@ def page() -> str:
         keys = table_keys(table)
         honoured = [key for key in keys if key.fate.is_honoured]
         if honoured:
-            parts.append("| honoured key | kind | default | meaning |\n|---|---|---|---|\n")
-            parts += [
-                f"| `{key.name}` | {key.kind} | {_default(key)} | {key.words} |\n"
-                for key in honoured
-            ]
+            parts.append(
+                "| honoured key | kind | default | live | meaning |\n|---|---|---|---|---|\n"
+            )
+            parts += [_honoured(key) for key in honoured]
             parts.append("\n")
         parts += _table("refused", [key for key in keys if key.fate is Fate.REFUSED])
         parts += _table("without effect", [key for key in keys if key.fate is Fate.INERT])
     parts.append("## Other spellings\n\n| written | read as |\n|---|---|\n")
     parts += [f"| `{old}` | `{new}` |\n" for old, new in SPELLINGS.items()]
     return "".join(parts)
+
+
+def _honoured(key: Key) -> str:
+    cells = (f"`{key.name}`", key.kind, _default(key), _LIVE[key.is_live], key.words)
+    return f"| {' | '.join(cells)} |\n"
 
 
 def _table(title: str, keys: list[Key]) -> list[str]:

@@ -16,10 +16,12 @@ from mqcore.namesrv.routes import RouteLimits, RouteTable
 from mqcore.namesrv.shapes import MasterAddresses, MinIdChange, Registration
 from mqcore.native import Command
 from mqcore.remoting import (
+    AnsweredBy,
     Dispatcher,
     Request,
     RequestCode,
     ResponseCode,
+    check_handlers,
     finished,
     in_slices,
 )
@@ -80,9 +82,13 @@ class Requests:
         self._began_ms = clock()
 
     def dispatcher(self) -> Dispatcher:
-        """Returns the table of handlers."""
+        """Returns the table of handlers.
+
+        Raises:
+            RuntimeError: It differs from the table of request codes.
+        """
         code = RequestCode
-        return Dispatcher(
+        dispatcher = Dispatcher(
             {
                 code.REGISTER_BROKER: self.register,
                 code.UNREGISTER_BROKER: self.unregister,
@@ -109,6 +115,8 @@ class Requests:
                 code.GET_NAMESRV_CONFIG: self.config,
             }
         )
+        check_handlers(AnsweredBy.NAMESRV, dispatcher.codes)
+        return dispatcher
 
     # Brokers.
 

@@ -22,6 +22,7 @@ from mqcore.native._native import (  # noqa: E402 - an unfit machine is refused 
     decode_records,
     door_counts,
     encode_properties,
+    native_request_codes,
     note_fork,
     settings,
     sql_fault,
@@ -37,15 +38,12 @@ from mqcore.native.inspection import (  # noqa: E402
     rebuild,
 )
 from mqcore.native.lane import (  # noqa: E402
-    BrokerPolicy,
     Delivered,
     GroupPolicy,
     Handed,
     Lane,
     LaneProtocol,
-    TimingPolicy,
     TopicPolicy,
-    WaitPolicy,
 )
 from mqcore.native.members import (  # noqa: E402
     FilterBits,
@@ -53,7 +51,13 @@ from mqcore.native.members import (  # noqa: E402
     RegisteredFilter,
     Subscription,
 )
-from mqcore.native.pops import OrderRow, PopPolicy, Revived  # noqa: E402
+from mqcore.native.policies import (  # noqa: E402
+    BrokerPolicy,
+    PopPolicy,
+    TimingPolicy,
+    WaitPolicy,
+)
+from mqcore.native.pops import OrderRow, Revived  # noqa: E402
 from mqcore.native.store import OnDamage, OpenReport, QueueBounds, QueueUnit, Segment, Stats, Store  # noqa: E402
 from mqcore.native.timers import Ticked, TimerProgress, Timers  # noqa: E402
 from mqcore.native.transactions import (  # noqa: E402
@@ -131,6 +135,7 @@ __all__ = [
     "door_counts",
     "encode_parts",
     "encode_properties",
+    "native_request_codes",
     "parse_relaxed_json",
     "rebuild",
     "settings",

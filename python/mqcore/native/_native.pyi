@@ -19,8 +19,16 @@ from mqcore.native._columns import (
 )
 from mqcore.native._native_timers import NativeTimers
 from mqcore.native._received import ReceivedMessage
-from mqcore.native.lane import BrokerPolicy, DrainedRow, GroupPolicy, OffsetRows, TopicPolicy
+from mqcore.native._wire import (
+    FrameForm,
+    FrameReader,
+    compress,
+    decompress,
+    parse_relaxed_json,
+)
+from mqcore.native.lane import DrainedRow, GroupPolicy, OffsetRows, TopicPolicy
 from mqcore.native.members import FilterBits, MembersPolicy
+from mqcore.native.policies import BrokerPolicy
 from mqcore.native.pops import OrderRow, RevivedRow
 from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
 
@@ -52,6 +60,7 @@ __all__ = [
     "door_counts",
     "encode_parts",
     "encode_properties",
+    "native_request_codes",
     "note_fork",
     "parse_relaxed_json",
     "queue_units",
@@ -396,35 +405,10 @@ class Command:
     def is_oneway(self) -> bool: ...
     def encode(self) -> bytes: ...
 
-@final
-class FrameForm:
-    """Requests of one kind: `encode` takes the values of its fields; None leaves a field out."""
+def native_request_codes() -> dict[str, int]:
+    """Returns the request codes that the fast path executes, by official name."""
 
-    def __new__(cls, code: int, names: Sequence[str], language: int, version: int) -> Self: ...
-    def encode(self, opaque: int, values: tuple[Any, ...], body: bytes, flag: int = 0) -> bytes: ...
-
-@final
-class FrameReader:
-    """Commands out of bytes that arrive in any pieces, for one connection.
-
-    `feed` raises `FrameError` at the first bad frame; what came whole before is in `before_error`.
-    """
-
-    def __new__(cls, max_frame_bytes: int = ...) -> Self: ...
-    def feed(self, data: Buffer) -> list[Command]: ...
-    @property
-    def before_error(self) -> list[Command]: ...
-    @property
-    def kept_bytes(self) -> int: ...
-
-def compress(body: Buffer, kind: int, level: int = ...) -> bytes:
-    """Returns a body made small; the kinds are those of `mqcore.native.wire.Compression`."""
-
-def decompress(body: Buffer, kind: int, limit_bytes: int) -> bytes:
-    """Returns a body as it was before, of at most `limit_bytes`."""
-
-# See `mqcore.native.wire`. What is wrong with an SQL92 text, and where; None for one that is right.
-def parse_relaxed_json(text: Buffer) -> Any: ...
+# What is wrong with an SQL92 text, and where; None for one that is right.
 def sql_fault(text: str) -> str | None: ...
 
 @final

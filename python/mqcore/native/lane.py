@@ -10,33 +10,26 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias, cast
 
 from mqcore.native._native import Command, LaneConnection, NativeLane
-from mqcore.native.pops import OrderRow, PopPolicy, Revived
+from mqcore.native.policies import BrokerPolicy
+from mqcore.native.pops import OrderRow, Revived
 from mqcore.native.store import Store
-from mqcore.native.timers import TimingPolicy
 from mqcore.native.transactions import CheckedHalves, CheckQuestion, CheckRules, TransactionCount
 
 __all__ = [
-    "BrokerPolicy",
     "Delivered",
     "GroupPolicy",
     "Handed",
     "Lane",
     "LaneProtocol",
-    "TimingPolicy",
     "TopicPolicy",
-    "WaitPolicy",
 ]
 
 _log = logging.getLogger("mqcore.lane")
 
 # Times on the wire of asyncio are seconds.
 _MS_PER_SECOND = 1_000
-# The official code of a broker that takes no more.
-_SYSTEM_BUSY = 2
 # Pairs of a snapshot that are taken under one lock: less than a millisecond.
 _OFFSETS_AT_ONCE = 256
-# What we say we are: V4_9_8.
-_VERSION = 409
 
 Need = Literal["code", "topic", "group", "check"]
 HandedRow: TypeAlias = tuple[Command, Need, str]
@@ -46,83 +39,6 @@ OffsetRows: TypeAlias = tuple[list[tuple[str, dict[int, int]]], int | None]
 DrainedRow: TypeAlias = tuple[
     int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
 ]
-
-
-class WaitPolicy(NamedTuple):
-    """How many requests may wait in the lane.
-
-    Attributes:
-        pulls_max: Pulls that wait for messages.
-        pulls_per_connection_max: The same of one connection; also of its pops and notifications.
-        pulls_per_queue_max: The same of one connection at one queue.
-        sends_max: Sends that wait for their watermark.
-        sends_per_connection_max: The same of one connection.
-    """
-
-    pulls_max: int = 262_144
-    pulls_per_connection_max: int = 65_536
-    pulls_per_queue_max: int = 1_024
-    sends_max: int = 131_072
-    sends_per_connection_max: int = 16_384
-
-
-class BrokerPolicy(NamedTuple):
-    """The broker's own state, as the lane needs it.
-
-    Attributes:
-        name: Its name.
-        cluster: Its cluster: a property of every message.
-        address: Its address as official remarks name it (`brokerIP1`).
-        perm: Its permission: 4 read, 2 write.
-        region: Told with every answer to a send.
-        is_traced: Told with every answer to a send.
-        refuse_sends: Set: every send is refused with this remark (empty: the official).
-        refuse_sends_code: With this code.
-        refuse_pulls: The same for pulls.
-        needs_check: Hand over every request first.
-        accepts_sends_from_ms: Sends are refused before this time, Unix ms.
-        is_long_polling: Hold pulls as long as the consumer asks.
-        short_polling_ms: How long otherwise.
-        is_replica_readable: Send slow consumers to a replica.
-        rejects_transactions: Refuse half messages.
-        needs_replica: Answers to sends wait for replicas.
-        version: The version in every answer.
-        timing: Messages with a time of their own.
-        pops: Pops.
-        waits: How many requests may wait.
-        filters_properties: Take expressions over properties (`enablePropertyFilter`).
-        filters_retries: Put retries through the expression for the topic that they came from
-            (`filterSupportRetry`).
-        transaction_timeout_ms: Age from which on a half message is asked about.
-        note_bytes_max: Bytes of a note about many ends of transactions (versions from 5.1 on).
-        note_interval_ms: How long an end may wait to be noted with others.
-    """
-
-    name: str
-    cluster: str
-    address: str
-    perm: int = 6
-    region: str = "DefaultRegion"
-    is_traced: bool = True
-    refuse_sends: str | None = None
-    refuse_sends_code: int = _SYSTEM_BUSY
-    refuse_pulls: str | None = None
-    needs_check: bool = False
-    accepts_sends_from_ms: int = 0
-    is_long_polling: bool = True
-    short_polling_ms: int = 1_000
-    is_replica_readable: bool = False
-    rejects_transactions: bool = False
-    needs_replica: bool = False
-    version: int = _VERSION
-    filters_properties: bool = False
-    filters_retries: bool = False
-    transaction_timeout_ms: int = 6_000
-    note_bytes_max: int = 4_096
-    note_interval_ms: int = 3_000
-    timing: TimingPolicy = TimingPolicy()
-    pops: PopPolicy = PopPolicy()
-    waits: WaitPolicy = WaitPolicy()
 
 
 class TopicPolicy(NamedTuple):

@@ -1,4 +1,4 @@
-"""What pops go by and what a round over check points did, as the lane's methods take and give it.
+"""Ordered pops and rounds over check points, as the lane's methods take and give them.
 
 Values only; the work is the lane's (`Lane.revive`).
 """
@@ -6,47 +6,10 @@ Values only; the work is the lane's (`Lane.revive`).
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["OrderRow", "PopPolicy", "Revived", "RevivedRow"]
+__all__ = ["OrderRow", "Revived", "RevivedRow"]
 
 # `Revived` as the extension gives it.
 RevivedRow: TypeAlias = tuple[int, int, int, int, int, int, bool, tuple[str, str] | None, int]
-
-
-class PopPolicy(NamedTuple):
-    """What is decided about pops.
-
-    Attributes:
-        revive_queues: Queues of the topic of check points.
-        has_buffer: Keep pops in memory first: what is acknowledged soon is never stored.
-        stay_ms: How long they are kept.
-        stored_before_ms: How long before its messages come back a pop is stored at the latest.
-        kept_max: Pops kept at the most.
-        kept_per_queue_max: The same per queue.
-        in_flight_max: Messages of a queue that a group may have and not acknowledge before it gets
-            no more of it; None for any number.
-        retry_first_percent: How often in a hundred a pop looks at the retry topic first.
-        has_retry_v2: Messages come back in retry topics of the second kind, `%RETRY%group+topic`.
-        reads_retry_v1: Those of the first kind, `%RETRY%group_topic`, are read all the same.
-        begins_in_memory: A new group that begins at the end gets all of a queue that is young.
-        names_retry_topic: Answers name the retry topic, not the one that was asked for.
-        held_per_line: Pops held per topic, group and queue.
-        held_max: Pops held at all.
-    """
-
-    revive_queues: int = 8
-    has_buffer: bool = True
-    stay_ms: int = 10_000
-    stored_before_ms: int = 3_000
-    kept_max: int = 200_000
-    kept_per_queue_max: int = 20_000
-    in_flight_max: int | None = None
-    retry_first_percent: int = 20
-    has_retry_v2: bool = False
-    reads_retry_v1: bool = True
-    begins_in_memory: bool = True
-    names_retry_topic: bool = False
-    held_per_line: int = 1_024
-    held_max: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)

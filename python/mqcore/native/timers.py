@@ -5,31 +5,10 @@ from any thread, whenever the owner of a timetable says so.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from mqcore.native._native import NativeTimers
 
-__all__ = ["Ticked", "TimerProgress", "Timers", "TimingPolicy"]
-
-
-class TimingPolicy(NamedTuple):
-    """What is decided about messages with a time of their own.
-
-    Attributes:
-        is_enabled: Whether they are taken.
-        max_delay_ms: How far ahead they may be due.
-        congested_at: From so many messages of a step on some are refused, from twice as many all.
-        ahead_ms: How far the timers' clock is ahead of the wall clock.
-        is_recall_enabled: Whether they may be recalled.
-        is_recall_enabled_read_only: Whether they may be while the broker takes no messages.
-    """
-
-    is_enabled: bool = False
-    max_delay_ms: int = 259_200_000
-    congested_at: int = 2**31 - 1
-    ahead_ms: int = 0
-    is_recall_enabled: bool = False
-    is_recall_enabled_read_only: bool = True
+__all__ = ["Ticked", "TimerProgress", "Timers"]
 
 
 @dataclass(frozen=True, slots=True)

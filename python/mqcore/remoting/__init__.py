@@ -13,14 +13,24 @@ from mqcore.remoting.address import (
     parse_address,
 )
 from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
-from mqcore.remoting.codes import RequestCode, ResponseCode
 from mqcore.remoting.connection import Connection
 from mqcore.remoting.descriptors import connections_within, raised_descriptors
-from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Handler, Request, code_name
+from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Handler, Request
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
 from mqcore.remoting.listener import Listener, SocketOptions
+from mqcore.remoting.request_checks import check_handlers, check_native
+from mqcore.remoting.request_codes import (
+    CODES,
+    AnsweredBy,
+    Family,
+    RequestCode,
+    answered_by,
+    code_name,
+    family,
+)
+from mqcore.remoting.response_codes import ResponseCode
 from mqcore.remoting.server import GRACE_S, Server
 from mqcore.remoting.slices import Slices, finished, in_slices
 from mqcore.remoting.tls import ServerTls, TlsFiles, TlsMode, client_context, server_context
@@ -28,14 +38,17 @@ from mqcore.remoting.wiring import ListenerLike, limits_of, listen_as, tls_of
 
 __all__ = [
     "CALL_TIMEOUT_S",
+    "CODES",
     "GRACE_S",
     "VERSION",
     "Address",
     "AdvertisedWatch",
     "Answer",
+    "AnsweredBy",
     "Client",
     "Connection",
     "Dispatcher",
+    "Family",
     "Handler",
     "Hub",
     "Limits",
@@ -54,10 +67,14 @@ __all__ = [
     "TlsFiles",
     "TlsMode",
     "UnixAddress",
+    "answered_by",
+    "check_handlers",
+    "check_native",
     "client_context",
     "code_name",
     "connections_within",
     "expect",
+    "family",
     "finished",
     "in_slices",
     "limits_of",

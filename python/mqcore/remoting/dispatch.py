@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mqcore.errors import RefusedError
 from mqcore.native import Command
-from mqcore.remoting.codes import RequestCode, ResponseCode
+from mqcore.remoting.request_codes import code_name
+from mqcore.remoting.response_codes import ResponseCode
 
 if TYPE_CHECKING:
     from mqcore.remoting.link import Link
@@ -174,11 +175,3 @@ def failure(request: Request, error: Exception) -> Command:
     )
     remark = f"{type(error).__name__}: {error}"
     return request.answer(ResponseCode.SYSTEM_ERROR, remark[:_REMARK_CHARS_MAX])
-
-
-def code_name(code: int) -> str:
-    """Returns a request code with its official name, where it has one."""
-    try:
-        return f"{RequestCode(code).name}({code})"
-    except ValueError:
-        return str(code)

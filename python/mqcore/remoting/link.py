@@ -29,8 +29,9 @@ from typing import Any, cast
 from mqcore.errors import CallTimeoutError, ConnectionLostError
 from mqcore.native import Command
 from mqcore.remoting.calls import Calls
-from mqcore.remoting.dispatch import Answer, Request, code_name, failure
+from mqcore.remoting.dispatch import Answer, Request, failure
 from mqcore.remoting.hub import Hub
+from mqcore.remoting.request_codes import code_name
 
 __all__ = ["Link"]
 

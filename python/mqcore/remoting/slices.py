@@ -63,20 +63,22 @@ class Slices:
 async def in_slices(steps: Generator[None, None, _Result], slices: Slices | None = None) -> _Result:
     """Runs work that yields between its steps; returns its result."""
     slices = slices if slices is not None else Slices()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
+    results: list[_Result] = []
+    for _step in _keeping(steps, results):
         await slices.turn()
+    return results[0]
 
 
 def finished(steps: Generator[None, None, _Result]) -> _Result:
     """Runs work that yields between its steps, without a pause; returns its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
+    results: list[_Result] = []
+    for _step in _keeping(steps, results):
+        pass
+    return results[0]
+
+
+def _keeping(
+    steps: Generator[None, None, _Result], results: list[_Result]
+) -> Generator[None, None, None]:
+    """Yields where the work does; its result is appended to `results`."""
+    results.append((yield from steps))

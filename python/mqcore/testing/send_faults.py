@@ -4,11 +4,9 @@ Pure state over decoded requests: holds no socket.
 """
 
 from mqcore.native import Command
-from mqcore.remoting import RequestCode, ResponseCode
+from mqcore.remoting import Family, ResponseCode, family
 
-_SENDS = frozenset(
-    {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
-)
+_SENDS = family(Family.SEND)
 
 
 class SendFaults:

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::feed::Fault;
+use mqcore_lane::feed::{Fault, check_output};
 use mqcore_lane::{ConnectionId, Handed, Need};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -259,7 +259,7 @@ pub(crate) fn pump_all(py: Python<'_>, lane: &NativeLane, ids: &[ConnectionId]) 
         };
         let connection = connection.bind(py);
         pump(connection)?;
-        let checked = lane.lock().lane.check_output(*id);
+        let checked = check_output(&lane.lock().lane.desk, *id);
         if let Err(fault) = checked {
             lane.lock().lane.desk.stats.closed_slow += 1;
             refuse(connection, &fault)?;

@@ -25,9 +25,10 @@ use crate::connection::{HandedRow, LaneConnection, handed_row, pump_all};
 use crate::door::{KEEP_RECORDS_MAX, Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
+use crate::policy_rows::BrokerRow;
 use crate::pops::{KnownTo, OrderRow, RevivedRow, Revivers, order_of, order_rows, revived_row};
 use crate::store::NativeStore;
-use crate::tables::{BitsRow, BrokerRow, GroupRow, MembersRow, TopicRow, bit_row};
+use crate::tables::{BitsRow, GroupRow, MembersRow, TopicRow, bit_row};
 use crate::timers::NativeTimers;
 use crate::transactions::{CheckedRow, Checkers, CountRow, RulesRow, checked_row, count_rows};
 
@@ -169,7 +170,7 @@ impl NativeLane {
     /// Lets sends ask how full a step of time is.
     fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
         let wheel = timers.wheel();
-        self.lock().lane.wheel = Some(wheel);
+        self.lock().lane.set_wheel(wheel);
     }
 
     fn set_topics(&self, topics: HashMap<String, TopicRow>) {
@@ -255,26 +256,16 @@ impl NativeLane {
 
     /// The pairs in some slots, and the next slot; none where there are no more.
     fn offset_rows(&self, start: usize, count: usize) -> (Vec<OffsetRow>, Option<usize>) {
-        let inside = self.lock();
-        let offsets = &inside.lane.offsets;
-        let end = start.saturating_add(count);
-        let some = offsets.some(start..end);
-        let rows = some.map(|(key, queues)| (key.to_owned(), queues.clone()));
-        (rows.collect(), (end < offsets.slots()).then_some(end))
+        self.lock().lane.offsets.rows(start, count)
     }
 
     fn group_gets(&self, py: Python<'_>) -> Vec<(String, String, u64)> {
-        through(py, Pass::Detached, || self.lock().lane.gets.rows())
+        through(py, Pass::Detached, || self.lock().lane.gets())
     }
 
     fn offsets_of(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
-        let mut inside = self.lock();
-        inside
-            .lane
-            .offsets
-            .of(group, topic)
-            .cloned()
-            .unwrap_or_default()
+        let offsets = self.lock().lane.offsets.of(group, topic);
+        offsets.unwrap_or_default()
     }
 
     fn offset(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
@@ -283,9 +274,7 @@ impl NativeLane {
 
     fn commit_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let mut inside = self.lock();
-        // Pops of the group would go on behind the offset that is left.
-        inside.lane.release_pops(group, topic, queue_id);
-        inside.lane.offsets.commit(group, topic, queue_id, offset)
+        inside.lane.commit_offset(group, topic, queue_id, offset)
     }
 
     fn reset_offset(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
@@ -361,7 +350,7 @@ impl NativeLane {
 
     /// Check points and acknowledgements stored since the lane was made.
     fn pop_records(&self) -> u64 {
-        self.lock().lane.pops.stored()
+        self.lock().lane.pops_stored()
     }
 
     #[pyo3(signature = (queue_id, done_offset, timers_ms, *, limit=revive::LIMIT_MAX))]
@@ -405,30 +394,30 @@ impl NativeLane {
     }
 
     fn order_rows(&self) -> Vec<OrderRow> {
-        order_rows(&self.lock().lane)
+        order_rows(self.lock().lane.orders())
     }
 
     fn load_orders(&self, rows: Vec<OrderRow>) {
         let orders = rows.into_iter().map(order_of);
-        self.lock().lane.pops.orders.load(orders);
+        self.lock().lane.orders().load(orders);
     }
 
     fn order_changes(&self) -> u64 {
-        self.lock().lane.pops.orders.changes()
+        self.lock().lane.orders().changes()
     }
 
     fn transaction_rows(&self) -> Vec<CountRow> {
-        count_rows(&self.lock().lane)
+        count_rows(self.lock().lane.transaction_counts())
     }
 
     fn load_transactions(&self, waiting: HashMap<String, i64>) {
         let rows = waiting.into_iter();
         let rows = rows.map(|(topic, count)| (topic.into_boxed_str(), count));
-        self.lock().lane.ends.counts.load(rows);
+        self.lock().lane.transaction_counts().load(rows);
     }
 
     fn transaction_changes(&self) -> u64 {
-        self.lock().lane.ends.counts.changes()
+        self.lock().lane.transaction_counts().changes()
     }
 
     /// Answers what can be answered; milliseconds until the next call is due, tickets that are not

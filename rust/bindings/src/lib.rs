@@ -22,6 +22,7 @@
 //! | `timers` | the class over the timers of a store |
 //! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | memory and descriptors that Python and Rust share |
+//! | `policy_rows` | the broker's policy as Python hands it over: made from the tables of settings |
 //! | `tables` | policy tables out of named tuples, expressions judged |
 //! | `transactions` | the check of half messages, its checkers kept between calls |
 //! | `numbers` | reports as dictionaries |
@@ -48,6 +49,7 @@ mod many;
 mod numbers;
 mod packing;
 mod parts;
+mod policy_rows;
 mod pops;
 mod received;
 mod records;
@@ -103,7 +105,7 @@ mod _native {
     #[pymodule_export]
     use crate::store::NativeStore;
     #[pymodule_export]
-    use crate::tables::sql_fault;
+    use crate::tables::{native_request_codes, sql_fault};
     #[pymodule_export]
     use crate::timers::NativeTimers;
     #[pymodule_export]

@@ -1,17 +1,15 @@
-//! Pops for Python: rows of settings and of ordered pops, and the rounds over check points, kept
-//! between calls. No logic.
+//! Pops for Python: rules out of settings, rows of ordered pops, and the rounds over check points,
+//! kept between calls. No logic.
 
 use std::collections::{BTreeMap, HashMap};
 
-use mqcore_engine::clock::Clock;
-use mqcore_engine::disk::Disk;
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::Lane;
 use mqcore_lane::policy::Policy;
-use mqcore_lane::pop::orders::Order;
+use mqcore_lane::pop::orders::{Order, Orders};
 use mqcore_lane::pop::revive::{Known, Revived, Reviver};
 use mqcore_lane::pop::rules::PopRules;
-use pyo3::prelude::*;
+
+use crate::policy_rows::PopRow;
 
 /// `Revived`: done offset, read, revived, acknowledged, skipped, waiting, has more, what has to be
 /// made, end.
@@ -41,25 +39,6 @@ pub(crate) type OrderRow = (
     Option<String>,
 );
 
-/// `PopPolicy`.
-#[derive(FromPyObject)]
-pub(crate) struct PopRow {
-    revive_queues: i32,
-    has_buffer: bool,
-    stay_ms: u64,
-    stored_before_ms: i64,
-    kept_max: usize,
-    kept_per_queue_max: usize,
-    in_flight_max: Option<u64>,
-    retry_first_percent: u32,
-    has_retry_v2: bool,
-    reads_retry_v1: bool,
-    begins_in_memory: bool,
-    names_retry_topic: bool,
-    held_per_line: usize,
-    held_max: usize,
-}
-
 impl From<PopRow> for PopRules {
     fn from(row: PopRow) -> Self {
         Self {
@@ -69,7 +48,7 @@ impl From<PopRow> for PopRules {
             stored_before_ms: row.stored_before_ms,
             kept_max: row.kept_max,
             kept_per_queue_max: row.kept_per_queue_max,
-            in_flight_max: row.in_flight_max,
+            in_flight_max: row.bounds_in_flight.then_some(row.in_flight_max),
             retry_first_percent: row.retry_first_percent,
             has_retry_v2: row.has_retry_v2,
             reads_retry_v1: row.reads_retry_v1,
@@ -130,8 +109,8 @@ pub(crate) fn revived_row(done: Revived) -> RevivedRow {
     )
 }
 
-pub(crate) fn order_rows<D: Disk, C: Clock>(lane: &Lane<D, C>) -> Vec<OrderRow> {
-    let all = lane.pops.orders.all();
+pub(crate) fn order_rows(orders: &Orders) -> Vec<OrderRow> {
+    let all = orders.all();
     all.map(|(key, queue_id, order)| {
         let order = order.clone();
         (

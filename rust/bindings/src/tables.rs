@@ -1,9 +1,10 @@
 //! Policy tables out of Python's named tuples. No logic.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mqcore_lane::bits::{BitRow, GroupBits};
-use mqcore_lane::codes::{OVERLOAD, SYSTEM_BUSY};
+use mqcore_lane::codes::{OVERLOAD, REQUESTS, SYSTEM_BUSY};
 use mqcore_lane::holds::HoldLimits;
 use mqcore_lane::parked::ParkLimits;
 use mqcore_lane::policy::{
@@ -14,58 +15,7 @@ use mqcore_lane::sql::Sql;
 use mqcore_record::Host;
 use pyo3::prelude::*;
 
-use crate::pops::PopRow;
-
-/// `BrokerPolicy`.
-#[derive(FromPyObject)]
-pub(crate) struct BrokerRow {
-    name: String,
-    cluster: String,
-    address: String,
-    perm: i32,
-    region: String,
-    is_traced: bool,
-    refuse_sends: Option<String>,
-    refuse_sends_code: i32,
-    refuse_pulls: Option<String>,
-    needs_check: bool,
-    accepts_sends_from_ms: i64,
-    is_long_polling: bool,
-    short_polling_ms: u64,
-    is_replica_readable: bool,
-    rejects_transactions: bool,
-    needs_replica: bool,
-    version: i32,
-    filters_properties: bool,
-    filters_retries: bool,
-    transaction_timeout_ms: i64,
-    note_bytes_max: usize,
-    note_interval_ms: u64,
-    timing: TimingRow,
-    pops: PopRow,
-    waits: WaitRow,
-}
-
-/// `WaitPolicy`.
-#[derive(FromPyObject)]
-pub(crate) struct WaitRow {
-    pulls_max: usize,
-    pulls_per_connection_max: usize,
-    pulls_per_queue_max: usize,
-    sends_max: usize,
-    sends_per_connection_max: usize,
-}
-
-/// `TimingPolicy`.
-#[derive(FromPyObject)]
-pub(crate) struct TimingRow {
-    is_enabled: bool,
-    max_delay_ms: i64,
-    congested_at: i32,
-    ahead_ms: i64,
-    is_recall_enabled: bool,
-    is_recall_enabled_read_only: bool,
-}
+use crate::policy_rows::{BrokerRow, TimingRow};
 
 impl From<TimingRow> for Timing {
     fn from(row: TimingRow) -> Self {
@@ -268,4 +218,10 @@ impl From<MembersRow> for Members {
 #[pyfunction]
 pub(crate) fn sql_fault(text: &str) -> Option<String> {
     Sql::compile(text).err().map(|error| error.to_string())
+}
+
+/// The requests that the lane executes: numbers by official name.
+#[pyfunction]
+pub(crate) fn native_request_codes() -> BTreeMap<&'static str, i32> {
+    REQUESTS.iter().copied().collect()
 }

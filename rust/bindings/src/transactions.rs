@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use mqcore_engine::clock::SystemClock;
-use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::Lane;
 use mqcore_lane::transactions::check::{Checked, Checker, Copied, Question, Rules};
-use mqcore_lane::transactions::counts::Count;
+use mqcore_lane::transactions::counts::{Count, Counts};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -110,10 +107,10 @@ fn question_row(py: Python<'_>, copied: Copied) -> Option<QuestionRow> {
 /// Half messages of a topic: that wait, committed, rolled back, given up.
 pub(crate) type CountRow = (String, i64, u64, u64, u64);
 
-pub(crate) fn count_rows(lane: &Lane<RealDisk, SystemClock>) -> Vec<CountRow> {
-    let row = |(topic, count): (&str, Count)| {
+pub(crate) fn count_rows(counts: &Counts) -> Vec<CountRow> {
+    let row = |(topic, count): (String, Count)| {
         let ended = (count.committed, count.rolled_back, count.given_up);
-        (topic.to_owned(), count.waiting, ended.0, ended.1, ended.2)
+        (topic, count.waiting, ended.0, ended.1, ended.2)
     };
-    lane.ends.counts.all().map(row).collect()
+    counts.all().into_iter().map(row).collect()
 }

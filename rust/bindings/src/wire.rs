@@ -1,7 +1,8 @@
 //! Commands of the remoting protocol, frames in pieces, and compressed bodies.
 
 use mqcore_record::{Compression, sys_flag};
-use mqcore_wire::command::{ONEWAY, RESPONSE, VERSION_DEFAULT, encode};
+use mqcore_wire::command::{VERSION_DEFAULT, encode};
+use mqcore_wire::header::{ONEWAY, RESPONSE};
 use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Head, Language, Serialization, WireError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};

@@ -7,7 +7,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`column`] | the columns there are, and how each is laid out |
+//! | [`mod@column`] | the columns there are, and how each is laid out |
 //! | [`buffers`] | validity, offsets and data while they grow, and when they are done |
 //! | [`filter`] | which records are wanted |
 //! | `rows` | a record into the columns asked for |

@@ -1,6 +1,6 @@
 //! Who asked: what an answer needs of its request. Knows no request's meaning.
 
-use mqcore_wire::command::{ONEWAY, RESPONSE};
+use mqcore_wire::header::{ONEWAY, RESPONSE};
 use mqcore_wire::{CommandRef, Head, Language, Serialization};
 
 /// Names a connection of a lane; never used twice.

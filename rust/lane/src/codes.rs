@@ -1,47 +1,65 @@
 //! The numbers of the requests that the lane executes, and of its answers (`RequestCode`,
 //! `ResponseCode`).
 
-/// A message, header with long names.
-pub const SEND_MESSAGE: i32 = 10;
-/// A pull.
-pub const PULL_MESSAGE: i32 = 11;
-/// Where does a group go on?
-pub const QUERY_CONSUMER_OFFSET: i32 = 14;
-/// A group goes on there.
-pub const UPDATE_CONSUMER_OFFSET: i32 = 15;
-/// Which offset goes with a time?
-pub const SEARCH_OFFSET_BY_TIMESTAMP: i32 = 29;
-/// Where does a queue end?
-pub const GET_MAX_OFFSET: i32 = 30;
-/// Where does a queue begin?
-pub const GET_MIN_OFFSET: i32 = 31;
-/// A consumer could not work a message off.
-pub const CONSUMER_SEND_MSG_BACK: i32 = 36;
-/// A transaction ends.
-pub const END_TRANSACTION: i32 = 37;
-/// A message, header with short names.
-pub const SEND_MESSAGE_V2: i32 = 310;
-/// Several messages, header with short names.
-pub const SEND_BATCH_MESSAGE: i32 = 320;
-/// A pull of a consumer without rebalancing (5.x).
-pub const LITE_PULL_MESSAGE: i32 = 361;
+/// Declares the requests that the lane executes: a constant each, their list, and a test.
+macro_rules! requests {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        $($(#[$doc])* pub const $name: i32 = $number;)*
 
-/// A message with a time of its own is not to be delivered (5.3.2).
-pub const RECALL_MESSAGE: i32 = 370;
-/// Messages of any queue, for a while (5.x).
-pub const POP_MESSAGE: i32 = 200_050;
-/// A popped message is worked off.
-pub const ACK_MESSAGE: i32 = 200_051;
-/// What could be popped now?
-pub const PEEK_MESSAGE: i32 = 200_052;
-/// A popped message comes back at another time.
-pub const CHANGE_MESSAGE_INVISIBLE_TIME: i32 = 200_053;
-/// Is there something to pop?
-pub const NOTIFICATION: i32 = 200_054;
-/// How many pops are held?
-pub const POLLING_INFO: i32 = 200_055;
-/// Several popped messages are worked off.
-pub const BATCH_ACK_MESSAGE: i32 = 200_151;
+        /// The requests that are executed here, by official name. Python compares them with its
+        /// table of request codes when a broker starts.
+        pub const REQUESTS: &[(&str, i32)] = &[$((stringify!($name), $name)),*];
+
+        /// Tells whether a request is executed here.
+        #[must_use]
+        pub const fn is_executed(code: i32) -> bool {
+            matches!(code, $($name)|*)
+        }
+    };
+}
+
+requests! {
+    /// A message, header with long names.
+    SEND_MESSAGE = 10,
+    /// A pull.
+    PULL_MESSAGE = 11,
+    /// Where does a group go on?
+    QUERY_CONSUMER_OFFSET = 14,
+    /// A group goes on there.
+    UPDATE_CONSUMER_OFFSET = 15,
+    /// Which offset goes with a time?
+    SEARCH_OFFSET_BY_TIMESTAMP = 29,
+    /// Where does a queue end?
+    GET_MAX_OFFSET = 30,
+    /// Where does a queue begin?
+    GET_MIN_OFFSET = 31,
+    /// A consumer could not work a message off.
+    CONSUMER_SEND_MSG_BACK = 36,
+    /// A transaction ends.
+    END_TRANSACTION = 37,
+    /// A message, header with short names.
+    SEND_MESSAGE_V2 = 310,
+    /// Several messages, header with short names.
+    SEND_BATCH_MESSAGE = 320,
+    /// A pull of a consumer without rebalancing (5.x).
+    LITE_PULL_MESSAGE = 361,
+    /// A message with a time of its own is not to be delivered (5.3.2).
+    RECALL_MESSAGE = 370,
+    /// Messages of any queue, for a while (5.x).
+    POP_MESSAGE = 200_050,
+    /// A popped message is worked off.
+    ACK_MESSAGE = 200_051,
+    /// What could be popped now?
+    PEEK_MESSAGE = 200_052,
+    /// A popped message comes back at another time.
+    CHANGE_MESSAGE_INVISIBLETIME = 200_053,
+    /// Is there something to pop?
+    NOTIFICATION = 200_054,
+    /// How many pops are held?
+    POLLING_INFO = 200_055,
+    /// Several popped messages are worked off.
+    BATCH_ACK_MESSAGE = 200_151,
+}
 
 /// Done.
 pub const SUCCESS: i32 = 0;

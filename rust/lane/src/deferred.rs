@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use mqcore_wire::Command;
 
 use crate::asker::ConnectionId;
-use crate::lane::How;
+use crate::stop::How;
 
 /// Requests that wait at the most: at some microseconds each they are worked off within the time that
 /// a send may wait.

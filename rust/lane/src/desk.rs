@@ -12,6 +12,7 @@ use crate::asker::{Asker, ConnectionId};
 use crate::bounds::{Bounds, ExecutionTime};
 use crate::codes;
 use crate::output::Output;
+use crate::refusals::Refused;
 use crate::stats::Stats;
 
 /// Bytes queued for a connection from which on its requests are not executed any more: it asks
@@ -62,6 +63,16 @@ pub struct Said<'a> {
     pub code: i32,
     /// The remark.
     pub remark: Option<&'a str>,
+}
+
+impl<'a> Said<'a> {
+    /// The head of a refusal.
+    pub(crate) fn of(refused: &'a Refused) -> Self {
+        Self {
+            code: refused.code,
+            remark: Some(&refused.remark),
+        }
+    }
 }
 
 /// All connections of a lane.
@@ -210,6 +221,17 @@ impl<D: Disk> Desk<D> {
         write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
     ) {
         self.reply_records(asker, said, write, Vec::new());
+    }
+
+    /// Refuses a request, without fields.
+    pub(crate) fn refuse(&mut self, asker: &Asker, refused: &Refused) {
+        self.reply(asker, Said::of(refused), |_fields| Ok(()));
+    }
+
+    /// Answers a request that is done, without fields.
+    pub(crate) fn succeed(&mut self, asker: &Asker, remark: Option<&str>) {
+        let code = codes::SUCCESS;
+        self.reply(asker, Said { code, remark }, |_fields| Ok(()));
     }
 
     /// Answers a request with records as the body.

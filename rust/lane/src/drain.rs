@@ -7,16 +7,20 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 
-use crate::codes;
-use crate::holds::{News, Pull};
-use crate::lane::{Lane, Outcome, SEND_WAIT_MAX_MS};
+use crate::answers::refuse_send;
+use crate::back;
+use crate::holds::News;
+use crate::lane::Lane;
+use crate::offset_processor::answer_search;
 use crate::readers::Done;
+use crate::refusals;
 use crate::requests::Request;
-use crate::turn::{
-    ANSWERS_PER_TURN, CHECK_WORK, CLOSE_WORK, CLOSED_WORK, DEFERRED_WORK, DUE_WORK, LOOKED_AT,
-    NEWS_PER_TURN, READ_WORK, Slice, WOKEN_WORK,
-};
+use crate::stop::Stop;
+use crate::turn::{CLOSED_WORK, DEFERRED_WORK, LOOKED_AT, NEWS_PER_TURN, READ_WORK, Slice};
 
+/// How long a send may wait for the next log file, ms: the official bound of its send queue
+/// (`waitTimeMillsInSendQueue`).
+const SEND_WAIT_MAX_MS: u64 = 200;
 /// Pause before it is tried again whether the next log file is there, ms.
 const DEFERRED_RETRY_MS: u64 = 2;
 
@@ -25,48 +29,22 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// the lane's. With more to do [`Lane::next_deadline_ms`] is over.
     pub fn drain(&mut self, now_ms: u64, others: &mut Vec<(Ticket, PutStatus)>) {
         self.now_ms = now_ms;
-        let mut answers = Vec::new();
-        let next_ms = self.store.drain_some(ANSWERS_PER_TURN, &mut answers);
-        self.acks_deadline_ms = next_ms.map(|next_ms| match next_ms {
-            0 => 0,
-            next_ms => now_ms + next_ms,
-        });
-        for (ticket, status) in answers {
-            match self.parked.take(ticket) {
-                Some(stored) => self.answer_parked(&stored, status),
-                None => others.push((ticket, status)),
-            }
-        }
-        self.forget_left(CLOSED_WORK);
+        let (mut cx, processors) = self.split();
+        processors.delivery.answer_durable(&mut cx, others);
+        processors.forget_left(CLOSED_WORK);
         self.take_news();
-        self.check_queues();
-        self.run_woken_pulls();
-        self.run_due_pulls();
-        self.wake_pops();
+        let (mut cx, processors) = self.split();
+        processors.pull.check_queues(&mut cx);
+        processors.pull.run_woken(&mut cx);
+        processors.pull.run_due(&mut cx);
+        processors.pops.wake(&mut cx);
         self.run_deferred();
-        self.run_later_pops();
-        self.settle_due_pops();
-        self.write_due_notes();
+        let (mut cx, processors) = self.split();
+        processors.pops.run_later(&mut cx);
+        processors.pops.merge.settle_due(&cx);
+        processors.transactions.write_due_notes(&mut cx);
         self.take_read();
         self.unwatch_emptied();
-    }
-
-    /// Forgets a connection with all that it waits for: what it has is marked, and worked off in
-    /// turns. Its parked sends are answered to nobody.
-    pub(crate) fn close_waits(&mut self, id: crate::asker::ConnectionId) {
-        self.holds.close(id);
-        self.pops.polls.close(id);
-        self.pops.notices.close(id);
-        self.filtered.close(id);
-        self.forget_left(CLOSE_WORK);
-        self.unwatch_emptied();
-    }
-
-    fn forget_left(&mut self, work: usize) {
-        let mut slice = Slice::new(work);
-        self.holds.forget_left(&mut slice);
-        self.pops.polls.forget_left(&mut slice);
-        self.pops.notices.forget_left(&mut slice);
     }
 
     fn take_news(&mut self) {
@@ -78,7 +56,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 continue;
             };
             let queue_id = arrival.queue.queue_id;
-            self.pops.arrived(topic, queue_id, &arrival.tags_codes);
+            let processors = &mut self.processors;
+            processors
+                .pops
+                .arrived(topic, queue_id, &arrival.tags_codes);
             // Records that came; when there were too many to keep their codes, nobody knows how many.
             let count = arrival.tags_codes.len() as u64;
             let news = News {
@@ -86,45 +67,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 next_offset: arrival.next_offset,
                 tags_codes: arrival.tags_codes,
             };
-            self.holds.arrived(topic, queue_id, news);
-        }
-    }
-
-    fn run_woken_pulls(&mut self) {
-        let mut slice = Slice::new(WOKEN_WORK);
-        loop {
-            let store = &self.store;
-            let wants = |pull: &Pull, news: &News, slice: &mut Slice| {
-                news.tags_codes.is_empty() || Self::wants_arrived(store, pull, news.from, slice)
-            };
-            let Some(pull) = self.holds.next_woken(&mut slice, wants) else {
-                return;
-            };
-            self.run_pull(pull, &mut slice);
-        }
-    }
-
-    fn run_due_pulls(&mut self) {
-        let mut slice = Slice::new(DUE_WORK);
-        while let Some(pull) = self.holds.next_due(self.now_ms, &mut slice) {
-            self.run_pull(pull, &mut slice);
-        }
-    }
-
-    fn run_pull(&mut self, pull: Pull, slice: &mut Slice) {
-        let before = self.desk.stats.pulled_bytes;
-        self.pull_again(pull);
-        let answer_bytes = self.desk.stats.pulled_bytes - before;
-        slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
-    }
-
-    fn check_queues(&mut self) {
-        let mut slice = Slice::new(CHECK_WORK);
-        while let Some(queue) = self.holds.next_checked(self.now_ms, &mut slice) {
-            if let Ok(Some(bounds)) = self.store.bounds(queue.0.as_bytes(), queue.1) {
-                self.holds
-                    .arrived(&queue.0, queue.1, News::of_end(bounds.max));
-            }
+            processors.pull.holds.arrived(topic, queue_id, news);
         }
     }
 
@@ -145,23 +88,22 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             let request = Request::of_command(deferred.connection, &deferred.command);
             let waited_ms = self.now_ms.saturating_sub(deferred.since_ms);
             if waited_ms > SEND_WAIT_MAX_MS {
-                let remark = format!(
-                    "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in \
-                     queue: {waited_ms}ms, size of queue: {}",
-                    waiting.len()
-                );
-                slice.spend_run(remark.len());
-                self.refuse_send(&request.asker, codes::SYSTEM_BUSY, &remark);
+                let refused = refusals::waited_too_long(waited_ms, waiting.len());
+                slice.spend_run(refused.remark.len());
+                let broker = &self.policy.broker;
+                refuse_send(&mut self.desk, broker, &request.asker, &refused);
                 continue;
             }
             match self.run(&request, deferred.how) {
-                Outcome::Defer => {
+                Err(Stop::Defer) => {
                     waiting.put_back(deferred);
                     break;
                 }
-                other => {
+                ran => {
                     slice.spend_run(deferred.command.body.len());
-                    self.wait(deferred.connection, deferred.command, deferred.how, other);
+                    if let Err(stop) = ran {
+                        self.wait(deferred.connection, deferred.command, deferred.how, stop);
+                    }
                 }
             }
         }
@@ -176,37 +118,36 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             && let Some(done) = self.done.pop_front()
         {
             let before = self.desk.stats.pulled_bytes;
-            match done {
-                Done::Pull(pull, hold, got) => {
-                    if pull.filter.looks_at_records() {
-                        self.filtered.end_one();
-                    }
-                    self.answer_pull(pull, hold, *got);
-                }
-                Done::Back(returned, how, record) => self.put_back_read(&returned, how, record),
-                Done::End(ending, record) => self.end_read(&ending, record),
-                Done::First(doubt, bytes, looked) => {
-                    if let Some(doubt) = self.first_read(*doubt, bytes, looked) {
-                        self.run_again(doubt.connection, doubt.command, doubt.how);
-                    }
-                }
-                Done::Pop(cold, got) => self.pop_was_read(cold, *got),
-                Done::Search(asker, found) => self.answer_search(&asker, found),
-            }
+            self.go_on(done);
             let answer_bytes = self.desk.stats.pulled_bytes - before;
             slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
         }
-        self.read_filtered();
+        let (mut cx, processors) = self.split();
+        processors.pull.read_filtered(&mut cx);
     }
 
-    pub(crate) fn unwatch_emptied(&mut self) {
-        let emptied = [
-            self.holds.take_emptied(),
-            self.pops.polls.take_emptied(),
-            self.pops.notices.take_emptied(),
-        ];
-        for (topic, queue_id) in emptied.into_iter().flatten() {
-            self.unwatch_unheld(&topic, queue_id);
+    /// Goes on with a request whose records were read.
+    fn go_on(&mut self, done: Done<D>) {
+        let (mut cx, processors) = self.split();
+        let (cx, delivery) = (&mut cx, &mut processors.delivery);
+        match done {
+            Done::Pull(pull, hold, got) => processors.pull.was_read(cx, (pull, hold), *got),
+            Done::Back(returned, how, record) => {
+                back::was_read(cx, delivery, (&returned, how), record);
+            }
+            Done::End(ending, record) => {
+                processors
+                    .transactions
+                    .was_read(cx, delivery, &ending, record);
+            }
+            Done::Pop(cold, got) => processors.pops.was_read(cx, cold, *got),
+            Done::Search(asker, found) => answer_search(cx, &asker, found),
+            Done::First(doubt, bytes, looked) => {
+                let send = &mut processors.send.repeats;
+                if let Some(doubt) = send.first_read(cx, delivery, (*doubt, bytes), looked) {
+                    self.run_again(doubt.connection, doubt.command, doubt.how);
+                }
+            }
         }
     }
 
@@ -217,10 +158,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return Some(0);
         }
         let deferred = (!self.deferred.is_empty()).then(|| self.now_ms + DEFERRED_RETRY_MS);
-        let held = self.holds.next_deadline_ms();
-        let noted = self.ends.next_due_ms();
-        let popped = self.pops.next_deadline_ms(self.now_ms);
-        let deadlines = [held, self.acks_deadline_ms, deferred, noted, popped];
-        deadlines.into_iter().flatten().min()
+        let others = self.processors.next_deadline_ms(self.now_ms);
+        [deferred, others].into_iter().flatten().min()
     }
 }

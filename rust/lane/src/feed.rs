@@ -8,7 +8,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, WireError, split};
 
 use crate::asker::ConnectionId;
-use crate::desk::OUTPUT_CLOSE_BYTES;
+use crate::desk::{Desk, OUTPUT_CLOSE_BYTES};
 use crate::lane::Lane;
 
 /// Why a connection has to be closed.
@@ -92,7 +92,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             has_asked = true;
             is_same_half = false;
         }
-        self.keep(id, half, rest)?;
+        keep(&mut self.desk, id, half, rest)?;
         let now_ms = self.now_ms;
         let is_over = self.desk.execution_time.is_over();
         if let Some(connection) = self.desk.connection_mut(id) {
@@ -104,22 +104,6 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 connection.half_since_ms = Some(now_ms);
             }
             self.desk.execution_time.waiting += usize::from(is_over);
-        }
-        Ok(())
-    }
-
-    /// Keeps what could not be executed yet.
-    fn keep(&mut self, id: ConnectionId, mut half: Vec<u8>, rest: &[u8]) -> Result<(), Fault> {
-        half.extend_from_slice(rest);
-        let bytes_max = self.desk.bounds.half_frames_bytes;
-        if self.desk.half_frames_bytes + half.len() > bytes_max {
-            return Err(Fault::TooManyHalfFrames { bytes_max });
-        }
-        let kept = half.len();
-        if let Some(connection) = self.desk.connection_mut(id) {
-            // A frame of many megabytes should not keep its buffer for the small ones after it.
-            connection.half_frame = if half.is_empty() { Vec::new() } else { half };
-            self.desk.half_frames_bytes += kept;
         }
         Ok(())
     }
@@ -150,21 +134,42 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 }
             }
         }
-        self.check_output(id).map(|()| done)
+        check_output(&self.desk, id).map(|()| done)
     }
+}
 
-    /// Whether a connection still reads what it asked for.
-    ///
-    /// # Errors
-    /// [`Fault::TooSlow`] when it has to be closed.
-    pub fn check_output(&self, id: ConnectionId) -> Result<(), Fault> {
-        match self.desk.connection(id).map(|c| c.output.queued_bytes()) {
-            Some(queued_bytes) if queued_bytes > OUTPUT_CLOSE_BYTES => {
-                Err(Fault::TooSlow { queued_bytes })
-            }
-            _ => Ok(()),
+/// Whether a connection still reads what it asked for.
+///
+/// # Errors
+/// [`Fault::TooSlow`] when it has to be closed.
+pub fn check_output<D: Disk>(desk: &Desk<D>, id: ConnectionId) -> Result<(), Fault> {
+    match desk.connection(id).map(|c| c.output.queued_bytes()) {
+        Some(queued_bytes) if queued_bytes > OUTPUT_CLOSE_BYTES => {
+            Err(Fault::TooSlow { queued_bytes })
         }
+        _ => Ok(()),
     }
+}
+
+/// Keeps what could not be executed yet.
+fn keep<D: Disk>(
+    desk: &mut Desk<D>,
+    id: ConnectionId,
+    mut half: Vec<u8>,
+    rest: &[u8],
+) -> Result<(), Fault> {
+    half.extend_from_slice(rest);
+    let bytes_max = desk.bounds.half_frames_bytes;
+    if desk.half_frames_bytes + half.len() > bytes_max {
+        return Err(Fault::TooManyHalfFrames { bytes_max });
+    }
+    let kept = half.len();
+    if let Some(connection) = desk.connection_mut(id) {
+        // A frame of many megabytes should not keep its buffer for the small ones after it.
+        connection.half_frame = if half.is_empty() { Vec::new() } else { half };
+        desk.half_frames_bytes += kept;
+    }
+    Ok(())
 }
 
 /// Moves bytes from `rest` to a half frame until it is whole; gives what is left of them.

@@ -1,4 +1,4 @@
-//! Which filter a pull goes by, and records put through it (`PullMessageProcessor`,
+//! Which message filter a pull or a pop goes by, and records put through it (`PullMessageProcessor`,
 //! `ExpressionMessageFilter`).
 
 use std::sync::Arc;
@@ -11,14 +11,11 @@ use mqcore_engine::store::{Ask, BitMaker, GetStatus, Judge, Store, Verdict};
 use mqcore_record::{Found, head};
 
 use crate::bits::{BitRow, FilterBits};
-use crate::codes;
 use crate::holds::Pull;
-use crate::lane::Lane;
 use crate::names::RETRY_PREFIX;
-use crate::policy::{Filter, Members, Wanted};
-use crate::readers::{Job, read_by};
+use crate::policy::{Filter, Members, Policy, Wanted};
+use crate::refusals::{self, Refused};
 use crate::requests::PullHeader;
-use crate::send::Refused;
 use crate::sql::{Meter, SQL92, Sql, SqlError};
 use crate::turn::{RUN, Slice};
 
@@ -40,10 +37,6 @@ const LOOP_WORK_PER_MS: usize = 100_000;
 const ARRIVED_WORK_MAX: usize = 20_000;
 /// Work of tests in one unit of a turn's work.
 const WORK_PER_UNIT: usize = 20;
-/// Pulls by expressions that are with the threads at once: another thread is left for what has to be
-/// read from the disk.
-const IN_THREADS_MAX: usize = 1;
-
 /// Compiled texts by their source.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled {
@@ -65,184 +58,171 @@ impl Compiled {
     }
 }
 
-fn refuse<T>(code: i32, remark: impl Into<String>) -> Result<T, Refused> {
-    Err((code, remark.into()))
+/// The message filters of pulls and pops: compiled expressions, and what they may still cost in the
+/// loop.
+#[derive(Debug, Default)]
+pub(crate) struct MessageFilters {
+    compiled: Compiled,
+    /// What reads by expressions may still cost in the loop.
+    pub(crate) work: FilterWork,
+    /// Who makes the bits of messages.
+    bits: Arc<FilterBits>,
 }
 
-const UNREADABLE: &str = "parse the consumer's subscription failed";
-
-impl<D: Disk, C: Clock> Lane<D, C> {
+impl MessageFilters {
     /// What the consumer wants: as the request says, or as its group's heartbeats do.
-    pub(crate) fn filter_of(&mut self, header: &PullHeader<'_>) -> Result<Filter, Refused> {
+    pub(crate) fn filter_of(
+        &mut self,
+        policy: &Policy,
+        header: &PullHeader<'_>,
+    ) -> Result<Filter, Refused> {
         if header.subscribes() {
             return match Wanted::parse(header.subscription, header.expression_kind) {
-                None => refuse(codes::SUBSCRIPTION_PARSE_FAILED, UNREADABLE),
+                None => Err(refusals::bad_subscription()),
                 Some(Wanted::Tags(filter)) => Ok(filter),
-                Some(Wanted::Expression(kind)) => self.filter_of_text(header, &kind),
+                Some(Wanted::Expression(kind)) => self.filter_of_text(policy, header, &kind),
             };
         }
-        self.filter_of_group(header.group, header.topic, header.version)
+        filter_of_group(policy, header.group, header.topic, header.version)
     }
 
-    /// What the heartbeats of a group say that it wants of a topic, in this version or a newer one.
-    pub(crate) fn filter_of_group(
-        &self,
-        group: &str,
-        topic: &str,
-        version: i64,
+    /// What a pop wants: it always says so itself.
+    pub(crate) fn filter_of_pop(
+        &mut self,
+        text: Option<&str>,
+        kind: Option<&str>,
     ) -> Result<Filter, Refused> {
-        let members = self.members_of(group)?;
-        let Some(subscription) = members.subscriptions.get(topic) else {
-            let remark = format!("the consumer's subscription not exist{}", codes::SEE_FAQ);
-            return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            return Ok(Filter::All);
         };
-        if subscription.version < version {
-            let remark = "the consumer's subscription not latest";
-            return refuse(codes::SUBSCRIPTION_NOT_LATEST, remark);
+        match Wanted::parse(Some(text), kind) {
+            Some(Wanted::Tags(filter)) => Ok(filter),
+            Some(Wanted::Expression(kind)) if *kind == *SQL92 => {
+                let compiled = self.compiled.get(text);
+                let compiled = compiled.map_err(|error| refusals::bad_expression(&error))?;
+                Ok(Filter::Sql(compiled, None))
+            }
+            Some(Wanted::Expression(_)) | None => Err(refusals::bad_subscription()),
         }
-        let kind = match &subscription.wanted {
-            None => return refuse(codes::SUBSCRIPTION_PARSE_FAILED, UNREADABLE),
-            Some(Wanted::Tags(filter)) => return Ok(filter.clone()),
-            Some(Wanted::Expression(kind)) => kind,
-        };
-        let Some(registered) = members.filters.get(topic) else {
-            let remark =
-                "The broker's consumer filter data is not exist!Your expression may be wrong!";
-            return refuse(codes::FILTER_DATA_NOT_EXIST, remark);
-        };
-        if registered.version < version {
-            let remark = "the consumer's consumer filter data not latest";
-            return refuse(codes::FILTER_DATA_NOT_LATEST, remark);
-        }
-        self.check_enabled(kind)?;
-        let of_origins = self.filter_of_origins(topic);
-        Ok(of_origins.unwrap_or_else(|| {
-            let sql = Arc::clone(&registered.sql);
-            Filter::Sql(sql, registered.bits.clone())
-        }))
-    }
-
-    /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
-    /// ms. Bits of a group may be read of messages that were stored later and not before.
-    pub fn decide_bits(&mut self, rows: Vec<BitRow>) -> i64 {
-        self.bits = Arc::new(FilterBits::of(rows, &self.bits));
-        self.store
-            .set_bit_maker(Some(Arc::clone(&self.bits) as Arc<dyn BitMaker>))
-    }
-
-    fn members_of(&self, group: &str) -> Result<&Members, Refused> {
-        let Some(members) = self.policy.members.get(group) else {
-            let remark = format!("the consumer's group info not exist{}", codes::SEE_FAQ);
-            return refuse(codes::SUBSCRIPTION_NOT_EXIST, remark);
-        };
-        let known = self.policy.groups.get(group);
-        if members.is_broadcasting && known.is_some_and(|g| !g.is_broadcast_enabled) {
-            let remark = format!("the consumer group[{group}] can not consume by broadcast way");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        Ok(members)
     }
 
     /// An expression that came with the pull. The official broker gives everything where it cannot
     /// compile one, which is what nobody asked for: it is refused here.
-    fn filter_of_text(&mut self, header: &PullHeader<'_>, kind: &str) -> Result<Filter, Refused> {
-        self.check_enabled(kind)?;
-        if let Some(filter) = self.filter_of_origins(header.topic) {
+    fn filter_of_text(
+        &mut self,
+        policy: &Policy,
+        header: &PullHeader<'_>,
+        kind: &str,
+    ) -> Result<Filter, Refused> {
+        check_enabled(policy, kind)?;
+        if let Some(filter) = filter_of_origins(policy, header.topic) {
             return Ok(filter);
         }
-        let text = header.subscription.unwrap_or_default();
         if kind != SQL92 {
-            let remark = format!("{UNREADABLE}: no expressions of kind {kind:?} are known");
-            return refuse(codes::SUBSCRIPTION_PARSE_FAILED, remark);
+            return Err(refusals::unknown_expression(kind));
         }
-        match self.compiled.get(text) {
-            Ok(sql) => Ok(Filter::Sql(sql, None)),
-            Err(error) => {
-                let remark = format!("{UNREADABLE}: {error}");
-                refuse(codes::SUBSCRIPTION_PARSE_FAILED, remark)
-            }
-        }
+        let text = header.subscription.unwrap_or_default();
+        let compiled = self.compiled.get(text);
+        let compiled = compiled.map_err(|error| refusals::bad_expression(&error))?;
+        Ok(Filter::Sql(compiled, None))
     }
 
-    fn check_enabled(&self, kind: &str) -> Result<(), Refused> {
-        if self.policy.broker.filters_properties {
-            return Ok(());
-        }
-        let remark = format!("The broker does not support consumer to filter message by {kind}");
-        refuse(codes::SYSTEM_ERROR, remark)
-    }
-
-    /// For a retry topic, where the broker filters those: what its group wants of other topics.
-    fn filter_of_origins(&self, topic: &str) -> Option<Filter> {
-        let group = topic.strip_prefix(RETRY_PREFIX)?;
-        if !self.policy.broker.filters_retries {
-            return None;
-        }
-        let members = self.policy.members.get(group);
-        let filters = members.map(|members| Arc::clone(&members.filters));
-        Some(Filter::SqlOfOrigin(filters.unwrap_or_default()))
-    }
-
-    /// Whether a held pull wants one of the records that came into its queue from an offset on. Where
-    /// that cannot be told without waiting for a disk, or without much work, it may.
-    pub(crate) fn wants_arrived(
+    /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
+    /// ms. Bits of a group may be read of messages that were stored later and not before.
+    pub(crate) fn decide_bits<D: Disk, C: Clock>(
+        &mut self,
         store: &Store<D, C>,
-        pull: &Pull,
-        from: u64,
-        slice: &mut Slice,
-    ) -> bool {
-        let topic = pull.topic.as_bytes();
-        let from = from.max(u64::try_from(pull.queue_offset).unwrap_or(0));
-        slice.spend(RUN / 4);
-        if !store.is_hot(topic, pull.queue_id, from, 1).unwrap_or(false) {
-            return true;
-        }
-        let ask = Ask {
-            from,
-            count_max: 1,
-            bytes_max: u64::MAX,
-            tags_codes: &[],
-            is_bulk: false,
-        };
-        let mut sieve = Sieve::in_loop(&pull.filter, ARRIVED_WORK_MAX);
-        let got = store.select(topic, pull.queue_id, ask, &mut sieve);
-        slice.spend(sieve.spent() / WORK_PER_UNIT);
-        got.map_or(true, |got| got.status == GetStatus::Found || sieve.is_cut())
+        rows: Vec<BitRow>,
+    ) -> i64 {
+        self.bits = Arc::new(FilterBits::of(rows, &self.bits));
+        store.set_bit_maker(Some(Arc::clone(&self.bits) as Arc<dyn BitMaker>))
     }
+}
 
-    /// Reads a pull by an expression, in the loop as far as that may go, else by a thread.
-    pub(crate) fn read_filtered_pull(&mut self, pull: Pull, hold_ms: Option<u64>, is_hot: bool) {
-        let work = if is_hot {
-            self.filter_work.share(self.now_ms)
-        } else {
-            0
-        };
-        if work > 0 {
-            let mut sieve = Sieve::in_loop(&pull.filter, work);
-            let got = read_by(&self.store, &pull, &mut sieve);
-            self.filter_work.spend(sieve.spent());
-            let has_some = got.as_ref().is_ok_and(|got| !got.is_empty());
-            if has_some || !sieve.is_cut() {
-                return self.answer_pull(pull, hold_ms, got);
-            }
-        }
-        let asker = pull.asker;
-        if !self.filtered.push(asker.connection, (pull, hold_ms)) {
-            return self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
-        }
-        self.read_filtered();
+/// What the heartbeats of a group say that it wants of a topic, in this version or a newer one.
+pub(crate) fn filter_of_group(
+    policy: &Policy,
+    group: &str,
+    topic: &str,
+    version: i64,
+) -> Result<Filter, Refused> {
+    let members = members_of(policy, group)?;
+    let subscription = members.subscriptions.get(topic);
+    let subscription = subscription.ok_or_else(refusals::no_subscription)?;
+    if subscription.version < version {
+        return Err(refusals::old_subscription());
     }
+    let kind = match &subscription.wanted {
+        None => return Err(refusals::bad_subscription()),
+        Some(Wanted::Tags(filter)) => return Ok(filter.clone()),
+        Some(Wanted::Expression(kind)) => kind,
+    };
+    let registered = members.filters.get(topic);
+    let registered = registered.ok_or_else(refusals::no_filter)?;
+    if registered.version < version {
+        return Err(refusals::old_filter());
+    }
+    check_enabled(policy, kind)?;
+    let of_origins = filter_of_origins(policy, topic);
+    Ok(of_origins.unwrap_or_else(|| {
+        let sql = Arc::clone(&registered.sql);
+        Filter::Sql(sql, registered.bits.clone())
+    }))
+}
 
-    /// Gives the threads the next pulls by expressions, of each connection in turn.
-    pub(crate) fn read_filtered(&mut self) {
-        while let Some((pull, hold_ms)) = self.filtered.next(IN_THREADS_MAX) {
-            let asker = pull.asker;
-            if !self.readers.submit(Job::Pull(pull, hold_ms)) {
-                self.filtered.end_one();
-                self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
-            }
-        }
+fn members_of<'p>(policy: &'p Policy, group: &str) -> Result<&'p Members, Refused> {
+    let members = policy.members.get(group);
+    let members = members.ok_or_else(refusals::no_members)?;
+    let known = policy.groups.get(group);
+    if members.is_broadcasting && known.is_some_and(|g| !g.is_broadcast_enabled) {
+        return Err(refusals::broadcast_forbidden(group));
     }
+    Ok(members)
+}
+
+fn check_enabled(policy: &Policy, kind: &str) -> Result<(), Refused> {
+    if policy.broker.filters_properties {
+        return Ok(());
+    }
+    Err(refusals::filters_off(kind))
+}
+
+/// For a retry topic, where the broker filters those: what its group wants of other topics.
+fn filter_of_origins(policy: &Policy, topic: &str) -> Option<Filter> {
+    let group = topic.strip_prefix(RETRY_PREFIX)?;
+    if !policy.broker.filters_retries {
+        return None;
+    }
+    let members = policy.members.get(group);
+    let filters = members.map(|members| Arc::clone(&members.filters));
+    Some(Filter::SqlOfOrigin(filters.unwrap_or_default()))
+}
+
+/// Whether a held pull wants one of the records that came into its queue from an offset on. Where
+/// that cannot be told without waiting for a disk, or without much work, it may.
+pub(crate) fn wants_arrived<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    pull: &Pull,
+    from: u64,
+    slice: &mut Slice,
+) -> bool {
+    let topic = pull.topic.as_bytes();
+    let from = from.max(u64::try_from(pull.queue_offset).unwrap_or(0));
+    slice.spend(RUN / 4);
+    if !store.is_hot(topic, pull.queue_id, from, 1).unwrap_or(false) {
+        return true;
+    }
+    let ask = Ask {
+        from,
+        count_max: 1,
+        bytes_max: u64::MAX,
+        tags_codes: &[],
+        is_bulk: false,
+    };
+    let mut sieve = Sieve::in_loop(&pull.filter, ARRIVED_WORK_MAX);
+    let got = store.select(topic, pull.queue_id, ask, &mut sieve);
+    slice.spend(sieve.spent() / WORK_PER_UNIT);
+    got.map_or(true, |got| got.status == GetStatus::Found || sieve.is_cut())
 }
 
 /// What reads by expressions may still cost in the loop. Filled again with the time.

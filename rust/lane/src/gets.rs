@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use crate::offsets::PAIRS_MAX;
 
 /// The counters, by group and then by topic.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Gets {
     by_group: HashMap<String, HashMap<String, u64>>,
     pairs: usize,
@@ -25,6 +25,15 @@ impl Gets {
             let topics = self.by_group.entry_ref(group).or_default();
             topics.insert(topic.to_owned(), messages);
             self.pairs += 1;
+        }
+    }
+
+    /// Counts what somebody else has counted, too.
+    pub(crate) fn add_all(&mut self, other: &Self) {
+        for (group, topics) in &other.by_group {
+            for (topic, messages) in topics {
+                self.add(group, topic, *messages);
+            }
         }
     }
 

@@ -1,5 +1,5 @@
-//! The lane itself: bytes of connections in, requests executed or handed over, answers of what was
-//! parked, held or read out of the cold (`drain`). Each request's meaning is in its own file.
+//! The dispatcher: connections, which request processor executes a request, and what waits for the next
+//! log file or for Python. Knows no request's meaning.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,43 +11,27 @@ use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
-use crate::asker::{Asker, ConnectionId};
-use crate::bits::FilterBits;
+use crate::answers::refuse_send;
+use crate::asker::ConnectionId;
+use crate::bits::BitRow;
 use crate::codes;
+use crate::consumer_offsets::ConsumerOffsets;
+use crate::context::Context;
 use crate::deferred::{DeferredQueue, weight};
-use crate::desk::{Desk, Said};
-use crate::filtering::{Compiled, FilterWork};
-use crate::gets::Gets;
-use crate::holds::{Holds, Pull};
-use crate::offsets::Offsets;
-use crate::parked::Parked;
+use crate::desk::Desk;
+use crate::filtering::MessageFilters;
 use crate::policy::{Broker, Policy};
-use crate::pop::{Pops, names};
+use crate::pop::names;
+use crate::pop::orders::Orders;
+use crate::processors::Processors;
 use crate::readers::{Done, Readers};
-use crate::repeats::window::Mark;
+use crate::refusals;
 use crate::repeats::{Doubt, Repeats};
-use crate::requests::{BadField, Request};
-use crate::resets::Resets;
+use crate::requests::Request;
 use crate::stamp::Stamp;
-use crate::transactions::ends::Ends;
-use crate::turns::Turns;
-
-/// How long a send may wait for the next log file, ms: the official bound of its send queue
-/// (`waitTimeMillsInSendQueue`).
-pub const SEND_WAIT_MAX_MS: u64 = 200;
-
-/// Why a request is handed to Python.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Need {
-    /// The lane does not execute this code.
-    Code,
-    /// The topic of this name is not known.
-    Topic(String),
-    /// The group of this name is not known.
-    Group(String),
-    /// The policy asks for a look first.
-    Check,
-}
+use crate::stop::{How, Need, Processed, Stop};
+use crate::transactions::check::Checked;
+use crate::transactions::counts::Counts;
 
 /// A request for Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,70 +44,23 @@ pub struct Handed {
     pub need: Need,
 }
 
-/// What became of a request.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It is answered, parked, held or on its way to the disk.
-    Done,
-    /// Python has to decide.
-    Hand(Need),
-    /// The next log file is not there yet.
-    Defer,
-    /// Whether it was stored before has to be read from the disk: the mark, and where.
-    Doubt(Mark, u64),
-}
-
-/// Who decides about a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
-    /// The policy; what it does not say is handed over.
-    ByPolicy,
-    /// Python has decided: what still does not stand is refused.
-    Decided,
-}
-
 /// The lane.
 pub struct Lane<D: Disk, C: Clock> {
     pub(crate) store: Arc<Store<D, C>>,
     /// What was decided.
     pub policy: Policy,
     /// The live consumer offsets.
-    pub offsets: Offsets,
-    /// How many messages groups got.
-    pub gets: Gets,
-    /// Those that were set and no consumer has gone on from yet.
-    pub resets: Resets,
+    pub offsets: Arc<ConsumerOffsets>,
     /// Connections and answers.
     pub desk: Desk<D>,
-    pub(crate) holds: Holds,
-    pub(crate) parked: Parked,
+    pub(crate) processors: Processors<D>,
     pub(crate) readers: Readers<D, C>,
-    /// The wheel of messages with a time of their own, to ask how full a step is.
-    pub wheel: Option<Arc<Wheel<D>>>,
-    /// How transactions ended.
-    pub ends: Ends,
-    /// The sends of the last minutes, where they are remembered.
-    pub(crate) repeats: Option<Repeats>,
-    /// What is popped.
-    pub pops: Pops,
-    pub(crate) handed: Vec<Handed>,
-    /// Rises with each message without a queue of its own, so that queues take turns.
-    pub(crate) turn: u32,
+    pub(crate) filters: MessageFilters,
+    handed: Vec<Handed>,
     pub(crate) now_ms: u64,
-    pub(crate) acks_deadline_ms: Option<u64>,
-    pub(crate) scratch: Vec<u8>,
-    pub(crate) compiled: Compiled,
-    /// Who makes the bits of messages.
-    pub(crate) bits: Arc<FilterBits>,
-    /// Of the broker as it was decided last.
-    pub(crate) stamp: Stamp,
     pub(crate) deferred: DeferredQueue,
     /// What was read and is not answered yet.
     pub(crate) done: VecDeque<Done<D>>,
-    /// Pulls by expressions that wait for a thread.
-    pub(crate) filtered: Turns<(Pull, Option<u64>)>,
-    /// What pulls by expressions may still cost in the loop.
-    pub(crate) filter_work: FilterWork,
     /// Whether queues have news that were not taken.
     pub(crate) has_more_news: bool,
 }
@@ -132,34 +69,36 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// A lane over a store, with so many threads for cold reads (0: read where it is asked).
     #[must_use]
     pub fn new(store: Arc<Store<D, C>>, reader_threads: usize) -> Self {
+        let offsets = Arc::new(ConsumerOffsets::default());
         Self {
             readers: Readers::new(Arc::clone(&store), reader_threads),
             store,
             policy: Policy::default(),
-            offsets: Offsets::default(),
-            resets: Resets::default(),
-            gets: Gets::default(),
+            processors: Processors::new(&offsets),
+            offsets,
             desk: Desk::new(),
-            holds: Holds::default(),
-            parked: Parked::default(),
-            ends: Ends::default(),
-            repeats: None,
-            pops: Pops::default(),
+            filters: MessageFilters::default(),
             handed: Vec::new(),
-            turn: 0,
             now_ms: 0,
-            wheel: None,
-            acks_deadline_ms: None,
-            scratch: Vec::new(),
-            compiled: Compiled::default(),
-            bits: Arc::default(),
-            stamp: Stamp::of(&Broker::default()),
             deferred: DeferredQueue::default(),
             done: VecDeque::new(),
-            filtered: Turns::default(),
-            filter_work: FilterWork::default(),
             has_more_news: false,
         }
+    }
+
+    /// The processors, and what they are given for one call.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (Context<'_, D, C>, &mut Processors<D>) {
+        let cx = Context {
+            store: &self.store,
+            policy: &self.policy,
+            desk: &mut self.desk,
+            readers: &mut self.readers,
+            filters: &mut self.filters,
+            now_ms: self.now_ms,
+            has_deferred: !self.deferred.is_empty(),
+        };
+        (cx, &mut self.processors)
     }
 
     /// Replaces what is decided about the broker itself.
@@ -167,10 +106,27 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         broker.timing.step_ms = self.store.config().timer_step_ms();
         broker.pops.revive_topic = names::revive_topic(&broker.cluster);
         self.desk.version = broker.version;
-        self.stamp = Stamp::of(&broker);
-        self.holds.set_limits(broker.held);
+        self.processors.delivery.stamp = Stamp::of(&broker);
+        self.processors.pull.holds.set_limits(broker.held);
         self.policy.broker = Arc::new(broker);
-        self.count_in_flight();
+        let merge = &mut self.processors.pops.merge;
+        merge.decide(&self.store, &self.policy);
+    }
+
+    /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
+    /// ms. Bits of a group may be read of messages that were stored later and not before.
+    pub fn decide_bits(&mut self, rows: Vec<BitRow>) -> i64 {
+        self.filters.decide_bits(&self.store, rows)
+    }
+
+    /// Remembers sends from now on; `None` does not, and forgets.
+    pub fn remember(&mut self, repeats: Option<Repeats>) {
+        self.processors.send.repeats.repeats = repeats;
+    }
+
+    /// Lets sends ask the timing wheel how full a step of time is.
+    pub fn set_wheel(&mut self, wheel: Arc<Wheel<D>>) {
+        self.processors.delivery.wheel = Some(wheel);
     }
 
     /// Takes a new connection.
@@ -178,34 +134,26 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.desk.open(born_host, peer)
     }
 
-    /// Forgets a connection with all that it waits for.
+    /// Forgets a connection with all that it waits for: what it has is marked, and worked off in
+    /// turns. Its parked sends are answered to nobody.
     pub fn close(&mut self, id: ConnectionId) {
         if self.desk.close(id).is_some() {
-            self.close_waits(id);
+            self.processors.close(id);
+            self.unwatch_emptied();
         }
     }
 
     pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
         self.desk.stats.requests += 1;
-        let need = if command.is_response() {
-            Need::Code
+        let stop = if command.is_response() {
+            Stop::Hand(Need::Code)
         } else {
             match self.run(&Request::of_frame(id, command), How::ByPolicy) {
-                Outcome::Done => return,
-                Outcome::Hand(need) => need,
-                other => return self.wait(id, command.to_owned(), How::ByPolicy, other),
+                Ok(()) => return,
+                Err(stop) => stop,
             }
         };
-        self.hand(id, command.to_owned(), need);
-    }
-
-    fn hand(&mut self, connection: ConnectionId, command: Command, need: Need) {
-        self.desk.stats.handed += 1;
-        self.handed.push(Handed {
-            connection,
-            command,
-            need,
-        });
+        self.wait(id, command.to_owned(), How::ByPolicy, stop);
     }
 
     /// Executes a request that was decided on; what still does not stand is refused. False when the
@@ -213,111 +161,160 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub fn execute(&mut self, id: ConnectionId, command: Command, now_ms: u64) -> bool {
         self.now_ms = now_ms;
         match self.run(&Request::of_command(id, &command), How::Decided) {
-            Outcome::Hand(_need) => false,
-            other => {
-                self.wait(id, command, How::Decided, other);
-                true
-            }
+            Ok(()) => {}
+            Err(Stop::Hand(_need)) => return false,
+            Err(stop) => self.wait(id, command, How::Decided, stop),
         }
+        true
     }
 
-    /// Keeps a request that cannot be executed now; nothing for one that was.
-    pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, outcome: Outcome) {
-        match outcome {
-            Outcome::Done => {}
-            Outcome::Defer => self.defer(id, command, how),
-            Outcome::Doubt(mark, place) => {
-                let bytes = weight(&command);
-                self.have_read(Doubt::new(id, command, how, (mark, place)), bytes);
+    /// Keeps a request that is not finished.
+    pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, stop: Stop) {
+        match stop {
+            Stop::Hand(need) => {
+                self.desk.stats.handed += 1;
+                self.handed.push(Handed {
+                    connection: id,
+                    command,
+                    need,
+                });
             }
-            Outcome::Hand(need) => self.hand(id, command, need),
+            Stop::Defer => self.defer(id, command, how),
+            Stop::Doubt(mark, place) => {
+                let bytes = weight(&command);
+                let doubt = Doubt::new(id, command, how, (mark, place));
+                let (mut cx, processors) = self.split();
+                processors.send.repeats.have_read(&mut cx, doubt, bytes);
+            }
+            // Processors answer these themselves.
+            Stop::BadHeader(_) | Stop::Refuse(_) => {}
         }
     }
 
     /// Executes a request that waited.
     pub(crate) fn run_again(&mut self, id: ConnectionId, command: Command, how: How) {
-        let outcome = self.run(&Request::of_command(id, &command), how);
-        self.wait(id, command, how, outcome);
-    }
-
-    pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Outcome {
-        if self.policy.broker.needs_check && how == How::ByPolicy {
-            return Outcome::Hand(match request.code {
-                codes::SEND_MESSAGE
-                | codes::SEND_MESSAGE_V2
-                | codes::SEND_BATCH_MESSAGE
-                | codes::CONSUMER_SEND_MSG_BACK
-                | codes::RECALL_MESSAGE
-                | codes::END_TRANSACTION
-                | codes::PULL_MESSAGE
-                | codes::LITE_PULL_MESSAGE
-                | codes::POP_MESSAGE
-                | codes::ACK_MESSAGE
-                | codes::BATCH_ACK_MESSAGE
-                | codes::CHANGE_MESSAGE_INVISIBLE_TIME
-                | codes::NOTIFICATION
-                | codes::POLLING_INFO
-                | codes::PEEK_MESSAGE
-                | codes::QUERY_CONSUMER_OFFSET
-                | codes::UPDATE_CONSUMER_OFFSET
-                | codes::GET_MAX_OFFSET
-                | codes::GET_MIN_OFFSET
-                | codes::SEARCH_OFFSET_BY_TIMESTAMP => Need::Check,
-                _ => Need::Code,
-            });
+        if let Err(stop) = self.run(&Request::of_command(id, &command), how) {
+            self.wait(id, command, how, stop);
         }
-        let ran = match request.code {
-            codes::SEND_MESSAGE_V2 | codes::SEND_BATCH_MESSAGE => self.send(request, true, how),
-            codes::SEND_MESSAGE => self.send(request, false, how),
-            codes::CONSUMER_SEND_MSG_BACK => self.send_back(request, how),
-            codes::END_TRANSACTION => self.end_transaction(request),
-            codes::PULL_MESSAGE | codes::LITE_PULL_MESSAGE => self.pull(request, how),
-            codes::POP_MESSAGE => self.pop(request, how),
-            codes::ACK_MESSAGE => self.acknowledge(request),
-            codes::BATCH_ACK_MESSAGE => self.acknowledge_many(request),
-            codes::CHANGE_MESSAGE_INVISIBLE_TIME => self.change_invisible(request),
-            codes::NOTIFICATION => self.notify(request, how),
-            codes::POLLING_INFO => self.polling_info(request, how),
-            codes::PEEK_MESSAGE => self.peek(request, how),
-            codes::QUERY_CONSUMER_OFFSET => self.query_offset(request),
-            codes::UPDATE_CONSUMER_OFFSET => self.update_offset(request),
-            codes::GET_MAX_OFFSET => self.max_offset(request),
-            codes::GET_MIN_OFFSET => self.min_offset(request),
-            codes::SEARCH_OFFSET_BY_TIMESTAMP => self.search_offset(request),
-            codes::RECALL_MESSAGE => self.recall(request),
-            _ => Ok(Outcome::Hand(Need::Code)),
+    }
+
+    /// Executes a request, unless it has to wait or Python has to decide.
+    pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Processed {
+        if self.policy.broker.needs_check && how == How::ByPolicy {
+            return Err(Stop::Hand(if codes::is_executed(request.code) {
+                Need::Check
+            } else {
+                Need::Code
+            }));
+        }
+        let (mut cx, processors) = self.split();
+        let ran = match processors.process(&mut cx, request, how) {
+            Err(Stop::BadHeader(bad)) => {
+                cx.desk.refuse(&request.asker, &refusals::bad_header(&bad));
+                Ok(())
+            }
+            other => other,
         };
-        ran.unwrap_or_else(|bad| {
-            self.refuse_field(&request.asker, &bad);
-            Outcome::Done
-        })
-    }
-
-    fn refuse_field(&mut self, asker: &Asker, bad: &BadField) {
-        let remark = bad.to_string();
-        self.refuse(asker, codes::SYSTEM_ERROR, &remark);
-    }
-
-    pub(crate) fn refuse(&mut self, asker: &Asker, code: i32, remark: &str) {
-        let remark = Some(remark);
-        self.desk
-            .reply(asker, Said { code, remark }, |_fields| Ok(()));
+        if self.processors.has_emptied() {
+            self.unwatch_emptied();
+        }
+        ran
     }
 
     fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
         let bytes_max = self.desk.bounds.deferred_bytes;
-        let pushed = self
-            .deferred
-            .push((connection, command), how, (self.now_ms, bytes_max));
+        let request = (connection, command);
+        let pushed = self.deferred.push(request, how, (self.now_ms, bytes_max));
         if let Err(command) = pushed {
             let asker = Request::of_command(connection, &command).asker;
-            self.refuse_send(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+            let refused = refusals::overload();
+            refuse_send(&mut self.desk, &self.policy.broker, &asker, &refused);
         }
     }
 
-    /// Whether sends wait for the next log file: those that come now wait behind them.
-    pub(crate) fn has_deferred(&self) -> bool {
-        !self.deferred.is_empty()
+    /// Sets an offset that was decided on, as a consumer does; false when a bound was met.
+    pub fn commit_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let (cx, processors) = self.split();
+        // Pops of the group would go on behind the offset that is left.
+        let pops = &mut processors.pops.merge;
+        pops.release(&cx, group, topic, queue_id);
+        self.offsets.commit(group, topic, queue_id, offset)
+    }
+
+    /// Sets where a group goes on in a queue, whatever its members commit before they have heard of
+    /// it; false when a bound was met.
+    pub fn reset_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let (cx, processors) = self.split();
+        // Pops of the group would go on behind the offset that is left.
+        let pops = &mut processors.pops.merge;
+        pops.release(&cx, group, topic, queue_id);
+        self.offsets.reset(group, topic, queue_id, offset)
+    }
+
+    /// Forgets the offsets of a group, of a topic or of both together, and what is in flight of them;
+    /// how many offsets those were.
+    pub fn remove_offsets(&mut self, group: Option<&str>, topic: Option<&str>) -> usize {
+        self.processors.remove(group, topic);
+        self.offsets.remove(group, topic)
+    }
+
+    /// How many messages each group got of each topic.
+    #[must_use]
+    pub fn gets(&self) -> Vec<(String, String, u64)> {
+        self.processors.gets()
+    }
+
+    /// Half messages by topic.
+    #[must_use]
+    pub fn transaction_counts(&self) -> &Counts {
+        &self.processors.counts
+    }
+
+    /// Writes all notes of ended transactions; true when none is left.
+    pub fn write_notes(&mut self) -> bool {
+        let (mut cx, processors) = self.split();
+        processors.transactions.write_notes(&mut cx)
+    }
+
+    /// Takes what a round of the check of half messages did; tells of each copy whether it was ended
+    /// meanwhile.
+    pub fn note_checked(&mut self, done: &Checked) -> Vec<bool> {
+        let (mut cx, processors) = self.split();
+        processors.transactions.note_checked(&mut cx, done)
+    }
+
+    /// Ordered pops.
+    #[must_use]
+    pub fn orders(&mut self) -> &mut Orders {
+        &mut self.processors.pops.merge.orders
+    }
+
+    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
+    /// room again.
+    pub fn land(&mut self, queue: (&str, &str, i32), pop_time_ms: i64, messages: usize) {
+        let pops = &mut self.processors.pops;
+        pops.land(&self.policy, queue, pop_time_ms, messages);
+    }
+
+    /// Stores every open pop: at a stop. Tells whether all are stored.
+    pub fn store_pops(&mut self) -> bool {
+        let (cx, processors) = self.split();
+        processors.pops.merge.store_all(&cx)
+    }
+
+    /// Check points and acknowledgements stored since the lane was made: offsets of groups may rest
+    /// on them.
+    #[must_use]
+    pub fn pops_stored(&self) -> u64 {
+        self.processors.pops.merge.stored()
+    }
+
+    /// Ends the watching of queues that nobody waits at.
+    pub(crate) fn unwatch_emptied(&mut self) {
+        for (topic, queue_id) in self.processors.take_emptied() {
+            let arrivals = self.store.arrivals();
+            arrivals.unwatch(topic.as_bytes(), queue_id);
+        }
     }
 
     /// Requests for Python, in the order they came.
@@ -333,29 +330,30 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Answers that the next drain could give, at the most.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.parked.len() + self.holds.len() + self.deferred.len()
+        self.processors.waiting() + self.deferred.len()
     }
 
     /// Names and numbers, for reports.
     #[must_use]
     pub fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let mut pairs = self.desk.stats.pairs();
+        let (desk, processors) = (&self.desk, &self.processors);
+        let mut pairs = desk.stats.pairs();
         pairs.extend([
-            ("connections", self.desk.len() as u64),
-            ("held", self.holds.len() as u64),
-            ("parked", self.parked.len() as u64),
+            ("connections", desk.len() as u64),
+            ("held", processors.pull.holds.len() as u64),
+            ("parked", processors.delivery.parked() as u64),
             ("deferred", self.deferred.len() as u64),
-            ("filtered_waiting", self.filtered.len() as u64),
-            ("ends_to_note", self.ends.waiting() as u64),
-            ("queued_bytes", self.desk.queued_bytes() as u64),
-            ("pinned_bytes", self.desk.pinned_bytes() as u64),
-            ("half_frames_bytes", self.desk.half_frames_bytes as u64),
+            ("filtered_waiting", processors.pull.filtered() as u64),
+            ("ends_to_note", processors.transactions.waiting() as u64),
+            ("queued_bytes", desk.queued_bytes() as u64),
+            ("pinned_bytes", desk.pinned_bytes() as u64),
+            ("half_frames_bytes", desk.half_frames_bytes as u64),
             ("offset_changes", self.offsets.changes()),
         ]);
-        if let Some(repeats) = &self.repeats {
+        if let Some(repeats) = &processors.send.repeats.repeats {
             pairs.extend(repeats.numbers(self.store.wall_ms()));
         }
-        pairs.extend(self.pops.numbers());
+        pairs.extend(processors.pops.numbers());
         pairs
     }
 }

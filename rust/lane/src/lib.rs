@@ -6,16 +6,19 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`lane`], `drain` | the lane: connections, `execute`; one turn for what waits |
+//! | [`lane`], `drain` | the dispatcher: connections, `execute`; one turn for what waits |
+//! | `processors` | the request processors by code |
+//! | `context` | what a request processor is given for one call |
+//! | [`stop`], `refusals` | why a request is not finished; official codes and remarks |
 //! | [`turn`] | how much of it is worked off per turn |
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`policy`] | what was decided, as tables |
 //! | [`gets`] | how many messages groups got |
-//! | [`offsets`] | the live consumer offsets |
-//! | [`resets`] | offsets that were set and no consumer has gone on from yet |
+//! | [`consumer_offsets`] | the live consumer offsets, with those that were set and no consumer has gone on from yet ([`offsets`], [`resets`]) |
 //! | [`sql`] | expressions over properties, compiled |
 //! | [`bits`] | which groups a message passes, as bits beside its queue unit |
-//! | `filtering` | which filter a pull goes by, and records put through it |
+//! | `filtering` | which filter a pull or a pop goes by, and records put through it |
+//! | `held` | held requests and the queues that they wait for |
 //! | [`holds`] | held pulls |
 //! | `waiting`, `slots`, `turns` | requests that wait: by connection and time, in places, in turns |
 //! | `deferred` | requests that wait for the next log file |
@@ -23,36 +26,46 @@
 //! | [`desk`] | connections and the answers to them, in order |
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | [`shape`] | how much of its messages the answer to a pull brings |
-//! | `send`, `answers`, `back`, `pull`, `places` | the operations |
-//! | `inner_batch` | batches that are kept as one record |
+//! | `send`, `batches`, `inner_batch` | the processor of sends; batches, and those that are kept as one record |
+//! | `back`, `returned`, `recall` | messages sent back; messages with a time of their own taken back |
+//! | `pull`, `pull_check`, `offset_processor` | the processors of pulls and of requests about offsets |
+//! | `delivery`, `way`, `timing` | how messages are stored: on which route, at which time |
+//! | `answers` | the responses to requests that store a message |
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
 //! | `moved` | a message stored again in another place |
 //! | `slow` | which broker a pull is told to go on at |
-//! | `way`, `timing`, `recall` | where a message waits; which time it asks for; taking it back |
 //! | [`pop`] | pops: taking messages for a while, acknowledging them, what comes back |
 //! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
 pub mod asker;
+mod batches;
 pub mod bits;
 pub mod bounds;
 pub mod codes;
+pub mod consumer_offsets;
+mod context;
 mod deferred;
 pub mod delay;
+mod delivery;
 pub mod desk;
 mod drain;
 pub mod feed;
 pub mod gets;
+mod held;
 pub mod holds;
 mod inner_batch;
 pub mod lane;
+mod offset_processor;
 pub mod offsets;
 pub mod output;
 pub mod parked;
 pub mod policy;
 pub mod pop;
+mod processors;
 pub mod readers;
+mod refusals;
 pub mod repeats;
 pub mod requests;
 pub mod resets;
@@ -60,6 +73,9 @@ pub mod shape;
 mod slots;
 pub mod sql;
 pub mod stats;
+pub mod stop;
+#[cfg(test)]
+mod tests;
 pub mod timers;
 pub mod transactions;
 pub mod turn;
@@ -71,10 +87,11 @@ pub mod back;
 mod filtering;
 mod moved;
 mod names;
-mod places;
 mod properties;
 mod pull;
+mod pull_check;
 mod recall;
+mod returned;
 mod send;
 mod slow;
 mod stamp;
@@ -82,4 +99,5 @@ mod timing;
 mod way;
 
 pub use asker::{Asker, ConnectionId};
-pub use lane::{Handed, Lane, Need};
+pub use lane::{Handed, Lane};
+pub use stop::Need;

@@ -1,9 +1,8 @@
 //! Names of topics: those with a meaning, which a client may not send to, and how remarks show one
 //! (`TopicValidator`, `MixAll`).
 
-use crate::codes;
 use crate::policy::Topic;
-use crate::send::Refused;
+use crate::refusals::{self, Refused};
 
 /// Longest topic that a client may name.
 const TOPIC_LEN_MAX: usize = 127;
@@ -33,21 +32,19 @@ const NOT_ALLOWED: [&str; 6] = [
     "OFFSET_MOVED_EVENT",
 ];
 
-/// What is wrong with the name of a topic that a client sends to (`TopicValidator`).
-pub(crate) fn check_name(topic: &str) -> Option<Refused> {
-    let error = |remark: &str| Some((codes::SYSTEM_ERROR, remark.to_owned()));
+/// Refuses the name of a topic that a client may not send to (`TopicValidator`).
+pub(crate) fn check_name(topic: &str) -> Result<(), Refused> {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"%|-_".contains(&byte);
     if topic.trim().is_empty() {
-        error("The specified topic is blank.")
+        Err(refusals::topic_blank())
     } else if !topic.bytes().all(is_legal) {
-        error("The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$")
+        Err(refusals::topic_illegal())
     } else if topic.len() > TOPIC_LEN_MAX {
-        error("The specified topic is longer than topic max length.")
+        Err(refusals::topic_too_long())
     } else if NOT_ALLOWED.contains(&topic) {
-        let remark = format!("Sending message to topic[{topic}] is forbidden.");
-        Some((codes::NO_PERMISSION, remark))
+        Err(refusals::topic_reserved(topic))
     } else {
-        None
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use mqcore_engine::commit_log::Appended;
 use mqcore_engine::flush::Ticket;
 
 use crate::asker::Asker;
@@ -48,6 +49,22 @@ pub struct Stored {
     pub recall: Option<Box<str>>,
     /// The key of a batch that is kept as one record.
     pub batch_key: Option<Box<str>>,
+}
+
+impl Stored {
+    /// What the answer to a message at this place will say.
+    pub(crate) fn at(asker: Asker, kind: Kind, queue_id: i32, place: &Appended) -> Self {
+        Self {
+            asker,
+            kind,
+            queue_id,
+            queue_offset: place.queue_offset,
+            physical_offset: place.physical_offset,
+            others: Vec::new(),
+            recall: None,
+            batch_key: None,
+        }
+    }
 }
 
 /// Which request an answer belongs to.

@@ -8,7 +8,7 @@ use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
 
 use crate::bits::GroupBits;
-use crate::holds::HoldLimits;
+use crate::held::HoldLimits;
 use crate::parked::ParkLimits;
 use crate::pop::rules::PopRules;
 use crate::sql::{Meter, Sql};

@@ -1,23 +1,33 @@
 //! Pulls: the official checks in the official order, the read, the answer or its holding
 //! (`PullMessageProcessor`, `PullRequestHoldService`).
 
+use std::sync::Arc;
+
 use mqcore_engine::clock::Clock;
 use mqcore_engine::consume_queue::Bounds;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_engine::store::{GetStatus, Got};
+use mqcore_engine::store::{GetStatus, Got, Store};
 use mqcore_wire::command::FrameWriter;
 
+use crate::asker::ConnectionId;
 use crate::codes;
+use crate::consumer_offsets::ConsumerOffsets;
+use crate::context::Context;
 use crate::desk::{PINNED_BYTES_MAX, Said};
-use crate::holds::{Hold, Pull};
-use crate::lane::{How, Lane, Need, Outcome};
-use crate::policy::Filter;
-use crate::readers::{Job, read};
-use crate::requests::{BadField, PullHeader, Request};
-use crate::send::Refused;
+use crate::filtering::{Sieve, wants_arrived};
+use crate::gets::Gets;
+use crate::holds::{Hold, Holds, News, Pull};
+use crate::policy::Broker;
+use crate::pull_check::{check_again, check_pull};
+use crate::readers::{Job, read, read_by};
+use crate::refusals;
+use crate::requests::{PullHeader, Request};
 use crate::shape::bodiless;
 use crate::slow::suggested_broker;
+use crate::stop::{How, Processed};
+use crate::turn::{CHECK_WORK, DUE_WORK, Slice, WOKEN_WORK};
+use crate::turns::Turns;
 
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
 /// pinned, since what is beyond that is copied.
@@ -29,54 +39,58 @@ const BULK_BYTES_MAX: u64 = 4 << 20;
 /// Longest hold that a client may ask for, ms: beyond its own time-outs it means nothing.
 const HOLD_MS_MAX: u64 = 3_600_000;
 
-/// Why a pull is not read: an answer, or a question to Python.
-enum Stop {
-    Refuse(Refused),
-    Hand(Need),
+/// Pulls by expressions that are with the threads at once: another thread is left for what has to be
+/// read from the disk.
+const IN_THREADS_MAX: usize = 1;
+
+/// The processor of pulls. Owns those that are held, and those by expressions that wait for a thread.
+pub(crate) struct PullProcessor {
+    /// Held pulls.
+    pub(crate) holds: Holds,
+    /// Pulls by expressions that wait for a thread.
+    filtered: Turns<(Pull, Option<u64>)>,
+    offsets: Arc<ConsumerOffsets>,
+    /// How many messages groups got.
+    pub(crate) gets: Gets,
 }
 
-fn refuse<T>(code: i32, remark: impl Into<String>) -> std::result::Result<T, Stop> {
-    Err(Stop::Refuse((code, remark.into())))
-}
+impl PullProcessor {
+    pub(crate) fn new(offsets: Arc<ConsumerOffsets>) -> Self {
+        Self {
+            holds: Holds::default(),
+            filtered: Turns::default(),
+            offsets,
+            gets: Gets::default(),
+        }
+    }
 
-impl<D: Disk, C: Clock> Lane<D, C> {
-    pub(crate) fn pull(
+    /// Executes a pull.
+    pub(crate) fn process<D: Disk, C: Clock>(
         &mut self,
+        cx: &mut Context<'_, D, C>,
         request: &Request<'_>,
         how: How,
-    ) -> std::result::Result<Outcome, BadField> {
+    ) -> Processed {
+        let pulled = self.pull(cx, request, how);
+        cx.refuse(&request.asker, pulled)
+    }
+
+    fn pull<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+        how: How,
+    ) -> Processed {
         let header = PullHeader::read(request)?;
-        let filter = match self.check_pull(request, &header, how) {
-            Ok(filter) => filter,
-            Err(Stop::Hand(need)) => return Ok(Outcome::Hand(need)),
-            Err(Stop::Refuse((code, remark))) => {
-                self.refuse(&request.asker, code, &remark);
-                return Ok(Outcome::Done);
-            }
-        };
+        let filter = check_pull(cx, request, &header, how)?;
         if header.commits() {
-            let PullHeader {
-                group,
-                topic,
-                queue_id,
-                commit_offset,
-                ..
-            } = header;
-            // What it commits is older than a reset that it has not heard of.
-            if !self.resets.has(group, topic, queue_id) {
-                self.offsets.commit(group, topic, queue_id, commit_offset);
-            }
+            let (group, topic, queue_id) = (header.group, header.topic, header.queue_id);
+            let offset = header.commit_offset;
+            let offsets = &self.offsets;
+            offsets.commit_unless_reset(group, topic, queue_id, offset);
         }
-        let hold_ms = header.suspends().then(|| {
-            if self.policy.broker.is_long_polling {
-                u64::try_from(header.suspend_ms)
-                    .unwrap_or(0)
-                    .min(HOLD_MS_MAX)
-            } else {
-                self.policy.broker.short_polling_ms
-            }
-        });
-        let config = self.store.config();
+        let hold_ms = hold_ms(&cx.policy.broker, &header);
+        let config = cx.store.config();
         let (most, most_bytes) = if header.shape.is_bulk() {
             (BULK_COUNT_MAX, BULK_BYTES_MAX)
         } else {
@@ -101,172 +115,136 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             filter,
             version: (!header.subscribes()).then_some(header.version),
         };
-        self.read_pull(pull, hold_ms);
-        Ok(Outcome::Done)
-    }
-
-    /// Runs a held pull again; whatever comes of it is the answer.
-    pub(crate) fn pull_again(&mut self, mut pull: Pull) {
-        if self.desk.connection(pull.asker.connection).is_none() {
-            return;
-        }
-        // What was allowed and wanted when it came may be another by now.
-        let checked = self.check_place(&pull.group, &pull.topic, pull.queue_id, &pull.asker);
-        let filter = checked.and_then(|()| match pull.version {
-            None => Ok(None),
-            Some(version) => {
-                let filter = self.filter_of_group(&pull.group, &pull.topic, version);
-                filter.map(Some).map_err(Stop::Refuse)
-            }
-        });
-        let (code, remark) = match filter {
-            Ok(filter) => {
-                if let Some(filter) = filter {
-                    pull.filter = filter;
-                }
-                return self.read_pull(pull, None);
-            }
-            Err(Stop::Refuse(refused)) => refused,
-            Err(Stop::Hand(Need::Group(name))) => no_group(&name),
-            Err(Stop::Hand(_topic)) => no_topic(&pull.topic),
-        };
-        self.refuse(&pull.asker, code, &remark);
-    }
-
-    fn check_pull(
-        &mut self,
-        request: &Request<'_>,
-        header: &PullHeader<'_>,
-        how: How,
-    ) -> std::result::Result<Filter, Stop> {
-        let PullHeader { group, topic, .. } = *header;
-        match self.check_place(group, topic, header.queue_id, &request.asker) {
-            Err(Stop::Hand(Need::Group(name))) if how == How::Decided => {
-                let refused = no_group(&name);
-                return Err(Stop::Refuse(refused));
-            }
-            Err(Stop::Hand(_topic)) if how == How::Decided => {
-                return Err(Stop::Refuse(no_topic(topic)));
-            }
-            other => other?,
-        }
-        let (topics, groups) = (&self.policy.topics, &self.policy.groups);
-        let needs_check = topics.get(topic).is_some_and(|t| t.needs_check)
-            || groups.get(group).is_some_and(|g| g.needs_check);
-        if needs_check && how == How::ByPolicy {
-            return Err(Stop::Hand(Need::Check));
-        }
-        self.filter_of(header).map_err(Stop::Refuse)
-    }
-
-    /// Whether a group may read a queue at all.
-    fn check_place(
-        &self,
-        group: &str,
-        topic: &str,
-        queue_id: i32,
-        asker: &crate::asker::Asker,
-    ) -> std::result::Result<(), Stop> {
-        let broker = &self.policy.broker;
-        if let Some(refusal) = &broker.refuse_pulls {
-            return refuse(refusal.code, refusal.remark.clone());
-        }
-        if !broker.perm.is_readable() {
-            let address = &broker.address;
-            let remark = format!("the broker[{address}] pulling message is forbidden");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        let Some(known_group) = self.policy.groups.get(group) else {
-            return Err(Stop::Hand(Need::Group(group.to_owned())));
-        };
-        if !known_group.is_consume_enabled {
-            let remark = format!("subscription group no permission, {group}");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        let Some(known) = self.policy.topics.get(topic) else {
-            return Err(Stop::Hand(Need::Topic(topic.to_owned())));
-        };
-        if !known.perm.is_readable() {
-            let remark = format!("the topic[{topic}] pulling message is forbidden");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        if !(0..known.read_queues).contains(&queue_id) {
-            let peer = self.desk.connection(asker.connection);
-            let peer = peer.map_or("", |connection| &connection.peer);
-            let remark = format!(
-                "queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{}] \
-                 consumer:[/{peer}]",
-                known.read_queues
-            );
-            return refuse(codes::SYSTEM_ERROR, remark);
-        }
+        self.read_pull(cx, pull, hold_ms);
         Ok(())
     }
 
-    fn read_pull(&mut self, pull: Pull, hold_ms: Option<u64>) {
-        if self.desk.queued_bytes() > QUEUED_BYTES_MAX {
-            return self.refuse(&pull.asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+    /// Runs a held pull again; whatever comes of it is the answer.
+    fn pull_again<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>, mut pull: Pull) {
+        if !cx.is_open(pull.asker.connection) {
+            return;
         }
-        let reset = self.resets.take(&pull.group, &pull.topic, pull.queue_id);
-        if let Some(offset) = reset {
-            let got = self.got_reset(&pull.topic, pull.queue_id, offset);
-            return self.answer_pull(pull, None, got);
+        // What was allowed and wanted when it came may be another by now.
+        if let Err(refused) = check_again(cx, &mut pull) {
+            return cx.desk.refuse(&pull.asker, &refused);
+        }
+        self.read_pull(cx, pull, None);
+    }
+
+    fn read_pull<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        pull: Pull,
+        hold_ms: Option<u64>,
+    ) {
+        if cx.desk.queued_bytes() > QUEUED_BYTES_MAX {
+            return cx.desk.refuse(&pull.asker, &refusals::overload());
+        }
+        let (group, topic, queue_id) = (&pull.group, &pull.topic, pull.queue_id);
+        if let Some(offset) = self.offsets.take_reset(group, topic, queue_id) {
+            let got = got_reset(cx.store, topic, queue_id, offset);
+            return self.answer(cx, pull, None, got);
         }
         let topic = pull.topic.as_bytes();
         let Ok(from) = u64::try_from(pull.queue_offset) else {
-            let got = self.got_below_zero(&pull);
-            return self.answer_pull(pull, hold_ms, got);
+            let got = got_below_zero(cx.store, &pull);
+            return self.answer(cx, pull, hold_ms, got);
         };
         // With a test the store may look at many more units than it gives records.
         let units = if pull.filter.gives_all() {
             pull.count_max
         } else {
-            let scanned = self.store.config().filter_scan_max_bytes;
+            let scanned = cx.store.config().filter_scan_max_bytes;
             let units = scanned / mqcore_engine::config::QUEUE_UNIT_BYTES;
             pull.count_max.max(usize::try_from(units).unwrap_or(0))
         };
-        let is_hot = self.store.is_hot(topic, pull.queue_id, from, units);
+        let is_hot = cx.store.is_hot(topic, pull.queue_id, from, units);
         let is_hot = is_hot.unwrap_or(false);
         if !is_hot {
-            self.desk.stats.cold_pulls += 1;
+            cx.desk.stats.cold_pulls += 1;
         }
         if pull.filter.looks_at_records() {
-            return self.read_filtered_pull(pull, hold_ms, is_hot);
+            return self.read_filtered_pull(cx, pull, hold_ms, is_hot);
         }
         if is_hot {
-            let got = read(&self.store, &pull);
-            return self.answer_pull(pull, hold_ms, got);
+            let got = read(cx.store, &pull);
+            return self.answer(cx, pull, hold_ms, got);
         }
         let asker = pull.asker;
-        if !self.readers.submit(Job::Pull(pull, hold_ms)) {
-            self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+        cx.read_elsewhere(&asker, Job::Pull(pull, hold_ms));
+    }
+
+    /// Reads a pull by an expression, in the loop as far as that may go, else by a thread.
+    fn read_filtered_pull<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        pull: Pull,
+        hold_ms: Option<u64>,
+        is_hot: bool,
+    ) {
+        let work = if is_hot {
+            cx.filters.work.share(cx.now_ms)
+        } else {
+            0
+        };
+        if work > 0 {
+            let mut sieve = Sieve::in_loop(&pull.filter, work);
+            let got = read_by(cx.store, &pull, &mut sieve);
+            cx.filters.work.spend(sieve.spent());
+            let has_some = got.as_ref().is_ok_and(|got| !got.is_empty());
+            if has_some || !sieve.is_cut() {
+                return self.answer(cx, pull, hold_ms, got);
+            }
+        }
+        let asker = pull.asker;
+        if !self.filtered.push(asker.connection, (pull, hold_ms)) {
+            return cx.desk.refuse(&asker, &refusals::overload());
+        }
+        self.read_filtered(cx);
+    }
+
+    /// Gives the threads the next pulls by expressions, of each connection in turn.
+    pub(crate) fn read_filtered<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        while let Some((pull, hold_ms)) = self.filtered.next(IN_THREADS_MAX) {
+            let asker = pull.asker;
+            if !cx.readers.submit(Job::Pull(pull, hold_ms)) {
+                self.filtered.end_one();
+                cx.desk.refuse(&asker, &refusals::overload());
+            }
         }
     }
 
-    /// What the official store answers to an offset below zero.
-    fn got_below_zero(&self, pull: &Pull) -> Result<Got<D>> {
-        let bounds = self.store.bounds(pull.topic.as_bytes(), pull.queue_id)?;
-        let (status, next_offset) = match bounds {
-            None => (GetStatus::NoMatchedLogicQueue, 0),
-            Some(bounds) if bounds.max == 0 => (GetStatus::NoMessageInQueue, 0),
-            Some(bounds) => (GetStatus::OffsetTooSmall, bounds.min),
-        };
-        let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
-        Ok(Got::empty(status, next_offset, bounds))
+    /// Goes on with a pull that a thread has read.
+    pub(crate) fn was_read<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        (pull, hold_ms): (Pull, Option<u64>),
+        got: Result<Got<D>>,
+    ) {
+        if pull.filter.looks_at_records() {
+            self.filtered.end_one();
+        }
+        self.answer(cx, pull, hold_ms, got);
     }
 
-    pub(crate) fn answer_pull(&mut self, pull: Pull, hold_ms: Option<u64>, got: Result<Got<D>>) {
+    fn answer<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        pull: Pull,
+        hold_ms: Option<u64>,
+        got: Result<Got<D>>,
+    ) {
         let got = match got {
             Ok(got) => got,
             Err(error) => {
-                let remark = format!("store getMessage failed: {error}");
-                return self.refuse(&pull.asker, codes::SYSTEM_ERROR, &remark);
+                let refused = refusals::not_read(&error);
+                return cx.desk.refuse(&pull.asker, &refused);
             }
         };
         if got.status == GetStatus::Found {
-            self.desk.stats.found += 1;
+            cx.desk.stats.found += 1;
         } else {
-            self.desk.stats.missed += 1;
+            cx.desk.stats.missed += 1;
         }
         let code = match got.status {
             GetStatus::Found => codes::SUCCESS,
@@ -287,17 +265,23 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         };
         match hold_ms {
             Some(hold_ms) if code == codes::PULL_NOT_FOUND => {
-                self.hold(pull, hold_ms, got.status);
+                self.hold(cx, pull, hold_ms, got.status);
             }
-            _ => self.give(&pull, code, got),
+            _ => self.give(cx, &pull, code, got),
         }
     }
 
-    fn give(&mut self, pull: &Pull, code: i32, got: Got<D>) {
-        let group = self.policy.groups.get(&*pull.group);
-        let is_readable = self.policy.broker.is_replica_readable;
+    fn give<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        pull: &Pull,
+        code: i32,
+        got: Got<D>,
+    ) {
+        let group = cx.policy.groups.get(&*pull.group);
+        let is_readable = cx.policy.broker.is_replica_readable;
         let suggested = suggested_broker(is_readable, got.suggests_replica, group);
-        let stats = &mut self.desk.stats;
+        let stats = &mut cx.desk.stats;
         stats.pulls += 1;
         stats.pulled += got.len() as u64;
         stats.pulled_bytes += got.bytes;
@@ -315,61 +299,137 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         };
         if pull.shape.is_bodiless() {
             match bodiless(&pull.topic, pull.queue_id, &got) {
-                Ok(body) => self.desk.reply_body(&pull.asker, said, write, &body),
-                Err(error) => self.refuse(&pull.asker, codes::SYSTEM_ERROR, &error.to_string()),
+                Ok(body) => cx.desk.reply_body(&pull.asker, said, write, &body),
+                Err(error) => cx.desk.refuse(&pull.asker, &refusals::failed(&error)),
             }
         } else {
             let records = got.records;
-            self.desk.reply_records(&pull.asker, said, write, records);
+            cx.desk.reply_records(&pull.asker, said, write, records);
         }
     }
 
-    fn hold(&mut self, pull: Pull, hold_ms: u64, status: GetStatus) {
+    fn hold<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        pull: Pull,
+        hold_ms: u64,
+        status: GetStatus,
+    ) {
         // Its connection may have closed while a thread read for it.
-        let is_open = self.desk.connection(pull.asker.connection).is_some();
-        if pull.asker.is_oneway || !is_open {
+        if pull.asker.is_oneway || !cx.is_open(pull.asker.connection) {
             return;
         }
         let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);
-        let arrivals = self.store.arrivals();
-        arrivals.watch(topic.as_bytes(), queue_id);
+        cx.store.arrivals().watch(topic.as_bytes(), queue_id);
         // What came between the read and the watch is told by nobody. A queue whose file is gone
         // at this offset is longer anyway: it waits for the check.
         if status != GetStatus::OffsetFoundNull
-            && let Ok(Some(bounds)) = self.store.bounds(topic.as_bytes(), queue_id)
+            && let Ok(Some(bounds)) = cx.store.bounds(topic.as_bytes(), queue_id)
             && bounds.max > u64::try_from(pull.queue_offset).unwrap_or(0)
         {
-            self.unwatch_unheld(&topic, queue_id);
-            return self.pull_again(pull);
+            self.holds.let_go((topic, queue_id));
+            return self.pull_again(cx, pull);
         }
-        let (asker, now_ms) = (pull.asker, self.now_ms);
-        let deadline_ms = now_ms.saturating_add(hold_ms);
-        if let Hold::Full(max, whose) = self.holds.hold(pull, now_ms, deadline_ms) {
-            self.unwatch_unheld(&topic, queue_id);
-            let remark = format!("{}: {max} pulls {whose} wait already", codes::OVERLOAD);
-            self.refuse(&asker, codes::SYSTEM_BUSY, &remark);
+        let asker = pull.asker;
+        let deadline_ms = cx.now_ms.saturating_add(hold_ms);
+        if let Hold::Full(max, whose) = self.holds.hold(pull, cx.now_ms, deadline_ms) {
+            self.holds.let_go((topic, queue_id));
+            cx.desk.refuse(&asker, &refusals::too_many_held(max, whose));
+        }
+    }
+
+    /// Runs pulls that something came for, as far as one turn goes.
+    pub(crate) fn run_woken<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        let mut slice = Slice::new(WOKEN_WORK);
+        loop {
+            let store = cx.store;
+            let wants = |pull: &Pull, news: &News, slice: &mut Slice| {
+                news.tags_codes.is_empty() || wants_arrived(store, pull, news.from, slice)
+            };
+            let Some(pull) = self.holds.next_woken(&mut slice, wants) else {
+                return;
+            };
+            self.run_held(cx, pull, &mut slice);
         }
     }
 
-    /// Ends the watching of a queue that nobody waits at.
-    pub(crate) fn unwatch_unheld(&self, topic: &str, queue_id: i32) {
-        let is_waited_at = self.holds.is_waited_at(topic, queue_id)
-            || self.pops.polls.is_waited_at(topic, queue_id)
-            || self.pops.notices.is_waited_at(topic, queue_id);
-        if !is_waited_at {
-            self.store.arrivals().unwatch(topic.as_bytes(), queue_id);
+    /// Runs pulls whose time is over, as far as one turn goes.
+    pub(crate) fn run_due<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        let mut slice = Slice::new(DUE_WORK);
+        while let Some(pull) = self.holds.next_due(cx.now_ms, &mut slice) {
+            self.run_held(cx, pull, &mut slice);
         }
+    }
+
+    fn run_held<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        pull: Pull,
+        slice: &mut Slice,
+    ) {
+        let before = cx.desk.stats.pulled_bytes;
+        self.pull_again(cx, pull);
+        let answer_bytes = cx.desk.stats.pulled_bytes - before;
+        slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
+    }
+
+    /// Looks after queues with held pulls, when that is due.
+    pub(crate) fn check_queues<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        let mut slice = Slice::new(CHECK_WORK);
+        while let Some(queue) = self.holds.next_checked(cx.now_ms, &mut slice) {
+            if let Ok(Some(bounds)) = cx.store.bounds(queue.0.as_bytes(), queue.1) {
+                self.holds
+                    .arrived(&queue.0, queue.1, News::of_end(bounds.max));
+            }
+        }
+    }
+
+    /// Forgets what a connection waits for; held pulls are taken out in turns.
+    pub(crate) fn close(&mut self, connection: ConnectionId) {
+        self.holds.close(connection);
+        self.filtered.close(connection);
+    }
+
+    /// Pulls by expressions that wait for a thread.
+    pub(crate) fn filtered(&self) -> usize {
+        self.filtered.len()
     }
 }
 
-fn no_group(group: &str) -> Refused {
-    let see = codes::SEE_FAQ;
-    let remark = format!("subscription group [{group}] does not exist, {see}");
-    (codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+/// How long a pull may be held, ms.
+fn hold_ms(broker: &Broker, header: &PullHeader<'_>) -> Option<u64> {
+    header.suspends().then(|| {
+        if broker.is_long_polling {
+            u64::try_from(header.suspend_ms)
+                .unwrap_or(0)
+                .min(HOLD_MS_MAX)
+        } else {
+            broker.short_polling_ms
+        }
+    })
 }
 
-fn no_topic(topic: &str) -> Refused {
-    let see = codes::SEE_FAQ;
-    let remark = format!("topic[{topic}] not exist, apply first please! {see}");
-    (codes::TOPIC_NOT_EXIST, remark)
+/// What a pull is answered whose queue was set to another offset.
+fn got_reset<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    topic: &str,
+    queue_id: i32,
+    offset: i64,
+) -> Result<Got<D>> {
+    let bounds = store.bounds(topic.as_bytes(), queue_id)?;
+    let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
+    let next_offset = u64::try_from(offset).unwrap_or(bounds.min);
+    Ok(Got::empty(GetStatus::OffsetReset, next_offset, bounds))
+}
+
+/// What the official store answers to an offset below zero.
+fn got_below_zero<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Result<Got<D>> {
+    let bounds = store.bounds(pull.topic.as_bytes(), pull.queue_id)?;
+    let (status, next_offset) = match bounds {
+        None => (GetStatus::NoMatchedLogicQueue, 0),
+        Some(bounds) if bounds.max == 0 => (GetStatus::NoMessageInQueue, 0),
+        Some(bounds) => (GetStatus::OffsetTooSmall, bounds.min),
+    };
+    let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
+    Ok(Got::empty(status, next_offset, bounds))
 }

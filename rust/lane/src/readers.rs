@@ -12,13 +12,13 @@ use mqcore_engine::error::Result;
 use mqcore_engine::store::{Ask, Got, Store};
 
 use crate::asker::Asker;
-use crate::back::Returned;
 use crate::filtering::Sieve;
 use crate::holds::Pull;
-use crate::lane::How;
 use crate::pop::ColdPop;
 use crate::repeats::{Doubt, Looked, look_patiently};
+use crate::returned::Returned;
 use crate::shape::places_max;
+use crate::stop::How;
 use crate::transactions::Ending;
 
 /// Cold reads that wait at the most; beyond it they are refused. At a millisecond each a client

@@ -6,25 +6,24 @@
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::status::PutStatus;
 
-use crate::codes;
-use crate::desk::Said;
-use crate::lane::{Lane, Outcome};
-use crate::names::TIMER_TOPIC;
+use crate::answers::refuse_recall;
+use crate::context::Context;
+use crate::delivery::{Delivery, Draft, Target};
+use crate::names::{TIMER_QUEUE, TIMER_TOPIC};
 use crate::parked::{Kind, Stored};
 use crate::properties::{
     self, REAL_QID, REAL_TOPIC, TIMER_DEL_UNIQKEY, TIMER_DELIVER_MS, TIMER_OUT_MS, UNIQ_KEY,
 };
-use crate::requests::{BadField, Recall, Request};
-use crate::send::{Draft, Refused, Target, stored_at};
+use crate::refusals::{self, Refused};
+use crate::requests::{Recall, Request};
+use crate::stop::{Processed, Stop};
 
 const VERSION: &str = "v1";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// A deletion has a body, as every message.
 const BODY: &[u8] = b"0";
 const TAG: &[u8] = b"_RECALL_TAG_";
-const FAILED: &str = "recall failed, execute error";
 
 /// What a handle says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,144 +59,114 @@ impl Handle {
     }
 }
 
-impl<D: Disk, C: Clock> Lane<D, C> {
-    pub(crate) fn recall(&mut self, request: &Request<'_>) -> Result<Outcome, BadField> {
-        let recall = Recall::read(request)?;
-        if let Err((code, remark)) = self.store_recall(request, &recall) {
-            self.refuse_recall(request, code, &remark);
+/// Executes a recall.
+pub(crate) fn process<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    delivery: &mut Delivery<D>,
+    request: &Request<'_>,
+) -> Processed {
+    match recall(cx, delivery, request) {
+        Err(Stop::Refuse(refused)) => {
+            refuse_recall(cx.desk, &cx.policy.broker, &request.asker, &refused);
+            Ok(())
         }
-        Ok(Outcome::Done)
+        other => other,
     }
+}
 
-    /// The checks in the official order; the message that deletes.
-    fn store_recall(&mut self, request: &Request<'_>, recall: &Recall<'_>) -> Result<(), Refused> {
-        let broker = &self.policy.broker;
-        let timing = broker.timing;
-        let now_ms = self.store.wall_ms();
-        let illegal = |remark: &str| Err((codes::ILLEGAL_OPERATION, remark.to_owned()));
-        if !timing.is_recall_enabled {
-            let remark = "recall failed, operation is forbidden".to_owned();
-            return Err((codes::NO_PERMISSION, remark));
-        }
-        let is_closed = !broker.perm.is_writable() && !timing.is_recall_enabled_read_only;
-        if broker.refuse_sends.is_some() || now_ms < broker.accepts_sends_from_ms || is_closed {
-            let remark = "recall failed, broker service not available".to_owned();
-            return Err((codes::SERVICE_NOT_AVAILABLE, remark));
-        }
-        if !self.policy.topics.contains_key(recall.topic) {
-            let remark = format!("recall failed, the topic[{}] not exist", recall.topic);
-            return Err((codes::TOPIC_NOT_EXIST, remark));
-        }
-        let Some(handle) = Handle::parse(recall.handle) else {
-            return illegal("recall handle is invalid");
-        };
-        if handle.topic != recall.topic {
-            return illegal("recall failed, topic not match");
-        }
-        if handle.broker != broker.name {
-            return illegal("recall failed, broker service not available");
-        }
-        let left_ms = handle.deliver_ms - now_ms.saturating_add(timing.ahead_ms);
-        if left_ms <= 0 || left_ms >= timing.max_delay_ms {
-            return illegal("recall failed, timestamp invalid");
-        }
-        self.append_recall(request, recall, &handle)
-            .map_err(|_refused| (codes::SYSTEM_ERROR, FAILED.to_owned()))
+/// The checks in the official order; the message that deletes.
+fn recall<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    delivery: &mut Delivery<D>,
+    request: &Request<'_>,
+) -> Processed {
+    let recall = Recall::read(request)?;
+    let broker = &cx.policy.broker;
+    let timing = broker.timing;
+    let now_ms = cx.store.wall_ms();
+    if !timing.is_recall_enabled {
+        return Err(refusals::recall_forbidden().into());
     }
+    let is_closed = !broker.perm.is_writable() && !timing.is_recall_enabled_read_only;
+    if broker.refuse_sends.is_some() || now_ms < broker.accepts_sends_from_ms || is_closed {
+        return Err(refusals::recall_unavailable().into());
+    }
+    if !cx.policy.topics.contains_key(recall.topic) {
+        return Err(refusals::recall_no_topic(recall.topic).into());
+    }
+    let handle = Handle::parse(recall.handle);
+    let handle = handle.ok_or_else(|| refusals::recall_illegal("recall handle is invalid"))?;
+    let now_ms = now_ms.saturating_add(timing.ahead_ms);
+    let left_ms = handle.deliver_ms.saturating_sub(now_ms);
+    let why = if handle.topic != recall.topic {
+        Some("recall failed, topic not match")
+    } else if handle.broker != broker.name {
+        Some("recall failed, broker service not available")
+    } else if left_ms <= 0 || left_ms >= timing.max_delay_ms {
+        Some("recall failed, timestamp invalid")
+    } else {
+        None
+    };
+    if let Some(why) = why {
+        return Err(refusals::recall_illegal(why).into());
+    }
+    append_recall(cx, delivery, request, (&recall, &handle))
+        .map_err(|_refused| refusals::recall_failed().into())
+}
 
-    fn append_recall(
-        &mut self,
-        request: &Request<'_>,
-        recall: &Recall<'_>,
-        handle: &Handle,
-    ) -> Result<(), Refused> {
-        let broker = &self.policy.broker;
-        let now_ms = self.store.wall_ms();
-        let deliver = handle.deliver_ms.to_string();
-        let timed = properties::Timed {
-            deliver_ms: Some(deliver.as_bytes()),
-            is_delete: true,
-            ..properties::Timed::default()
-        };
-        let slot_ms = broker.timing.slot_of(&timed, now_ms)?;
-        let out = slot_ms.unwrap_or(handle.deliver_ms).to_string();
-        let (delete, born) = (
-            format!("{}+{}", handle.topic, handle.uniq_key),
-            now_ms.to_string(),
-        );
-        let adds = [
-            ("TAGS", TAG),
-            (TIMER_DEL_UNIQKEY, delete.as_bytes()),
-            (UNIQ_KEY, handle.uniq_key.as_bytes()),
-            (TIMER_DELIVER_MS, deliver.as_bytes()),
-            ("BORN_TIMESTAMP", born.as_bytes()),
-            ("PGROUP", recall.group.as_bytes()),
-            (TIMER_OUT_MS, out.as_bytes()),
-            (REAL_TOPIC, handle.topic.as_bytes()),
-            (REAL_QID, b"0"),
-        ];
-        let mut text = Vec::new();
-        properties::rewrite(b"", &[], &adds, &mut text);
-        let draft = Draft {
-            flag: 0,
-            sys_flag: 0,
-            born_timestamp_ms: now_ms,
-            born_host: self.born_host(&request.asker),
-            store_host: broker.store_host,
-            reconsume_times: 0,
-            body: BODY,
-            properties: &text,
-        };
-        let target = Target {
-            topic: TIMER_TOPIC,
-            queue_id: 0,
-        };
-        let appended = self.store.append(&draft.message(&target));
-        let place = appended.map_err(|error| self.refused(&error))?;
-        let mut stored = stored_at(request.asker, Kind::Recall, 0, &place);
-        stored.recall = Some(handle.uniq_key.as_str().into());
-        self.settle(stored, place.end(), true);
-        Ok(())
-    }
-
-    pub(crate) fn answer_recalled(&mut self, stored: &Stored, status: PutStatus) {
-        let is_stored = matches!(
-            status,
-            PutStatus::PutOk
-                | PutStatus::FlushDiskTimeout
-                | PutStatus::FlushSlaveTimeout
-                | PutStatus::SlaveNotAvailable
-        );
-        let said = if is_stored {
-            Said {
-                code: codes::SUCCESS,
-                remark: None,
-            }
-        } else {
-            Said {
-                code: codes::SYSTEM_ERROR,
-                remark: Some(FAILED),
-            }
-        };
-        let broker = &self.policy.broker;
-        self.desk.reply(&stored.asker, said, |fields| {
-            if let Some(key) = stored.recall.as_ref().filter(|_| is_stored) {
-                fields.text("msgId", key)?;
-            }
-            fields.text("MSG_REGION", &broker.region)
-        });
-    }
-
-    fn refuse_recall(&mut self, request: &Request<'_>, code: i32, remark: &str) {
-        let broker = &self.policy.broker;
-        let said = Said {
-            code,
-            remark: Some(remark),
-        };
-        self.desk.reply(&request.asker, said, |fields| {
-            fields.text("MSG_REGION", &broker.region)
-        });
-    }
+fn append_recall<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    delivery: &mut Delivery<D>,
+    request: &Request<'_>,
+    (recall, handle): (&Recall<'_>, &Handle),
+) -> Result<(), Refused> {
+    let broker = &cx.policy.broker;
+    let now_ms = cx.store.wall_ms();
+    let deliver = handle.deliver_ms.to_string();
+    let timed = properties::Timed {
+        deliver_ms: Some(deliver.as_bytes()),
+        is_delete: true,
+        ..properties::Timed::default()
+    };
+    let slot_ms = broker.timing.slot_of(&timed, now_ms)?;
+    let out = slot_ms.unwrap_or(handle.deliver_ms).to_string();
+    let (delete, born) = (
+        format!("{}+{}", handle.topic, handle.uniq_key),
+        now_ms.to_string(),
+    );
+    let adds = [
+        ("TAGS", TAG),
+        (TIMER_DEL_UNIQKEY, delete.as_bytes()),
+        (UNIQ_KEY, handle.uniq_key.as_bytes()),
+        (TIMER_DELIVER_MS, deliver.as_bytes()),
+        ("BORN_TIMESTAMP", born.as_bytes()),
+        ("PGROUP", recall.group.as_bytes()),
+        (TIMER_OUT_MS, out.as_bytes()),
+        (REAL_TOPIC, handle.topic.as_bytes()),
+        (REAL_QID, b"0"),
+    ];
+    let mut text = Vec::new();
+    properties::rewrite(b"", &[], &adds, &mut text);
+    let draft = Draft {
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: now_ms,
+        born_host: cx.born_host(&request.asker),
+        store_host: broker.store_host,
+        reconsume_times: 0,
+        body: BODY,
+        properties: &text,
+    };
+    let target = Target {
+        topic: TIMER_TOPIC,
+        queue_id: TIMER_QUEUE,
+    };
+    let appended = cx.store.append(&draft.message(&target));
+    let place = appended.map_err(|error| cx.not_stored(&error))?;
+    let mut stored = Stored::at(request.asker, Kind::Recall, 0, &place);
+    stored.recall = Some(handle.uniq_key.as_str().into());
+    delivery.settle(cx, stored, place.end(), true);
+    Ok(())
 }
 
 fn encode(bytes: &[u8]) -> String {

@@ -85,7 +85,7 @@ impl<'a> Request<'a> {
                 connection,
                 opaque: command.opaque,
                 serialization: command.serialization,
-                is_oneway: command.flag & mqcore_wire::command::ONEWAY != 0,
+                is_oneway: command.flag & mqcore_wire::header::ONEWAY != 0,
                 version: command.version,
             },
             code: command.code,

@@ -4,13 +4,7 @@
 //! in memory only, as officially: the offset itself is among the saved ones. Knows no time.
 
 use hashbrown::HashMap;
-use mqcore_engine::clock::Clock;
-use mqcore_engine::consume_queue::Bounds;
-use mqcore_engine::disk::Disk;
-use mqcore_engine::error::Result;
-use mqcore_engine::store::{GetStatus, Got};
 
-use crate::lane::Lane;
 use crate::offsets::Queues;
 
 /// The table, by topic and then by group. Bounded by the table of offsets: only what is in that one
@@ -21,7 +15,8 @@ pub struct Resets {
 }
 
 impl Resets {
-    fn put(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) {
+    /// Notes where a queue was set to.
+    pub fn put(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         let groups = self.by_topic.entry_ref(topic).or_default();
         let queues = groups.entry_ref(group).or_default();
         queues.insert(queue_id, offset);
@@ -56,6 +51,12 @@ impl Resets {
         Some(offset)
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_topic.is_empty()
+    }
+
     /// Forgets those of a group, of a topic, or of a group in a topic.
     pub fn remove(&mut self, group: Option<&str>, topic: Option<&str>) {
         self.by_topic.retain(|its_topic, groups| {
@@ -65,37 +66,6 @@ impl Resets {
             groups.retain(|its_group, _queues| group.is_some_and(|group| group != its_group));
             !groups.is_empty()
         });
-    }
-}
-
-impl<D: Disk, C: Clock> Lane<D, C> {
-    /// Sets where a group goes on in a queue, whatever its members commit before they have heard of
-    /// it; false when a bound was met.
-    pub fn reset_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
-        // Pops of the group would go on behind the offset that is left.
-        self.release_pops(group, topic, queue_id);
-        let is_taken = self.offsets.commit(group, topic, queue_id, offset);
-        if is_taken {
-            self.resets.put(group, topic, queue_id, offset);
-        }
-        is_taken
-    }
-
-    /// What a pull is answered whose queue was set to another offset.
-    pub(crate) fn got_reset(&self, topic: &str, queue_id: i32, offset: i64) -> Result<Got<D>> {
-        let bounds = self.store.bounds(topic.as_bytes(), queue_id)?;
-        let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
-        let next_offset = u64::try_from(offset).unwrap_or(bounds.min);
-        Ok(Got::empty(GetStatus::OffsetReset, next_offset, bounds))
-    }
-
-    /// Lets a pop begin where its queue was set to (`resetPopOffset`).
-    pub(crate) fn begin_at_reset(&mut self, group: &str, topic: &str, queue_id: i32) {
-        if let Some(offset) = self.resets.take(group, topic, queue_id) {
-            // A pop that was being read from the disk at the time of the reset was kept after it.
-            self.release_pops(group, topic, queue_id);
-            self.offsets.commit(group, topic, queue_id, offset);
-        }
     }
 }
 

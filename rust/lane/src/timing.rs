@@ -1,10 +1,9 @@
 //! Which time of its own a message asks for, and whether it may (`HookUtils.handleScheduleMessage`,
 //! `transformTimerMessage`). Pure: the time is passed in.
 
-use crate::codes;
 use crate::policy::Timing;
 use crate::properties::Timed;
-use crate::send::Refused;
+use crate::refusals::{self, Refused};
 
 const MS_PER_S: i64 = 1_000;
 
@@ -15,13 +14,12 @@ impl Timing {
     /// is not before its time.
     pub(crate) fn slot_of(&self, timed: &Timed<'_>, now_ms: i64) -> Result<Option<i64>, Refused> {
         if !self.is_enabled {
-            let remark = "accurate timer message is not enabled, timerWheelEnable is false";
-            return Err((codes::SYSTEM_ERROR, remark.to_owned()));
+            return Err(refusals::timers_off());
         }
         // The clock of the timers; a deletion names a time of that clock already.
         let now_ms = now_ms.saturating_add(self.ahead_ms);
         let ahead_ms = if timed.is_delete { 0 } else { self.ahead_ms };
-        let number = |text: &[u8]| long(text).ok_or_else(|| self.illegal());
+        let number = |text: &[u8]| long(text).ok_or_else(|| refusals::bad_time(self));
         let deliver_ms = match (timed.delay_s, timed.delay_ms, timed.deliver_ms) {
             (Some(delay_s), ..) => now_ms.saturating_add(number(delay_s)?.saturating_mul(MS_PER_S)),
             (None, Some(delay_ms), _) => now_ms.saturating_add(number(delay_ms)?),
@@ -30,25 +28,16 @@ impl Timing {
         };
         if deliver_ms <= now_ms {
             return if timed.is_delete {
-                Err(self.illegal())
+                Err(refusals::bad_time(self))
             } else {
                 Ok(None)
             };
         }
         if deliver_ms - now_ms > self.max_delay_ms {
-            return Err(self.illegal());
+            return Err(refusals::bad_time(self));
         }
         // The last step that begins before it.
         Ok(Some((deliver_ms - 1) / self.step_ms * self.step_ms))
-    }
-
-    fn illegal(&self) -> Refused {
-        let remark = format!(
-            "timer message illegal, the delay time should not be bigger than the max delay {}ms; \
-             or if set del msg, the delay time should be bigger than the current time",
-            self.max_delay_ms
-        );
-        (codes::MESSAGE_ILLEGAL, remark)
     }
 
     /// Refuses a message for a step that has `count` already: with a growing part from the limit
@@ -61,12 +50,7 @@ impl Timing {
         if excess <= 0 || (excess < limit && lot >= excess) {
             return Ok(());
         }
-        let twice = limit * 2;
-        let remark = format!(
-            "timer message is under flow control, max num limit is {twice} or the current value \
-             is greater than {limit} and less than {twice}, trigger random flow control"
-        );
-        Err((codes::SYSTEM_ERROR, remark))
+        Err(refusals::step_full(limit))
     }
 }
 
@@ -78,6 +62,7 @@ fn long(text: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes;
 
     const NOW_MS: i64 = 1_700_000_000_250;
 
@@ -108,19 +93,27 @@ mod tests {
     #[test]
     fn what_is_no_time_or_too_far_is_refused_in_the_official_words() {
         let too_far = delay("259200001").unwrap_err();
-        assert_eq!(too_far.0, codes::MESSAGE_ILLEGAL);
-        assert!(too_far.1.contains("max delay 259200000ms"), "{}", too_far.1);
+        assert_eq!(too_far.code, codes::MESSAGE_ILLEGAL);
+        assert!(
+            too_far.remark.contains("max delay 259200000ms"),
+            "{}",
+            too_far.remark
+        );
         assert!(delay("259200000").is_ok());
         for bad in ["31556952000000", "9223372036854775807", "soon", "", "1.5"] {
-            assert_eq!(delay(bad).unwrap_err().0, codes::MESSAGE_ILLEGAL, "{bad}");
+            assert_eq!(
+                delay(bad).unwrap_err().code,
+                codes::MESSAGE_ILLEGAL,
+                "{bad}"
+            );
         }
         let timed = Timed {
             delay_s: Some(b"1"),
             ..Timed::default()
         };
         let off = Timing::default().slot_of(&timed, NOW_MS).unwrap_err();
-        assert_eq!(off.0, codes::SYSTEM_ERROR);
-        assert!(off.1.ends_with("timerWheelEnable is false"));
+        assert_eq!(off.code, codes::SYSTEM_ERROR);
+        assert!(off.remark.ends_with("timerWheelEnable is false"));
     }
 
     #[test]

@@ -4,21 +4,26 @@
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
+use mqcore_engine::store::Store;
 use mqcore_record::properties::{TRANSACTION_ID, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::TRANSACTION_MASK;
 
-use crate::codes;
-use crate::lane::Lane;
+use crate::context::Context;
+use crate::delivery::{Delivery, Target};
 use crate::names::{HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};
+use crate::policy::Broker;
 use crate::properties::{
     self, DELAY, REAL_QID, REAL_TOPIC, Seen, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS,
     TIMER_OUT_MS, WAIT,
 };
 use crate::recall::handle_of;
-use crate::send::{Refused, Target};
+use crate::refusals::{self, Refused};
 
 /// First release that keeps the transaction's id as a property of its own: V5_1_0.
 const KEEPS_TRANSACTION_ID_FROM: i32 = 433;
+
+/// The queue of half messages: their topic has one.
+const HALF_QUEUE: i32 = 0;
 
 /// The way of a message to its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +40,11 @@ pub(crate) enum Way {
     Timer(i64),
 }
 
-impl<D: Disk, C: Clock> Lane<D, C> {
+impl<D: Disk> Delivery<D> {
     /// Which way a message goes before it comes to its topic.
-    pub(crate) fn way_of(
+    pub(crate) fn way_of<C: Clock>(
         &mut self,
+        cx: &Context<'_, D, C>,
         seen: &Seen<'_>,
         sys_flag: i32,
         topic: &str,
@@ -56,46 +62,38 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             return Ok(Way::Straight);
         }
         if level > 0 {
-            return Ok(Way::Level(self.clipped_level(level)));
+            return Ok(Way::Level(clipped_level(cx.store, level)));
         }
         let timed = &seen.timed;
         if !timed.is_asked() || timed.is_out || topic == TIMER_TOPIC {
             return Ok(Way::Straight);
         }
-        let timing = self.policy.broker.timing;
-        let Some(slot_ms) = timing.slot_of(timed, self.store.wall_ms())? else {
+        let timing = cx.policy.broker.timing;
+        let Some(slot_ms) = timing.slot_of(timed, cx.store.wall_ms())? else {
             return Ok(Way::Straight);
         };
         let slot = self.wheel.as_ref().and_then(|wheel| wheel.slot(slot_ms));
-        self.turn = self.turn.wrapping_add(1);
-        timing.check_congestion(slot.map_or(0, |slot| slot.count), self.turn)?;
+        timing.check_congestion(slot.map_or(0, |slot| slot.count), self.next_turn())?;
         Ok(Way::Timer(slot_ms))
-    }
-
-    /// What recalls a message that waits for its time; none without a key, and none for a retry
-    /// (`attachRecallHandle`).
-    pub(crate) fn recall_handle(&self, way: Way, seen: &Seen<'_>, topic: &str) -> Option<Box<str>> {
-        let Way::Timer(slot_ms) = way else {
-            return None;
-        };
-        let key = std::str::from_utf8(seen.uniq_key?).ok()?;
-        let is_retry = topic.starts_with(RETRY_PREFIX);
-        let name = &self.policy.broker.name;
-        (!is_retry).then(|| handle_of(topic, name, slot_ms, key).into_boxed_str())
     }
 
     /// Where a message really goes, with the flags and the properties that it has there: a half
     /// message waits in its own topic, a delayed one in that of its level or of the timers.
     pub(crate) fn redirect<'t>(
         &self,
+        broker: &Broker,
         wanted: Target<'t>,
         text: &[u8],
-        way: Way,
-        sys_flag: i32,
+        (way, sys_flag): (Way, i32),
         properties: &mut Vec<u8>,
     ) -> (Target<'t>, i32) {
         if way == Way::Half {
-            return self.keep_half(&wanted, text, sys_flag, properties);
+            let queue_id = self.keep_half(broker, &wanted, text, properties);
+            let target = Target {
+                topic: HALF_TOPIC,
+                queue_id,
+            };
+            return (target, sys_flag & !TRANSACTION_MASK);
         }
         if matches!(way, Way::Straight | Way::Undelayed) {
             let drops: &[&str] = if way == Way::Undelayed {
@@ -134,31 +132,49 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         (Target { topic, queue_id }, sys_flag)
     }
 
-    /// A half message in its own topic (`parseHalfMessageInner`). All of its properties stay, and a
-    /// delay counts once it is committed.
-    fn keep_half<'t>(
+    /// The properties of a half message, and its queue (`parseHalfMessageInner`). All of its properties
+    /// stay, and a delay counts once it is committed.
+    fn keep_half(
         &self,
+        broker: &Broker,
         wanted: &Target<'_>,
         text: &[u8],
-        sys_flag: i32,
         properties: &mut Vec<u8>,
-    ) -> (Target<'t>, i32) {
+    ) -> i32 {
         let queue = wanted.queue_id.to_string();
         let mut adds = vec![
             (REAL_TOPIC, wanted.topic.as_bytes()),
             (REAL_QID, queue.as_bytes()),
         ];
-        let has_id = self.policy.broker.version >= KEEPS_TRANSACTION_ID_FROM;
+        let has_id = broker.version >= KEEPS_TRANSACTION_ID_FROM;
         if let Some(id) = has_id.then(|| lookup(text, UNIQ_KEY)).flatten() {
             adds.push((TRANSACTION_ID, id));
         }
         self.stamp.rewrite(text, &[], &adds, properties);
-        let target = Target {
-            topic: HALF_TOPIC,
-            queue_id: 0,
-        };
-        (target, sys_flag & !TRANSACTION_MASK)
+        HALF_QUEUE
     }
+}
+
+/// What recalls a message that waits for its time; none without a key, and none for a retry
+/// (`attachRecallHandle`).
+pub(crate) fn recall_handle(
+    broker: &Broker,
+    way: Way,
+    seen: &Seen<'_>,
+    topic: &str,
+) -> Option<Box<str>> {
+    let Way::Timer(slot_ms) = way else {
+        return None;
+    };
+    let key = std::str::from_utf8(seen.uniq_key?).ok()?;
+    let is_retry = topic.starts_with(RETRY_PREFIX);
+    (!is_retry).then(|| handle_of(topic, &broker.name, slot_ms, key).into_boxed_str())
+}
+
+/// The level of a delay, at most the highest there is.
+pub(crate) fn clipped_level<D: Disk, C: Clock>(store: &Store<D, C>, level: i32) -> i32 {
+    let max = i32::try_from(store.delay_levels()).unwrap_or(i32::MAX);
+    level.min(max)
 }
 
 /// Only plain and committed messages are delayed.
@@ -172,9 +188,5 @@ pub(crate) fn level_of(seen: &Seen<'_>) -> Result<i32, Refused> {
     let Some(text) = seen.delay else {
         return Ok(0);
     };
-    properties::level(text).ok_or_else(|| {
-        let text = String::from_utf8_lossy(text);
-        let remark = format!("the property {DELAY} is no number: {text:?}");
-        (codes::SYSTEM_ERROR, remark)
-    })
+    properties::level(text).ok_or_else(|| refusals::bad_delay(text))
 }

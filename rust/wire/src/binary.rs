@@ -8,9 +8,9 @@
 
 use std::borrow::Cow;
 
-use crate::command::{Head, Header};
 use crate::error::{Part, WireError};
 use crate::fields::Fields;
+use crate::header::{Head, Header};
 use crate::language::Language;
 
 /// Takes numbers and texts off the front of a header.

@@ -8,27 +8,12 @@ use crate::fields::Fields;
 use crate::frame::{
     FRAME_BYTES_MAX, Frame, HEAD_BYTES, HEADER_BYTES_MAX, LEN_BYTES, Serialization,
 };
+use crate::header::{Head, ONEWAY, RESPONSE};
 use crate::language::Language;
 use crate::{binary, json};
 
 /// The version we say we are where nobody says otherwise: `V4_9_8`.
 pub const VERSION_DEFAULT: i32 = 409;
-/// Flag bit: a response.
-pub const RESPONSE: i32 = 1;
-/// Flag bit: a request that may not be answered.
-pub const ONEWAY: i32 = 2;
-
-/// What a header says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Header<'a> {
-    pub(crate) code: i32,
-    pub(crate) language: Language,
-    pub(crate) version: i32,
-    pub(crate) opaque: i32,
-    pub(crate) flag: i32,
-    pub(crate) remark: Option<Cow<'a, str>>,
-    pub(crate) fields: Fields<'a>,
-}
 
 /// A command, borrowed from its frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,25 +160,6 @@ impl Command {
             &self.body,
         )
     }
-}
-
-/// What a header says besides its fields, for writing it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Head<'a> {
-    /// Request or response code.
-    pub code: i32,
-    /// The language the sender is written in.
-    pub language: Language,
-    /// The sender's version, as an ordinal.
-    pub version: i32,
-    /// Names the request among those of its connection.
-    pub opaque: i32,
-    /// [`RESPONSE`] and [`ONEWAY`].
-    pub flag: i32,
-    /// Text about an error.
-    pub remark: Option<&'a str>,
-    /// How the header is written.
-    pub serialization: Serialization,
 }
 
 /// The frame of a command.

@@ -8,10 +8,10 @@ use std::fmt;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, de::DeserializeSeed};
 
-use crate::command::{Head, Header};
 use crate::error::WireError;
 use crate::fields::{FIELDS_MAX, Fields};
 use crate::frame::Serialization;
+use crate::header::{Head, Header};
 use crate::json_usual;
 use crate::language::Language;
 use crate::special::special_at;

@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
-use crate::command::Header;
 use crate::fields::Fields;
+use crate::header::Header;
 use crate::language::Language;
 use crate::special::special_at;
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`frame`] | where a frame begins and ends, within the cap |
 //! | [`command`] | [`Command`] owned, [`CommandRef`] borrowed from its frame, and writing both |
+//! | [`header`] | [`Head`]: what a header says besides its fields |
 //! | [`fields`] | the header's own fields (`extFields`), as a list |
 //! | [`reader`] | frames out of bytes that arrive in any pieces |
 //! | [`compression`] | bodies made small as the Java client does it |
@@ -18,6 +19,7 @@ pub mod compression;
 pub mod error;
 pub mod fields;
 pub mod frame;
+pub mod header;
 pub mod language;
 pub mod reader;
 
@@ -26,9 +28,10 @@ mod json;
 mod json_usual;
 mod special;
 
-pub use command::{Command, CommandRef, Head};
+pub use command::{Command, CommandRef};
 pub use error::{Part, WireError};
 pub use fields::Fields;
 pub use frame::{FRAME_BYTES_MAX, Frame, Serialization, Split, split};
+pub use header::Head;
 pub use language::Language;
 pub use reader::FrameReader;

@@ -16,7 +16,8 @@ from mqcore.broker.processors.timers import Timers
 from mqcore.broker.processors.topic_admin import TopicAdmin
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topic_queues import TopicQueues
-from mqcore.remoting import Dispatcher
+from mqcore.native import native_request_codes
+from mqcore.remoting import AnsweredBy, Dispatcher, Handler, check_handlers, check_native, code_name
 
 __all__ = ["dispatcher_of"]
 
@@ -28,8 +29,11 @@ def dispatcher_of(state: BrokerState, keeper: Keeper, queues: TopicQueues) -> Di
         state: The broker's tables.
         keeper: What follows their changes.
         queues: The queues of topics over all brokers.
+
+    Raises:
+        RuntimeError: What is served differs from the table of request codes.
     """
-    dispatcher = Dispatcher()
+    handlers: dict[int, Handler] = {}
     for family in (
         Assignments(state, keeper, queues),
         Clients(state, keeper),
@@ -44,5 +48,13 @@ def dispatcher_of(state: BrokerState, keeper: Keeper, queues: TopicQueues) -> Di
         Replies(state),
     ):
         for code, handler in family.handlers().items():
-            dispatcher.on(code, guarded(refused_when_mounted(code, handler, state), state))
-    return dispatcher
+            if handlers.setdefault(code, handler) is not handler:
+                raise RuntimeError(f"{code_name(code)} has two handlers")
+    check_native(native_request_codes())
+    check_handlers(AnsweredBy.BROKER, handlers)
+    return Dispatcher(
+        {
+            code: guarded(refused_when_mounted(code, handler, state), state)
+            for code, handler in handlers.items()
+        }
+    )

@@ -21,7 +21,7 @@ from mqcore.errors import (
 )
 from mqcore.native import Command, FrameReader
 from mqcore.remoting.address import UnixAddress, parse_address
-from mqcore.remoting.dispatch import code_name
+from mqcore.remoting.request_codes import code_name
 
 __all__ = ["BlockingLink", "SocketPool"]
 

@@ -35,8 +35,8 @@ from mqcore.errors import (
     UnsupportedError,
 )
 from mqcore.native import Command
-from mqcore.remoting.codes import ResponseCode
 from mqcore.remoting.link import Link
+from mqcore.remoting.response_codes import ResponseCode
 from mqcore.spark.topic_sink.options import ClientOptions, SinkOptions
 
 __all__ = ["BACKOFF_MS_MAX", "Request", "Stored", "TopicClient", "Window", "topic_client"]

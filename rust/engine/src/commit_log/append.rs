@@ -1,24 +1,17 @@
 //! Appending. Before the lock: checks, lengths, CRC, the header without offsets, the queue's
 //! counter. Under it: offsets, store time, one copy, publish (`CommitLog.asyncPutMessage`).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
-use crate::lock::{Mutex, MutexGuard};
+use crate::lock::MutexGuard;
 use mqcore_record::layout::BLANK_LEN_BYTES;
 use mqcore_record::sys_flag::INNER_BATCH;
 use mqcore_record::{Prepared, Transaction, crc_property, inner_place};
 
-use super::offsets::{QueueHasher, QueueOffsets};
-use super::roll::{Sink, Tail};
+use super::log::{CommitLog, Guarded, Sink, Tail};
 use crate::clock::Clock;
-use crate::commit_log::ReadAhead;
-use crate::commit_log::together::Spares;
-use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
-use crate::segment::LogFiles;
 
 /// Bytes behind a record that the processor is told to fetch for the next one, which is likely as
 /// long: beyond this its own prefetcher has understood where the copy goes.
@@ -43,12 +36,6 @@ impl Appended {
     pub fn end(&self) -> u64 {
         self.physical_offset + self.len_bytes
     }
-}
-
-/// What the append lock guards.
-struct Guarded<D: Disk> {
-    tail: Tail<D>,
-    offsets: QueueOffsets,
 }
 
 /// What an append under the lock came to.
@@ -82,104 +69,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Appends to a log.
-pub struct CommitLog<D: Disk, C: Clock> {
-    pub(super) files: Arc<LogFiles<D>>,
-    clock: C,
-    hasher: QueueHasher,
-    guarded: Mutex<Guarded<D>>,
-    held_since_ms: AtomicI64,
-    ahead: Mutex<ReadAhead>,
-    spares: Arc<Spares>,
-    segment_wait: Duration,
-    busy_after_ms: i64,
-    pub(super) fails_fast: bool,
-    /// `flushCommitLogTimed=false`: an append may wake the asynchronous flush.
-    wakes_flush: bool,
-    /// `enabledAppendPropCRC`: records carry a CRC of all their bytes as a property.
-    fills_crc: bool,
-}
-
 impl<D: Disk, C: Clock> CommitLog<D, C> {
-    /// A log that goes on at the end of `files`, where recovery put it.
-    #[must_use]
-    pub fn new(files: Arc<LogFiles<D>>, clock: C, config: &StoreConfig) -> Self {
-        let position = files.positions.appended.position();
-        let last_store_ms = files.last_store_ms.load(Ordering::Acquire);
-        let tail = Tail {
-            segment: None,
-            sink: Sink::None,
-            position,
-            last_store_ms,
-            ring_at: position,
-        };
-        let guarded = Guarded {
-            tail,
-            offsets: QueueOffsets::default(),
-        };
-        Self {
-            files,
-            clock,
-            hasher: QueueHasher::default(),
-            guarded: Mutex::new(guarded),
-            held_since_ms: AtomicI64::new(0),
-            ahead: Mutex::new(ReadAhead::default()),
-            spares: Arc::default(),
-            segment_wait: Duration::from_millis(config.segment_wait_ms),
-            busy_after_ms: i64::try_from(config.page_cache_busy_ms).unwrap_or(i64::MAX),
-            fails_fast: config.transient_pool_fails_fast,
-            fills_crc: config.append_property_crc,
-            wakes_flush: !config.flush_is_timed && config.flush_disk_type == FlushDiskType::Async,
-        }
-    }
-
-    /// The next queue offset of a queue that had an append since the store was opened.
-    ///
-    /// # Blocking
-    /// For the append lock.
-    #[must_use]
-    pub fn next_queue_offset(&self, topic: &[u8], queue_id: i32) -> Option<u64> {
-        let hash = self.hasher.hash(topic, queue_id);
-        let mut guarded = self.guarded.lock();
-        guarded.offsets.find(hash, topic, queue_id).copied()
-    }
-
-    /// Forgets the next queue offsets of a topic, after its queues were deleted.
-    ///
-    /// # Blocking
-    /// For the append lock.
-    pub fn forget_topic(&self, topic: &[u8]) {
-        self.guarded.lock().offsets.forget(topic);
-    }
-
-    /// The files.
-    #[must_use]
-    pub fn files(&self) -> &Arc<LogFiles<D>> {
-        &self.files
-    }
-
-    pub(super) fn spares(&self) -> &Arc<Spares> {
-        &self.spares
-    }
-
-    /// Gives back what reads below the hot window keep for the next ones.
-    pub fn rest(&self) {
-        self.spares.clear();
-    }
-
-    pub(super) fn ahead(&self) -> &Mutex<ReadAhead> {
-        &self.ahead
-    }
-
-    /// How long the append lock has been held, ms; 0 when it is free.
-    #[must_use]
-    pub fn lock_held_ms(&self) -> u64 {
-        match self.held_since_ms.load(Ordering::Relaxed) {
-            0 => 0,
-            since => u64::try_from(self.clock.now_ms() - since).unwrap_or(0),
-        }
-    }
-
     /// Appends one record. `first_offset` tells where a queue starts that had no append yet.
     ///
     /// # Durability

@@ -297,7 +297,7 @@ impl<D: Disk> QueueTable<D> {
         Ok(mended.units > 0 || mended.lost > 0)
     }
 
-    /// As [`QueueTable::mend_at`], by name.
+    /// As `QueueTable::mend_at`, by name.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].

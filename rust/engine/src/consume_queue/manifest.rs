@@ -71,20 +71,32 @@ impl<D: Disk> QueueTable<D> {
         self.sync(0)?;
         let bytes = self.encode_manifest(stamp)?;
         let _gate = self.write_gate.lock();
-        let (path, new_path) = (self.manifest_path(), self.root.join(NEW_NAME));
-        self.disk.create_dir_all(&self.root)?;
-        let file = self.disk.open(&new_path, Open::Create)?;
-        file.set_len(0)?;
-        file.write_at(&bytes, 0)?;
-        file.sync_data()?;
-        self.disk.rename(&new_path, &path)?;
+        if self.all().iter().any(|queue| queue.lock().has_pending()) {
+            let reason = "units were appended while the manifest was written".to_owned();
+            return Err(Error::NotWritable { reason });
+        }
+        let new_path = self.write_new(&bytes)?;
+        self.disk.rename(&new_path, &self.manifest_path())?;
         self.disk.sync_dir(&self.root)?;
         self.has_manifest.store(true, Ordering::Release);
         self.is_witness_void.store(false, Ordering::Release);
         Ok(())
     }
 
-    fn encode_manifest(&self, stamp: &[u8]) -> Result<Vec<u8>> {
+    /// The bytes of a manifest or witness in a file of its own, synced, under a name that counts for
+    /// nothing yet.
+    pub(super) fn write_new(&self, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.root.join(NEW_NAME);
+        self.disk.create_dir_all(&self.root)?;
+        let file = self.disk.open(&path, Open::Create)?;
+        file.set_len(0)?;
+        file.write_at(bytes, 0)?;
+        file.sync_data()?;
+        Ok(path)
+    }
+
+    /// Every queue as far as its files hold it: units that wait in memory are left out.
+    pub(super) fn encode_manifest(&self, stamp: &[u8]) -> Result<Vec<u8>> {
         let mut queues = self.all();
         queues.sort_by(|a, b| (a.topic(), a.queue_id()).cmp(&(b.topic(), b.queue_id())));
         let mut out = Vec::with_capacity(64 + stamp.len() + queues.len() * 64);
@@ -96,10 +108,6 @@ impl<D: Disk> QueueTable<D> {
         let mut topic_before = "";
         for queue in &queues {
             let state = self.lock_told(queue)?;
-            if state.has_pending() {
-                let reason = "units were appended while the manifest was written".to_owned();
-                return Err(Error::NotWritable { reason });
-            }
             let topic = if queue.topic() == topic_before {
                 ""
             } else {
@@ -109,7 +117,8 @@ impl<D: Disk> QueueTable<D> {
             out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
             out.extend_from_slice(topic.as_bytes());
             out.extend_from_slice(&queue.queue_id().to_be_bytes());
-            for number in [state.min, state.end, state.first_base, state.files_end] {
+            let (end, first_base, files_end) = (state.written, state.first_base, state.files_end);
+            for number in [state.min.min(end), end, first_base, files_end] {
                 out.extend_from_slice(&number.to_be_bytes());
             }
             out.extend_from_slice(&state.last_physical_end.to_be_bytes());

@@ -34,7 +34,7 @@ pub use extension::{DIR_NAME as EXTENSION_DIR, Extended, ExtensionReader, place_
 pub use holes::{Hole, LogSide, Mended};
 pub use manifest::{MANIFEST_NAME, ManifestQueue, ManifestQueues, manifest_queues, stop_mark};
 pub use queue::Queue;
-pub use read::QueueRead;
+pub use read::{QueueRead, ReadBy};
 pub use recover::{Recovered, Trust};
 pub use retain::Deleted;
 pub use search::Boundary;

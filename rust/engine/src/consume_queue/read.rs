@@ -25,13 +25,13 @@ pub struct QueueRead {
     pub bounds: Option<Bounds>,
     /// The queue offset after the last unit given.
     pub next: u64,
-    /// Bytes would have to come from the disk and [`QueueTable::read_cached`] was asked.
+    /// Bytes would have to come from the disk, and [`ReadBy::Cache`] may not wait.
     pub is_cold: bool,
 }
 
 /// Whether a read may wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum From {
+pub enum ReadBy {
     /// May wait; absent units are made again.
     Disk,
     /// May not wait.
@@ -81,51 +81,26 @@ impl<D: Disk> QueueTable<D> {
         count_max: usize,
         out: &mut Vec<Unit>,
     ) -> Result<QueueRead> {
-        match self.find(topic, queue_id) {
-            Some(queue) => self.read_from(&queue, from, count_max, out, From::Disk),
-            None => Ok(QueueRead::of_no_queue(from)),
-        }
+        self.read_by(topic, queue_id, from, (count_max, out), ReadBy::Disk)
     }
 
-    /// Like [`QueueTable::read`], without waiting for the disk: units up to the first that is not
-    /// in memory.
+    /// Like [`QueueTable::read`], from where `by` allows: at most so many units, added to those.
     ///
     /// # Errors
     /// [`Error::Io`].
     ///
     /// # Blocking
-    /// Only at the first use of a queue.
-    pub fn read_cached(
+    /// At the first use of a queue; else as [`ReadBy`] has it.
+    pub fn read_by(
         &self,
         topic: &[u8],
         queue_id: i32,
         from: u64,
-        count_max: usize,
-        out: &mut Vec<Unit>,
+        (count_max, out): (usize, &mut Vec<Unit>),
+        by: ReadBy,
     ) -> Result<QueueRead> {
         match self.find(topic, queue_id) {
-            Some(queue) => self.read_from(&queue, from, count_max, out, From::Cache),
-            None => Ok(QueueRead::of_no_queue(from)),
-        }
-    }
-
-    /// Like [`QueueTable::read`], of what the files hold now: nothing is made again.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the disk where the page cache has not the bytes.
-    pub fn read_as_it_is(
-        &self,
-        topic: &[u8],
-        queue_id: i32,
-        from: u64,
-        count_max: usize,
-        out: &mut Vec<Unit>,
-    ) -> Result<QueueRead> {
-        match self.find(topic, queue_id) {
-            Some(queue) => self.read_from(&queue, from, count_max, out, From::AsItIs),
+            Some(queue) => self.read_from(&queue, from, count_max, out, by),
             None => Ok(QueueRead::of_no_queue(from)),
         }
     }
@@ -136,7 +111,7 @@ impl<D: Disk> QueueTable<D> {
         from: u64,
         count_max: usize,
         out: &mut Vec<Unit>,
-        source: From,
+        source: ReadBy,
     ) -> Result<QueueRead> {
         let start = out.len();
         // Absent units are made again once; what is then still absent ends the read.
@@ -160,9 +135,9 @@ impl<D: Disk> QueueTable<D> {
             }
             if !is_checked && self.log.get().is_some() {
                 match source {
-                    From::Disk => self.check_ends(queue)?,
-                    From::Cache => read.is_cold = true,
-                    From::AsItIs => {}
+                    ReadBy::Disk => self.check_ends(queue)?,
+                    ReadBy::Cache => read.is_cold = true,
+                    ReadBy::AsItIs => {}
                 }
                 if read.is_cold {
                     return Ok(read);
@@ -188,9 +163,9 @@ impl<D: Disk> QueueTable<D> {
             read.next = done?;
             if read.next < to && !read.is_cold && self.log.get().is_some() {
                 // A unit that was never written, or a file that ends before it.
-                if source == From::Cache {
+                if source == ReadBy::Cache {
                     read.is_cold = out.len() == start;
-                } else if source == From::Disk && mended_at != Some(read.next) {
+                } else if source == ReadBy::Disk && mended_at != Some(read.next) {
                     mended_at = Some(read.next);
                     self.mend_at(queue, read.next)?;
                     continue;
@@ -212,7 +187,7 @@ impl<D: Disk> QueueTable<D> {
         next: u64,
         to: u64,
         out: &mut Vec<Unit>,
-        source: From,
+        source: ReadBy,
     ) -> Result<Step> {
         let written = {
             let state = queue.lock();
@@ -255,12 +230,12 @@ fn take<F: DiskFile>(
     file: &F,
     buffer: &mut [u8],
     position: u64,
-    source: From,
+    source: ReadBy,
     out: &mut Vec<Unit>,
 ) -> Result<bool> {
     let got = match source {
-        From::Disk | From::AsItIs => file.read_at(buffer, position)?,
-        From::Cache => match file.read_cached_at(buffer, position)? {
+        ReadBy::Disk | ReadBy::AsItIs => file.read_at(buffer, position)?,
+        ReadBy::Cache => match file.read_cached_at(buffer, position)? {
             Some(got) => got,
             None => return Ok(false),
         },

@@ -67,6 +67,10 @@ pub struct QueueTable<D: Disk> {
     pub(super) has_manifest: AtomicBool,
     /// Neither a manifest nor a witness is there.
     pub(super) is_witness_void: AtomicBool,
+    /// How often queues may have become shorter.
+    pub(super) witness_voids: AtomicU64,
+    /// The witness that was written last: `witness_voids` then, and the sum of its bytes.
+    pub(super) witness_written: Mutex<Option<(u64, u32)>>,
     pub(super) notices: Arc<Notices>,
     shards: Vec<RwLock<HashTable<Arc<Queue>>>>,
     topics: Mutex<HashTable<Arc<str>>>,
@@ -148,6 +152,8 @@ impl<D: Disk> QueueTable<D> {
             counts: Counts::default(),
             has_manifest: AtomicBool::new(false),
             is_witness_void: AtomicBool::new(false),
+            witness_voids: AtomicU64::new(0),
+            witness_written: Mutex::new(None),
             notices,
             shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect(),
             topics: Mutex::new(HashTable::new()),

@@ -1,7 +1,7 @@
-//! What the last clean stop knew of the queues, kept beyond the first change: queues only grow, so each
-//! of them ends where it ended then or later. After a stop that was not clean this shows which queues
-//! have lost their end, or all of their files. It counts for nothing once a topic is deleted, the log
-//! has lost what it names, or another broker has worked on the store. Reads no record.
+//! What the last clean stop or checkpoint knew of the queues, kept beyond the next change: queues only
+//! grow, so each of them ends where it ended then or later. After a stop that was not clean this shows
+//! which queues have lost their end, or all of their files. It counts for nothing once a topic is
+//! deleted, the log has lost what it names, or another broker has worked on the store. Reads no record.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +16,14 @@ use crate::units::round_up;
 
 /// Name of the manifest of the last clean stop after the first change; official brokers ignore it.
 pub const WITNESS_NAME: &str = "queues.manifest.before";
+
+/// With more queues the witness is not written at checkpoints: that of the last clean stop stays. So
+/// many are some 6 MB each minute, and a tenth of a second under the locks of single queues.
+const WITNESS_QUEUES_MAX: usize = 100_000;
+
+/// How often a witness is begun again because a topic was deleted meanwhile; then the next second
+/// tries.
+const WITNESS_TRIES: u32 = 3;
 
 /// A queue that ends before it should.
 struct Shorter {
@@ -41,6 +49,65 @@ impl<D: Disk> QueueTable<D> {
         Ok(())
     }
 
+    /// Writes down how far each queue is in its files, where that has changed. To be called before a
+    /// checkpoint is written: a queue that is not named then has its first record behind what the
+    /// checkpoint covers, where a start after a kill finds it in the log.
+    ///
+    /// # Durability
+    /// The witness is durable on return, or void because topics were deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`]: the witness before it stays.
+    ///
+    /// # Blocking
+    /// Until the device has answered; looks at queues not used yet. Appends and writes go on.
+    pub fn refresh_witness(&self) -> Result<()> {
+        let is_unchanged = self.has_manifest.load(Ordering::Acquire);
+        if is_unchanged || self.len() > WITNESS_QUEUES_MAX {
+            return Ok(());
+        }
+        let mut written = self.witness_written.lock();
+        for _ in 0..WITNESS_TRIES {
+            if self.write_witness(&mut written)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// False when queues may have become shorter meanwhile.
+    fn write_witness(&self, written: &mut Option<(u64, u32)>) -> Result<bool> {
+        let voids = {
+            // Queues are deleted, and cut, with this gate held.
+            let _gate = self.write_gate.lock();
+            self.witness_voids.load(Ordering::Acquire)
+        };
+        let bytes = self.encode_manifest(&[])?;
+        let sum = crc32fast::hash(&bytes);
+        if *written == Some((voids, sum)) {
+            return Ok(true);
+        }
+        let path = self.write_new(&bytes)?;
+        {
+            let _gate = self.write_gate.lock();
+            if self.witness_voids.load(Ordering::Acquire) != voids {
+                self.disk.unlink(&path)?;
+                return Ok(false);
+            }
+            self.disk.rename(&path, &self.root.join(WITNESS_NAME))?;
+            self.is_witness_void.store(false, Ordering::Release);
+        }
+        self.disk.sync_dir(&self.root)?;
+        *written = Some((voids, sum));
+        Ok(true)
+    }
+
+    /// Whether neither a manifest nor a witness is there.
+    #[must_use]
+    pub fn is_witness_void(&self) -> bool {
+        self.is_witness_void.load(Ordering::Acquire)
+    }
+
     /// Removes manifest and witness: queues may become shorter from now on.
     ///
     /// # Durability
@@ -49,6 +116,7 @@ impl<D: Disk> QueueTable<D> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn void_witness(&self) -> Result<()> {
+        self.witness_voids.fetch_add(1, Ordering::AcqRel);
         if self.is_witness_void.load(Ordering::Acquire) {
             return Ok(());
         }

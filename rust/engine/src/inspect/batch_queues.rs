@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use mqcore_record::{RecordView, Wanted, inner_place, tags_code};
 
 use super::Inspection;
-use super::queues::QueueReport;
+use super::queue_report::QueueReport;
 use super::verdict::Verdict;
 use crate::batch_queue::BatchUnit;
 use crate::config::BATCH_UNIT_BYTES;

@@ -6,7 +6,9 @@ mod batch_queues;
 mod expected;
 mod extensions;
 mod files;
+mod key_counts;
 mod open;
+mod queue_report;
 mod queues;
 mod records;
 mod verdict;
@@ -16,5 +18,6 @@ mod verify_queues;
 
 pub use files::FileReport;
 pub use open::Inspection;
-pub use queues::{QueueFiles, QueueReport};
+pub use queue_report::QueueReport;
+pub use queues::QueueFiles;
 pub use verdict::{Problem, Verdict};

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::Inspection;
+use super::queue_report::QueueReport;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::consume_queue::Unit;
 use crate::disk::{Disk, DiskFile, Open};
@@ -28,23 +29,6 @@ pub struct QueueFiles {
     pub first: u64,
     /// Queue offset behind the last unit.
     pub end: u64,
-}
-
-/// A queue in a report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueReport {
-    /// The topic.
-    pub topic: String,
-    /// The number of the queue in it.
-    pub queue_id: i32,
-    /// First queue offset whose record the log still has.
-    pub min_offset: u64,
-    /// Where that record stands; `None` when the queue has none.
-    pub min_physical_offset: Option<u64>,
-    /// Queue offset behind the last unit.
-    pub max_offset: u64,
-    /// Files.
-    pub files: usize,
 }
 
 /// Reads units of one queue; keeps the last read ones, no descriptor.

@@ -34,7 +34,7 @@ pub struct Verdict {
     pub index_files: u64,
     /// Index entries looked at.
     pub index_entries: u64,
-    /// What disagrees: the first [`PROBLEMS_MAX`].
+    /// What disagrees: the first `PROBLEMS_MAX`.
     pub problems: Vec<Problem>,
     /// All that disagree.
     pub problem_count: u64,

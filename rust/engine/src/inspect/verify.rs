@@ -10,9 +10,9 @@ use super::Inspection;
 use super::batch_queues::Batches;
 use super::expected::Expected;
 use super::extensions::PlaceReader;
+use super::key_counts::KeyCounts;
 use super::queues::UnitReader;
 use super::verdict::Verdict;
-use super::verify_index::KeyCounts;
 use crate::commit_log::{Stop, whole_record_after};
 use crate::consume_queue::{EXTENSION_DIR, Unit};
 use crate::disk::Disk;
@@ -90,7 +90,7 @@ impl<D: Disk> Inspection<D> {
             batches: self.checked_batches()?,
             expected: self.expected()?,
             synced_ms: self.synced_ms()?,
-            keys: KeyCounts::of(self)?,
+            keys: KeyCounts::of(&self.index_headers()?),
         };
         for queue in self.queue_files()? {
             let (topic, queue_id) = (queue.topic.clone().into_bytes(), queue.queue_id);

@@ -1,16 +1,14 @@
 //! The index side of a verification: each file in itself, each entry against its record, and
 //! whether keys are missing.
 
-use std::path::PathBuf;
+use mqcore_record::{Transaction, index_key_hash, scan_wanted};
 
-use mqcore_record::{RecordView, Transaction, Wanted, index_key_hash, scan_wanted};
-
-use super::Inspection;
+use super::key_counts::KeyCounts;
 use super::records::RecordReader;
 use super::verify::Verifying;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::key_index::{IndexHeader, IndexScan, index_files, verify_file};
+use crate::key_index::{IndexScan, index_files, verify_file};
 
 impl<D: Disk> Verifying<'_, D> {
     /// Looks at every entry of every index file.
@@ -90,74 +88,5 @@ impl<D: Disk> Verifying<'_, D> {
                 "index: {behind} keys behind {last} are not in it yet"
             ));
         }
-    }
-}
-
-/// Keys of the records that the index ranges over, and of those behind it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct KeyCounts {
-    range: Option<(u64, u64)>,
-    in_range: u64,
-    behind: u64,
-}
-
-impl KeyCounts {
-    /// Counts for the files of a store: what they range over, their headers say.
-    pub(super) fn of<D: Disk>(inspection: &Inspection<D>) -> Result<Self> {
-        let mut range: Option<(u64, u64)> = None;
-        for (_, header) in inspection.index_headers()? {
-            if header.next_number <= 1 {
-                continue;
-            }
-            let begin = header.begin_physical_offset.cast_unsigned();
-            let end = header.end_physical_offset.cast_unsigned();
-            let (first, last) = range.unwrap_or((begin, end));
-            range = Some((first.min(begin), last.max(end)));
-        }
-        Ok(Self {
-            range,
-            in_range: 0,
-            behind: 0,
-        })
-    }
-
-    /// Counts the keys of a record.
-    pub(super) fn add(&mut self, record: &RecordView<'_>, wanted: &Wanted<'_>, place: u64) {
-        let Some((first, last)) = self.range else {
-            return;
-        };
-        if record.transaction() == Transaction::Rollback {
-            return;
-        }
-        let keys = wanted.keys.unwrap_or_default().split(|byte| *byte == b' ');
-        let count = keys.filter(|key| !key.is_empty()).count() as u64
-            + u64::from(wanted.uniq_key.is_some());
-        if place > last {
-            self.behind += count;
-        } else if place >= first {
-            self.in_range += count;
-        }
-    }
-}
-
-impl<D: Disk> Inspection<D> {
-    /// The index files with their headers, oldest first.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::WrongFileSize`], [`crate::error::Error::Io`].
-    pub fn index_headers(&self) -> Result<Vec<(PathBuf, IndexHeader)>> {
-        let mut out = Vec::new();
-        for path in index_files(&self.disk, &self.root.join("index"))? {
-            // A file that is being made has no length yet.
-            if self
-                .disk
-                .stat(&path)?
-                .is_some_and(|stat| stat.len_bytes > 0)
-            {
-                let header = IndexScan::open(&self.disk, &path, self.layout)?.header();
-                out.push((path, header));
-            }
-        }
-        Ok(out)
     }
 }

@@ -1,7 +1,7 @@
 //! The batch queues of 5.x as the store has them: the same answers as of plain queues, where a record
 //! stands for several messages; and which topics have them.
 
-use super::read::outside;
+use super::ask::outside;
 use super::{Ask, Got, Judge, SeenExtension, SeenUnit, Store};
 use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::clock::Clock;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::Store;
 use super::look::stamp_of;
-use super::open::ABORT_NAME;
+use super::names::ABORT_NAME;
 use crate::checkpoint::{AbortMarker, Field};
 use crate::clock::Clock;
 use crate::disk::Disk;

@@ -3,10 +3,12 @@
 
 mod answers;
 mod append;
+mod ask;
 mod batches;
 mod bits;
 mod close;
 mod damage;
+mod ending;
 mod followers;
 mod gap;
 mod keep;
@@ -14,6 +16,7 @@ mod look;
 mod making;
 mod meet;
 mod mend;
+mod names;
 mod open;
 mod places;
 mod read;
@@ -50,14 +53,13 @@ use crate::segment::LogFiles;
 use crate::watermark::Doorbell;
 
 pub use answers::{GetStatus, Got, Place, Queried};
+pub use ask::{Ask, Judge, SeenExtension, SeenUnit, Verdict};
 pub use bits::BitMaker;
-pub use read::{Ask, Judge, Verdict};
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
 pub use report::{OpenHow, OpenReport, Replaced};
 pub use scrub::Rotten;
 pub use stats::{QueueStat, SegmentStat, Stats};
-pub use units::{SeenExtension, SeenUnit};
 pub use upkeep::Cleaned;
 
 /// A store that is open for writing.

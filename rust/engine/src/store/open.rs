@@ -9,14 +9,14 @@ use crate::lock::Mutex;
 
 use super::bits::LiveBits;
 use super::damage::{Plan, warn_of_start};
+use super::ending::find_end;
 use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
 use super::gap::{Gap, find_gap};
 use super::keep::named_places;
-use super::look::{
-    Looked, find, find_end, has_record, index_opening, look_first, stamp_of, warn_of_place,
-};
+use super::look::{Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_place};
 use super::making::{log_files, memory_bytes};
 use super::mend::{QueueLog, Source, feed_unnamed, mend};
+use super::names::{ABORT_NAME, INDEX_DIR, TRUNCATED_DIR};
 use super::rebuild::make_missing_batches;
 use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
 use super::session::{Mark, Session, read_lock, read_mark};
@@ -41,12 +41,6 @@ use crate::queue_dirs::configured_topics;
 use crate::segment::{Chain, LogFiles};
 use crate::watermark::Doorbell;
 
-/// The marker of a store that is open, or ended uncleanly.
-pub(super) const ABORT_NAME: &str = "abort";
-/// Directory of what a recovery cut off.
-const TRUNCATED_DIR: &str = "truncated";
-/// Directory of the key index.
-pub(super) const INDEX_DIR: &str = "index";
 /// Why appends to a mounted store are refused, for good.
 const READ_ONLY_CAUSE: &str = "mounted";
 
@@ -122,8 +116,19 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
         self.catch_up_queues()?;
         if !self.config.is_read_only {
-            let dispatched_from = self.report.dispatched_from;
-            self.mend_suspects(dispatched_from.min(self.report.scanned_from))?;
+            let OpenReport {
+                was_clean,
+                dispatched_from,
+                scanned_from,
+                ..
+            } = self.report;
+            // After a clean stop what was walked before is fed to the queues of known topics alone.
+            let from = if was_clean {
+                dispatched_from
+            } else {
+                dispatched_from.min(scanned_from)
+            };
+            self.mend_suspects(from)?;
             self.queues.set_log(Box::new(QueueLog {
                 files: Arc::clone(&self.files),
                 levels: self.levels.clone(),

@@ -1,7 +1,7 @@
 //! Reading by queue offset for readers who want the places of messages alone: out of the units of a
 //! queue. Reads no record.
 
-use super::read::{no_queue, outside};
+use super::ask::{no_queue, outside};
 use super::{Ask, GetStatus, Got, Place, Store};
 use crate::clock::Clock;
 use crate::disk::Disk;

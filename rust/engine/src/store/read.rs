@@ -3,12 +3,13 @@
 
 use mqcore_record::CrcCheck;
 
+use super::ask::{no_queue, outside};
 use super::meet::Met;
-use super::{GetStatus, Got, Queried, Rotten, Store};
+use super::{Ask, GetStatus, Got, Judge, Queried, Rotten, Store, Verdict};
 use crate::clock::Clock;
 use crate::commit_log::RecordBytes;
 use crate::config::QUEUE_UNIT_BYTES;
-use crate::consume_queue::{Boundary, Bounds, Extended, ExtensionReader, Unit};
+use crate::consume_queue::{Boundary, Bounds, ExtensionReader, Unit};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 
@@ -18,52 +19,6 @@ const READ_BYTES_MAX: u64 = 128 << 20;
 const JUDGED_TOGETHER: usize = 32;
 /// How often a query by key goes further back when it found nothing (`queryMessage`).
 const QUERY_ROUNDS: usize = 3;
-
-/// What a read by queue offset asks for.
-#[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
-    /// First queue offset.
-    pub from: u64,
-    /// Records at the most.
-    pub count_max: usize,
-    /// Bytes at the most; the first record is always given.
-    pub bytes_max: u64,
-    /// Only records with one of these tag hashes; empty: all.
-    pub tags_codes: &'a [i64],
-    /// Whether the official limits of one answer do not count: who asks has set fit ones.
-    pub is_bulk: bool,
-}
-
-/// What is to be done with a record that a read has come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is given.
-    Give,
-    /// It is passed over.
-    Pass,
-    /// The read ends in front of it.
-    Stop,
-}
-
-/// Looks at records before they are given. The first record that a read comes to must not stop it:
-/// its reader would come back to the same place for ever.
-pub trait Judge {
-    /// Whether it looks at all.
-    const LOOKS: bool;
-
-    /// Decides about one record.
-    fn judge(&mut self, record: &[u8]) -> Verdict;
-
-    /// Whether it can tell by the extension of a queue alone that a record is not wanted.
-    fn reads_extensions(&self) -> bool {
-        false
-    }
-
-    /// Whether that is so for the record of which the extension says this.
-    fn rules_out(&self, _extended: &Extended<'_>) -> bool {
-        false
-    }
-}
 
 /// Gives every record.
 struct GiveAll;
@@ -435,23 +390,4 @@ fn follow(
             *left = left.checked_sub(size)?;
             Some((unit.physical_offset.cast_unsigned(), size as usize))
         })
-}
-
-/// The answer to a read that finds nothing by its offset alone; `None` when there is something.
-pub(super) fn outside<D: Disk>(from: u64, bounds: Bounds, is_empty: bool) -> Option<Got<D>> {
-    let Bounds { min, max } = bounds;
-    let (status, next_offset) = match from {
-        _ if max == 0 => (GetStatus::NoMessageInQueue, 0),
-        from if from < min => (GetStatus::OffsetTooSmall, min),
-        from if from == max => (GetStatus::OffsetOverflowOne, max),
-        from if from > max => (GetStatus::OffsetOverflowBadly, max),
-        from if is_empty => (GetStatus::OffsetFoundNull, from),
-        _ => return None,
-    };
-    Some(Got::empty(status, next_offset, bounds))
-}
-
-/// The answer to a read of a queue that is not there.
-pub(super) fn no_queue<D: Disk>() -> Got<D> {
-    Got::empty(GetStatus::NoMatchedLogicQueue, 0, Bounds { min: 0, max: 0 })
 }

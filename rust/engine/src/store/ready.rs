@@ -10,6 +10,7 @@ use crate::batch_queue::BatchUnit;
 use crate::clock::Clock;
 use crate::commit_log::LogBatches;
 use crate::config::FlushDiskType;
+use crate::consume_queue::ReadBy;
 use crate::disk::Disk;
 use crate::error::Result;
 
@@ -50,8 +51,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
             self.batch_place(topic, queue_id, queue_offset)?
         } else {
             let mut units = Vec::with_capacity(1);
+            let wanted = (1, &mut units);
             self.queues
-                .read_as_it_is(topic, queue_id, queue_offset, 1, &mut units)?;
+                .read_by(topic, queue_id, queue_offset, wanted, ReadBy::AsItIs)?;
             let unit = units.first();
             unit.map(|unit| unit.physical_offset.cast_unsigned())
         };
@@ -103,9 +105,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
             return Ok(units.is_some_and(|units| units.first().is_none_or(is_near)));
         }
         let mut units = Vec::with_capacity(count);
-        let read = self
-            .queues
-            .read_cached(topic, queue_id, from, count, &mut units)?;
+        let read =
+            self.queues
+                .read_by(topic, queue_id, from, (count, &mut units), ReadBy::Cache)?;
         if read.is_cold {
             return Ok(false);
         }

@@ -11,7 +11,7 @@ use super::bits::LiveBits;
 use super::followers::{
     DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_unit, is_queued,
 };
-use super::open::{ABORT_NAME, INDEX_DIR};
+use super::names::{ABORT_NAME, INDEX_DIR};
 use crate::batch_queue::BatchTable;
 use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
 use crate::clock::Clock;

@@ -10,7 +10,7 @@ use super::Store;
 use super::followers::is_queued;
 use crate::clock::Clock;
 use crate::commit_log::{Scan, Stop, scan, whole_record_after};
-use crate::consume_queue::Unit;
+use crate::consume_queue::{ReadBy, Unit};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::lock::Mutex;
@@ -252,13 +252,10 @@ impl<D: Disk, C: Clock> Store<D, C> {
             queue.units.clear();
             queue.from = offset;
             let (topic, queue_id) = (record.topic, record.queue_id);
-            let read = self.queues.read_as_it_is(
-                topic,
-                queue_id,
-                offset,
-                UNITS_TOGETHER,
-                &mut queue.units,
-            )?;
+            let wanted = (UNITS_TOGETHER, &mut queue.units);
+            let read = self
+                .queues
+                .read_by(topic, queue_id, offset, wanted, ReadBy::AsItIs)?;
             let is_inside = read
                 .bounds
                 .is_some_and(|bounds| (bounds.min..bounds.max).contains(&offset));

@@ -1,33 +1,10 @@
 //! The units of a queue themselves, with what its extension says, for tools that look at queues
 //! (`AdminBrokerProcessor.queryConsumeQueue`). Reads no record.
 
-use super::Store;
+use super::{SeenExtension, SeenUnit, Store};
 use crate::clock::Clock;
-use crate::consume_queue::Unit;
 use crate::disk::Disk;
 use crate::error::Result;
-
-/// A unit and where it stands in its queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenUnit {
-    /// Queue offset of its first message.
-    pub queue_offset: u64,
-    /// The unit. Its code is that of the extension where that has one.
-    pub unit: Unit,
-    /// What the extension of the queue says, where the unit names a place there.
-    pub extension: SeenExtension,
-}
-
-/// What the extension of a queue says of a unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SeenExtension {
-    /// The unit names no place there.
-    None,
-    /// Nothing whole stands at the place that it names.
-    Missing,
-    /// Store time, ms, and bits.
-    Found(i64, Box<[u8]>),
-}
 
 impl<D: Disk, C: Clock> Store<D, C> {
     /// The units of the messages from a queue offset on, `count_max` messages at the most. Nothing

@@ -212,11 +212,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
         }
     }
 
-    /// Writes the checkpoint.
+    /// Writes down how far the queues are, then the checkpoint.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn write_checkpoint(&self) -> Result<()> {
+        self.queues.refresh_witness()?;
         self.checkpoint
             .raise(Field::PhysicTimestamp, self.syncer.flushed_store_ms());
         self.checkpoint.flush()

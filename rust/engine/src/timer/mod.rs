@@ -7,10 +7,11 @@
 //! | file | what |
 //! |---|---|
 //! | `timerwheel` | slots by time: the ends of a chain of units ([`wheel`]) |
-//! | `timerlog/` | the units ([`unit`]) |
+//! | `timerlog/` | the units ([`mod@unit`]) |
 //! | `config/timercheck` | how far was entered and delivered ([`point`]) |
 
 mod log;
+mod opening;
 mod recover;
 mod turning;
 
@@ -21,8 +22,9 @@ pub mod wheel;
 #[cfg(test)]
 mod tests;
 
+pub use opening::{Opened, TimerConfig};
 pub use point::Point;
 pub use recover::Whole;
-pub use turning::{Entered, Entry, Opened, Timer, TimerConfig};
+pub use turning::{Entered, Entry, Timer};
 pub use unit::Unit;
 pub use wheel::{Slot, Wheel};

@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use super::log::TimerLog;
+use super::opening::{Opened, TimerConfig};
 use super::point::Point;
-use super::turning::{Opened, TimerConfig};
 use super::unit::{Found, UNIT_BYTES, Unit};
 use super::wheel::{SLOTS, Slot, Wheel};
 use crate::disk::Disk;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::log::TimerLog;
+use super::opening::{Opened, TimerConfig};
 use super::point::{Point, PointFile};
 use super::recover::{Whole, recovered};
 use super::unit::{Found, MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, Unit};
@@ -12,34 +13,9 @@ use super::wheel::{SLOTS, Slot, Wheel};
 use crate::disk::Disk;
 use crate::error::Result;
 
-/// Slots that no roll reaches (`TIMER_BLANK_SLOTS`).
-const BLANK_SLOTS: u64 = 60;
 /// Half of the wheel: who is farther behind delivers before anything is entered, because a slot so
 /// far ahead has the place of one that waits.
 const BEHIND_MAX_SLOTS: i64 = (SLOTS / 2).cast_signed();
-
-/// What the files are made with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimerConfig {
-    /// Length of a step, ms (`timerPrecisionMs`).
-    pub step_ms: i64,
-    /// Slots ahead of now that a message may lie in (`timerRollWindowSlot`).
-    pub roll_slots: u64,
-    /// Length of a file of the log (`mappedFileSizeTimerLog`).
-    pub log_file_len_bytes: u64,
-}
-
-impl TimerConfig {
-    fn roll_slots(&self) -> i64 {
-        let max = SLOTS / 2 - BLANK_SLOTS;
-        let slots = if (2..=max).contains(&self.roll_slots) {
-            self.roll_slots
-        } else {
-            max
-        };
-        slots.cast_signed()
-    }
-}
 
 /// A message to be entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,17 +39,6 @@ pub enum Entered {
     Due,
     /// It waits.
     Waits,
-}
-
-/// What opening found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Opened {
-    /// Units behind the check point that were put into the wheel.
-    pub units: u64,
-    /// Bytes of the log that were cut off.
-    pub cut_bytes: u64,
-    /// Whether the wheel was made again from the log.
-    pub is_rebuilt: bool,
 }
 
 /// The timers of one store. One thread at a time; the wheel may be asked from any.

@@ -1,6 +1,5 @@
 //! What a crash or a clean stop left is harmed in its queues: a directory or a file of a queue is lost,
-//! units are blank. The next start has every message readable and gives no queue offset twice; what it
-//! cannot know is only what no clean stop has noted and no end of the log names.
+//! units are blank. The next start has every message readable and gives no queue offset twice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,9 +40,6 @@ enum Verdict {
     Readable,
     /// Made again, and a warning counts it.
     Mended,
-    /// Units younger than the last clean stop and older than the end of the log that is dispatched
-    /// again: nothing on the disk names them but the log.
-    Unknown,
 }
 
 fn open(image: &TwinDisk, script: &Script, now_ms: i64) -> PlainStore {
@@ -130,49 +126,11 @@ fn harm(image: &TwinDisk, harm: &Harm) {
     }
 }
 
-/// The end of a queue at the last clean stop, as the manifest or what is left of it says.
-fn noted_end(image: &TwinDisk, place: Place) -> u64 {
-    let names = ["queues.manifest", "queues.manifest.before"];
-    let mut found = names
-        .into_iter()
-        .filter_map(|name| image.read(&Path::new(ROOT).join(name)));
-    let Some(bytes) = found.next() else {
-        return 0;
-    };
-    let mut at = 16;
-    let mut take = |len: usize| {
-        at += len;
-        bytes[at - len..at].to_vec()
-    };
-    let number = |bytes: Vec<u8>| {
-        bytes
-            .iter()
-            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
-    };
-    let stamp_len = number(take(4)) as usize;
-    let _stamp = take(stamp_len);
-    let mut topic = Vec::new();
-    for _ in 0..number(take(8)) {
-        let len = number(take(2)) as usize;
-        if len > 0 {
-            topic = take(len);
-        }
-        let queue_id = number(take(4));
-        let (_min, end) = (take(8), number(take(8)));
-        let _files = take(24);
-        if topic == place.0.as_bytes() && queue_id == place.1 as u64 {
-            return end;
-        }
-    }
-    0
-}
-
 fn judge(
-    (before, place, at): (&[Held], Place, usize),
+    before: &[Held],
     image: &TwinDisk,
     (script, now_ms): (&Script, i64),
 ) -> Result<Verdict, String> {
-    let noted = noted_end(image, place);
     let store = open(image, script, now_ms);
     let after = all_held(&store);
     // An expired unit whose neighbour is damaged may count as there until it is read.
@@ -189,30 +147,12 @@ fn judge(
             (true, false) => Err("made again without a word".to_owned()),
         };
     }
-    for (index, (old, new)) in before.iter().zip(&after).enumerate() {
-        if old == new {
-            continue;
-        }
-        if index != at {
-            return Err(format!("queue {index} changed, not {at}"));
-        }
-        let end = noted.min(old.1);
-        let is_noted = old.0 < end;
-        if is_noted && (new.1 < end || new.0 > old.0) {
-            let ends = (old.0, old.1, new.0, new.1);
-            return Err(format!(
-                "noted up to {noted}: {ends:?} {:?}",
-                store.notices()
-            ));
-        }
-        let kept = end.saturating_sub(old.0) as usize;
-        if old.2.iter().take(kept).ne(new.2.iter().take(kept)) {
-            let counts = (old.0, old.1, old.2.len(), new.0, new.1, new.2.len());
-            let notices = store.notices();
-            return Err(format!("noted up to {noted}: {counts:?} {notices:?}"));
-        }
-    }
-    Ok(Verdict::Unknown)
+    let ends: Vec<_> = before
+        .iter()
+        .zip(&after)
+        .map(|(old, new)| (old.0, old.1, old.2.len(), new.0, new.1, new.2.len()))
+        .collect();
+    Err(format!("{ends:?} {:?}", store.notices()))
 }
 
 fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
@@ -229,22 +169,17 @@ fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
                 }
                 let before = all_held(&open(&disk.fork(), &script, told.now_ms));
                 let mut dice = Dice::of(seed ^ stop as u64);
-                for (at, place) in PLACES.into_iter().enumerate() {
+                for place in PLACES {
                     for harm_ in harms(&disk, place, &mut dice) {
                         let harmed = disk.fork();
                         harm(&harmed, &harm_);
-                        let verdict = judge((&before, place, at), &harmed, (&script, told.now_ms));
+                        let verdict = judge(&before, &harmed, (&script, told.now_ms));
                         let verdict = verdict.unwrap_or_else(|why| {
                             panic!(
                                 "{seed}/{} killed {is_killed} stopped {is_stopped} {harm_:?}: {why}",
                                 image.id()
                             )
                         });
-                        assert!(
-                            !is_stopped || verdict != Verdict::Unknown,
-                            "{seed}/{} {harm_:?}: not known after a clean stop",
-                            image.id()
-                        );
                         *counts.entry((is_stopped, verdict)).or_insert(0) += 1;
                     }
                 }

@@ -8,8 +8,8 @@ use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::disk::{Disk, DiskFile, Open};
 
 use super::{
-    COUNT, append, check, errors, file, notice, open, problems, queue_dir, read, remove_dir,
-    stopped, zero,
+    COUNT, append, check, errors, file, killed, notice, open, problems, queue_dir, read,
+    remove_dir, stopped, zero,
 };
 
 /// Stopped once, then killed after work in other queues: the end of the log says nothing of [`QUEUES`].
@@ -128,4 +128,59 @@ fn a_lost_queue_without_records_goes_on_where_it_ended() {
     assert!(errors(&store).is_empty(), "{:?}", errors(&store));
     assert!(store.close().unwrap());
     assert_eq!(problems(&disk), [""; 0]);
+}
+
+#[test]
+fn after_a_kill_queues_made_since_the_last_clean_stop_are_known_from_the_checkpoint() {
+    for dir in ["T/0", "T", ""] {
+        let (disk, clock) = killed(&[]);
+        let dir = Path::new("/store/consumequeue").join(dir);
+        remove_dir(&disk, &dir);
+        let notice = "were not whole on the disk";
+        check(&open(&disk, &clock), &clock, COUNT, notice);
+        assert_eq!(problems(&disk), [""; 0], "{}", dir.display());
+    }
+}
+
+#[test]
+fn a_topic_that_is_deleted_is_not_in_the_next_witness_and_the_others_are() {
+    let (disk, clock) = stopped_and_killed();
+    let store = open(&disk, &clock);
+    store.delete_topic(b"T").unwrap();
+    clock.advance(Duration::from_secs(10));
+    for number in 0..700 {
+        append(&store, &clock, ("Last", 0), number);
+    }
+    while store.dispatch_step().unwrap() {}
+    store.flush().unwrap();
+    store.sync_queues(0).unwrap();
+    assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
+    store.write_checkpoint().unwrap();
+    assert!(disk.stat(Path::new(WITNESS)).unwrap().is_some());
+    store.abandon();
+    remove_dir(&disk, &queue_dir(("Other", 0)));
+    let store = open(&disk, &clock);
+    for queue_id in 0..2 {
+        assert_eq!(store.bounds(b"T", queue_id).unwrap(), None);
+    }
+    assert_eq!(read(&store, ("Other", 0)).len(), COUNT);
+    assert!(store.close().unwrap());
+}
+
+#[test]
+fn a_checkpoint_without_new_units_writes_no_witness() {
+    let (disk, clock) = stopped_and_killed();
+    let store = open(&disk, &clock);
+    store.sync_queues(0).unwrap();
+    store.write_checkpoint().unwrap();
+    let first = disk.read(Path::new(WITNESS)).unwrap();
+    disk.unlink(Path::new(WITNESS)).unwrap();
+    store.write_checkpoint().unwrap();
+    assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
+    append(&store, &clock, ("Last", 0), 700);
+    while store.dispatch_step().unwrap() {}
+    store.sync_queues(0).unwrap();
+    store.write_checkpoint().unwrap();
+    assert_ne!(disk.read(Path::new(WITNESS)).unwrap(), first);
+    store.abandon();
 }

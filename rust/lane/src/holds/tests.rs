@@ -117,7 +117,7 @@ proptest! {
                 }
                 Step::Arrive(queue_id, next, codes) => {
                     holds.arrived("t", queue_id, news(next, &codes));
-                    while holds.next_deadline_ms() == Some(0) && !holds.with_news.is_empty() {
+                    while holds.next_deadline_ms() == Some(0) && holds.held.queues.front().is_some() {
                         take_woken(&mut holds, work, &mut out);
                     }
                     split(&mut model, |(held, _at)| {
@@ -129,7 +129,7 @@ proptest! {
                 Step::Pass(by_ms) => {
                     now_ms += by_ms;
                     while holds.next_deadline_ms().is_some_and(|at| at <= now_ms)
-                        && holds.waiting.first_due(now_ms).is_some()
+                        && holds.held.waiting.first_due(now_ms).is_some()
                     {
                         take_due(&mut holds, now_ms, work, &mut out);
                     }
@@ -138,7 +138,7 @@ proptest! {
                 Step::Close(connection) => {
                     let closed = std::mem::replace(&mut numbers[connection as usize], at as u64 + 9);
                     holds.close(ConnectionId(closed));
-                    while holds.waiting.has_left() {
+                    while holds.held.waiting.has_left() {
                         forget(&mut holds, work);
                     }
                     split(&mut model, |(held, _)| held.asker.connection.0 == closed);

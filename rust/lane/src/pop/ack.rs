@@ -3,21 +3,24 @@
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
+use mqcore_engine::store::Store;
 
-use super::buffer::Acked;
-use super::check::no_topic;
 use super::handle::Handle;
 use super::headers::{AckHeader, BatchAck, batch_acks};
-use super::names::ORDER_QUEUE;
+use super::log::WRITES_MAX_BYTES;
+use super::merge::{PopBufferMerge, pop_ms};
+use super::names::{ORDER_QUEUE, normal_topic};
 use super::orders::Ordered;
 use super::points::{Acknowledgement, CheckPoint};
+use super::polling::PopLongPolling;
 use crate::asker::Asker;
 use crate::codes;
+use crate::context::Context;
 use crate::desk::Said;
-use crate::lane::{Lane, Outcome};
-use crate::requests::{BadField, Request};
-use crate::send::Refused;
-use crate::turn::{POPS_WORK, Slice};
+use crate::policy::Policy;
+use crate::refusals::{self, Refused};
+use crate::requests::Request;
+use crate::stop::{Processed, Stop};
 
 /// How far a pop may be ahead of the clock for a change of its time to count from the pop, ms:
 /// changes of one message within a millisecond come so far and no further, a clock that was put back
@@ -37,87 +40,116 @@ struct Acknowledged<'a> {
     is_batch: bool,
 }
 
-impl<D: Disk, C: Clock> Lane<D, C> {
-    pub(crate) fn acknowledge(&mut self, request: &Request<'_>) -> Result<Outcome, BadField> {
-        let header = AckHeader::read(request, false)?;
-        let asker = request.asker;
-        let checked = self.check_message(&asker, &header, false);
-        let handle = checked.and_then(|()| handle_of(&header));
-        let handle = match handle {
-            Ok(handle) => handle,
-            Err((code, remark)) => {
-                self.refuse(&asker, code, &remark);
-                return Ok(Outcome::Done);
+/// The processor of acknowledgements and of changes of the invisible time, for the length of one
+/// call: what it works on belongs to the pops.
+pub(super) struct AckProcessor<'p> {
+    pub(super) merge: &'p mut PopBufferMerge,
+    pub(super) polling: &'p mut PopLongPolling,
+}
+
+impl AckProcessor<'_> {
+    /// Executes a request by its code.
+    pub(super) fn process<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+    ) -> Processed {
+        let asker = &request.asker;
+        match request.code {
+            codes::ACK_MESSAGE => {
+                let done = self.acknowledge(cx, request);
+                cx.refuse(asker, done)
             }
-        };
-        if handle.is_ordered() {
-            let place = (header.topic, header.group, header.queue_id);
-            let said = self.acknowledge_ordered(&asker, place, header.offset, &handle);
-            match said {
-                Ok(()) => self.say_done(&asker),
-                Err((code, remark)) => self.refuse(&asker, code, &remark),
+            codes::BATCH_ACK_MESSAGE => {
+                let done = self.acknowledge_many(cx, request);
+                cx.refuse(asker, done)
             }
-            self.run_woken_pops(&mut Slice::new(POPS_WORK));
-            return Ok(Outcome::Done);
+            _ => match self.change_invisible(cx, request) {
+                Err(Stop::Refuse(refused)) => {
+                    refuse_change(cx, asker, &refused);
+                    Ok(())
+                }
+                other => other,
+            },
         }
-        let acked = acknowledged(&header, &handle);
-        if !self.acknowledge_kept(&acked, header.offset) {
-            if self.waits_for_log() {
-                return Ok(Outcome::Defer);
-            }
-            self.store_ack(&acked, vec![header.offset]);
-        }
-        let queue = (header.topic, header.group, header.queue_id);
-        self.land(queue, handle.pop_time_ms, 1);
-        self.say_done(&asker);
-        Ok(Outcome::Done)
     }
 
-    pub(crate) fn acknowledge_many(&mut self, request: &Request<'_>) -> Result<Outcome, BadField> {
+    fn acknowledge<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+    ) -> Processed {
+        let header = AckHeader::read(request, false)?;
         let asker = request.asker;
-        let (broker, acks) = match batch_acks(request.body) {
-            Ok(found) => found,
-            Err(why) => {
-                self.refuse(&asker, codes::SYSTEM_ERROR, &why);
-                return Ok(Outcome::Done);
+        check_message(cx, &asker, &header, false)?;
+        let handle = handle_of(&header)?;
+        let queue = (header.topic, header.group, header.queue_id);
+        if handle.is_ordered() {
+            self.acknowledge_ordered(cx, &asker, queue, (header.offset, handle.pop_time_ms))?;
+        } else {
+            let acked = acknowledged(&header, &handle);
+            if !self.acknowledge_kept(cx.policy, &acked, header.offset) {
+                if cx.waits_for_log(WRITES_MAX_BYTES) {
+                    return Err(Stop::Defer);
+                }
+                self.store_ack(cx, &acked, vec![header.offset]);
             }
-        };
+            self.land(cx.policy, queue, handle.pop_time_ms, 1);
+        }
+        cx.desk.succeed(&asker, None);
+        Ok(())
+    }
+
+    fn acknowledge_many<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+    ) -> Processed {
+        let asker = request.asker;
+        let (broker, acks) = batch_acks(request.body).map_err(refusals::bad_handle)?;
         if acks.is_empty() {
             let said = Said {
                 code: codes::NO_MESSAGE,
                 remark: None,
             };
-            self.desk.reply(&asker, said, |_fields| Ok(()));
-            return Ok(Outcome::Done);
+            cx.desk.reply(&asker, said, |_fields| Ok(()));
+            return Ok(());
         }
-        if self.waits_for_log() {
-            return Ok(Outcome::Defer);
+        if cx.waits_for_log(WRITES_MAX_BYTES) {
+            return Err(Stop::Defer);
         }
         let mut said = Ok(());
         for ack in &acks {
-            said = said.and(self.acknowledge_batch(&asker, ack, &broker));
+            said = said.and(self.acknowledge_batch(cx, &asker, ack, &broker));
         }
-        match said {
-            Ok(()) => self.say_done(&asker),
-            Err((code, remark)) => self.refuse(&asker, code, &remark),
-        }
-        self.run_woken_pops(&mut Slice::new(POPS_WORK));
-        Ok(Outcome::Done)
+        said?;
+        cx.desk.succeed(&asker, None);
+        Ok(())
     }
 
-    fn acknowledge_batch(
+    fn acknowledge_batch<D: Disk, C: Clock>(
         &mut self,
+        cx: &Context<'_, D, C>,
         asker: &Asker,
         ack: &BatchAck,
         broker: &str,
     ) -> Result<(), Refused> {
-        let bounds = self.store.bounds(ack.topic.as_bytes(), ack.queue_id);
+        let bounds = cx.store.bounds(ack.topic.as_bytes(), ack.queue_id);
         let Ok(Some(bounds)) = bounds else {
             return Ok(());
         };
         let range = bounds.min.cast_signed()..=bounds.max.cast_signed();
         let offsets = ack.offsets.iter().copied();
         let offsets = offsets.filter(|offset| range.contains(offset));
+        let queue = (ack.topic.as_str(), ack.group.as_str(), ack.queue_id);
+        if ack.revive_queue == ORDER_QUEUE {
+            let mut said = Ok(());
+            for offset in offsets {
+                let which = (offset, ack.pop_time_ms);
+                said = said.and(self.acknowledge_ordered(cx, asker, queue, which));
+            }
+            return said;
+        }
         let acked = Acknowledged {
             topic: &ack.topic,
             group: &ack.group,
@@ -129,52 +161,51 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             broker,
             is_batch: true,
         };
-        if ack.revive_queue == ORDER_QUEUE {
-            let handle = Handle {
-                start_offset: ack.start_offset,
-                pop_time_ms: ack.pop_time_ms,
-                invisible_ms: ack.invisible_ms,
-                revive_queue: ack.revive_queue,
-                broker,
-            };
-            let place = (ack.topic.as_str(), ack.group.as_str(), ack.queue_id);
-            let mut said = Ok(());
-            for offset in offsets {
-                said = said.and(self.acknowledge_ordered(asker, place, offset, &handle));
-            }
-            return said;
-        }
         let mut elsewhere: Vec<i64> = offsets.collect();
         let count = elsewhere.len();
-        elsewhere.retain(|offset| !self.acknowledge_kept(&acked, *offset));
+        elsewhere.retain(|offset| !self.acknowledge_kept(cx.policy, &acked, *offset));
         if !elsewhere.is_empty() {
-            self.store_ack(&acked, elsewhere);
+            self.store_ack(cx, &acked, elsewhere);
         }
-        let queue = (ack.topic.as_str(), ack.group.as_str(), ack.queue_id);
-        self.land(queue, ack.pop_time_ms, count);
+        self.land(cx.policy, queue, ack.pop_time_ms, count);
         Ok(())
     }
 
-    /// Whether a pop is in memory and took the acknowledgement.
-    fn acknowledge_kept(&mut self, acked: &Acknowledged<'_>, offset: i64) -> bool {
-        // A check point of another broker's name is none of ours.
-        if acked.broker != self.policy.broker.name {
-            return false;
+    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
+    /// room again.
+    pub(super) fn land(
+        &mut self,
+        policy: &Policy,
+        queue: (&str, &str, i32),
+        pop_time_ms: i64,
+        messages: usize,
+    ) {
+        if self.merge.land(policy, queue, pop_time_ms, messages) {
+            let (topic, group, queue_id) = queue;
+            for queue_id in [-1, queue_id] {
+                let line = (normal_topic(topic, group), group, queue_id);
+                self.polling.wake_later(line);
+            }
         }
-        let buffer = &mut self.pops.buffer;
-        let Some(place) = buffer.find(acked.topic, acked.group, acked.queue_id) else {
-            return false;
-        };
-        let (start, time_ms) = (acked.start_offset, acked.pop_time_ms);
-        match buffer.acknowledge(place, start, time_ms, offset) {
-            Acked::Kept => self.commit_settled(place),
-            Acked::NoMessage => {}
-            Acked::Elsewhere => return false,
-        }
-        true
     }
 
-    fn store_ack(&mut self, acked: &Acknowledged<'_>, offsets: Vec<i64>) {
+    /// Whether a pop is in memory and took the acknowledgement.
+    fn acknowledge_kept(&mut self, policy: &Policy, acked: &Acknowledged<'_>, offset: i64) -> bool {
+        // A check point of another broker's name is none of ours.
+        if acked.broker != policy.broker.name {
+            return false;
+        }
+        let queue = (acked.topic, acked.group, acked.queue_id);
+        let pop = (acked.start_offset, acked.pop_time_ms);
+        self.merge.acknowledge(queue, pop, offset)
+    }
+
+    fn store_ack<D: Disk, C: Clock>(
+        &mut self,
+        cx: &Context<'_, D, C>,
+        acked: &Acknowledged<'_>,
+        offsets: Vec<i64>,
+    ) {
         let ack = Acknowledgement {
             topic: acked.topic.to_owned(),
             group: acked.group.to_owned(),
@@ -186,121 +217,85 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             is_batch: acked.is_batch,
         };
         let due_ms = acked.pop_time_ms.saturating_add(acked.invisible_ms);
-        self.put_ack(&ack, acked.revive_queue, due_ms);
+        self.merge.put_ack(cx, &ack, acked.revive_queue, due_ms);
     }
 
-    fn acknowledge_ordered(
+    fn acknowledge_ordered<D: Disk, C: Clock>(
         &mut self,
+        cx: &Context<'_, D, C>,
         asker: &Asker,
-        place: (&str, &str, i32),
-        offset: i64,
-        handle: &Handle<'_>,
+        queue: (&str, &str, i32),
+        (offset, pop_time_ms): (i64, i64),
     ) -> Result<(), Refused> {
-        let (topic, group, queue_id) = place;
-        let known = self.offsets.find(group, topic, queue_id).unwrap_or(-1);
+        let (topic, group, queue_id) = queue;
+        let offsets = &self.merge.offsets;
+        let known = offsets.find(group, topic, queue_id).unwrap_or(-1);
         if offset < known {
             return Ok(());
         }
-        let orders = &mut self.pops.orders;
-        match orders.acknowledge(place, offset, handle.pop_time_ms) {
+        match self.merge.orders.acknowledge(queue, offset, pop_time_ms) {
             Ordered::Next(next_offset) => {
-                let next_offset = self.behind_batch(topic, queue_id, next_offset);
-                if !self.resets.has(group, topic, queue_id) {
-                    self.offsets.commit(group, topic, queue_id, next_offset);
-                }
-                self.wake_ordered(place);
-                self.land(place, handle.pop_time_ms, 1);
-                Ok(())
+                let next_offset = behind_batch(cx.store, topic, queue_id, next_offset);
+                let offsets = &self.merge.offsets;
+                offsets.commit_unless_reset(group, topic, queue_id, next_offset);
+                self.wake_ordered(pop_ms(cx.store, cx.policy), queue);
             }
-            Ordered::Old => {
-                self.land(place, handle.pop_time_ms, 1);
-                Ok(())
-            }
+            Ordered::Old => {}
             Ordered::Illegal => {
-                let peer = self.desk.connection(asker.connection);
-                let peer = peer.map_or("", |connection| &connection.peer);
-                let remark = format!(
-                    "offset is illegal, key:{topic}@{group}@{queue_id}, old:{known}, \
-                     commit:{offset}, next:-1, /{peer}"
-                );
-                Err((codes::MESSAGE_ILLEGAL, remark))
+                return Err(refusals::not_popped(queue, known, offset, cx.peer(asker)));
             }
         }
-    }
-
-    /// The offset behind a batch that is one record, for one in the middle of it: the official broker
-    /// goes on there, and gives the same batch for ever.
-    fn behind_batch(&self, topic: &str, queue_id: i32, offset: i64) -> i64 {
-        if !self.store.has_batch_queues(topic.as_bytes()) {
-            return offset;
-        }
-        let from = offset.cast_unsigned();
-        // Where the disk would have to be waited for, the batch comes once more.
-        match self.store.batch_end_now(topic.as_bytes(), queue_id, from) {
-            Ok(Some(behind)) => behind.cast_signed(),
-            Ok(None) | Err(_) => offset,
-        }
+        self.land(cx.policy, queue, pop_time_ms, 1);
+        Ok(())
     }
 
     /// Lets one go on that waits for a queue which is not blocked any more.
-    fn wake_ordered(&mut self, place: (&str, &str, i32)) {
-        let now_ms = self.pop_ms();
-        if self
-            .pops
-            .orders
-            .blocked_until(place, None, 0, now_ms)
-            .is_some()
-        {
+    fn wake_ordered(&mut self, now_ms: i64, queue: (&str, &str, i32)) {
+        let blocked = self.merge.orders.blocked_until(queue, None, 0, now_ms);
+        if blocked.is_some() {
             return;
         }
-        let (topic, group, queue_id) = place;
+        let (topic, group, queue_id) = queue;
         for queue_id in [-1, queue_id] {
-            let next = self.pops.polls.next_of((topic, group, queue_id));
-            self.pops.woken.extend(next);
+            self.polling.wake((topic, group, queue_id));
         }
     }
 
-    pub(crate) fn change_invisible(&mut self, request: &Request<'_>) -> Result<Outcome, BadField> {
+    fn change_invisible<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+    ) -> Processed {
         let header = AckHeader::read(request, true)?;
         let asker = request.asker;
-        let checked = self.check_message(&asker, &header, true);
-        let handle = match checked.and_then(|()| handle_of(&header)) {
-            Ok(handle) => handle,
-            Err((code, remark)) => {
-                self.refuse_change(&asker, code, &remark);
-                return Ok(Outcome::Done);
-            }
-        };
+        check_message(cx, &asker, &header, true)?;
+        let handle = handle_of(&header)?;
         if handle.is_ordered() {
-            self.change_ordered(&asker, &header, &handle);
-            return Ok(Outcome::Done);
+            self.change_ordered(cx, &asker, &header, &handle);
+            return Ok(());
         }
-        if self.waits_for_log() {
-            return Ok(Outcome::Defer);
+        if cx.waits_for_log(WRITES_MAX_BYTES) {
+            return Err(Stop::Defer);
         }
-        let time_ms = time_of_change(self.pop_ms(), handle.pop_time_ms);
-        match self.move_point(&header, &handle, time_ms) {
-            Ok(()) => {
-                let (invisible_ms, queue) = (header.invisible_ms, handle.revive_queue);
-                self.say_changed(&asker, time_ms, invisible_ms, queue);
-            }
-            Err((code, remark)) => self.refuse_change(&asker, code, &remark),
-        }
-        Ok(Outcome::Done)
+        let time_ms = time_of_change(pop_ms(cx.store, cx.policy), handle.pop_time_ms);
+        self.move_point(cx, &header, &handle, time_ms)?;
+        let (invisible_ms, queue) = (header.invisible_ms, handle.revive_queue);
+        reply_changed(cx, &asker, (time_ms, invisible_ms, queue));
+        Ok(())
     }
 
     /// A check point for the message alone, then its acknowledgement in the old one: in this order
     /// it comes twice at the worst.
-    fn move_point(
+    fn move_point<D: Disk, C: Clock>(
         &mut self,
+        cx: &Context<'_, D, C>,
         header: &AckHeader<'_>,
         handle: &Handle<'_>,
         time_ms: i64,
     ) -> Result<(), Refused> {
-        let queues = self.policy.broker.pops.revive_queues;
+        let queues = cx.policy.broker.pops.revive_queues;
         if !(0..queues).contains(&handle.revive_queue) {
-            let remark = format!("the handle names queue {} of {queues}", handle.revive_queue);
-            return Err((codes::SYSTEM_ERROR, remark));
+            return Err(refusals::no_revive_queue(handle.revive_queue, queues));
         }
         let point = CheckPoint {
             topic: header.topic.to_owned(),
@@ -315,97 +310,121 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             broker: handle.broker.to_owned(),
             put_off: None,
         };
-        let put = self.put_point(&point, handle.revive_queue);
-        put.map_err(|(_code, remark)| (codes::SYSTEM_ERROR, remark))?;
+        let put = self.merge.put_point(cx, &point, handle.revive_queue);
+        // Whatever the reason, the code is that of an error here.
+        put.map_err(|refused| refusals::failed(&refused.remark))?;
         let acked = acknowledged(header, handle);
-        if !self.acknowledge_kept(&acked, header.offset) {
-            self.store_ack(&acked, vec![header.offset]);
+        if !self.acknowledge_kept(cx.policy, &acked, header.offset) {
+            self.store_ack(cx, &acked, vec![header.offset]);
         }
         Ok(())
     }
 
-    fn change_ordered(&mut self, asker: &Asker, header: &AckHeader<'_>, handle: &Handle<'_>) {
-        let (topic, group, queue_id) = (header.topic, header.group, header.queue_id);
-        let known = self.offsets.find(group, topic, queue_id).unwrap_or(-1);
-        if header.offset < known {
-            return self.say_changed(asker, 0, 0, 0);
-        }
-        let visible_ms = self.pop_ms().saturating_add(header.invisible_ms);
-        let pop_time_ms = handle.pop_time_ms;
-        let place = (topic, group, queue_id);
-        let orders = &mut self.pops.orders;
-        orders.change(place, header.offset, pop_time_ms, visible_ms);
-        let invisible_ms = visible_ms.saturating_sub(pop_time_ms);
-        self.say_changed(asker, pop_time_ms, invisible_ms, handle.revive_queue);
-    }
-
-    /// Whether there may be such a message.
-    fn check_message(
-        &self,
+    fn change_ordered<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
         asker: &Asker,
         header: &AckHeader<'_>,
-        is_change: bool,
-    ) -> Result<(), Refused> {
-        let AckHeader {
-            topic,
+        handle: &Handle<'_>,
+    ) {
+        let (topic, group, queue_id) = (header.topic, header.group, header.queue_id);
+        let offsets = &self.merge.offsets;
+        let known = offsets.find(group, topic, queue_id).unwrap_or(-1);
+        if header.offset < known {
+            return reply_changed(cx, asker, (0, 0, 0));
+        }
+        let visible_ms = pop_ms(cx.store, cx.policy).saturating_add(header.invisible_ms);
+        let pop_time_ms = handle.pop_time_ms;
+        let queue = (topic, group, queue_id);
+        let orders = &mut self.merge.orders;
+        orders.change(queue, header.offset, pop_time_ms, visible_ms);
+        let invisible_ms = visible_ms.saturating_sub(pop_time_ms);
+        reply_changed(cx, asker, (pop_time_ms, invisible_ms, handle.revive_queue));
+    }
+}
+
+/// The offset behind a batch that is one record, for one in the middle of it: the official broker
+/// goes on there, and gives the same batch for ever.
+fn behind_batch<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    topic: &str,
+    queue_id: i32,
+    offset: i64,
+) -> i64 {
+    if !store.has_batch_queues(topic.as_bytes()) {
+        return offset;
+    }
+    let from = offset.cast_unsigned();
+    // Where the disk would have to be waited for, the batch comes once more.
+    match store.batch_end_now(topic.as_bytes(), queue_id, from) {
+        Ok(Some(behind)) => behind.cast_signed(),
+        Ok(None) | Err(_) => offset,
+    }
+}
+
+/// Whether there may be such a message.
+fn check_message<D: Disk, C: Clock>(
+    cx: &Context<'_, D, C>,
+    asker: &Asker,
+    header: &AckHeader<'_>,
+    is_change: bool,
+) -> Result<(), Refused> {
+    let AckHeader {
+        topic,
+        queue_id,
+        offset,
+        ..
+    } = *header;
+    let known = cx.policy.topics.get(topic).copied();
+    let known = known.ok_or_else(|| refusals::no_topic(topic))?;
+    if !(0..known.read_queues).contains(&queue_id) {
+        let (code, peer) = (codes::MESSAGE_ILLEGAL, cx.peer(asker));
+        return Err(refusals::no_queue_to_read(
+            code,
+            (topic, known),
             queue_id,
-            offset,
-            ..
-        } = *header;
-        let Some(known) = self.policy.topics.get(topic) else {
-            return Err(no_topic(topic));
-        };
-        if !(0..known.read_queues).contains(&queue_id) {
-            let remark = self.illegal_queue(asker, topic, queue_id, known.read_queues);
-            return Err((codes::MESSAGE_ILLEGAL, remark));
-        }
-        let bounds = self.store.bounds(topic.as_bytes(), queue_id);
-        let bounds = bounds.map_err(|error| (codes::SYSTEM_ERROR, error.to_string()))?;
-        let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
-        let (min, max) = (min.cast_signed(), max.cast_signed());
-        // An acknowledgement may name the end of the queue, a change may not.
-        let end = if is_change {
-            max.saturating_sub(1)
-        } else {
-            max
-        };
-        if (min..=end).contains(&offset) {
-            return Ok(());
-        }
-        let remark = format!(
-            "offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{min}~{max}"
-        );
-        Err((codes::NO_MESSAGE, remark))
+            peer,
+        ));
     }
+    let bounds = cx.store.bounds(topic.as_bytes(), queue_id);
+    let bounds = bounds.map_err(|error| refusals::failed(&error))?;
+    let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
+    let (min, max) = (min.cast_signed(), max.cast_signed());
+    // An acknowledgement may name the end of the queue, a change may not.
+    let end = if is_change {
+        max.saturating_sub(1)
+    } else {
+        max
+    };
+    if (min..=end).contains(&offset) {
+        return Ok(());
+    }
+    Err(refusals::no_message((topic, queue_id), offset, (min, max)))
+}
 
-    fn say_done(&mut self, asker: &Asker) {
-        let said = Said {
-            code: codes::SUCCESS,
-            remark: None,
-        };
-        self.desk.reply(asker, said, |_fields| Ok(()));
-    }
+/// Answers a change: the time of the pop, how long it is invisible, the queue of its check point.
+fn reply_changed<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    asker: &Asker,
+    (time_ms, invisible_ms, queue_id): (i64, i64, i32),
+) {
+    let said = Said {
+        code: codes::SUCCESS,
+        remark: None,
+    };
+    cx.desk.reply(asker, said, |fields| {
+        fields.number("popTime", time_ms)?;
+        fields.number("invisibleTime", invisible_ms)?;
+        fields.number("reviveQid", queue_id.into())
+    });
+}
 
-    fn say_changed(&mut self, asker: &Asker, time_ms: i64, invisible_ms: i64, queue_id: i32) {
-        let said = Said {
-            code: codes::SUCCESS,
-            remark: None,
-        };
-        self.desk.reply(asker, said, |fields| {
-            fields.number("popTime", time_ms)?;
-            fields.number("invisibleTime", invisible_ms)?;
-            fields.number("reviveQid", queue_id.into())
-        });
-    }
-
-    fn refuse_change(&mut self, asker: &Asker, code: i32, remark: &str) {
-        let remark = Some(remark);
-        self.desk.reply(asker, Said { code, remark }, |fields| {
-            fields.number("popTime", 0)?;
-            fields.number("invisibleTime", 0)?;
-            fields.number("reviveQid", 0)
-        });
-    }
+fn refuse_change<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, asker: &Asker, refused: &Refused) {
+    cx.desk.reply(asker, Said::of(refused), |fields| {
+        fields.number("popTime", 0)?;
+        fields.number("invisibleTime", 0)?;
+        fields.number("reviveQid", 0)
+    });
 }
 
 /// When a message counts as popped whose time is changed now. Later than the pop that it comes from:
@@ -420,7 +439,7 @@ fn time_of_change(now_ms: i64, pop_time_ms: i64) -> i64 {
 }
 
 fn handle_of<'a>(header: &AckHeader<'a>) -> Result<Handle<'a>, Refused> {
-    Handle::parse(header.handle).map_err(|why| (codes::SYSTEM_ERROR, why))
+    Handle::parse(header.handle).map_err(refusals::bad_handle)
 }
 
 fn acknowledged<'a>(header: &AckHeader<'a>, handle: &Handle<'a>) -> Acknowledged<'a> {

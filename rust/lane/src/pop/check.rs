@@ -5,194 +5,112 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 
 use super::headers::PopHeader;
+use super::polling::Line;
 use crate::asker::Asker;
 use crate::codes;
+use crate::context::Context;
 use crate::desk::Said;
-use crate::lane::{How, Lane, Need};
-use crate::policy::{Filter, Wanted};
-use crate::send::Refused;
-use crate::sql::SQL92;
+use crate::policy::Filter;
+use crate::refusals::{self, POP_COUNT_MAX, Refused};
+use crate::stop::{How, Need, Processed, Stop};
 
-/// Messages of one pop at the most: the bits of a check point.
-const COUNT_MAX: i32 = 32;
 /// A pop that is this much older than it may be held is not looked at (`isTimeoutTooMuch`), ms.
 const TOO_LATE_MS: i64 = 500;
+/// What official remarks call a pop.
+const POPPING: &str = "pop";
+/// What they call it where a topic or group is checked, for pops too.
+const PEEKING: &str = "peeking";
 
-/// Why a request is not executed: an answer, or a question to Python.
-pub(super) enum Stop {
-    Refuse(Refused),
-    Hand(Need),
+/// Whether a pop may be run, and what it is to give.
+pub(super) fn check_pop<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    asker: &Asker,
+    header: &PopHeader<'_>,
+    how: How,
+) -> Processed<Filter> {
+    let broker = &cx.policy.broker;
+    let address = &broker.address;
+    let wall_ms = cx.store.wall_ms();
+    let born_ms = if header.born_ms == 0 {
+        wall_ms
+    } else {
+        header.born_ms
+    };
+    let late_ms = wall_ms.saturating_sub(born_ms.saturating_add(header.poll_ms));
+    if late_ms > TOO_LATE_MS {
+        return Err(refusals::pop_too_late(address).into());
+    }
+    if !broker.perm.is_readable() {
+        return Err(refusals::broker_not_readable(address, POPPING).into());
+    }
+    if header.count_max > POP_COUNT_MAX {
+        return Err(refusals::pop_too_many(address).into());
+    }
+    if !broker.timing.is_enabled {
+        return Err(refusals::pop_without_timers(address).into());
+    }
+    let max_ms = broker.timing.max_delay_ms;
+    if header.invisible_ms > max_ms && !header.is_ordered {
+        return Err(refusals::invisible_too_long(address, max_ms).into());
+    }
+    check_reader(
+        cx,
+        asker,
+        (header.topic, header.group, header.queue_id),
+        how,
+    )?;
+    let filter = cx
+        .filters
+        .filter_of_pop(header.expression, header.expression_kind)?;
+    Ok(filter)
 }
 
-pub(super) fn refuse<T>(code: i32, remark: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Refuse((code, remark.into())))
+/// Whether a group may read a topic at all.
+pub(super) fn check_reader<D: Disk, C: Clock>(
+    cx: &Context<'_, D, C>,
+    asker: &Asker,
+    (topic, group, queue_id): Line<'_>,
+    how: How,
+) -> Processed {
+    let broker = &cx.policy.broker;
+    if let Some(refusal) = &broker.refuse_pulls {
+        return Err(refusals::decided(refusal).into());
+    }
+    if !broker.perm.is_readable() {
+        return Err(refusals::broker_not_readable(&broker.address, PEEKING).into());
+    }
+    let Some(known) = cx.policy.topics.get(topic).copied() else {
+        return Err(Stop::topic(topic, how, refusals::no_topic));
+    };
+    if !known.perm.is_readable() {
+        return Err(refusals::topic_not_readable(topic, PEEKING).into());
+    }
+    if queue_id >= known.read_queues {
+        let (code, peer) = (codes::INVALID_PARAMETER, cx.peer(asker));
+        return Err(refusals::no_queue_to_read(code, (topic, known), queue_id, peer).into());
+    }
+    let Some(known_group) = cx.policy.groups.get(group) else {
+        return Err(Stop::group(group, how, refusals::no_group));
+    };
+    if !known_group.is_consume_enabled {
+        return Err(refusals::group_not_enabled(group).into());
+    }
+    if (known.needs_check || known_group.needs_check) && how == How::ByPolicy {
+        return Err(Stop::Hand(Need::Check));
+    }
+    Ok(())
 }
 
-/// What a request is about.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) group: &'a str,
-    pub(super) topic: &'a str,
-    pub(super) queue_id: i32,
-}
-
-impl<D: Disk, C: Clock> Lane<D, C> {
-    /// Whether a pop may be run, and what it is to give.
-    pub(super) fn check_pop(
-        &mut self,
-        asker: &Asker,
-        header: &PopHeader<'_>,
-        how: How,
-    ) -> Result<Filter, Stop> {
-        let broker = &self.policy.broker;
-        let address = &broker.address;
-        let wall_ms = self.store.wall_ms();
-        let born_ms = if header.born_ms == 0 {
-            wall_ms
-        } else {
-            header.born_ms
-        };
-        let late_ms = wall_ms.saturating_sub(born_ms.saturating_add(header.poll_ms));
-        if late_ms > TOO_LATE_MS {
-            let remark = format!("the broker[{address}] pop message is timeout too much");
-            return refuse(codes::POLLING_TIMEOUT, remark);
-        }
-        if !broker.perm.is_readable() {
-            let remark = format!("the broker[{address}] pop message is forbidden");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        if header.count_max > COUNT_MAX {
-            let remark = format!("the broker[{address}] pop message's num is greater than 32");
-            return refuse(codes::INVALID_PARAMETER, remark);
-        }
-        if !broker.timing.is_enabled {
-            let remark = format!(
-                "the broker[{address}] pop message is forbidden because timerWheelEnable is false"
-            );
-            return refuse(codes::SYSTEM_ERROR, remark);
-        }
-        // The official broker gives the messages and can never store their check point.
-        if header.invisible_ms > broker.timing.max_delay_ms && !header.is_ordered {
-            let remark = format!(
-                "the broker[{address}] pop message's invisible time is greater than {} ms",
-                broker.timing.max_delay_ms
-            );
-            return refuse(codes::INVALID_PARAMETER, remark);
-        }
-        let place = Place {
-            group: header.group,
-            topic: header.topic,
-            queue_id: header.queue_id,
-        };
-        self.check_reader(asker, place, how)?;
-        self.filter_of_pop(header).map_err(Stop::Refuse)
-    }
-
-    /// Whether a group may read a topic at all.
-    pub(super) fn check_reader(
-        &self,
-        asker: &Asker,
-        place: Place<'_>,
-        how: How,
-    ) -> Result<(), Stop> {
-        let broker = &self.policy.broker;
-        if let Some(refusal) = &broker.refuse_pulls {
-            return refuse(refusal.code, refusal.remark.clone());
-        }
-        if !broker.perm.is_readable() {
-            let address = &broker.address;
-            let remark = format!("the broker[{address}] peeking message is forbidden");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        let Place {
-            group,
-            topic,
-            queue_id,
-        } = place;
-        let Some(known) = self.policy.topics.get(topic) else {
-            if how == How::ByPolicy {
-                return Err(Stop::Hand(Need::Topic(topic.to_owned())));
-            }
-            return Err(Stop::Refuse(no_topic(topic)));
-        };
-        if !known.perm.is_readable() {
-            let remark = format!("the topic[{topic}] peeking message is forbidden");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        if queue_id >= known.read_queues {
-            let remark = self.illegal_queue(asker, topic, queue_id, known.read_queues);
-            return refuse(codes::INVALID_PARAMETER, remark);
-        }
-        let Some(known_group) = self.policy.groups.get(group) else {
-            if how == How::ByPolicy {
-                return Err(Stop::Hand(Need::Group(group.to_owned())));
-            }
-            let see = codes::SEE_FAQ;
-            let remark = format!("subscription group [{group}] does not exist, {see}");
-            return refuse(codes::SUBSCRIPTION_GROUP_NOT_EXIST, remark);
-        };
-        if !known_group.is_consume_enabled {
-            let remark = format!("subscription group no permission, {group}");
-            return refuse(codes::NO_PERMISSION, remark);
-        }
-        if (known.needs_check || known_group.needs_check) && how == How::ByPolicy {
-            return Err(Stop::Hand(Need::Check));
-        }
-        Ok(())
-    }
-
-    pub(super) fn illegal_queue(
-        &self,
-        asker: &Asker,
-        topic: &str,
-        queue_id: i32,
-        queues: i32,
-    ) -> String {
-        let peer = self.desk.connection(asker.connection);
-        let peer = peer.map_or("", |connection| &connection.peer);
-        format!(
-            "queueId[{queue_id}] is illegal, topic:[{topic}] topicConfig.readQueueNums:[{queues}] \
-             consumer:[/{peer}]"
-        )
-    }
-
-    /// What a pop wants: it always says so itself.
-    fn filter_of_pop(&mut self, header: &PopHeader<'_>) -> Result<Filter, Refused> {
-        let unreadable = || {
-            let remark = "parse the consumer's subscription failed";
-            (codes::SUBSCRIPTION_PARSE_FAILED, remark.to_owned())
-        };
-        let Some(text) = header.expression.filter(|text| !text.is_empty()) else {
-            return Ok(Filter::All);
-        };
-        match Wanted::parse(Some(text), header.expression_kind) {
-            None => Err(unreadable()),
-            Some(Wanted::Tags(filter)) => Ok(filter),
-            Some(Wanted::Expression(kind)) if *kind == *SQL92 => {
-                let compiled = self.compiled.get(text);
-                compiled.map(|sql| Filter::Sql(sql, None)).map_err(|error| {
-                    let (code, remark) = unreadable();
-                    (code, format!("{remark}: {error}"))
-                })
-            }
-            Some(Wanted::Expression(_kind)) => Err(unreadable()),
-        }
-    }
-
-    /// Refuses a request around pops; the official answers have the header of a pop all the same.
-    pub(super) fn refuse_pop(&mut self, asker: &Asker, code: i32, remark: &str) {
-        let remark = Some(remark);
-        self.desk.reply(asker, Said { code, remark }, |fields| {
-            fields.number("popTime", 0)?;
-            fields.number("invisibleTime", 0)?;
-            fields.number("reviveQid", 0)?;
-            fields.number("restNum", 0)
-        });
-    }
-}
-
-pub(super) fn no_topic(topic: &str) -> Refused {
-    let see = codes::SEE_FAQ;
-    let remark = format!("topic[{topic}] not exist, apply first please! {see}");
-    (codes::TOPIC_NOT_EXIST, remark)
+/// Refuses a pop; the official responses have the header of one all the same.
+pub(super) fn refuse_pop<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    asker: &Asker,
+    refused: &Refused,
+) {
+    cx.desk.reply(asker, Said::of(refused), |fields| {
+        fields.number("popTime", 0)?;
+        fields.number("invisibleTime", 0)?;
+        fields.number("reviveQid", 0)?;
+        fields.number("restNum", 0)
+    });
 }

@@ -126,6 +126,11 @@ pub struct LookHeader<'a> {
 }
 
 impl<'a> LookHeader<'a> {
+    /// Topic, group and queue asked for.
+    pub(super) fn line(&self) -> (&'a str, &'a str, i32) {
+        (self.topic, self.group, self.queue_id)
+    }
+
     /// Reads the header.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use mqcore_record::sys_flag::{INNER_BATCH, NEED_UNWRAP};
 use mqcore_record::{Host, Message, RecordView};
 
 use super::names::RETRY_QUEUE;
-use super::revive::Revived;
+use super::revived::Revived;
 use crate::moved::moved;
 use crate::properties;
 

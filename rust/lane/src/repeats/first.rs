@@ -3,7 +3,7 @@
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
-use mqcore_engine::consume_queue::Unit;
+use mqcore_engine::consume_queue::{ReadBy, Unit};
 use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
 use mqcore_record::properties::{REAL_QID, TIMER_OUT_MS, lookup};
@@ -170,11 +170,11 @@ fn check_queue<D: Disk, C: Clock>(
     }
     let mut units: Vec<Unit> = Vec::with_capacity(1);
     let (queues, queue_id) = (store.queues(), view.queue_id);
-    let read = match patience {
-        Patience::None => queues.read_cached(view.topic, queue_id, queue_offset, 1, &mut units),
-        Patience::Disk => queues.read(view.topic, queue_id, queue_offset, 1, &mut units),
+    let by = match patience {
+        Patience::None => ReadBy::Cache,
+        Patience::Disk => ReadBy::Disk,
     };
-    match read {
+    match queues.read_by(view.topic, queue_id, queue_offset, (1, &mut units), by) {
         Ok(read) if read.is_cold => Err(Looked::Cold),
         Ok(_read) => {
             let unit = units.first();

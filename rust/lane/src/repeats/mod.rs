@@ -13,9 +13,10 @@
 //! | [`identity`] | what names a message, and which records count |
 //! | `first` | the message that was there before, compared |
 //! | [`rebuild`](mod@rebuild) | the window of a store that was opened |
-//! | `answer` | what the lane does about a send |
+//! | `claims`, `answer` | what is compared of a send; what is done about it |
 
 mod answer;
+mod claims;
 mod first;
 pub mod identity;
 pub mod rebuild;
@@ -31,9 +32,10 @@ use self::identity::{Identity, Marks};
 use self::rebuild::Rebuilt;
 use self::window::{Mark, Window};
 use crate::asker::ConnectionId;
-use crate::lane::How;
+use crate::stop::How;
 
-pub(crate) use self::answer::look_patiently;
+pub(crate) use self::answer::RepeatedSends;
+pub(crate) use self::claims::look_patiently;
 pub use self::first::Looked;
 pub(crate) use self::first::{Claim, First, Patience, look};
 
@@ -101,4 +103,21 @@ pub struct Doubt {
     pub(crate) how: How,
     pub(crate) mark: Mark,
     pub(crate) place: u64,
+}
+
+impl Doubt {
+    pub(crate) fn new(
+        connection: ConnectionId,
+        command: Command,
+        how: How,
+        (mark, place): (Mark, u64),
+    ) -> Self {
+        Self {
+            connection,
+            command,
+            how,
+            mark,
+            place,
+        }
+    }
 }

@@ -47,7 +47,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// On return a start goes on where we are, also in the middle of a slot.
     ///
     /// # Errors
-    /// [`Error::Io`]; a start then goes on at the flush before.
+    /// [`Error::Io`](mqcore_engine::error::Error::Io); a start then goes on at the flush before.
     ///
     /// # Blocking
     /// Four files are synced.
@@ -68,7 +68,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// Removes files of the timer log whose messages are gone; how many.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`](mqcore_engine::error::Error::Io).
     pub fn retain(&mut self) -> Result<usize> {
         self.timer.retain(self.store.files().chain.start())
     }
@@ -106,7 +106,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// How far the timers are.
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`](mqcore_engine::error::Error::Io).
     pub fn progress(&self) -> Result<Progress> {
         let (log_bytes, wheel_bytes) = self.timer.sizes();
         let done = self

@@ -14,9 +14,9 @@ use mqcore_record::sys_flag::{COMMIT, COMPRESSED, COMPRESSION_TYPE_MASK, MULTI_T
 use mqcore_record::{Message, RecordView};
 
 use super::half::number;
+use crate::batches::{BATCH_COUNT_MAX, RECORD_REST_BYTES};
 use crate::moved::moved;
 use crate::properties;
-use crate::send::{BATCH_COUNT_MAX, RECORD_REST_BYTES};
 
 /// The property of a half message whose body is that of a batch. Its value is how the messages'
 /// bodies are compressed, as bits of the system flag.

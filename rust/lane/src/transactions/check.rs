@@ -16,7 +16,6 @@ use mqcore_record::properties::{
 use mqcore_record::{CrcCheck, RecordView, offset_id};
 
 use super::decided::{Decided, places};
-use super::end::MS_PER_S;
 use super::ends::Half;
 use super::half;
 use crate::moved::record_of;
@@ -329,7 +328,7 @@ fn fate(view: &RecordView<'_>, rules: Rules) -> Fate {
         return Fate::Renew { is_asked: true };
     };
     let seconds = half::number::<i64>(immunity).filter(|seconds| *seconds != -1);
-    let immunity_ms = seconds.map_or(rules.timeout_ms, |s| s.saturating_mul(MS_PER_S));
+    let immunity_ms = seconds.map_or(rules.timeout_ms, |s| s.saturating_mul(half::MS_PER_S));
     Fate::Renew {
         is_asked: age_ms > immunity_ms,
     }

@@ -2,6 +2,7 @@
 //! back (`TransactionMetrics`). Pure numbers.
 
 use hashbrown::HashMap;
+use mqcore_engine::lock::Mutex;
 
 /// Topics counted at the most: a broker has some thousands, and what a half message names may be
 /// gone since.
@@ -21,16 +22,14 @@ pub struct Count {
     pub given_up: u64,
 }
 
-/// Counts by topic.
 #[derive(Debug, Default)]
-pub struct Counts {
+struct Inside {
     topics: HashMap<Box<str>, Count>,
     changes: u64,
 }
 
-impl Counts {
-    /// Changes the count of a topic.
-    pub fn change(&mut self, topic: &str, change: impl FnOnce(&mut Count)) {
+impl Inside {
+    fn change(&mut self, topic: &str, change: impl FnOnce(&mut Count)) {
         self.changes += 1;
         if let Some(count) = self.topics.get_mut(topic) {
             return change(count);
@@ -39,23 +38,42 @@ impl Counts {
             change(self.topics.entry(topic.into()).or_default());
         }
     }
+}
+
+/// Counts by topic, behind a lock of their own: who sends half messages and who ends them count here.
+/// Nothing is called while it is held.
+#[derive(Debug, Default)]
+pub struct Counts {
+    inside: Mutex<Inside>,
+}
+
+impl Counts {
+    /// Changes the count of a topic.
+    pub fn change(&self, topic: &str, change: impl FnOnce(&mut Count)) {
+        self.inside.lock().change(topic, change);
+    }
 
     /// Takes how many waited when they were counted last.
-    pub fn load(&mut self, waiting: impl IntoIterator<Item = (Box<str>, i64)>) {
+    pub fn load(&self, waiting: impl IntoIterator<Item = (Box<str>, i64)>) {
+        let mut inside = self.inside.lock();
         for (topic, count) in waiting {
-            self.change(&topic, |known| known.waiting = count);
+            inside.change(&topic, |known| known.waiting = count);
         }
     }
 
     /// Every topic with its count.
-    pub fn all(&self) -> impl Iterator<Item = (&str, Count)> {
-        self.topics.iter().map(|(topic, count)| (&**topic, *count))
+    #[must_use]
+    pub fn all(&self) -> Vec<(String, Count)> {
+        let inside = self.inside.lock();
+        let all = inside.topics.iter();
+        all.map(|(topic, count)| (topic.to_string(), *count))
+            .collect()
     }
 
     /// Rises with every change.
     #[must_use]
-    pub const fn changes(&self) -> u64 {
-        self.changes
+    pub fn changes(&self) -> u64 {
+        self.inside.lock().changes
     }
 }
 
@@ -65,22 +83,21 @@ mod tests {
 
     #[test]
     fn what_was_kept_goes_on_and_a_bound_is_kept() {
-        let mut counts = Counts::default();
+        let counts = Counts::default();
         counts.load([("a".into(), 3)]);
         counts.change("a", |count| {
             count.waiting -= 1;
             count.committed += 1;
         });
-        let found: Vec<_> = counts.all().collect();
         let expected = Count {
             waiting: 2,
             committed: 1,
             ..Count::default()
         };
-        assert_eq!(found, [("a", expected)]);
+        assert_eq!(counts.all(), [("a".to_owned(), expected)]);
         for at in 0..TOPICS_MAX {
             counts.change(&format!("t{at}"), |count| count.waiting += 1);
         }
-        assert_eq!(counts.all().count(), TOPICS_MAX);
+        assert_eq!(counts.all().len(), TOPICS_MAX);
     }
 }

@@ -1,6 +1,8 @@
 //! END_TRANSACTION: the official checks in the official order, the committed message, the note
 //! that the half message is ended, and the answer.
 
+use std::sync::Arc;
+
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
@@ -11,18 +13,21 @@ use mqcore_record::{CrcCheck, Message, RecordView};
 
 use super::batch::Batch;
 use super::check::Checked;
-use super::ends::{Decision, Half, NoteRules};
+use super::counts::Counts;
+use super::ending::Ending;
+use super::ends::{Decision, Ends, Half, NoteRules};
 use super::half;
-use crate::asker::Asker;
-use crate::codes;
-use crate::desk::Said;
-use crate::lane::{Lane, Outcome};
+use crate::batches::RECORD_REST_BYTES;
+use crate::context::Context;
+use crate::delivery::Delivery;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
-use crate::parked::Kind;
+use crate::parked::{Kind, Stored};
+use crate::policy::Broker;
 use crate::properties;
 use crate::readers::Job;
-use crate::requests::{BadField, End, Request};
-use crate::send::{RECORD_REST_BYTES, Refused, stored_at};
+use crate::refusals::{self, Refused};
+use crate::requests::{End, Request};
+use crate::stop::{Processed, Stop};
 
 /// First release that notes many ends in one message: V5_1_0.
 const BATCHES_NOTES_FROM: i32 = 433;
@@ -30,53 +35,51 @@ const BATCHES_NOTES_FROM: i32 = 433;
 const REFUSES_LATE_FROM: i32 = 435;
 /// The properties of a note, as the official broker writes them.
 const NOTE_PROPERTIES: &[u8] = b"WAIT\x01true\x02TAGS\x01d\x02";
-/// Milliseconds of a second.
-pub(super) const MS_PER_S: i64 = 1_000;
 
-const NOT_FOUND: &str = "Find prepared transaction message failed";
-
-/// An end, owned: its half message may have to be read from the disk first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
-    asker: Asker,
-    /// Where the half message is said to be.
-    pub physical_offset: u64,
-    half_offset: i64,
-    decision: Decision,
-    group: Box<str>,
-    is_answer: bool,
-    stored: usize,
+/// The processor of ends of transactions. Owns what is ended and not noted on disk yet, and what was
+/// ended lately.
+pub(crate) struct EndTransactionProcessor {
+    ends: Ends,
+    /// Half messages by topic.
+    counts: Arc<Counts>,
+    /// Room for the body of a note.
+    scratch: Vec<u8>,
 }
 
-impl Ending {
-    /// What is to be committed of a half message that stands for many; `None` for any other.
-    fn batch<'a>(&self, view: &RecordView<'a>) -> std::result::Result<Option<Batch<'a>>, String> {
-        if self.decision == Decision::Rollback {
-            return Ok(None);
+impl EndTransactionProcessor {
+    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+        Self {
+            ends: Ends::default(),
+            counts,
+            scratch: Vec::new(),
         }
-        let mut batch = Batch::of(view)?;
-        if let Some(batch) = &mut batch {
-            batch.skip(self.stored);
-        }
-        Ok(batch)
     }
-}
 
-impl<D: Disk, C: Clock> Lane<D, C> {
-    pub(crate) fn end_transaction(
+    /// Executes an end.
+    pub(crate) fn process<D: Disk, C: Clock>(
         &mut self,
+        cx: &mut Context<'_, D, C>,
+        delivery: &mut Delivery<D>,
         request: &Request<'_>,
-    ) -> std::result::Result<Outcome, BadField> {
+    ) -> Processed {
+        let ended = self.end(cx, delivery, request);
+        cx.refuse(&request.asker, ended)
+    }
+
+    fn end<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        delivery: &mut Delivery<D>,
+        request: &Request<'_>,
+    ) -> Processed {
         let end = End::read(request)?;
         let asker = request.asker;
         let Some(decision) = end.decision() else {
             // Not decided yet: the official broker does not answer, and asks later.
-            return Ok(Outcome::Done);
+            return Ok(());
         };
-        let Ok(physical_offset) = u64::try_from(end.commit_log_offset) else {
-            self.refuse(&asker, codes::SYSTEM_ERROR, NOT_FOUND);
-            return Ok(Outcome::Done);
-        };
+        let physical_offset = u64::try_from(end.commit_log_offset);
+        let physical_offset = physical_offset.map_err(|_bad| refusals::no_half_message())?;
         let ending = Ending {
             asker,
             physical_offset,
@@ -86,201 +89,83 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             is_answer: end.is_answer,
             stored: end.stored,
         };
-        match self.record_if_hot(physical_offset) {
-            Ok(Some(record)) => Ok(self.end_half(&ending, &record)),
+        match cx.record_if_hot(physical_offset) {
+            Ok(Some(record)) => self.end_half(cx, delivery, &ending, &record),
             Ok(None) => {
-                if !self.readers.submit(Job::End(ending)) {
-                    self.refuse(&asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
-                }
-                Ok(Outcome::Done)
+                cx.read_elsewhere(&asker, Job::End(ending));
+                Ok(())
             }
-            Err(_no_record) => {
-                self.refuse(&asker, codes::SYSTEM_ERROR, NOT_FOUND);
-                Ok(Outcome::Done)
-            }
+            Err(_no_record) => Err(refusals::no_half_message().into()),
         }
     }
 
-    pub(crate) fn end_read(&mut self, ending: &Ending, record: Result<RecordBytes<D>>) {
-        let outcome = match record {
-            Ok(record) => self.end_half(ending, &record),
-            Err(_error) => {
-                self.refuse(&ending.asker, codes::SYSTEM_ERROR, NOT_FOUND);
-                Outcome::Done
-            }
+    /// Goes on with an end whose half message was read from the disk. The request is gone by now:
+    /// where it would have to wait it is refused, and the broker asks its producer later.
+    pub(crate) fn was_read<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        delivery: &mut Delivery<D>,
+        ending: &Ending,
+        record: Result<RecordBytes<D>>,
+    ) {
+        let ended = match record {
+            Ok(record) => self.end_half(cx, delivery, ending, &record),
+            Err(_error) => Err(refusals::no_half_message().into()),
         };
-        if outcome != Outcome::Done {
-            // The request is gone by now; the broker asks its producer later.
-            self.refuse(&ending.asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
+        if let Err(stop) = ended {
+            cx.desk.refuse(&ending.asker, &stop.into_refused());
         }
     }
 
-    fn end_half(&mut self, ending: &Ending, record: &RecordBytes<D>) -> Outcome {
-        let asker = &ending.asker;
+    fn end_half<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        delivery: &mut Delivery<D>,
+        ending: &Ending,
+        record: &RecordBytes<D>,
+    ) -> Processed {
         let view = record.view(CrcCheck::Verify).ok();
         let view = view.filter(|view| view.topic == HALF_TOPIC.as_bytes());
-        let checked = view.ok_or((codes::SYSTEM_ERROR, NOT_FOUND.to_owned()));
-        let checked = checked.and_then(|view| self.check_end(ending, &view).map(|()| view));
-        let view = match checked {
-            Ok(view) => view,
-            Err((code, remark)) => {
-                self.refuse(asker, code, &remark);
-                return Outcome::Done;
-            }
-        };
+        let view = view.ok_or_else(refusals::no_half_message)?;
+        check_end(cx, ending, &view)?;
         let known = half::known(&view);
         if let Some(before) = self.ends.decided(known) {
-            self.answer_repeated(ending, before);
-            return Outcome::Done;
+            return answer_repeated(cx, ending, before);
         }
-        let batch = match ending.batch(&view) {
-            Ok(batch) => batch,
-            Err(remark) => {
-                self.refuse(asker, codes::MESSAGE_ILLEGAL, &remark);
-                return Outcome::Done;
-            }
-        };
+        let batch = batch_of(ending, &view).map_err(refusals::bad_half_batch)?;
         let bytes = match &batch {
             Some(batch) => batch.len_bytes() + RECORD_REST_BYTES,
             None => view.total_len_bytes + RECORD_REST_BYTES,
-        } as u64;
-        if self.has_deferred() || !self.store.is_ready_for(bytes) {
-            return Outcome::Defer;
+        };
+        if cx.waits_for_log(bytes as u64) {
+            return Err(Stop::Defer);
         }
-        if self.is_overloaded(asker).is_some() || !self.ends.has_room(view.queue_id) {
-            self.refuse(asker, codes::SYSTEM_BUSY, codes::OVERLOAD);
-            return Outcome::Done;
+        delivery.check_load(cx, &ending.asker)?;
+        if !self.ends.has_room(view.queue_id) {
+            return Err(refusals::overload().into());
         }
-        let ended = match ending.decision {
-            Decision::Commit => match &batch {
-                Some(batch) => self.store_batch_committed(ending, &view, batch),
-                None => self.store_committed(ending, &view),
-            },
-            Decision::Rollback => {
-                self.answer_ended(asker, None);
-                Ok(())
+        match (ending.decision, &batch) {
+            (Decision::Commit, Some(batch)) => {
+                store_batch_committed(cx, delivery, ending, (&view, batch))?;
             }
-        };
-        match ended {
-            Ok(()) => self.note_end(ending, &view, known),
-            Err((code, remark)) => self.refuse(asker, code, &remark),
+            (Decision::Commit, None) => store_committed(cx, delivery, ending, &view)?,
+            (Decision::Rollback, _) => cx.desk.succeed(&ending.asker, None),
         }
-        Outcome::Done
-    }
-
-    /// `rejectCommitOrRollback`, `checkPrepareMessage`.
-    fn check_end(
-        &self,
-        ending: &Ending,
-        view: &RecordView<'_>,
-    ) -> std::result::Result<(), Refused> {
-        let error = |remark: &str| Err((codes::SYSTEM_ERROR, remark.to_owned()));
-        let broker = &self.policy.broker;
-        let seconds = lookup(view.properties, CHECK_IMMUNITY_TIME_IN_SECONDS);
-        if let Some(seconds) = seconds
-            && !ending.is_answer
-            && broker.version >= REFUSES_LATE_FROM
-        {
-            let seconds: i64 = half::number(seconds).unwrap_or(0);
-            let limit_ms = seconds.saturating_mul(MS_PER_S);
-            let limit_ms = limit_ms.max(broker.transactions.timeout_ms);
-            let age_ms = self.store.wall_ms().saturating_sub(view.born_timestamp_ms);
-            if age_ms > limit_ms {
-                let remark = format!(
-                    "the transaction is {age_ms} ms old, and its message lets only {limit_ms} ms \
-                     pass ({CHECK_IMMUNITY_TIME_IN_SECONDS}): wait for the check"
-                );
-                return Err((codes::ILLEGAL_OPERATION, remark));
-            }
-        }
-        if lookup(view.properties, PGROUP) != Some(ending.group.as_bytes()) {
-            return error("The producer group wrong");
-        }
-        if view.queue_offset != ending.half_offset {
-            return error("The transaction state table offset wrong");
-        }
-        if view.physical_offset.cast_unsigned() != ending.physical_offset {
-            return error("The commit log offset wrong");
-        }
+        self.note_end(cx, ending, &view, known);
         Ok(())
     }
 
-    /// A second end of the same kind is what the first was; another one comes too late.
-    fn answer_repeated(&mut self, ending: &Ending, before: Decision) {
-        let was = match before {
-            Decision::Commit => "committed",
-            Decision::Rollback => "rolled back",
-        };
-        if before == ending.decision {
-            let remark = format!("the transaction was {was} before");
-            self.answer_ended(&ending.asker, Some(&remark));
-        } else {
-            let remark = format!("the transaction was {was} before: that cannot be taken back");
-            self.refuse(&ending.asker, codes::SYSTEM_ERROR, &remark);
-        }
-    }
-
-    fn answer_ended(&mut self, asker: &Asker, remark: Option<&str>) {
-        let code = codes::SUCCESS;
-        let said = Said { code, remark };
-        self.desk.reply(asker, said, |_fields| Ok(()));
-    }
-
-    fn store_committed(
+    fn note_end<D: Disk, C: Clock>(
         &mut self,
+        cx: &mut Context<'_, D, C>,
         ending: &Ending,
         view: &RecordView<'_>,
-    ) -> std::result::Result<(), Refused> {
-        let Some(target) = half::meant_for(view) else {
-            return Err((codes::SYSTEM_ERROR, NOT_FOUND.to_owned()));
-        };
-        let mut seen = properties::see(view.properties);
-        // From now on it goes the way of any other.
-        seen.is_half = false;
-        let way = self.way_of(&seen, COMMIT, target.0, false)?;
-        let mut text = Vec::new();
-        let message = half::committed(view, target, way, &mut text);
-        let appended = self.store.append(&message);
-        let place = appended.map_err(|error| self.refused(&error))?;
-        self.desk.stats.sends += 1;
-        self.desk.stats.send_bytes += place.len_bytes;
-        // Who is told of nothing needs no sync for it.
-        let waits = !ending.asker.is_oneway;
-        let stored = stored_at(ending.asker, Kind::End, target.1, &place);
-        self.settle(stored, place.end(), waits);
-        Ok(())
-    }
-
-    /// All messages of a batch in one run of their queue: all of them or none.
-    fn store_batch_committed(
-        &mut self,
-        ending: &Ending,
-        view: &RecordView<'_>,
-        batch: &Batch<'_>,
-    ) -> std::result::Result<(), Refused> {
-        let Some(target) = half::meant_for(view) else {
-            return Err((codes::SYSTEM_ERROR, NOT_FOUND.to_owned()));
-        };
-        let messages = batch.committed(view, target);
-        let places = self.store.append_batch(&messages);
-        let places = places.map_err(|error| self.refused(&error))?;
-        let (Some(first), Some(last)) = (places.first(), places.last()) else {
-            // All of them were stored before.
-            self.answer_ended(&ending.asker, None);
-            return Ok(());
-        };
-        self.desk.stats.sends += places.len() as u64;
-        self.desk.stats.send_bytes += last.end() - first.physical_offset;
-        let stored = stored_at(ending.asker, Kind::End, target.1, first);
-        self.settle(stored, last.end(), !ending.asker.is_oneway);
-        Ok(())
-    }
-
-    fn note_end(&mut self, ending: &Ending, view: &RecordView<'_>, known: Half) {
-        let (rules, now_ms) = (self.note_rules(), self.now_ms);
-        self.ends.decide(known, ending.decision, rules, now_ms);
+        known: Half,
+    ) {
+        let rules = note_rules(&cx.policy.broker);
+        self.ends.decide(known, ending.decision, rules, cx.now_ms);
         if let Some((topic, _queue)) = half::meant_for(view) {
-            self.ends.counts.change(topic, |count| {
+            self.counts.change(topic, |count| {
                 count.waiting -= 1;
                 match ending.decision {
                     Decision::Commit => count.committed += 1,
@@ -288,87 +173,208 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 }
             });
         }
-        self.write_due_notes();
-    }
-
-    fn note_rules(&self) -> NoteRules {
-        let broker = &self.policy.broker;
-        NoteRules {
-            is_batched: broker.version >= BATCHES_NOTES_FROM,
-            bytes_max: broker.transactions.note_bytes_max,
-            interval_ms: broker.transactions.note_interval_ms,
-        }
+        self.write_due_notes(cx);
     }
 
     /// Writes the notes that are due.
-    pub(crate) fn write_due_notes(&mut self) {
-        while let Some(queue_id) = self.ends.due(self.now_ms) {
-            if !self.write_note(queue_id) {
-                let now_ms = self.now_ms;
-                self.ends.failed(queue_id, now_ms);
+    pub(crate) fn write_due_notes<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        while let Some(queue_id) = self.ends.due(cx.now_ms) {
+            if !self.write_note(cx, queue_id) {
+                self.ends.failed(queue_id, cx.now_ms);
                 return;
             }
         }
     }
 
     /// Writes all notes; true when none is left.
-    pub fn write_notes(&mut self) -> bool {
+    pub(crate) fn write_notes<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) -> bool {
         while let Some(queue_id) = self.ends.any() {
-            if !self.write_note(queue_id) {
+            if !self.write_note(cx, queue_id) {
                 return false;
             }
         }
         true
     }
 
-    fn write_note(&mut self, queue_id: i32) -> bool {
-        let rules = self.note_rules();
-        let mut body = std::mem::take(&mut self.scratch);
-        let count = self.ends.next_note(queue_id, rules, &mut body);
-        let store_host = self.policy.broker.store_host;
-        let is_ready = self
+    fn write_note<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>, queue_id: i32) -> bool {
+        let rules = note_rules(&cx.policy.broker);
+        let count = self.ends.next_note(queue_id, rules, &mut self.scratch);
+        let store_host = cx.policy.broker.store_host;
+        let is_ready = cx
             .store
-            .is_ready_for((body.len() + RECORD_REST_BYTES) as u64);
+            .is_ready_for((self.scratch.len() + RECORD_REST_BYTES) as u64);
         let is_written = is_ready
-            && self
+            && cx
                 .store
                 .append(&Message {
                     topic: OP_HALF_TOPIC,
                     queue_id,
                     flag: 0,
                     sys_flag: 0,
-                    born_timestamp_ms: self.store.wall_ms(),
+                    born_timestamp_ms: cx.store.wall_ms(),
                     born_host: store_host,
                     store_host,
                     reconsume_times: 0,
                     prepared_transaction_offset: 0,
-                    body: &body,
+                    body: &self.scratch,
                     properties: NOTE_PROPERTIES,
                     version: None,
                 })
                 .is_ok();
-        self.scratch = body;
         if is_written {
-            let now_ms = self.now_ms;
-            self.ends.noted(queue_id, count, rules, now_ms);
+            self.ends.noted(queue_id, count, rules, cx.now_ms);
         }
         is_written
     }
 
     /// Takes what a round of the check did; tells of each copy whether it was ended meanwhile.
-    pub fn note_checked(&mut self, done: &Checked) -> Vec<bool> {
-        let (rules, now_ms) = (self.note_rules(), self.now_ms);
+    pub(crate) fn note_checked<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        done: &Checked,
+    ) -> Vec<bool> {
+        let rules = note_rules(&cx.policy.broker);
         for topic in &done.given_up {
-            self.ends.counts.change(topic, |count| {
+            self.counts.change(topic, |count| {
                 count.waiting -= 1;
                 count.given_up += 1;
             });
         }
-        let ends = &mut self.ends;
+        let (ends, now_ms) = (&mut self.ends, cx.now_ms);
         let copies = done.copies.iter();
         let ended = copies.map(|copied| ends.copied(copied.from, copied.to, rules, now_ms));
         let ended = ended.collect();
-        self.write_due_notes();
+        self.write_due_notes(cx);
         ended
     }
+
+    /// When a note is due, ms.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
+        self.ends.next_due_ms()
+    }
+
+    /// Ends that are not noted yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.ends.waiting()
+    }
+}
+
+/// What is to be committed of a half message that stands for many; `None` for any other.
+fn batch_of<'a>(
+    ending: &Ending,
+    view: &RecordView<'a>,
+) -> std::result::Result<Option<Batch<'a>>, String> {
+    if ending.decision == Decision::Rollback {
+        return Ok(None);
+    }
+    let mut batch = Batch::of(view)?;
+    if let Some(batch) = &mut batch {
+        batch.skip(ending.stored);
+    }
+    Ok(batch)
+}
+
+fn note_rules(broker: &Broker) -> NoteRules {
+    NoteRules {
+        is_batched: broker.version >= BATCHES_NOTES_FROM,
+        bytes_max: broker.transactions.note_bytes_max,
+        interval_ms: broker.transactions.note_interval_ms,
+    }
+}
+
+/// `rejectCommitOrRollback`, `checkPrepareMessage`.
+fn check_end<D: Disk, C: Clock>(
+    cx: &Context<'_, D, C>,
+    ending: &Ending,
+    view: &RecordView<'_>,
+) -> std::result::Result<(), Refused> {
+    let broker = &cx.policy.broker;
+    let seconds = lookup(view.properties, CHECK_IMMUNITY_TIME_IN_SECONDS);
+    if let Some(seconds) = seconds
+        && !ending.is_answer
+        && broker.version >= REFUSES_LATE_FROM
+    {
+        let seconds: i64 = half::number(seconds).unwrap_or(0);
+        let limit_ms = seconds.saturating_mul(half::MS_PER_S);
+        let limit_ms = limit_ms.max(broker.transactions.timeout_ms);
+        let age_ms = cx.store.wall_ms().saturating_sub(view.born_timestamp_ms);
+        if age_ms > limit_ms {
+            return Err(refusals::ended_too_late(age_ms, limit_ms));
+        }
+    }
+    if lookup(view.properties, PGROUP) != Some(ending.group.as_bytes()) {
+        return Err(refusals::other_producer_group());
+    }
+    if view.queue_offset != ending.half_offset {
+        return Err(refusals::other_half_offset());
+    }
+    if view.physical_offset.cast_unsigned() != ending.physical_offset {
+        return Err(refusals::other_log_offset());
+    }
+    Ok(())
+}
+
+/// A second end of the same kind is what the first was; another one comes too late.
+fn answer_repeated<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    ending: &Ending,
+    before: Decision,
+) -> Processed {
+    let was = match before {
+        Decision::Commit => "committed",
+        Decision::Rollback => "rolled back",
+    };
+    if before != ending.decision {
+        return Err(refusals::ended_otherwise(was).into());
+    }
+    let remark = format!("the transaction was {was} before");
+    cx.desk.succeed(&ending.asker, Some(&remark));
+    Ok(())
+}
+
+fn store_committed<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    delivery: &mut Delivery<D>,
+    ending: &Ending,
+    view: &RecordView<'_>,
+) -> Processed {
+    let target = half::meant_for(view).ok_or_else(refusals::no_half_message)?;
+    let mut seen = properties::see(view.properties);
+    // From now on it goes the way of any other.
+    seen.is_half = false;
+    let way = delivery.way_of(cx, &seen, COMMIT, target.0, false)?;
+    let mut text = Vec::new();
+    let message = half::committed(view, target, way, &mut text);
+    let appended = cx.store.append(&message);
+    let place = appended.map_err(|error| cx.not_stored(&error))?;
+    cx.desk.stats.sends += 1;
+    cx.desk.stats.send_bytes += place.len_bytes;
+    // Who is told of nothing needs no sync for it.
+    let waits = !ending.asker.is_oneway;
+    let stored = Stored::at(ending.asker, Kind::End, target.1, &place);
+    delivery.settle(cx, stored, place.end(), waits);
+    Ok(())
+}
+
+/// All messages of a batch in one run of their queue: all of them or none.
+fn store_batch_committed<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    delivery: &mut Delivery<D>,
+    ending: &Ending,
+    (view, batch): (&RecordView<'_>, &Batch<'_>),
+) -> Processed {
+    let target = half::meant_for(view).ok_or_else(refusals::no_half_message)?;
+    let messages = batch.committed(view, target);
+    let places = cx.store.append_batch(&messages);
+    let places = places.map_err(|error| cx.not_stored(&error))?;
+    let (Some(first), Some(last)) = (places.first(), places.last()) else {
+        // All of them were stored before.
+        cx.desk.succeed(&ending.asker, None);
+        return Ok(());
+    };
+    cx.desk.stats.sends += places.len() as u64;
+    cx.desk.stats.send_bytes += last.end() - first.physical_offset;
+    let stored = Stored::at(ending.asker, Kind::End, target.1, first);
+    delivery.settle(cx, stored, last.end(), !ending.asker.is_oneway);
+    Ok(())
 }

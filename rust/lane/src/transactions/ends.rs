@@ -6,8 +6,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 
-use super::counts::Counts;
-
 /// Ends kept in memory: some seconds of the fastest producers. A second end of an older one is
 /// taken as the first, as the official broker takes all.
 pub const REMEMBERED_MAX: usize = 65_536;
@@ -78,8 +76,6 @@ struct Waiting {
 /// Ends of transactions.
 #[derive(Debug, Default)]
 pub struct Ends {
-    /// Half messages by topic.
-    pub counts: Counts,
     waiting: BTreeMap<i32, Waiting>,
     decided: HashMap<Key, Decision>,
     decided_order: VecDeque<Key>,

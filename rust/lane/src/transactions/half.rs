@@ -15,6 +15,8 @@ use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_QUEUE
 use crate::properties::{self, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TIMER_OUT_MS};
 use crate::way::Way;
 
+/// Milliseconds of a second.
+pub(super) const MS_PER_S: i64 = 1_000;
 /// Bytes that the properties grow by when a half message is stored anew: two names, two numbers, and
 /// what stands between them.
 const RENEWED_BYTES_MAX: usize = 128;

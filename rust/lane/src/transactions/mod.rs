@@ -7,7 +7,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `end` | END_TRANSACTION: checks, the committed message, the note |
+//! | `end`, `ending` | END_TRANSACTION: checks, the committed message, the note |
 //! | [`ends`] | what is ended and not noted on disk yet, and what was ended lately |
 //! | [`counts`] | half messages that wait, and ends, by topic |
 //! | [`decided`] | which places of the half queue are ended, as the notes say |
@@ -20,7 +20,9 @@ pub mod check;
 pub mod counts;
 pub mod decided;
 mod end;
+mod ending;
 pub mod ends;
 mod half;
 
-pub use end::Ending;
+pub(crate) use end::EndTransactionProcessor;
+pub use ending::Ending;

@@ -293,9 +293,7 @@ impl Popped {
     }
 
     pub(crate) fn offsets(&self) -> Vec<(String, BTreeMap<i32, i64>)> {
-        let all = self.desk.lane.offsets.all();
-        all.map(|(key, queues)| (key.to_owned(), queues.clone()))
-            .collect()
+        self.desk.lane.offsets.all()
     }
 
     pub(crate) fn start(&mut self, saved: Vec<(String, BTreeMap<i32, i64>)>) {

@@ -220,8 +220,8 @@ fn a_queue_that_was_reset_goes_on_there_with_the_next_pull() {
     let remark = "Offset has been previously reset";
     assert_eq!(said(&commit(&mut desk, "3")), (0, remark));
     assert_eq!(desk.lane.offsets.find("g", "t", 0), Some(1));
-    let resets = &desk.lane.resets;
-    assert!(!resets.has("g", "t", 1) && !resets.has("h", "t", 0));
+    let offsets = &desk.lane.offsets;
+    assert!(!offsets.has_reset("g", "t", 1) && !offsets.has_reset("h", "t", 0));
     let answer = desk.ask(&pull_with(3, &[held[0], at_end[1], ("sysFlag", "1")]));
     assert_eq!(said(&answer), (21, "OFFSET_RESET"));
     let places = ["nextBeginOffset", "minOffset", "maxOffset"].map(|name| &*answer.ext[name]);

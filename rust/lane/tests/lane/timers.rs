@@ -60,7 +60,7 @@ impl Timed {
             ..Broker::default()
         });
         let timers = opened(&desk);
-        desk.lane.wheel = Some(Arc::clone(timers.wheel()));
+        desk.lane.set_wheel(Arc::clone(timers.wheel()));
         let config = desk.store.config().clone();
         Self {
             desk,
@@ -131,7 +131,7 @@ impl Timed {
         self.desk.client = lane.open(host(9), "1.2.3.4:9");
         self.desk.lane = lane;
         self.timers = opened(&self.desk);
-        self.desk.lane.wheel = Some(Arc::clone(self.timers.wheel()));
+        self.desk.lane.set_wheel(Arc::clone(self.timers.wheel()));
     }
 
     /// Unique keys of what is in the topic, with the store times.

@@ -119,9 +119,9 @@ fn a_rollback_notes_the_end_alone() {
     assert_eq!(desk.end(half, COMMIT, &[]).code, 0);
     assert_eq!(desk.bodies(b"t", 2), ["body"]);
     assert_eq!(desk.bodies(NOTES, 0), ["1", "0"]);
-    let counts: Vec<_> = desk.lane.ends.counts.all().collect();
-    let (topic, count) = counts[0];
-    assert_eq!((topic, count.waiting), ("t", 0));
+    let counts = desk.lane.transaction_counts().all();
+    let (topic, count) = &counts[0];
+    assert_eq!((topic.as_str(), count.waiting), ("t", 0));
     assert_eq!((count.committed, count.rolled_back), (1, 1));
 }
 

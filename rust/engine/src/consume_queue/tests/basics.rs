@@ -1,6 +1,7 @@
 //! Appending, writing, reading and syncing.
 
 use super::*;
+use crate::consume_queue::ReadBy;
 use crate::error::Error;
 
 #[test]
@@ -44,7 +45,9 @@ fn reads_keep_to_count_and_bounds() {
     assert_eq!((got.next, got.is_cold), (17, false));
     assert_eq!(got.bounds, Some(Bounds { min: 0, max: 18 }));
     out.clear();
-    let got = table.read_cached(b"t", 0, 8, 9, &mut out).unwrap();
+    let got = table
+        .read_by(b"t", 0, 8, (9, &mut out), ReadBy::Cache)
+        .unwrap();
     assert!(
         got.is_cold || out == units(8, 17),
         "just written: in the cache, or it says so"

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::held::CHECK_INTERVAL_MS;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Waiter(u64, &'static str, i32, Option<i64>);
@@ -147,7 +148,8 @@ fn one_event_costs_a_look_per_line_and_a_close_one_per_request() {
     let mut slice = Slice::new(usize::MAX);
     polls.forget_left(&mut slice);
     assert_eq!(slice.spent(), (lines * (each - 1)) as usize * LOOKED_AT);
-    assert!(polls.is_empty() && polls.by_line.is_empty() && polls.by_queue.is_empty());
+    let held = &polls.held;
+    assert!(polls.is_empty() && held.places.by_key.is_empty() && held.queues.is_empty());
 }
 
 #[derive(Debug, Clone)]
@@ -212,7 +214,7 @@ proptest! {
                     // The number of a connection is not used again.
                     let mut slice = Slice::new(usize::MAX);
                     polls.forget_left(&mut slice);
-                    while polls.waiting.has_left() {
+                    while polls.held.waiting.has_left() {
                         polls.forget_left(&mut slice);
                     }
                 }

@@ -33,6 +33,7 @@ final class Consumers {
     private static final class Running {
         final Deliveries deliveries = new Deliveries();
         Queues queues;
+        Runnable commit;
         Runnable end;
     }
 
@@ -86,6 +87,7 @@ final class Consumers {
         }
         consumer.start();
         run.queues = () -> Pops.queues(consumer);
+        run.commit = () -> consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
         run.end = () -> {
             consumer.shutdown();
             if (replier != null) {
@@ -223,6 +225,12 @@ final class Consumers {
         Deliveries deliveries = one(call).deliveries;
         Drive.await(call, () -> deliveries.differentCount() >= call.number("count", 0));
         return deliveries.items();
+    }
+
+    /** A client does so by itself, for the first time ten seconds after its start. */
+    List<?> commit(Call call) {
+        one(call).commit.run();
+        return List.of();
     }
 
     List<?> allocated(Call call) throws Exception {

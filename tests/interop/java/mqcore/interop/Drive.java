@@ -36,6 +36,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * select NAME group= namesrv= topic= sqls=             what SQL92 texts (between units separators)
  *      give of the topic by pulls: one item per text
  * got NAME count=             waits for so many different messages; one item per delivery
+ * commit NAME                 lets a push consumer tell the brokers now how far it is
  * allocated NAME topic= count=                          waits until it has so many queues
  * transactions NAME group= namesrv=                    starts a producer of transactions
  * half NAME topic= body= state=commit|rollback|unknown [tags=] [immune=]    sent, then ended so
@@ -67,7 +68,8 @@ public final class Drive {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             Map<String, Object> end = new LinkedHashMap<>();
             try {
-                for (Object item : drive.answer(new Call(line))) {
+                Call call = new Call(line);
+                for (Object item : Hurry.during(() -> drive.answer(call))) {
                     out.println(Json.line(item));
                 }
                 end.put("done", true);
@@ -99,6 +101,7 @@ public final class Drive {
             case "pull" -> consumers.pull(call);
             case "select" -> Selections.select(call);
             case "got" -> consumers.got(call);
+            case "commit" -> consumers.commit(call);
             case "allocated" -> consumers.allocated(call);
             case "transactions" -> transactions.start(call);
             case "half" -> transactions.half(call);

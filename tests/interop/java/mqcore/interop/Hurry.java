@@ -1,6 +1,9 @@
 package mqcore.interop;
 
-import java.util.Map;
+import java.util.Arrays;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 
 /**
  * Lets clients of 5.x shut down at once. Their remoting waits for the thread that hands out events
@@ -10,7 +13,20 @@ final class Hurry {
     private static final long LOOK_MS = 50;
     private static final String EVENTS = "NettyEventExecutor";
 
+    /** Threads that may shut clients down now. */
+    private static final Set<Thread> WORKING = ConcurrentHashMap.newKeySet();
+
     private Hurry() { }
+
+    /** Does what may shut clients down. */
+    static <T> T during(Callable<T> work) throws Exception {
+        WORKING.add(Thread.currentThread());
+        try {
+            return work.call();
+        } finally {
+            WORKING.remove(Thread.currentThread());
+        }
+    }
 
     static void start() {
         Thread thread = new Thread(Hurry::watch, "hurry");
@@ -25,9 +41,10 @@ final class Hurry {
             } catch (InterruptedException e) {
                 return;
             }
-            Map<Thread, StackTraceElement[]> stacks = Thread.getAllStackTraces();
-            if (stacks.values().stream().anyMatch(Hurry::isShuttingDown)) {
-                stacks.keySet().stream().filter(each -> each.getName().startsWith(EVENTS))
+            if (WORKING.stream().map(Thread::getStackTrace).anyMatch(Hurry::isShuttingDown)) {
+                Thread[] all = new Thread[2 * Thread.activeCount()];
+                int count = Thread.enumerate(all);
+                Arrays.stream(all, 0, count).filter(each -> each.getName().startsWith(EVENTS))
                     .forEach(Thread::interrupt);
             }
         }

@@ -23,8 +23,7 @@ final class Tools {
         PrintStream before = System.out;
         PrintStream errors = System.err;
         forgetCommands();
-        Thread command =
-            new Thread(() -> MQAdminStartup.main0(line.toArray(new String[0]), null), "mqadmin");
+        Thread command = new Thread(() -> main(line), "mqadmin");
         command.setDaemon(true);
         System.setOut(keep);
         System.setErr(keep);
@@ -42,6 +41,17 @@ final class Tools {
         }
         return List.of(Map.of("printed", said.toString(StandardCharsets.UTF_8),
             "ended", !command.isAlive()));
+    }
+
+    private static void main(List<String> line) {
+        try {
+            Hurry.during(() -> {
+                MQAdminStartup.main0(line.toArray(new String[0]), null);
+                return null;
+            });
+        } catch (Exception e) {
+            e.printStackTrace();
+        }
     }
 
     /** Commands keep producers from run to run; a JVM of its own for each would not. */

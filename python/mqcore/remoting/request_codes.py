@@ -1,0 +1,332 @@
+"""The table of all request codes: one row each, declared here and nowhere else.
+
+A row states the number, the family, who answers the request, and since which release it exists.
+Which requests a broker over a mounted store refuses, which codes the dispatchers and the fast path
+may serve (`request_checks`), and `docs/request-codes.md` (`request_code_page`) come from it. To add
+a request: its row, then its handler. Knows no handler and no header.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Flag, IntEnum, StrEnum, auto
+from types import MappingProxyType
+from typing import Final
+
+__all__ = [
+    "CODES",
+    "AnsweredBy",
+    "Family",
+    "RequestCode",
+    "Row",
+    "answered_by",
+    "code_name",
+    "family",
+]
+
+
+class AnsweredBy(Flag):
+    """Who answers a request; a few are answered by the broker, which asks a client for it."""
+
+    # The broker's fast path in Rust.
+    NATIVE = auto()
+    # The broker's handlers in Python.
+    BROKER = auto()
+    NAMESRV = auto()
+    # Requests that a broker sends to its clients.
+    CLIENT = auto()
+
+
+class Family(StrEnum):
+    """What requests are about; the order is that of the page."""
+
+    SEND = "Sending"
+    RETRY = "Messages sent back"
+    REPLY = "Replies to messages"
+    PULL = "Pulling"
+    POP = "Popping"
+    TRANSACTION = "Transactions"
+    TIMER = "Timed messages"
+    OFFSETS = "Offsets and progress"
+    QUERY = "Queries of messages"
+    MEMBERS = "Clients of groups"
+    ASSIGNMENT = "Assignment of queues by the broker"
+    TOPICS = "Topics"
+    GROUPS = "Subscription groups"
+    BROKER = "Broker"
+    ROUTES = "Name server"
+    KV = "KV configuration of the name server"
+    REPLICATION = "Replication"
+    CONTROLLER = "Controller"
+    CONTAINER = "Broker containers"
+    COLD_DATA = "Reading of cold data"
+    ROCKSDB = "RocksDB"
+    FILTER_SERVER = "Filter servers"
+    ACCESS = "Access control"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is declared of one request.
+
+    Attributes:
+        number: Its code on the wire.
+        family: What it is about.
+        answered_by: Who answers it; nobody where a `reason` is given.
+        since: The first official release whose `RequestCode.java` has it.
+        until: The last one, where a later release has it no more.
+        on_mounted: Whether a broker over a mounted (read-only) store serves it.
+        permission: What a user must be allowed; empty while there is no access control.
+        reason: Why nobody answers it.
+    """
+
+    number: int
+    family: Family
+    answered_by: AnsweredBy
+    since: str
+    until: str = ""
+    on_mounted: bool = True
+    permission: str = ""
+    reason: str = ""
+
+
+def _unanswered(number: int, family: Family, since: str, reason: str, *, until: str = "") -> Row:
+    return Row(number, family, AnsweredBy(0), since, until, on_mounted=False, reason=reason)
+
+
+_NATIVE: Final = AnsweredBy.NATIVE
+_BROKER: Final = AnsweredBy.BROKER
+_NAMESRV: Final = AnsweredBy.NAMESRV
+_CLIENT: Final = AnsweredBy.CLIENT
+
+_UNUSED: Final = "only a number: no official release from 4.9 on sends or answers it"
+_CLIENT_CONFIG: Final = "only the name server of 5.0 answered it; 5.3 neither sends nor answers it"
+_ACCESS_4: Final = "access control of 4.x is not implemented"
+_ACCESS_5: Final = "access control of 5.x is not implemented"
+_FILTER_SERVER: Final = (
+    "filter servers were removed from RocketMQ; expressions of SQL92 replace them"
+)
+_HALF_CHECK: Final = (
+    "not implemented: a half message whose checks were given up stays in TRANS_CHECK_MAX_TIME_TOPIC"
+)
+_ROCKSDB: Final = "no state is kept in RocksDB"
+_STATIC_TOPICS: Final = "static topics (logical queues over several brokers) are not implemented"
+_CONTAINER: Final = "a process holds one broker; broker containers are not implemented"
+_REPLICATION: Final = "replication is not implemented"
+_CONTROLLER: Final = "the controller is not implemented"
+_BETWEEN_CONTROLLERS: Final = (
+    "an entry of the official controllers' Raft log, never sent to a broker"
+)
+_COLD_DATA: Final = "flow control of cold reads is not implemented"
+_READ_MODE: Final = "the advice for reading the commit log is the store's, and cannot be set"
+_POP_ROLLBACK: Final = "moves open pops out of RocksDB, where none are kept"
+
+
+class RequestCode(IntEnum):
+    """What a request asks for, by its official name; `row` has the rest of its declaration."""
+
+    row: Row
+
+    def __new__(cls, row: Row) -> "RequestCode":
+        """Makes the member a number that knows its row."""
+        code = int.__new__(cls, row.number)
+        code._value_ = row.number
+        code.row = row
+        return code
+
+    SEND_MESSAGE = Row(10, Family.SEND, _NATIVE, "4.0.0", on_mounted=False)
+    PULL_MESSAGE = Row(11, Family.PULL, _NATIVE, "4.0.0")
+    QUERY_MESSAGE = Row(12, Family.QUERY, _BROKER, "4.0.0")
+    QUERY_BROKER_OFFSET = _unanswered(13, Family.OFFSETS, "4.0.0", _UNUSED)
+    QUERY_CONSUMER_OFFSET = Row(14, Family.OFFSETS, _NATIVE, "4.0.0")
+    UPDATE_CONSUMER_OFFSET = Row(15, Family.OFFSETS, _NATIVE, "4.0.0")
+    UPDATE_AND_CREATE_TOPIC = Row(17, Family.TOPICS, _BROKER, "4.0.0", on_mounted=False)
+    UPDATE_AND_CREATE_TOPIC_LIST = Row(18, Family.TOPICS, _BROKER, "5.3.0", on_mounted=False)
+    GET_ALL_TOPIC_CONFIG = Row(21, Family.TOPICS, _BROKER, "4.0.0")
+    GET_TOPIC_CONFIG_LIST = _unanswered(22, Family.TOPICS, "4.0.0", _UNUSED)
+    GET_TOPIC_NAME_LIST = _unanswered(23, Family.TOPICS, "4.0.0", _UNUSED)
+    UPDATE_BROKER_CONFIG = Row(25, Family.BROKER, _BROKER, "4.0.0", on_mounted=False)
+    GET_BROKER_CONFIG = Row(26, Family.BROKER, _BROKER, "4.0.0")
+    TRIGGER_DELETE_FILES = _unanswered(27, Family.BROKER, "4.0.0", _UNUSED)
+    GET_BROKER_RUNTIME_INFO = Row(28, Family.BROKER, _BROKER, "4.0.0")
+    SEARCH_OFFSET_BY_TIMESTAMP = Row(29, Family.OFFSETS, _NATIVE, "4.0.0")
+    GET_MAX_OFFSET = Row(30, Family.OFFSETS, _NATIVE, "4.0.0")
+    GET_MIN_OFFSET = Row(31, Family.OFFSETS, _NATIVE, "4.0.0")
+    GET_EARLIEST_MSG_STORETIME = Row(32, Family.QUERY, _BROKER, "4.0.0")
+    VIEW_MESSAGE_BY_ID = Row(33, Family.QUERY, _BROKER, "4.0.0")
+    HEART_BEAT = Row(34, Family.MEMBERS, _BROKER, "4.0.0")
+    UNREGISTER_CLIENT = Row(35, Family.MEMBERS, _BROKER, "4.0.0")
+    CONSUMER_SEND_MSG_BACK = Row(36, Family.RETRY, _NATIVE, "4.0.0", on_mounted=False)
+    END_TRANSACTION = Row(37, Family.TRANSACTION, _NATIVE, "4.0.0", on_mounted=False)
+    GET_CONSUMER_LIST_BY_GROUP = Row(38, Family.MEMBERS, _BROKER, "4.0.0")
+    CHECK_TRANSACTION_STATE = Row(39, Family.TRANSACTION, _CLIENT, "4.0.0")
+    NOTIFY_CONSUMER_IDS_CHANGED = Row(40, Family.MEMBERS, _CLIENT, "4.0.0")
+    LOCK_BATCH_MQ = Row(41, Family.MEMBERS, _BROKER, "4.0.0")
+    UNLOCK_BATCH_MQ = Row(42, Family.MEMBERS, _BROKER, "4.0.0")
+    GET_ALL_CONSUMER_OFFSET = Row(43, Family.OFFSETS, _BROKER, "4.0.0")
+    GET_ALL_DELAY_OFFSET = Row(45, Family.OFFSETS, _BROKER, "4.0.0")
+    CHECK_CLIENT_CONFIG = Row(46, Family.MEMBERS, _BROKER, "4.1.0")
+    GET_CLIENT_CONFIG = _unanswered(47, Family.MEMBERS, "5.0.0", _CLIENT_CONFIG)
+    UPDATE_AND_CREATE_ACL_CONFIG = _unanswered(50, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2")
+    DELETE_ACL_CONFIG = _unanswered(51, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2")
+    GET_BROKER_CLUSTER_ACL_INFO = _unanswered(52, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2")
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG = _unanswered(
+        53, Family.ACCESS, "4.5.2", _ACCESS_4, until="5.3.2"
+    )
+    GET_BROKER_CLUSTER_ACL_CONFIG = _unanswered(
+        54, Family.ACCESS, "4.6.0", _ACCESS_4, until="5.3.2"
+    )
+    GET_TIMER_CHECK_POINT = Row(60, Family.TIMER, _BROKER, "5.0.0")
+    GET_TIMER_METRICS = Row(61, Family.TIMER, _BROKER, "5.0.0")
+    PUT_KV_CONFIG = Row(100, Family.KV, _NAMESRV, "4.0.0")
+    GET_KV_CONFIG = Row(101, Family.KV, _NAMESRV, "4.0.0")
+    DELETE_KV_CONFIG = Row(102, Family.KV, _NAMESRV, "4.0.0")
+    REGISTER_BROKER = Row(103, Family.ROUTES, _NAMESRV, "4.0.0")
+    UNREGISTER_BROKER = Row(104, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_ROUTEINFO_BY_TOPIC = Row(105, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_BROKER_CLUSTER_INFO = Row(106, Family.ROUTES, _NAMESRV, "4.0.0")
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = Row(200, Family.GROUPS, _BROKER, "4.0.0")
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = Row(201, Family.GROUPS, _BROKER, "4.0.0")
+    GET_TOPIC_STATS_INFO = Row(202, Family.TOPICS, _BROKER, "4.0.0")
+    GET_CONSUMER_CONNECTION_LIST = Row(203, Family.MEMBERS, _BROKER, "4.0.0")
+    GET_PRODUCER_CONNECTION_LIST = Row(204, Family.MEMBERS, _BROKER, "4.0.0")
+    WIPE_WRITE_PERM_OF_BROKER = Row(205, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = Row(206, Family.ROUTES, _NAMESRV, "4.0.0")
+    DELETE_SUBSCRIPTIONGROUP = Row(207, Family.GROUPS, _BROKER, "4.0.0")
+    GET_CONSUME_STATS = Row(208, Family.OFFSETS, _BROKER, "4.0.0")
+    SUSPEND_CONSUMER = _unanswered(209, Family.MEMBERS, "4.0.0", _UNUSED)
+    RESUME_CONSUMER = _unanswered(210, Family.MEMBERS, "4.0.0", _UNUSED)
+    RESET_CONSUMER_OFFSET_IN_CONSUMER = _unanswered(211, Family.OFFSETS, "4.0.0", _UNUSED)
+    RESET_CONSUMER_OFFSET_IN_BROKER = _unanswered(212, Family.OFFSETS, "4.0.0", _UNUSED)
+    ADJUST_CONSUMER_THREAD_POOL = _unanswered(213, Family.MEMBERS, "4.0.0", _UNUSED)
+    WHO_CONSUME_THE_MESSAGE = _unanswered(214, Family.TOPICS, "4.0.0", _UNUSED)
+    DELETE_TOPIC_IN_BROKER = Row(215, Family.TOPICS, _BROKER, "4.0.0", on_mounted=False)
+    DELETE_TOPIC_IN_NAMESRV = Row(216, Family.ROUTES, _NAMESRV, "4.0.0")
+    REGISTER_TOPIC_IN_NAMESRV = Row(217, Family.ROUTES, _NAMESRV, "5.0.0")
+    GET_KVLIST_BY_NAMESPACE = Row(219, Family.KV, _NAMESRV, "4.0.0")
+    RESET_CONSUMER_CLIENT_OFFSET = Row(220, Family.OFFSETS, _CLIENT, "4.0.0")
+    GET_CONSUMER_STATUS_FROM_CLIENT = Row(221, Family.OFFSETS, _CLIENT, "4.0.0")
+    INVOKE_BROKER_TO_RESET_OFFSET = Row(222, Family.OFFSETS, _BROKER, "4.0.0")
+    INVOKE_BROKER_TO_GET_CONSUMER_STATUS = Row(223, Family.OFFSETS, _BROKER, "4.0.0")
+    GET_TOPICS_BY_CLUSTER = Row(224, Family.ROUTES, _NAMESRV, "4.0.0")
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = Row(225, Family.GROUPS, _BROKER, "5.3.1")
+    QUERY_TOPIC_CONSUME_BY_WHO = Row(300, Family.TOPICS, _BROKER, "4.0.0")
+    REGISTER_FILTER_SERVER = _unanswered(301, Family.FILTER_SERVER, "4.0.0", _FILTER_SERVER)
+    REGISTER_MESSAGE_FILTER_CLASS = _unanswered(302, Family.FILTER_SERVER, "4.0.0", _FILTER_SERVER)
+    QUERY_CONSUME_TIME_SPAN = Row(303, Family.OFFSETS, _BROKER, "4.0.0")
+    GET_SYSTEM_TOPIC_LIST_FROM_NS = Row(304, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_SYSTEM_TOPIC_LIST_FROM_BROKER = Row(305, Family.TOPICS, _BROKER, "4.0.0")
+    CLEAN_EXPIRED_CONSUMEQUEUE = Row(306, Family.BROKER, _BROKER, "4.0.0", on_mounted=False)
+    GET_CONSUMER_RUNNING_INFO = Row(307, Family.MEMBERS, _BROKER | _CLIENT, "4.0.0")
+    QUERY_CORRECTION_OFFSET = Row(308, Family.OFFSETS, _BROKER, "4.0.0")
+    CONSUME_MESSAGE_DIRECTLY = Row(309, Family.MEMBERS, _BROKER | _CLIENT, "4.0.0")
+    SEND_MESSAGE_V2 = Row(310, Family.SEND, _NATIVE, "4.0.0", on_mounted=False)
+    GET_UNIT_TOPIC_LIST = Row(311, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_HAS_UNIT_SUB_TOPIC_LIST = Row(312, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST = Row(313, Family.ROUTES, _NAMESRV, "4.0.0")
+    CLONE_GROUP_OFFSET = Row(314, Family.OFFSETS, _BROKER, "4.0.0")
+    VIEW_BROKER_STATS_DATA = Row(315, Family.BROKER, _BROKER, "4.0.0")
+    CLEAN_UNUSED_TOPIC = Row(316, Family.BROKER, _BROKER, "4.0.0", on_mounted=False)
+    GET_BROKER_CONSUME_STATS = Row(317, Family.OFFSETS, _BROKER, "4.0.0")
+    UPDATE_NAMESRV_CONFIG = Row(318, Family.ROUTES, _NAMESRV, "4.0.0")
+    GET_NAMESRV_CONFIG = Row(319, Family.ROUTES, _NAMESRV, "4.0.0")
+    SEND_BATCH_MESSAGE = Row(320, Family.SEND, _NATIVE, "4.1.0", on_mounted=False)
+    QUERY_CONSUME_QUEUE = Row(321, Family.QUERY, _BROKER, "4.1.0")
+    QUERY_DATA_VERSION = Row(322, Family.ROUTES, _NAMESRV, "4.3.0")
+    RESUME_CHECK_HALF_MESSAGE = _unanswered(323, Family.TRANSACTION, "4.5.2", _HALF_CHECK)
+    SEND_REPLY_MESSAGE = Row(324, Family.REPLY, _BROKER, "4.6.0")
+    SEND_REPLY_MESSAGE_V2 = Row(325, Family.REPLY, _BROKER, "4.6.0")
+    PUSH_REPLY_MESSAGE_TO_CLIENT = Row(326, Family.REPLY, _CLIENT, "4.6.0")
+    ADD_WRITE_PERM_OF_BROKER = Row(327, Family.ROUTES, _NAMESRV, "4.9.2")
+    GET_ALL_PRODUCER_INFO = Row(328, Family.MEMBERS, _BROKER, "4.9.4")
+    DELETE_EXPIRED_COMMITLOG = Row(329, Family.BROKER, _BROKER, "4.9.4", on_mounted=False)
+    QUERY_TOPICS_BY_CONSUMER = Row(343, Family.TOPICS, _BROKER, "5.0.0")
+    QUERY_SUBSCRIPTION_BY_CONSUMER = Row(345, Family.TOPICS, _BROKER, "5.0.0")
+    GET_TOPIC_CONFIG = Row(351, Family.TOPICS, _BROKER, "5.0.0")
+    GET_SUBSCRIPTIONGROUP_CONFIG = Row(352, Family.GROUPS, _BROKER, "5.0.0")
+    UPDATE_AND_GET_GROUP_FORBIDDEN = Row(353, Family.GROUPS, _BROKER, "5.0.0")
+    CHECK_ROCKSDB_CQ_WRITE_PROGRESS = _unanswered(354, Family.ROCKSDB, "5.3.1", _ROCKSDB)
+    EXPORT_ROCKSDB_CONFIG_TO_JSON = _unanswered(355, Family.ROCKSDB, "5.3.2", _ROCKSDB)
+    LITE_PULL_MESSAGE = Row(361, Family.PULL, _NATIVE, "5.0.0")
+    RECALL_MESSAGE = Row(370, Family.TIMER, _NATIVE, "5.3.2", on_mounted=False)
+    QUERY_ASSIGNMENT = Row(400, Family.ASSIGNMENT, _BROKER, "5.0.0")
+    SET_MESSAGE_REQUEST_MODE = Row(401, Family.ASSIGNMENT, _BROKER, "5.0.0")
+    GET_ALL_MESSAGE_REQUEST_MODE = Row(402, Family.ASSIGNMENT, _BROKER, "5.0.0")
+    UPDATE_AND_CREATE_STATIC_TOPIC = _unanswered(513, Family.TOPICS, "5.0.0", _STATIC_TOPICS)
+    GET_BROKER_MEMBER_GROUP = Row(901, Family.ROUTES, _NAMESRV, "5.0.0")
+    ADD_BROKER = _unanswered(902, Family.CONTAINER, "5.0.0", _CONTAINER)
+    REMOVE_BROKER = _unanswered(903, Family.CONTAINER, "5.0.0", _CONTAINER)
+    BROKER_HEARTBEAT = Row(904, Family.ROUTES, _NAMESRV, "5.0.0")
+    NOTIFY_MIN_BROKER_ID_CHANGE = _unanswered(905, Family.ROUTES, "5.0.0", _REPLICATION)
+    EXCHANGE_BROKER_HA_INFO = _unanswered(906, Family.REPLICATION, "5.0.0", _REPLICATION)
+    GET_BROKER_HA_STATUS = _unanswered(907, Family.REPLICATION, "5.0.0", _REPLICATION)
+    RESET_MASTER_FLUSH_OFFSET = _unanswered(908, Family.REPLICATION, "5.0.0", _REPLICATION)
+    CONTROLLER_ALTER_SYNC_STATE_SET = _unanswered(1001, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_ELECT_MASTER = _unanswered(1002, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_REGISTER_BROKER = _unanswered(1003, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_GET_REPLICA_INFO = _unanswered(1004, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_GET_METADATA_INFO = _unanswered(1005, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_GET_SYNC_STATE_DATA = _unanswered(1006, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    GET_BROKER_EPOCH_CACHE = _unanswered(1007, Family.REPLICATION, "5.0.0", _REPLICATION)
+    NOTIFY_BROKER_ROLE_CHANGED = _unanswered(1008, Family.REPLICATION, "5.0.0", _REPLICATION)
+    UPDATE_CONTROLLER_CONFIG = _unanswered(1009, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    GET_CONTROLLER_CONFIG = _unanswered(1010, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CLEAN_BROKER_DATA = _unanswered(1011, Family.CONTROLLER, "5.0.0", _CONTROLLER)
+    CONTROLLER_GET_NEXT_BROKER_ID = _unanswered(1012, Family.CONTROLLER, "5.1.1", _CONTROLLER)
+    CONTROLLER_APPLY_BROKER_ID = _unanswered(1013, Family.CONTROLLER, "5.1.1", _CONTROLLER)
+    BROKER_CLOSE_CHANNEL_REQUEST = _unanswered(
+        1014, Family.CONTROLLER, "5.2.0", _BETWEEN_CONTROLLERS
+    )
+    CHECK_NOT_ACTIVE_BROKER_REQUEST = _unanswered(
+        1015, Family.CONTROLLER, "5.2.0", _BETWEEN_CONTROLLERS
+    )
+    GET_BROKER_LIVE_INFO_REQUEST = _unanswered(
+        1016, Family.CONTROLLER, "5.2.0", _BETWEEN_CONTROLLERS
+    )
+    GET_SYNC_STATE_DATA_REQUEST = _unanswered(1017, Family.CONTROLLER, "5.2.0", _UNUSED)
+    RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = _unanswered(
+        1018, Family.CONTROLLER, "5.2.0", _BETWEEN_CONTROLLERS
+    )
+    UPDATE_COLD_DATA_FLOW_CTR_CONFIG = _unanswered(2001, Family.COLD_DATA, "5.1.2", _COLD_DATA)
+    REMOVE_COLD_DATA_FLOW_CTR_CONFIG = _unanswered(2002, Family.COLD_DATA, "5.1.2", _COLD_DATA)
+    GET_COLD_DATA_FLOW_CTR_INFO = _unanswered(2003, Family.COLD_DATA, "5.1.2", _COLD_DATA)
+    SET_COMMITLOG_READ_MODE = _unanswered(2004, Family.COLD_DATA, "5.1.2", _READ_MODE)
+    AUTH_CREATE_USER = _unanswered(3001, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_UPDATE_USER = _unanswered(3002, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_DELETE_USER = _unanswered(3003, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_GET_USER = _unanswered(3004, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_LIST_USER = _unanswered(3005, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_CREATE_ACL = _unanswered(3006, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_UPDATE_ACL = _unanswered(3007, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_DELETE_ACL = _unanswered(3008, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_GET_ACL = _unanswered(3009, Family.ACCESS, "5.3.0", _ACCESS_5)
+    AUTH_LIST_ACL = _unanswered(3010, Family.ACCESS, "5.3.0", _ACCESS_5)
+    POP_MESSAGE = Row(200050, Family.POP, _NATIVE, "5.0.0", on_mounted=False)
+    ACK_MESSAGE = Row(200051, Family.POP, _NATIVE, "5.0.0")
+    PEEK_MESSAGE = Row(200052, Family.POP, _NATIVE, "5.0.0")
+    CHANGE_MESSAGE_INVISIBLETIME = Row(200053, Family.POP, _NATIVE, "5.0.0", on_mounted=False)
+    NOTIFICATION = Row(200054, Family.POP, _NATIVE, "5.0.0")
+    POLLING_INFO = Row(200055, Family.POP, _NATIVE, "5.0.0")
+    POP_ROLLBACK = _unanswered(200056, Family.POP, "5.3.2", _POP_ROLLBACK)
+    BATCH_ACK_MESSAGE = Row(200151, Family.POP, _NATIVE, "5.1.3")
+
+
+# By number.
+CODES: Final[Mapping[int, RequestCode]] = MappingProxyType(
+    {int(code): code for code in RequestCode}
+)
+
+
+def answered_by(who: AnsweredBy) -> frozenset[RequestCode]:
+    """Returns the codes that somebody answers, alone or besides others."""
+    return frozenset(code for code in RequestCode if who in code.row.answered_by)
+
+
+def family(wanted: Family) -> frozenset[RequestCode]:
+    """Returns the codes of a family, answered or not."""
+    return frozenset(code for code in RequestCode if code.row.family is wanted)
+
+
+def code_name(number: int) -> str:
+    """Returns a request code with its official name, where it has one."""
+    code = CODES.get(number)
+    return str(number) if code is None else f"{code.name}({number})"

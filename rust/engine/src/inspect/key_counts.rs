@@ -1,0 +1,80 @@
+//! The headers of the index files, and how many keys the index must have, counted while records are
+//! walked.
+
+use std::path::PathBuf;
+
+use mqcore_record::{RecordView, Transaction, Wanted};
+
+use super::Inspection;
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::key_index::{IndexHeader, IndexScan, index_files};
+
+/// Keys of the records that the index ranges over, and of those behind it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct KeyCounts {
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) in_range: u64,
+    pub(super) behind: u64,
+}
+
+impl KeyCounts {
+    /// Counts for the files of a store: what they range over, their headers say.
+    pub(super) fn of(headers: &[(PathBuf, IndexHeader)]) -> Self {
+        let mut range: Option<(u64, u64)> = None;
+        for (_, header) in headers {
+            if header.next_number <= 1 {
+                continue;
+            }
+            let begin = header.begin_physical_offset.cast_unsigned();
+            let end = header.end_physical_offset.cast_unsigned();
+            let (first, last) = range.unwrap_or((begin, end));
+            range = Some((first.min(begin), last.max(end)));
+        }
+        Self {
+            range,
+            in_range: 0,
+            behind: 0,
+        }
+    }
+
+    /// Counts the keys of a record.
+    pub(super) fn add(&mut self, record: &RecordView<'_>, wanted: &Wanted<'_>, place: u64) {
+        let Some((first, last)) = self.range else {
+            return;
+        };
+        if record.transaction() == Transaction::Rollback {
+            return;
+        }
+        let keys = wanted.keys.unwrap_or_default().split(|byte| *byte == b' ');
+        let count = keys.filter(|key| !key.is_empty()).count() as u64
+            + u64::from(wanted.uniq_key.is_some());
+        if place > last {
+            self.behind += count;
+        } else if place >= first {
+            self.in_range += count;
+        }
+    }
+}
+
+impl<D: Disk> Inspection<D> {
+    /// The index files with their headers, oldest first.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::WrongFileSize`], [`crate::error::Error::Io`].
+    pub fn index_headers(&self) -> Result<Vec<(PathBuf, IndexHeader)>> {
+        let mut out = Vec::new();
+        for path in index_files(&self.disk, &self.root.join("index"))? {
+            // A file that is being made has no length yet.
+            if self
+                .disk
+                .stat(&path)?
+                .is_some_and(|stat| stat.len_bytes > 0)
+            {
+                let header = IndexScan::open(&self.disk, &path, self.layout)?.header();
+                out.push((path, header));
+            }
+        }
+        Ok(out)
+    }
+}

@@ -1,0 +1,204 @@
+//! Where the log ends: walked from where the last stop, or the checkpoint, says that all was well
+//! (`CommitLog.recoverNormally`, `recoverAbnormally`). Changes nothing.
+
+use mqcore_record::layout::HEAD_LEN_MAX;
+use mqcore_record::{CrcCheck, peek_store_timestamp_ms};
+
+use super::damage::{Known, Plan, plan_for};
+use super::look::Looked;
+use super::report::{OpenHow, OpenReport};
+use super::session::Mark;
+use crate::checkpoint::Field;
+use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan};
+use crate::config::StoreConfig;
+use crate::consume_queue::{QueueTable, ReadBy, Trust};
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::segment::Chain;
+
+/// Log files that the official broker looks at after a clean end.
+const CLEAN_FILES_SCANNED: usize = 3;
+
+/// Where the log ends, what is to be done there, and since where queues must be fed again. Changes
+/// nothing.
+pub(super) fn find_end<D: Disk>(
+    found: &Looked<D>,
+    queues: &QueueTable<D>,
+    config: &StoreConfig,
+    (mark, now_ms): (Option<Mark>, i64),
+    how: OpenHow,
+    report: &mut OpenReport,
+) -> Result<(LogEnd, Plan)> {
+    // With the CRC of the whole record the one of the body need not be looked at (5.3's rule).
+    let crc = if config.check_crc_on_recover && !config.verify_property_crc {
+        CrcCheck::Verify
+    } else {
+        CrcCheck::Skip
+    };
+    let mut queues_end = 0;
+    let from = if found.was_clean {
+        // Nothing is behind after a clean end: queues go on where the farthest of them ends.
+        let farthest = queues.recover(Trust::All)?.max_physical_end;
+        queues_end = u64::try_from(farthest).unwrap_or(0);
+        report.dispatched_from = queues_end;
+        clean_start(&found.chain, report)
+    } else {
+        let from = unclean_start(found, config)?;
+        if mark.is_some_and(|mark| mark.is_same_boot) {
+            // Units were written behind their records, and no page was lost since.
+            let farthest = queues.recover(Trust::All)?.max_physical_end;
+            queues_end = u64::try_from(farthest).unwrap_or(0);
+        }
+        report.dispatched_from = from;
+        from
+    };
+    report.scanned_from = from;
+    let walk = Scan {
+        from,
+        limit: found.chain.end(),
+        crc,
+        is_recovery: true,
+        torn_from: torn_from(mark),
+        has_property_crc: config.verify_property_crc,
+        forgets: true,
+    };
+    let end = end_of(found, walk, mark)?;
+    report.scanned_bytes = end.end - from;
+    report.records = end.records;
+    if report.used_manifest {
+        // Our own clean end implies that queues had everything, those deleted since among it.
+        report.dispatched_from = end.end;
+    }
+    report.end_why = end.stop.why();
+    if queues_end > end.end && !report.used_manifest && !are_named_behind(queues, end.end)? {
+        queues_end = 0;
+    }
+    let known = Known {
+        mark,
+        queues_end,
+        used_manifest: report.used_manifest,
+        now_ms,
+    };
+    let plan = plan_for(found, &known, &end, config, how)?;
+    Ok((end, plan))
+}
+
+/// Whether units of queues name records behind the end of the log: two at the least, because one alone
+/// may be what is bad.
+fn are_named_behind<D: Disk>(queues: &QueueTable<D>, end: u64) -> Result<bool> {
+    let mut named = 0;
+    for info in queues.queues()? {
+        let from = info.bounds.max.saturating_sub(2).max(info.bounds.min);
+        let mut units = Vec::new();
+        let topic = info.topic.as_bytes();
+        queues.read_by(topic, info.queue_id, from, (2, &mut units), ReadBy::AsItIs)?;
+        let behind = units.iter().filter(|unit| {
+            !unit.is_blank() && u64::try_from(unit.physical_offset).is_ok_and(|place| place >= end)
+        });
+        named += behind.count();
+        if named >= 2 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// From where on a power loss may have torn records: none where the machine has not started anew.
+fn torn_from(mark: Option<Mark>) -> u64 {
+    match mark {
+        Some(mark) if mark.is_same_boot => u64::MAX,
+        Some(mark) => mark.durable,
+        None => 0,
+    }
+}
+
+/// Walks to the end of the log; after an unclean end also to before a record whose place in its queue
+/// is torn.
+fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<LogEnd> {
+    if found.was_clean {
+        return scan(&found.chain, walk, |_, _| Ok(true));
+    }
+    if mark.is_some_and(|mark| mark.is_same_boot) {
+        let end = scan(&found.chain, walk, |_, _| Ok(true))?;
+        return without_broken_off(found, walk, end);
+    }
+    // A record of the very millisecond of the checkpoint may have come after the sync.
+    let mut doubts = Doubts::since(found.checkpoint.value(Field::PhysicTimestamp));
+    let end = scan(&found.chain, walk, |record, physical_offset| {
+        if physical_offset >= walk.torn_from {
+            doubts.look_at(record, physical_offset);
+        }
+        Ok(true)
+    })?;
+    let walked = Scan {
+        limit: end.end,
+        ..walk
+    };
+    let Some(torn) = doubts.first_torn(&found.chain, walked)? else {
+        return Ok(end);
+    };
+    let before = Scan {
+        limit: torn,
+        ..walk
+    };
+    let end = scan(&found.chain, before, |_, _| Ok(true))?;
+    Ok(LogEnd {
+        stop: Stop::TornHead,
+        ..end
+    })
+}
+
+/// A kill may break off the last record while it is copied, and that one alone: the next is copied
+/// only when it is whole.
+fn without_broken_off<D: Disk>(found: &Looked<D>, walk: Scan, end: LogEnd) -> Result<LogEnd> {
+    let Some(from) = end.last_record else {
+        return Ok(end);
+    };
+    let last = Scan {
+        from,
+        limit: end.end,
+        torn_from: from,
+        ..walk
+    };
+    let alone = scan(&found.chain, last, |_, _| Ok(true))?;
+    Ok(match alone.stop {
+        Stop::TornText | Stop::TornHead => LogEnd {
+            end: from,
+            records: end.records - 1,
+            stop: alone.stop,
+            ..end
+        },
+        _ => end,
+    })
+}
+
+/// After a clean end: where the farthest queue ends, when our own manifest says so; else at the
+/// start of the third-last file, as the official broker does.
+fn clean_start<D: Disk>(chain: &Chain<D>, report: &OpenReport) -> u64 {
+    if report.used_manifest && (chain.start()..=chain.end()).contains(&report.dispatched_from) {
+        return report.dispatched_from;
+    }
+    let segments = chain.segments();
+    let first = segments.len().saturating_sub(CLEAN_FILES_SCANNED);
+    segments.get(first).map_or(0, |segment| segment.base())
+}
+
+/// After an unclean end: the newest file whose first record is older than the checkpoint, else the
+/// oldest file.
+fn unclean_start<D: Disk>(found: &Looked<D>, config: &StoreConfig) -> Result<u64> {
+    let not_after = if config.index_enabled && config.index_safe {
+        found.checkpoint.min_timestamp_index_ms()
+    } else {
+        found.checkpoint.min_timestamp_ms()
+    };
+    for segment in found.chain.segments().iter().rev() {
+        let head = segment.read(0, HEAD_LEN_MAX)?;
+        if let Some(store_ms) = peek_store_timestamp_ms(head.as_bytes())
+            && store_ms != 0
+            && store_ms <= not_after
+        {
+            return Ok(segment.base());
+        }
+    }
+    Ok(found.chain.start())
+}

@@ -1,0 +1,101 @@
+//! What a request processor is given for one call: the store, what was decided, where responses go,
+//! the reader threads, the time. Knows no processor.
+
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::commit_log::RecordBytes;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::Result;
+use mqcore_engine::store::Store;
+use mqcore_record::Host;
+
+use crate::asker::{Asker, ConnectionId};
+use crate::desk::Desk;
+use crate::filtering::MessageFilters;
+use crate::policy::Policy;
+use crate::readers::{Job, Readers};
+use crate::refusals::{self, Refused};
+use crate::stop::{Processed, Stop};
+
+/// The surroundings of a request processor, for the length of one call.
+pub(crate) struct Context<'a, D: Disk, C: Clock> {
+    pub(crate) store: &'a Arc<Store<D, C>>,
+    /// What was decided; does not change during the call.
+    pub(crate) policy: &'a Policy,
+    /// Where responses go, and who is connected.
+    pub(crate) desk: &'a mut Desk<D>,
+    /// The threads that read what is not in memory.
+    pub(crate) readers: &'a mut Readers<D, C>,
+    /// Message filters of pulls and pops, and what they may still cost.
+    pub(crate) filters: &'a mut MessageFilters,
+    /// The time of this turn, ms.
+    pub(crate) now_ms: u64,
+    /// Whether requests wait for the next log file: those that store something now wait behind them.
+    pub(crate) has_deferred: bool,
+}
+
+impl<D: Disk, C: Clock> Context<'_, D, C> {
+    /// Whether a request that stores so many bytes has to wait for the next log file.
+    #[inline]
+    pub(crate) fn waits_for_log(&self, bytes: u64) -> bool {
+        self.has_deferred || !self.store.is_ready_for(bytes)
+    }
+
+    /// Code and remark for an append that failed.
+    pub(crate) fn not_stored(&self, error: &mqcore_engine::error::Error) -> Refused {
+        refusals::not_stored(error, self.store.config().max_message_bytes)
+    }
+
+    /// Code and remark for a message that cannot be stored.
+    pub(crate) fn illegal(&self) -> Refused {
+        refusals::illegal(self.store.config().max_message_bytes)
+    }
+
+    /// Answers a request that is refused, of a family whose refusals have no fields.
+    pub(crate) fn refuse(&mut self, asker: &Asker, processed: Processed) -> Processed {
+        let Err(Stop::Refuse(refused)) = processed else {
+            return processed;
+        };
+        self.desk.refuse(asker, &refused);
+        Ok(())
+    }
+
+    /// Has something read by the threads; refuses the request when too much waits.
+    pub(crate) fn read_elsewhere(&mut self, asker: &Asker, job: Job<D>) {
+        if !self.readers.submit(job) {
+            self.desk.refuse(asker, &refusals::overload());
+        }
+    }
+
+    /// Whether a connection is open.
+    pub(crate) fn is_open(&self, connection: ConnectionId) -> bool {
+        self.desk.connection(connection).is_some()
+    }
+
+    /// Where a client is, as official remarks spell it.
+    pub(crate) fn peer(&self, asker: &Asker) -> &str {
+        let connection = self.desk.connection(asker.connection);
+        connection.map_or("", |connection| &connection.peer)
+    }
+
+    /// Where a client is, as records have it.
+    pub(crate) fn born_host(&self, asker: &Asker) -> Host {
+        let connection = self.desk.connection(asker.connection);
+        connection.map_or(self.policy.broker.store_host, |c| c.born_host)
+    }
+
+    /// The record at a physical offset, unless the disk would have to be waited for.
+    pub(crate) fn record_if_hot(&self, physical_offset: u64) -> Result<Option<RecordBytes<D>>> {
+        let Some(head) = self.store.record_now(physical_offset, 4)? else {
+            return Ok(None);
+        };
+        let len = head.as_bytes().first_chunk::<4>();
+        let len = len.map_or(0, |len| i32::from_be_bytes(*len));
+        // Whatever it is, the slow way finds out what is wrong with it.
+        let Ok(len @ 1..) = usize::try_from(len) else {
+            return Ok(None);
+        };
+        self.store.record_now(physical_offset, len)
+    }
+}

@@ -1,0 +1,171 @@
+//! How a request processor stores a message: the delivery route it takes to its topic (`way`), and its
+//! response, now or when the message is as durable as promised. The one interface between the
+//! processors that store messages.
+
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::flush::Ticket;
+use mqcore_engine::status::PutStatus;
+use mqcore_engine::timer::Wheel;
+use mqcore_record::{Host, Message};
+
+use crate::answers::{answer_stored, refuse_send};
+use crate::asker::Asker;
+use crate::context::Context;
+use crate::parked::{Parked, Stored};
+use crate::policy::Broker;
+use crate::refusals::{self, Refused};
+use crate::stamp::Stamp;
+use crate::turn::ANSWERS_PER_TURN;
+
+/// Where a message goes.
+pub(crate) struct Target<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) queue_id: i32,
+}
+
+/// What a message carries, whatever becomes of its topic.
+#[derive(Clone, Copy)]
+pub(crate) struct Draft<'a> {
+    pub(crate) flag: i32,
+    pub(crate) sys_flag: i32,
+    pub(crate) born_timestamp_ms: i64,
+    pub(crate) born_host: Host,
+    pub(crate) store_host: Host,
+    pub(crate) reconsume_times: i32,
+    pub(crate) body: &'a [u8],
+    pub(crate) properties: &'a [u8],
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn message(&self, target: &Target<'a>) -> Message<'a> {
+        Message {
+            topic: target.topic,
+            queue_id: target.queue_id,
+            flag: self.flag,
+            sys_flag: self.sys_flag,
+            born_timestamp_ms: self.born_timestamp_ms,
+            born_host: self.born_host,
+            store_host: self.store_host,
+            reconsume_times: self.reconsume_times,
+            prepared_transaction_offset: 0,
+            body: self.body,
+            properties: self.properties,
+            version: None,
+        }
+    }
+}
+
+/// The way of messages into the log, and what waits for their watermark.
+pub(crate) struct Delivery<D: Disk> {
+    /// The timing wheel, to ask how full a step of time is.
+    pub(crate) wheel: Option<Arc<Wheel<D>>>,
+    /// What the broker writes into each message.
+    pub(crate) stamp: Stamp,
+    /// Rises with each message without a queue of its own, so that queues take turns.
+    turn: u32,
+    parked: Parked,
+    acks_deadline_ms: Option<u64>,
+}
+
+impl<D: Disk> Delivery<D> {
+    pub(crate) fn new() -> Self {
+        Self {
+            wheel: None,
+            stamp: Stamp::of(&Broker::default()),
+            turn: 0,
+            parked: Parked::default(),
+            acks_deadline_ms: None,
+        }
+    }
+
+    /// A number that is another one with each call.
+    pub(crate) fn next_turn(&mut self) -> u32 {
+        self.turn = self.turn.wrapping_add(1);
+        self.turn
+    }
+
+    /// The next of some queues.
+    pub(crate) fn next_queue(&mut self, queues: i32) -> i32 {
+        (self.next_turn() % queues.max(1).unsigned_abs()).cast_signed()
+    }
+
+    /// Refuses what would wait behind too many.
+    pub(crate) fn check_load<C: Clock>(
+        &self,
+        cx: &Context<'_, D, C>,
+        asker: &Asker,
+    ) -> Result<(), Refused> {
+        let connection = cx.desk.connection(asker.connection);
+        let parked = connection.map_or(0, |connection| connection.parked);
+        let limits = &cx.policy.broker.parked;
+        if self.parked.len() >= limits.all || parked >= limits.per_connection {
+            return Err(refusals::overload());
+        }
+        Ok(())
+    }
+
+    /// Answers a stored message now, or parks the response until it is as durable as promised.
+    pub(crate) fn settle<C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        stored: Stored,
+        end: u64,
+        waits: bool,
+    ) {
+        let needs_replica = cx.policy.broker.needs_replica;
+        if !waits || (cx.store.acknowledges_at_once() && !needs_replica) {
+            return answer_stored(cx, &stored, PutStatus::PutOk);
+        }
+        match cx.store.park(end, needs_replica) {
+            Ok(ticket) => {
+                if let Some(connection) = cx.desk.connection_mut(stored.asker.connection) {
+                    connection.parked += 1;
+                }
+                let deadline_ms = cx.now_ms + cx.store.config().sync_flush_timeout_ms;
+                self.acks_deadline_ms.get_or_insert(deadline_ms);
+                self.parked.park(ticket, stored);
+            }
+            Err(error) => {
+                let refused = cx.not_stored(&error);
+                refuse_send(cx.desk, &cx.policy.broker, &stored.asker, &refused);
+            }
+        }
+    }
+
+    /// Answers what has reached its watermark; `others` are tickets of somebody else.
+    pub(crate) fn answer_durable<C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        others: &mut Vec<(Ticket, PutStatus)>,
+    ) {
+        let mut answers = Vec::new();
+        let next_ms = cx.store.drain_some(ANSWERS_PER_TURN, &mut answers);
+        self.acks_deadline_ms = next_ms.map(|next_ms| match next_ms {
+            0 => 0,
+            next_ms => cx.now_ms + next_ms,
+        });
+        for (ticket, status) in answers {
+            let Some(stored) = self.parked.take(ticket) else {
+                others.push((ticket, status));
+                continue;
+            };
+            if let Some(connection) = cx.desk.connection_mut(stored.asker.connection) {
+                connection.parked -= 1;
+            }
+            answer_stored(cx, &stored, status);
+        }
+    }
+
+    /// When the next response is due, ms.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.acks_deadline_ms
+    }
+
+    /// Responses that wait for their watermark.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.len()
+    }
+}

@@ -1,0 +1,174 @@
+//! The processors of pops together: which one executes a request, and what they do in a turn of the
+//! loop.
+
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::Result;
+use mqcore_engine::store::Got;
+
+use super::ack::AckProcessor;
+use super::look::{NotificationProcessor, peek, polling_info};
+use super::merge::PopBufferMerge;
+use super::read::ColdPop;
+use super::take::PopProcessor;
+use crate::asker::ConnectionId;
+use crate::codes;
+use crate::consumer_offsets::ConsumerOffsets;
+use crate::context::Context;
+use crate::held::QueueKey;
+use crate::policy::Policy;
+use crate::requests::Request;
+use crate::stop::{How, Need, Processed, Stop};
+use crate::turn::{POPS_WORK, Slice};
+
+/// The processors of pops, and what they share.
+#[derive(Debug)]
+pub(crate) struct Pops {
+    /// What is popped and not acknowledged.
+    pub(crate) merge: PopBufferMerge,
+    pub(crate) pop: PopProcessor,
+    notification: NotificationProcessor,
+}
+
+impl Pops {
+    pub(crate) fn new(offsets: Arc<ConsumerOffsets>) -> Self {
+        Self {
+            merge: PopBufferMerge::new(offsets),
+            pop: PopProcessor::default(),
+            notification: NotificationProcessor::default(),
+        }
+    }
+
+    /// Executes a request by its code.
+    pub(crate) fn process<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+        how: How,
+    ) -> Processed {
+        let merge = &mut self.merge;
+        let asked = match request.code {
+            codes::POP_MESSAGE => return self.pop.process(cx, merge, request, how),
+            codes::ACK_MESSAGE | codes::BATCH_ACK_MESSAGE | codes::CHANGE_MESSAGE_INVISIBLETIME => {
+                return self.acknowledge(cx, request);
+            }
+            codes::NOTIFICATION => self.notification.process(cx, merge, request, how),
+            codes::POLLING_INFO => polling_info(cx, &self.pop.polling, request, how),
+            codes::PEEK_MESSAGE => peek(cx, merge, request, how),
+            _ => Err(Stop::Hand(Need::Code)),
+        };
+        cx.refuse(&request.asker, asked)
+    }
+
+    fn acknowledge<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        request: &Request<'_>,
+    ) -> Processed {
+        let done = self.acks().process(cx, request);
+        let slice = &mut Slice::new(POPS_WORK);
+        self.pop.run_woken(cx, &mut self.merge, slice);
+        done
+    }
+
+    fn acks(&mut self) -> AckProcessor<'_> {
+        AckProcessor {
+            merge: &mut self.merge,
+            polling: &mut self.pop.polling,
+        }
+    }
+
+    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
+    /// room again.
+    pub(crate) fn land(
+        &mut self,
+        policy: &Policy,
+        queue: (&str, &str, i32),
+        pop_time_ms: i64,
+        messages: usize,
+    ) {
+        self.acks().land(policy, queue, pop_time_ms, messages);
+    }
+
+    /// Notes what came into a queue, so that those are woken that may want it: one of each line.
+    pub(crate) fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64]) {
+        let polls = &mut self.pop.polling.polls;
+        polls.arrived(topic, queue_id, tags_codes);
+        let notices = &mut self.notification.notices;
+        notices.arrived(topic, queue_id, tags_codes);
+    }
+
+    /// Wakes those that something came for, whose time is over, and that the check looks after; asks
+    /// again what was asked.
+    pub(crate) fn wake<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        self.pop.polling.wake_all(cx.now_ms);
+        self.notification.run_due(cx, &mut self.merge);
+    }
+
+    /// Runs those that wait for this turn.
+    pub(crate) fn run_later<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
+        self.pop.run_later(cx, &mut self.merge);
+    }
+
+    /// Goes on with a pop whose queue was read.
+    pub(crate) fn was_read<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+        cold: ColdPop<D>,
+        got: Result<Got<D>>,
+    ) {
+        self.pop.was_read(cx, &mut self.merge, cold, got);
+    }
+
+    /// Forgets what a connection asked: it is taken out in turns.
+    pub(crate) fn close(&mut self, connection: ConnectionId) {
+        self.pop.polling.polls.close(connection);
+        self.notification.notices.close(connection);
+    }
+
+    /// Takes out what closed connections have left.
+    pub(crate) fn forget_left(&mut self, slice: &mut Slice) {
+        self.pop.polling.polls.forget_left(slice);
+        self.notification.notices.forget_left(slice);
+    }
+
+    /// Whether somebody waits for a queue.
+    pub(crate) fn is_waited_at(&self, topic: &str, queue_id: i32) -> bool {
+        self.pop.polling.polls.is_waited_at(topic, queue_id)
+            || self.notification.notices.is_waited_at(topic, queue_id)
+    }
+
+    /// Whether there are queues that nobody waits for any more.
+    pub(crate) fn has_emptied(&self) -> bool {
+        self.pop.polling.polls.has_emptied() || self.notification.notices.has_emptied()
+    }
+
+    /// Queues that nobody waits for any more, since the last call.
+    pub(crate) fn take_emptied(&mut self) -> [Vec<QueueKey>; 2] {
+        let polls = &mut self.pop.polling.polls;
+        let notices = &mut self.notification.notices;
+        [polls.take_emptied(), notices.take_emptied()]
+    }
+
+    /// When a drain has something to do, ms.
+    pub(crate) fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
+        let deadlines = [
+            self.pop.polling.next_deadline_ms(now_ms),
+            self.merge.next_due_ms(),
+            self.notification.notices.next_deadline_ms(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Names and numbers, for reports.
+    pub(crate) fn numbers(&self) -> [(&'static str, u64); 3] {
+        let held = self.pop.polling.polls.len() + self.notification.notices.len();
+        [
+            ("pops_open", self.merge.open() as u64),
+            ("pops_held", held as u64),
+            ("pop_records", self.merge.stored()),
+        ]
+    }
+}

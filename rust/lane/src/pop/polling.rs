@@ -1,0 +1,62 @@
+//! Pops that wait: held ones, and those that were woken and run at the next turn or at once
+//! (`PopLongPollingService`). Pure: times and arrivals are passed in.
+
+use std::collections::VecDeque;
+
+use super::polls::Polls;
+use super::run::Pop;
+use crate::turn::{POPS_WORK, Slice};
+
+/// Topic, group and queue asked for; below zero: any.
+pub(super) type Line<'a> = (&'a str, &'a str, i32);
+
+/// The pops that wait.
+#[derive(Debug, Default)]
+pub(crate) struct PopLongPolling {
+    /// Held pops.
+    pub(crate) polls: Polls<Pop>,
+    /// Pops to run again at the next drain.
+    pub(super) later: VecDeque<Pop>,
+    /// Whether the last turn ended before all of them had run that could.
+    pub(super) is_cut: bool,
+    /// Pops to run before anything else.
+    pub(super) woken: Vec<Pop>,
+}
+
+impl PopLongPolling {
+    /// Wakes one of a line, to be run before anything else.
+    pub(super) fn wake(&mut self, line: Line<'_>) {
+        let next = self.polls.next_of(line);
+        self.woken.extend(next);
+    }
+
+    /// Wakes one of a line, to be run at the next drain.
+    pub(super) fn wake_later(&mut self, line: Line<'_>) {
+        let next = self.polls.next_of(line);
+        self.later.extend(next);
+    }
+
+    /// Wakes pops that something came for, whose time is over, and that the check looks after.
+    pub(super) fn wake_all(&mut self, now_ms: u64) {
+        // Each kind has its own part, so that one does not wait for another to end.
+        let mut slice = Slice::new(POPS_WORK);
+        while let Some(pop) = self.polls.next_woken(&mut slice) {
+            self.later.push_back(pop);
+        }
+        let mut slice = Slice::new(POPS_WORK);
+        while let Some(pop) = self.polls.next_due(now_ms, &mut slice) {
+            self.later.push_back(pop);
+        }
+        while let Some(pop) = self.polls.next_checked(now_ms, &mut slice) {
+            self.later.push_back(pop);
+        }
+    }
+
+    /// When a drain has something to do, ms.
+    pub(super) fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
+        let at = if self.is_cut { 0 } else { now_ms + 1 };
+        let later = (!self.later.is_empty()).then_some(at);
+        let deadlines = [later, self.polls.next_deadline_ms()];
+        deadlines.into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,18 @@
+//! A message that its consumer sends back, while its record is read. Data alone.
+
+use crate::asker::Asker;
+
+/// A message on its way back, owned: its record may have to be read from the disk first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Returned {
+    /// Who asks.
+    pub asker: Asker,
+    /// Where the message is.
+    pub physical_offset: u64,
+    /// The consumer group.
+    pub(crate) group: Box<str>,
+    /// 0: the broker decides; negative: dead letter.
+    pub(crate) delay_level: i32,
+    /// How often it may be consumed again.
+    pub(crate) max_reconsume_times: i32,
+}

@@ -1,0 +1,100 @@
+//! Why a request processor does not finish a request: the one type behind its `?`.
+
+use crate::refusals::{self, Refused};
+use crate::repeats::window::Mark;
+use crate::requests::BadField;
+
+/// Why a request is handed to Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Need {
+    /// No request processor executes this code.
+    Code,
+    /// The topic of this name is not known.
+    Topic(String),
+    /// The group of this name is not known.
+    Group(String),
+    /// The policy asks for a look first.
+    Check,
+}
+
+/// Who decides about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// The policy; what it does not decide is handed over.
+    ByPolicy,
+    /// Python has decided: what is still not allowed is refused.
+    Decided,
+}
+
+/// Why a request is not finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// A header field is missing or of another type. Officially this is refused before a processor is
+    /// asked, so that the response has none of the fields of its family.
+    BadHeader(BadField),
+    /// It is refused, with the response header of its family.
+    Refuse(Refused),
+    /// Python decides.
+    Hand(Need),
+    /// The next log file is not there yet.
+    Defer,
+    /// Whether it was stored before has to be read from the disk: the mark, and where.
+    Doubt(Mark, u64),
+}
+
+/// `Ok`: the request is answered, parked, held or with the reader threads.
+pub(crate) type Processed<T = ()> = Result<T, Stop>;
+
+impl From<BadField> for Stop {
+    fn from(bad: BadField) -> Self {
+        Self::BadHeader(bad)
+    }
+}
+
+impl From<Refused> for Stop {
+    fn from(refused: Refused) -> Self {
+        Self::Refuse(refused)
+    }
+}
+
+impl Stop {
+    /// The refusal of a request that can neither wait nor be decided on any more.
+    pub(crate) fn into_refused(self) -> Refused {
+        match self {
+            Self::Refuse(refused) => refused,
+            Self::BadHeader(bad) => refusals::bad_header(&bad),
+            Self::Hand(_) | Self::Defer | Self::Doubt(..) => refusals::overload(),
+        }
+    }
+
+    /// A topic that is not known: Python may make it, or the request is refused.
+    pub(crate) fn topic(name: &str, how: How, refused: impl FnOnce(&str) -> Refused) -> Self {
+        match how {
+            How::ByPolicy => Self::Hand(Need::Topic(name.to_owned())),
+            How::Decided => Self::Refuse(refused(name)),
+        }
+    }
+
+    /// A group that is not known: Python may make it, or the request is refused.
+    pub(crate) fn group(name: &str, how: How, refused: impl FnOnce(&str) -> Refused) -> Self {
+        match how {
+            How::ByPolicy => Self::Hand(Need::Group(name.to_owned())),
+            How::Decided => Self::Refuse(refused(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_python_has_decided_on_is_refused() {
+        let stop = Stop::topic("t", How::Decided, refusals::no_topic);
+        assert_eq!(stop, Stop::Refuse(refusals::no_topic("t")));
+        let stop = Stop::topic("t", How::ByPolicy, refusals::no_topic);
+        assert_eq!(stop, Stop::Hand(Need::Topic("t".to_owned())));
+        let stop = Stop::group("g", How::ByPolicy, refusals::no_group);
+        assert_eq!(stop, Stop::Hand(Need::Group("g".to_owned())));
+    }
+}

@@ -1,0 +1,56 @@
+"""Divides the test files among processes so that all end at about the same time.
+
+The seconds of each file are those of `tests/seconds.json`, as measured on two cores with all
+processes running; `scripts/run_tests.py --measure` writes them anew. Files that share something
+costly to start, a Spark session or a pair of brokers, stay together.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "tests" / "seconds.json"
+# Of a file that was not measured yet.
+UNKNOWN_S = 5.0
+# Files whose paths begin alike share what they start.
+TOGETHER = ("tests/spark/",)
+
+
+def test_files() -> list[str]:
+    """Returns every test file, relative to the project."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def seconds() -> dict[str, float]:
+    """Returns the measured seconds by file."""
+    table: dict[str, float] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table
+
+
+def divided(files: Iterable[str], table: Mapping[str, float], processes: int) -> list[list[str]]:
+    """Returns the files of each process.
+
+    The longest first, each to the process that has least to do.
+    """
+    bundles: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        bundles[next((name for name in TOGETHER if file.startswith(name)), file)].append(file)
+    sizes = {name: sum(table.get(file, UNKNOWN_S) for file in bundles[name]) for name in bundles}
+    loads = [0.0] * processes
+    shares: list[list[str]] = [[] for _ in range(processes)]
+    for name in sorted(bundles, key=lambda name: (-sizes[name], name)):
+        least = loads.index(min(loads))
+        loads[least] += sizes[name]
+        shares[least] += bundles[name]
+    return [sorted(share) for share in shares]
+
+
+def measured(times: Path) -> dict[str, float]:
+    """Returns the seconds of each file, of the lines that `pytest --times` wrote."""
+    found: dict[str, float] = defaultdict(float)
+    for line in times.read_text(encoding="utf-8").splitlines():
+        phase = json.loads(line)
+        found[phase["test"].split("::")[0]] += phase["took_s"]
+    return {file: round(taken, 1) for file, taken in sorted(found.items())}

@@ -1,0 +1,165 @@
+"""What follows from the tables of settings is current, and a new row is seen everywhere."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import pytest
+
+from mqcore.broker.settings_changes import changed
+from mqcore.config import (
+    Fate,
+    Layer,
+    Program,
+    broker_settings,
+    keys,
+    keys_of,
+    policy_fields,
+    resolved,
+)
+from mqcore.config.derived import DERIVED, policies_source, rows_source, typed_source
+from mqcore.config.keys import table_keys
+from mqcore.config.page import page
+from mqcore.config.policy_fields import GROUPS, policy_values
+from mqcore.errors import ConfigurationError
+from mqcore.native import BrokerPolicy, PopPolicy, TimingPolicy, WaitPolicy
+
+ROOT = Path(__file__).parents[2]
+ROW = (
+    "heldWishesMax | int>=1<=900 | | - | - | 7 | broker | held_wishes_max | live "
+    "| waits.wishes_max:usize<=500 | wishes that are held at the most\n"
+)
+UNIT_OF_SUFFIX = {
+    "_ms": "ms",
+    "_s": "s",
+    "_bytes": "bytes",
+    "_minutes": "minutes",
+    "_mib": "MiB",
+    "_percent": "percent",
+}
+KINDS: dict[str, Any] = {
+    "waits": WaitPolicy,
+    "timing": TimingPolicy,
+    "pops": PopPolicy,
+    "broker": BrokerPolicy,
+}
+CACHED: tuple[Any, ...] = (table_keys, keys_of, policy_fields.policy_fields)
+
+
+@pytest.mark.parametrize("place", DERIVED)
+def test_what_is_made_from_the_tables_is_current(place: str) -> None:
+    made = DERIVED[place]()
+    again = "make it again: python -m mqcore.config.derived ."
+    assert (ROOT / place).read_text(encoding="utf-8") == made, again
+
+
+@pytest.fixture
+def add_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Yields what adds a row to a copy of the broker's own table."""
+    folder = tmp_path / "tables"
+    shutil.copytree(ROOT / "python/mqcore/config/tables", folder)
+
+    def forget() -> None:
+        for each in CACHED:
+            each.cache_clear()
+
+    def add(row: str) -> None:
+        with (folder / "own.txt").open("a", encoding="utf-8") as table:
+            table.write(row)
+        forget()
+
+    monkeypatch.setattr(keys, "TABLES_DIR", folder)
+    yield add
+    monkeypatch.undo()
+    forget()
+
+
+def made_classes(source: str) -> dict[str, Any]:
+    """Returns what a made source of Python declares."""
+    names: dict[str, Any] = {"__name__": "made"}
+    exec(compile(source, "made", "exec"), names)
+    return names
+
+
+def test_a_new_row_is_seen_in_everything_that_is_made(add_row: Callable[[str], None]) -> None:
+    before = [typed_source(), policies_source(), rows_source(), page()]
+    add_row(ROW)
+    typed = made_classes(typed_source())["BrokerFields"]
+    hints = get_type_hints(typed, include_extras=True)
+    assert hints["held_wishes_max"] == Annotated[int, "heldWishesMax"]
+    policy = made_classes(policies_source())["WaitPolicy"]
+    assert policy._field_defaults["wishes_max"] == 7
+    assert "Wishes that are held at the most (`heldWishesMax`)." in policy.__doc__
+    assert "    pub(crate) wishes_max: usize,\n" in rows_source()
+    row = "| `heldWishesMax` | int>=1<=900 | 7 | yes | wishes that are held at the most |\n"
+    assert row in page()
+    # Nothing else is another one: without the lines of the row each is what it was.
+    after = [typed_source(), policies_source(), rows_source(), page()]
+    for old, new in zip(before, after, strict=True):
+        left = [line for line in new.splitlines() if "ishes" not in line]
+        assert left == [line for line in old.splitlines() if "ishes" not in line]
+
+
+def test_a_new_row_is_read_judged_changed_and_handed_over(add_row: Callable[[str], None]) -> None:
+    add_row(ROW)
+    configuration = resolved(Program.BROKER, [Layer("a file", {"heldWishesMax": "600"})])
+    assert configuration.value("heldWishesMax") == 600
+    assert resolved(Program.BROKER, ()).value("heldWishesMax") == 7
+    with pytest.raises(ConfigurationError, match="heldWishesMax=901: expected at most 900"):
+        resolved(Program.BROKER, [Layer("a file", {"heldWishesMax": "901"})])
+    fresh, made = changed(broker_settings(configuration), {"heldWishesMax": "800"})
+    assert made == {"heldWishesMax": "800"}
+    assert fresh.configuration.value("heldWishesMax") == 800
+
+    class Typed:
+        """Typed settings as `typed_source` would make them."""
+
+        held_wishes_max = 800
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(fresh, name)
+
+    assert policy_values("waits", Typed())["wishes_max"] == 500
+
+
+def test_a_row_that_cannot_be_read_is_an_error(add_row: Callable[[str], None]) -> None:
+    add_row(ROW.replace("| live", "| alive"))
+    with pytest.raises(ValueError, match="heldWishesMax: alive is not live"):
+        keys_of(Program.BROKER)
+
+
+def test_a_row_with_a_wrong_policy_is_an_error(add_row: Callable[[str], None]) -> None:
+    add_row(ROW.replace("waits.wishes_max:usize", "wishes_max"))
+    with pytest.raises(ValueError, match="no field of a policy: wishes_max"):
+        policy_fields.policy_fields("waits")
+
+
+def test_every_policy_belongs_to_a_tuple_and_has_the_fields_of_its_group() -> None:
+    names = {group.name for group in GROUPS}
+    assert {key.policy.partition(".")[0] for key in keys_of(Program.BROKER).values()} <= {
+        "",
+        *names,
+    }
+    for group in GROUPS:
+        fields = [field.name for field in policy_fields.policy_fields(group.name)]
+        assert fields
+        assert list(KINDS[group.name]._fields) == fields
+
+
+def test_only_what_has_an_effect_is_typed_live_or_handed_over() -> None:
+    for program in Program:
+        for key in keys_of(program).values():
+            if not key.fate.is_honoured:
+                assert (key.unit, key.field, key.is_live, key.policy) == ("", "", False, ""), (
+                    key.name
+                )
+            if key.policy or (key.is_live and key.fate is not Fate.ENGINE):
+                assert key.field, key.name
+
+
+def test_a_field_ends_in_the_unit_of_its_row() -> None:
+    for program in Program:
+        for key in keys_of(program).values():
+            units = {u for suffix, u in UNIT_OF_SUFFIX.items() if key.field.endswith(suffix)}
+            assert not units or units == {key.unit}, key.name

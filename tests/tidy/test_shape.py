@@ -1,0 +1,212 @@
+"""Types stay small, and files use one another in one direction: read from the syntax trees.
+
+What does not hold yet is listed below with its size of today: it may shrink, and leaves the list
+when it keeps the rule. `python tests/tidy/shape_table.py` prints the sizes of all types.
+"""
+
+import pytest
+
+from tidy import circles, python_shape, rust_shape, shape_table
+
+METHODS_MAX = 40
+FILES_MAX = 3
+# Types that are too large: methods and files, as they are at the most.
+LARGE_RUST = {
+    ("engine", "BatchTable"): (40, 6),
+    ("engine", "CommitLog"): (40, 4),
+    ("engine", "Inspection"): (40, 7),
+    ("engine", "KeyIndex"): (40, 6),
+    ("engine", "QueueTable"): (137, 17),
+    ("engine", "Store"): (113, 16),
+    ("bindings", "NativeLane"): (42, 3),
+}
+LARGE_PYTHON = {
+    ("mqcore.broker.links", "BrokerLink"): (69, 3),
+    ("mqcore.client.pull_engine", "PullEngine"): (55, 3),
+    ("mqcore.client.push_engine", "PushEngine"): (46, 3),
+    ("mqcore.remoting.connection", "Connection"): (46, 3),
+    ("mqcore.remoting.link", "Link"): (43, 3),
+}
+# Files in circles, by what they begin with: how many at the most.
+CIRCLES_RUST = {
+    "rust/bindings/": 13,
+    "rust/engine/src/consume_queue/": 9,
+}
+CIRCLES_PYTHON = {
+    "python/mqcore/client/": 2,
+    "python/mqcore/remoting/": 3,
+}
+# Where the time is read and files are touched: all others are given a clock and a disk.
+CLOCK_CALLS = frozenset({("Instant", "now"), ("SystemTime", "now")})
+# The clock itself, and waits of threads for one another, which last as long on any clock.
+CLOCK_FILES = frozenset(
+    f"rust/engine/src/{name}.rs"
+    for name in ("clock", "flush/sync", "lock", "segment/prepare", "store/threads", "watermark")
+)
+# `making` asks the kernel how much memory there is.
+DISK_FILES = ("rust/engine/src/disk/", "rust/engine/src/mmap/", "rust/engine/src/store/making.rs")
+
+
+def _machine_faults(files: list[rust_shape.RustFile]) -> list[str]:
+    """Files that read the time or touch the disk by themselves."""
+    faults = []
+    for each in files:
+        if each.path not in CLOCK_FILES and any(p[-2:] in CLOCK_CALLS for p in each.outer):
+            faults.append(f"{each.path} reads the time")
+        if not each.path.startswith(DISK_FILES) and any(p[:2] == ("std", "fs") for p in each.outer):
+            faults.append(f"{each.path} touches files")
+    return faults
+
+
+def _size_faults(
+    types: dict[tuple[str, str], dict[str, int]], large: dict[tuple[str, str], tuple[int, int]]
+) -> list[str]:
+    """Types above their bounds, and listed ones that keep the rule."""
+    faults = []
+    for key, per_file in sorted(types.items()):
+        methods, files = sum(per_file.values()), len(per_file)
+        methods_max, files_max = large.get(key, (METHODS_MAX, FILES_MAX))
+        if methods > methods_max or files > files_max:
+            faults.append(f"{key}: {methods} methods in {files} files")
+    for key in large:
+        per_file = types.get(key, {})
+        if sum(per_file.values()) <= METHODS_MAX and len(per_file) <= FILES_MAX:
+            faults.append(f"{key} keeps the rule: off the list")
+    return faults
+
+
+def _circle_faults(groups: list[list[str]], known: dict[str, int]) -> list[str]:
+    """Circles beyond those that are known, and more of these than there are."""
+    found: dict[str, int] = {}
+    faults = []
+    for group in groups:
+        place = next((place for place in known if group[0].startswith(place)), None)
+        if place is None:
+            faults.append(f"a circle: {', '.join(group)}")
+        else:
+            found[place] = found.get(place, 0) + len(group)
+    for place, count in known.items():
+        if found.get(place, 0) != count:
+            faults.append(f"{place}: {found.get(place, 0)} files in circles, not {count}")
+    return faults
+
+
+def test_types_of_rust_are_small() -> None:
+    assert _size_faults(shape_table.rust_types(), LARGE_RUST) == []
+
+
+def test_classes_of_python_are_small() -> None:
+    assert _size_faults(shape_table.python_types(), LARGE_PYTHON) == []
+
+
+def test_files_of_rust_use_one_another_in_one_direction() -> None:
+    groups = circles.circles(rust_shape.uses(shape_table.rust_files()))
+    assert _circle_faults(groups, CIRCLES_RUST) == []
+
+
+def test_modules_of_python_use_one_another_in_one_direction() -> None:
+    groups = circles.circles(python_shape.uses(shape_table.python_files()))
+    assert _circle_faults(groups, CIRCLES_PYTHON) == []
+
+
+def test_time_and_files_are_touched_in_their_named_files() -> None:
+    assert _machine_faults(shape_table.rust_files()) == []
+
+
+@pytest.mark.parametrize(
+    ("planted", "count"),
+    [
+        ("fn f() { std::time::Instant::now(); }", 1),
+        ("use std::time::SystemTime; fn f() { SystemTime::now(); }", 1),
+        ("use std::fs::File;", 1),
+        ("fn f() { std::fs::read(p); Instant::now(); }", 2),
+        ("use std::time::Duration; // Instant::now()", 0),
+        ("#[cfg(test)] mod tests { use std::fs; }", 0),
+    ],
+)
+def test_time_and_files_elsewhere_are_found(planted: str, count: int) -> None:
+    for path, expected in (("rust/engine/src/store/a.rs", count), ("rust/engine/src/disk/a.rs", 0)):
+        faults = _machine_faults([rust_shape.read(path, planted)])
+        assert len([fault for fault in faults if "files" in fault or expected]) == expected
+
+
+PLANTED = {
+    "rust/a/src/lib.rs": "//! A.\nmod one;\nmod two;\npub use two::Two;\n",
+    "rust/a/src/one.rs": """
+        use crate::Two;
+        pub struct One<T>(T);
+        impl<T> One<T> {
+            pub fn first_of(&self) {}
+            #[cfg(test)]
+            fn only_tested(&self) {}
+        }
+        #[cfg(test)]
+        mod tests { impl super::One<u8> { fn in_a_test(&self) {} } }
+    """,
+    "rust/a/src/two.rs": """
+        pub struct Two;
+        impl Two { fn of(it: &impl Fn()) { it.first_of::<u8>(); } }
+        impl Clone for Two { fn clone(&self) -> Self { Two } }
+        impl crate::one::One<u16> { fn second(&self) {} }
+    """,
+}
+
+
+def test_methods_are_counted_over_files_and_tests_are_not() -> None:
+    files = [rust_shape.read(path, text) for path, text in PLANTED.items()]
+    assert rust_shape.shapes(files) == {
+        ("a", "One"): {"rust/a/src/one.rs": 1, "rust/a/src/two.rs": 1},
+        ("a", "Two"): {"rust/a/src/two.rs": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "is_circle"),
+    [
+        (("", ""), True),
+        (("it.first_of::<u8>();", "it.first_of();"), True),
+        (("impl crate::one::One<u16> { fn second(&self) {} }", ""), True),
+        (("use crate::Two;", ""), False),
+        (("use crate::Two;", "fn f() { super::two::g() }"), True),
+        (("use crate::Two;", "fn f() { crate::Two::of() }"), True),
+        (("use crate::Two;", "// use crate::Two;"), False),
+    ],
+)
+def test_a_circle_is_found_through_paths_exports_and_calls(
+    change: tuple[str, str], is_circle: bool
+) -> None:
+    files = [rust_shape.read(p, t.replace(*change) if change[0] else t) for p, t in PLANTED.items()]
+    circle = [["rust/a/src/one.rs", "rust/a/src/two.rs"]]
+    assert circles.circles(rust_shape.uses(files)) == (circle if is_circle else [])
+
+
+def test_a_class_counts_with_what_it_inherits_of_the_package() -> None:
+    texts = {
+        "python/mqcore/a/__init__.py": "from mqcore.a.part import Part\n",
+        "python/mqcore/a/part.py": "class Part:\n    def one(self): ...\n    def two(self): ...\n",
+        "python/mqcore/b.py": (
+            "from mqcore.a import Part\nclass Whole(Part, dict):\n    async def three(self): ...\n"
+        ),
+    }
+    files = [python_shape.read(path, text) for path, text in texts.items()]
+    assert python_shape.shapes(files)["mqcore.b", "Whole"] == {
+        "python/mqcore/b.py": 1,
+        "python/mqcore/a/part.py": 2,
+    }
+    assert circles.circles(python_shape.uses(files)) == []
+    texts["python/mqcore/a/part.py"] += "def f():\n    from mqcore.b import Whole\n"
+    files = [python_shape.read(path, text) for path, text in texts.items()]
+    assert circles.circles(python_shape.uses(files)) == [
+        ["python/mqcore/a/part.py", "python/mqcore/b.py"]
+    ]
+
+
+def test_sizes_above_the_rule_and_lists_that_are_too_long_are_faults() -> None:
+    large = {"a.rs": 41}
+    assert _size_faults({("a", "T"): large}, {})
+    assert not _size_faults({("a", "T"): large}, {("a", "T"): (41, 3)})
+    assert _size_faults({("a", "T"): {"a.rs": 1}}, {("a", "T"): (41, 3)})
+    assert _size_faults({("a", "T"): dict.fromkeys("abcd", 1)}, {})
+    assert _circle_faults([["a/b", "a/c"]], {})
+    assert not _circle_faults([["a/b", "a/c"]], {"a/": 2})
+    assert _circle_faults([], {"a/": 2})
