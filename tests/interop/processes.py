@@ -111,10 +111,10 @@ def wait_until_serving(
         return
     process.kill()
     process.wait()
-    raise StartError(version, _complaints(scratch, said))
+    raise StartError(version, complaints(scratch, said))
 
 
-def _complaints(scratch: Path, said: list[str]) -> str:
+def complaints(scratch: Path, said: list[str]) -> str:
     """Returns the warnings of a broker's log files and what it `said`, without logback's chat."""
     logged = [
         line

@@ -22,13 +22,16 @@ from typing import Protocol
 from full_disks import ON_FULL_DISKS
 from interop.official import Official, official_release
 from interop.processes import (
+    START_TIMEOUT_S,
     StartError,
+    complaints,
     ended,
     environment,
     free_port,
     wait_until_serving,
     write_log_settings,
 )
+from interop.registered import wait_for
 
 # Ports are free when probed and may be taken when used: so a start is tried again elsewhere.
 START_ATTEMPTS = 4
@@ -199,6 +202,10 @@ class Program:
         """Ends it with kill -9."""
         self._end(signal.SIGKILL)
 
+    def start_error(self, what: str) -> StartError:
+        """Returns what to raise where it is of no use, with the warnings of its log."""
+        return StartError(what, complaints(self._home, []))
+
     def end(self) -> None:
         """Ends it where nobody asks how: cleanly, unless that takes long."""
         (self.stop if self._software.stops_at_once else self.kill)()
@@ -269,12 +276,27 @@ def serving(
         servers.end()
 
 
+def _wait_until_registered(servers: Servers) -> None:
+    """Returns when the name server gives the broker to those who ask.
+
+    Raises:
+        StartError: It does not; with what the broker's log complains of.
+    """
+    settings = servers.broker.settings
+    expected = {settings["brokerName"]: {settings["brokerId"]: servers.broker.address}}
+    try:
+        wait_for(servers.namesrv.address, expected, START_TIMEOUT_S)
+    except TimeoutError as error:
+        raise servers.broker.start_error("the broker is not registered") from error
+
+
 def _started(software: Software, root: Path, config: Mapping[str, str]) -> Servers:
     for attempt in range(START_ATTEMPTS):
         servers = prepared(software, root, config)
         try:
             servers.namesrv.start()
             servers.broker.start()
+            _wait_until_registered(servers)
         except StartError as error:
             servers.end()
             is_port_taken = "ddress already in use" in error.output

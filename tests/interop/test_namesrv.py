@@ -1,6 +1,5 @@
 """The official brokers register with our name server, and mqadmin cannot tell."""
 
-import asyncio
 import json
 import re
 import signal
@@ -14,8 +13,7 @@ import pytest
 
 from interop.driver import Driver
 from interop.official import Official, official_release
-from loops import run_on
-from mqcore.remoting import Client, RequestCode
+from interop.registered import brokers, wait_for
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -38,40 +36,6 @@ def name_server(folder: Path) -> Iterator[str]:
         finally:
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
-
-
-# Between two questions: a starting JVM needs the processor more than they do.
-PAUSE_S = 0.05
-
-
-async def ask_for_brokers(client: Client, address: str) -> dict[str, dict[str, str]]:
-    """Returns the addresses of every broker, by name."""
-    answer = await client.call(address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=30)
-    table = json.loads(answer.body)["brokerAddrTable"]
-    return {name: row["brokerAddrs"] for name, row in table.items()}
-
-
-def brokers(address: str) -> dict[str, dict[str, str]]:
-    """Returns what a name server knows now."""
-
-    async def work() -> dict[str, dict[str, str]]:
-        async with Client() as client:
-            return await ask_for_brokers(client, address)
-
-    return run_on("asyncio", work())
-
-
-def wait_for(address: str, expected: dict[str, dict[str, str]]) -> None:
-    """Returns when a name server knows exactly these brokers."""
-
-    async def work() -> None:
-        async with Client() as client:
-            found = await ask_for_brokers(client, address)
-            while found != expected:
-                await asyncio.sleep(PAUSE_S)
-                found = await ask_for_brokers(client, address)
-
-    run_on("asyncio", work())
 
 
 class Admin:

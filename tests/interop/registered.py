@@ -1,0 +1,44 @@
+"""What a name server knows of brokers, asked until it is what is expected.
+
+A broker of 5.3 prints that it serves before it has registered. Knows no program's files.
+"""
+
+import asyncio
+import json
+
+from loops import run_on
+from mqcore.remoting import Client, RequestCode
+
+# Between two questions: a starting JVM needs the processor more than they do.
+_PAUSE_S = 0.05
+
+
+async def _ask(client: Client, address: str) -> dict[str, dict[str, str]]:
+    answer = await client.call(address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=30)
+    table = json.loads(answer.body)["brokerAddrTable"]
+    return {name: row["brokerAddrs"] for name, row in table.items()}
+
+
+def brokers(address: str) -> dict[str, dict[str, str]]:
+    """Returns the addresses of every broker that a name server knows now, by name and id."""
+
+    async def work() -> dict[str, dict[str, str]]:
+        async with Client() as client:
+            return await _ask(client, address)
+
+    return run_on("asyncio", work())
+
+
+def wait_for(address: str, expected: dict[str, dict[str, str]], patience_s: float = 240.0) -> None:
+    """Returns when a name server knows exactly these brokers.
+
+    Raises:
+        TimeoutError: It does not within `patience_s`.
+    """
+
+    async def work() -> None:
+        async with Client() as client:
+            while await _ask(client, address) != expected:
+                await asyncio.sleep(_PAUSE_S)
+
+    run_on("asyncio", asyncio.wait_for(work(), patience_s))
