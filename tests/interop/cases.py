@@ -12,6 +12,8 @@ Knows how to ask; what is right is the tests' business.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
+import pytest
+
 from interop.driver import Driver, Item
 from interop.install import OfficialError
 from interop.mqadmin import create_topic, until_routed
@@ -103,6 +105,16 @@ class Case:
         self._open.append(name)
         self.driver.call(kind, name, namesrv=self.namesrv, **settings)
         return name
+
+
+def name_of(request: pytest.FixtureRequest, name: str, *more: str) -> str:
+    """Returns a test's `name` as topics may be called, of its own in each try of the test.
+
+    The messages of a try that failed are still in its topic.
+    """
+    tries = getattr(request.node, "execution_count", 1)
+    words = [name.removeprefix("test_"), *more, *([f"try{tries}"] if tries > 1 else [])]
+    return "".join(letter if letter.isalnum() else "_" for letter in "_".join(words))
 
 
 def digests(items: Iterable[Item]) -> Counter[str]:

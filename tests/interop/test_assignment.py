@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from broker.test_serving import beat
-from interop.cases import Case, bodies
+from interop.cases import Case, bodies, name_of
 from interop.driver import Driver
 from interop.mqadmin import create_topic
 from interop.patience import eventually
@@ -100,7 +100,7 @@ def test_the_answers_are_those_of_the_official_broker(
 
 @pytest.fixture
 def case(driver_53: Driver, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    case = Case(driver_53, servers, request.node.originalname.removeprefix("test_"))
+    case = Case(driver_53, servers, name_of(request, request.node.originalname))
     yield case
     case.close()
 

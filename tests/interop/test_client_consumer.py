@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import mqcore
-from interop.cases import Case, bodies, by_queue
+from interop.cases import Case, bodies, by_queue, name_of
 from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
 from interop.servers import CLUSTER, JUDGE_CONFIG, JUDGE_ROOM, Servers
@@ -63,9 +63,8 @@ class Bag:
 
 @pytest.fixture
 def case(driver: Driver, judge: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = f"cons_{request.node.name}_{driver.version}"
-    name = "".join(letter if letter.isalnum() else "_" for letter in name)
-    case = Case(driver, judge, name.replace("test_", "")[:60])
+    name = name_of(request, request.node.name[:50], driver.version)
+    case = Case(driver, judge, f"cons_{name}")
     yield case
     case.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import mqcore
-from interop.cases import Case, by_queue
+from interop.cases import Case, by_queue, name_of
 from interop.driver import Driver
 from interop.official import Official
 from interop.patience import eventually
@@ -26,8 +26,7 @@ pytestmark = pytest.mark.java
 
 @pytest.fixture
 def case(driver: Driver, judge: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = f"py_{request.node.originalname}_{driver.version}".replace(".", "_")
-    case = Case(driver, judge, name.replace("test_", ""))
+    case = Case(driver, judge, f"py_{name_of(request, request.node.originalname, driver.version)}")
     yield case
     case.close()
 

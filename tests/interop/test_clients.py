@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from interop.cases import Case, bodies, by_queue, digests, is_total
+from interop.cases import Case, bodies, by_queue, digests, is_total, name_of
 from interop.driver import Driver, Item
 from interop.patience import eventually
 from interop.servers import Servers
@@ -23,8 +23,7 @@ COMPRESSED_FLAG = 1
 
 @pytest.fixture
 def case(driver: Driver, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = f"{request.node.originalname}_{driver.version}".replace(".", "_")
-    case = Case(driver, servers, name.removeprefix("test_"))
+    case = Case(driver, servers, name_of(request, request.node.originalname, driver.version))
     yield case
     case.close()
 
@@ -128,7 +127,8 @@ def test_a_lite_pull_consumer_assigns_and_seeks(case: Case) -> None:
     case.create()
     case.send(case.producer(), how="selector", count=40)
     case.pulled(40)
-    consumer = case.lite(assign=1, seek=4)
+    # A pull under way during a seek may still give what lies before: all is read first.
+    consumer = case.lite(assign=1, before=40, seek=4)
     got = case.driver.got(consumer, 24)
     assert by_queue(got) == {queue: list(range(4, 10)) for queue in range(4)}
 

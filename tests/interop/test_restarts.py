@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.cases import Case, bodies
+from interop.cases import Case, bodies, name_of
 from interop.driver import Driver
 from interop.patience import eventually
 from interop.servers import Servers, Software, serving
@@ -24,7 +24,7 @@ def alone(sample_software: Software, tmp_path: Path) -> Iterator[Servers]:
 
 @pytest.fixture
 def case(driver_53: Driver, alone: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    case = Case(driver_53, alone, request.node.originalname.removeprefix("test_"))
+    case = Case(driver_53, alone, name_of(request, request.node.originalname))
     yield case
     case.close()
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interop.cases import Case, by_queue
+from interop.cases import Case, by_queue, name_of
 from interop.driver import Driver
 from interop.servers import OURS, Servers, Software, official_software, serving
 from spark.sink_task import batch_of, write_rows
@@ -25,8 +25,7 @@ def written(
 
 @pytest.fixture
 def case(driver: Driver, written: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
-    case = Case(driver, written, name.replace("test_", "spark_")[:60])
+    case = Case(driver, written, f"spark_{name_of(request, request.node.name[:50])}")
     yield case
     case.close()
 

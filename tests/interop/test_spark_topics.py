@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from interop.cases import Case
+from interop.cases import Case, name_of
 from interop.driver import Driver
 from interop.servers import Servers
 from mqcore.spark.topic_source.reading import batch_reader, stream_reader
@@ -50,8 +50,8 @@ def written_to(request: pytest.FixtureRequest, driver: Driver) -> Servers:
 @pytest.fixture
 def case(driver: Driver, written_to: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
     # Cases of both clients share our servers.
-    name = f"spark_{driver.version}_{request.node.originalname.removeprefix('test_')}"
-    made = Case(driver, written_to, name.replace(".", "_")[:60])
+    name = name_of(request, request.node.originalname[:50], driver.version)
+    made = Case(driver, written_to, f"spark_{name}")
     made.create()
     yield made
     made.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.cases import Case, bodies
+from interop.cases import Case, bodies, name_of
 from interop.driver import Driver
 from interop.install import OfficialError
 from interop.patience import eventually
@@ -61,8 +61,7 @@ WRONG = ["number >", "number > 'x'", "(number = 1", "number = 0.0", "number IN (
 
 @pytest.fixture
 def case(driver: Driver, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = f"{request.node.originalname}_{driver.version}".replace(".", "_")
-    case = Case(driver, servers, name.removeprefix("test_"))
+    case = Case(driver, servers, name_of(request, request.node.originalname, driver.version))
     change = ["-b", servers.broker.address, "-k", "enablePropertyFilter", "-v", "true"]
     said = driver.mqadmin("updateBrokerConfig", "-n", case.namesrv, *change)
     assert "success" in said

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interop.cases import Case, bodies
+from interop.cases import Case, bodies, name_of
 from interop.driver import Driver
 from interop.servers import OURS, Servers, serving
 
@@ -22,8 +22,7 @@ def servers_of_5(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
 @pytest.fixture
 def case(driver: Driver, servers_of_5: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    name = f"{request.node.originalname}_{driver.version}".replace(".", "_")
-    case = Case(driver, servers_of_5, name.removeprefix("test_"))
+    case = Case(driver, servers_of_5, name_of(request, request.node.originalname, driver.version))
     yield case
     case.close()
 

@@ -171,6 +171,10 @@ final class Consumers {
         if (call.flag("assign")) {
             assigned.addAll(consumer.fetchMessageQueues(topic));
             consumer.assign(assigned);
+            int left = call.number("before", 0);
+            while (left > 0) {
+                left -= consumer.poll(100).size();
+            }
             for (MessageQueue queue : assigned) {
                 consumer.seek(queue, call.number("seek", 0));
             }

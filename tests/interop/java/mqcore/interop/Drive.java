@@ -31,7 +31,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  *      [traced=1] [reply=]    replies to requests with this text, a colon and the request's
  *      [slow_ms=]             how long the first delivery of a message takes
  *      [server_rebalance=1] [invisible_ms=] [pop_batch=]    5.x: queues from the broker, pull or pop
- * lite NAME group= namesrv= topic= [expr=|sql=] [assign=1] [seek=]
+ * lite NAME group= namesrv= topic= [expr=|sql=] [assign=1] [before=] [seek=]
  * pull NAME group= namesrv= topic= [expr=]              every message of the topic, pulled
  * select NAME group= namesrv= topic= sqls=             what SQL92 texts (between units separators)
  *      give of the topic by pulls: one item per text
