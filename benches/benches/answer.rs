@@ -1,6 +1,6 @@
 //! The ways to bring a pull's answer from the log to a socket, on a real TCP connection whose reader
 //! only reads: copied into one buffer, gathered from the mapped file, or sent from the file by the
-//! kernel. Decides [`mqcore_lane::desk`]'s border between copying and slices; no store, no lane.
+//! kernel. Decides [`mqcore_lane::connections`]'s border between copying and slices; no store, no lane.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench that cannot go on ends with the reason"
@@ -35,16 +35,16 @@ const APART: usize = 4;
 const SLICES_MAX: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum DeliveryRoute {
     Copy,
     Gather,
     SendFile,
 }
 
-const WAYS: [(Way, &str); 3] = [
-    (Way::Copy, "copied"),
-    (Way::Gather, "gathered"),
-    (Way::SendFile, "sendfile"),
+const WAYS: [(DeliveryRoute, &str); 3] = [
+    (DeliveryRoute::Copy, "copied"),
+    (DeliveryRoute::Gather, "gathered"),
+    (DeliveryRoute::SendFile, "sendfile"),
 ];
 
 struct Bench {
@@ -95,7 +95,7 @@ impl Bench {
     }
 
     /// Sends one answer of `records` records that lie `step` records apart.
-    fn send(&mut self, way: Way, records: usize, step: usize) {
+    fn send(&mut self, way: DeliveryRoute, records: usize, step: usize) {
         let span = records * step * RECORD_BYTES;
         if self.at + span > FILE_BYTES as usize {
             self.at = 0;
@@ -105,7 +105,7 @@ impl Bench {
         let places = (0..records).map(|n| first + n * step * RECORD_BYTES);
         let head = [1u8; HEAD_BYTES];
         match way {
-            Way::Copy => {
+            DeliveryRoute::Copy => {
                 self.buffer.clear();
                 self.buffer.extend_from_slice(&head);
                 for place in places {
@@ -114,7 +114,7 @@ impl Bench {
                 }
                 self.socket.write_all(&self.buffer).unwrap();
             }
-            Way::Gather => {
+            DeliveryRoute::Gather => {
                 let mut slices = Vec::with_capacity(records + 1);
                 slices.push(IoSlice::new(&head));
                 if step == 1 {
@@ -129,7 +129,7 @@ impl Bench {
                 }
                 write_all_gathered(&self.socket, &mut slices);
             }
-            Way::SendFile => {
+            DeliveryRoute::SendFile => {
                 send(&self.socket, &head, SendFlags::MORE).unwrap();
                 if step == 1 {
                     send_file(&self.socket, &self.file, first, span);
@@ -143,7 +143,13 @@ impl Bench {
     }
 
     /// Nanoseconds of the sender's processor and of the clock per answer.
-    fn round(&mut self, way: Way, records: usize, step: usize, answers: usize) -> (f64, f64) {
+    fn round(
+        &mut self,
+        way: DeliveryRoute,
+        records: usize,
+        step: usize,
+        answers: usize,
+    ) -> (f64, f64) {
         let (cpu, started) = (thread_ns(), Instant::now());
         for _ in 0..answers {
             self.send(way, records, step);

@@ -107,7 +107,7 @@ fn predicates(rows: &mut Rows) {
     }
 }
 
-struct Desk {
+struct Connections {
     store: Arc<RealStore>,
     lane: Lane<RealDisk, SystemClock>,
     client: ConnectionId,
@@ -117,7 +117,7 @@ struct Desk {
     _place: Place,
 }
 
-impl Desk {
+impl Connections {
     fn new() -> Self {
         let place = Place::new("filter");
         let store = open(place.path(), &[]);
@@ -209,9 +209,9 @@ impl Desk {
             let request = pull(offset);
             self.lane.feed(self.client, &request, 0).unwrap();
             let mut ids = Vec::new();
-            self.lane.desk.take_dirty(&mut ids);
+            self.lane.connections.take_dirty(&mut ids);
             let socket = &mut self.socket;
-            let next = self.lane.desk.change_output(self.client, |output| {
+            let next = self.lane.connections.change_output(self.client, |output| {
                 let mut next = None;
                 while !output.is_empty() {
                     let mut slices = Vec::with_capacity(64);
@@ -238,7 +238,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for Connections {
     fn drop(&mut self) {
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
         let _ended = self.reader.take().map(JoinHandle::join);
@@ -280,15 +280,15 @@ fn pulls(rows: &mut Rows) {
     if !is_wanted("pull by SQL92") {
         return;
     }
-    let mut desk = Desk::new();
+    let mut connections = Connections::new();
     let (mut measured, mut worked) = (Vec::new(), Vec::new());
     let mut given = 0;
     for _ in 0..by_mode(21, 7) {
-        desk.subscribe("*", "TAG");
-        let (all_s, all_worked_s, all) = desk.drain();
+        connections.subscribe("*", "TAG");
+        let (all_s, all_worked_s, all) = connections.drain();
         assert_eq!(all, MESSAGES);
-        desk.subscribe("n = 3", "SQL92");
-        let (some_s, some_worked_s, some) = desk.drain();
+        connections.subscribe("n = 3", "SQL92");
+        let (some_s, some_worked_s, some) = connections.drain();
         assert_eq!(some, MESSAGES / 10);
         given = some;
         measured.push((MESSAGES as f64 / some_s, MESSAGES as f64 / all_s));

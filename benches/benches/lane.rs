@@ -31,7 +31,7 @@ const KEY: &str = "7F0000010001000000000000000000FF";
 const WINDOW_MS: i64 = 600_000;
 const WINDOW_BYTES: usize = 64 << 20;
 
-struct Desk {
+struct Connections {
     store: Arc<Store<RealDisk, SystemClock>>,
     lane: Lane<RealDisk, SystemClock>,
     client: ConnectionId,
@@ -39,7 +39,7 @@ struct Desk {
     _place: Place,
 }
 
-impl Desk {
+impl Connections {
     fn new(name: &str) -> Self {
         let place = Place::new(name);
         // The first log file is there and in memory: a send that finds none would wait for it.
@@ -85,8 +85,8 @@ impl Desk {
         }
         self.lane.drain(0, &mut Vec::new());
         let mut ids = Vec::new();
-        self.lane.desk.take_dirty(&mut ids);
-        let taken = self.lane.desk.change_output(self.client, |output| {
+        self.lane.connections.take_dirty(&mut ids);
+        let taken = self.lane.connections.change_output(self.client, |output| {
             let queued = output.queued_bytes();
             let mut slices = Vec::with_capacity(64);
             output.slices(64, &mut slices);
@@ -98,7 +98,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for Connections {
     fn drop(&mut self) {
         let _closed = self.store.close();
     }
@@ -161,13 +161,13 @@ fn pulls() -> Vec<u8> {
 }
 
 fn send(criterion: &mut Criterion) {
-    let mut desk = Desk::new("lane-send");
+    let mut connections = Connections::new("lane-send");
     let bytes = sends();
     let mut group = criterion.benchmark_group("lane");
     group.measurement_time(MEASURED).warm_up_time(MEASURED / 3);
     group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
     group.bench_function("send/32 of 1 KiB", |bencher| {
-        bencher.iter(|| desk.turn(&bytes));
+        bencher.iter(|| connections.turn(&bytes));
     });
     group.finish();
 }
@@ -179,10 +179,11 @@ fn remembered(criterion: &mut Criterion) {
     group.measurement_time(MEASURED).warm_up_time(MEASURED);
     group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
     for is_remembering in [false, true] {
-        let mut desk = Desk::new("lane-remembered");
+        let mut connections = Connections::new("lane-remembered");
         if is_remembering {
-            let opened = Repeats::open(&desk.store, WINDOW_MS, WINDOW_BYTES);
-            desk.lane
+            let opened = Repeats::open(&connections.store, WINDOW_MS, WINDOW_BYTES);
+            connections
+                .lane
                 .remember(opened.ok().map(|(repeats, _found)| repeats));
         }
         let mut bytes = sends();
@@ -202,10 +203,10 @@ fn remembered(criterion: &mut Criterion) {
                         key.copy_from_slice(digits.as_bytes());
                     }
                 }
-                desk.turn(&bytes)
+                connections.turn(&bytes)
             });
         });
-        let numbers = desk.lane.numbers();
+        let numbers = connections.lane.numbers();
         assert!(
             numbers
                 .iter()
@@ -224,20 +225,20 @@ fn key_ends(bytes: &[u8]) -> Vec<usize> {
 }
 
 fn pull(criterion: &mut Criterion) {
-    let mut desk = Desk::new("lane-pull");
+    let mut connections = Connections::new("lane-pull");
     for _round in 0..100 {
-        desk.turn(&sends());
+        connections.turn(&sends());
     }
-    let _lasting = desk.store.flush();
-    let appended = desk.store.files().positions.appended.position();
-    let dispatched = &desk.store.files().positions.dispatched;
+    let _lasting = connections.store.flush();
+    let appended = connections.store.files().positions.appended.position();
+    let dispatched = &connections.store.files().positions.dispatched;
     dispatched.wait(appended, Duration::from_secs(10), || false);
     let bytes = pulls();
     let mut group = criterion.benchmark_group("lane");
     group.measurement_time(MEASURED).warm_up_time(MEASURED / 3);
     group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
     group.bench_function("pull/32 of 32 messages", |bencher| {
-        bencher.iter(|| desk.turn(&bytes));
+        bencher.iter(|| connections.turn(&bytes));
     });
     group.finish();
 }

@@ -23,14 +23,14 @@ const GET_MIN_OFFSET: i32 = 31;
 const GET_ROUTEINFO_BY_TOPIC: i32 = 105;
 
 /// A connection for one question at a time.
-pub(crate) struct Desk {
+pub(crate) struct AdminConnection {
     address: SocketAddr,
     socket: TcpStream,
     reader: FrameReader,
     opaque: i32,
 }
 
-impl Desk {
+impl AdminConnection {
     pub(crate) fn at(address: SocketAddr) -> Outcome<Self> {
         let failed = |error| Failure::Socket {
             what: "connecting to",
@@ -154,9 +154,9 @@ pub(crate) fn broker(common: &Aim) -> Outcome<SocketAddr> {
         None => route(common.namesrv, topics.first().unwrap_or(&common.topic))?,
     };
     if common.create {
-        let mut desk = Desk::at(address)?;
+        let mut admin = AdminConnection::at(address)?;
         for topic in &topics {
-            desk.create_topic(topic, common.queues)?;
+            admin.create_topic(topic, common.queues)?;
         }
     }
     Ok(address)
@@ -168,7 +168,7 @@ fn route(namesrv: SocketAddr, topic: &str) -> Outcome<SocketAddr> {
         ("topic", topic.to_owned()),
         ("acceptStandardJsonOnly", "true".to_owned()),
     ];
-    let answer = Desk::at(namesrv)?.ask("a route", GET_ROUTEINFO_BY_TOPIC, &fields)?;
+    let answer = AdminConnection::at(namesrv)?.ask("a route", GET_ROUTEINFO_BY_TOPIC, &fields)?;
     master(&answer.body).ok_or_else(|| Failure::NoBroker {
         topic: topic.to_owned(),
     })

@@ -9,7 +9,7 @@ use mqcore_wire::command::{FrameWriter, VERSION_DEFAULT};
 use mqcore_wire::{CommandRef, Head, WireError};
 use serde_json::{Value, json};
 
-use crate::admin::{self, Desk};
+use crate::admin::{self, AdminConnection};
 use crate::args::Consume;
 use crate::failure::{Failure, Outcome};
 use crate::link::{Link, Lost};
@@ -65,11 +65,11 @@ pub(crate) fn run(args: &Consume) -> Outcome<Value> {
     let address = admin::broker(common)?;
     let topics = common.topic_names();
     let mut queues = Vec::new();
-    let mut desk = Desk::at(address)?;
+    let mut admin = AdminConnection::at(address)?;
     let asked = Instant::now();
     for (topic, name) in topics.iter().enumerate() {
         for queue_id in 0..common.queues {
-            let (first, next) = desk.bounds(name, queue_id)?;
+            let (first, next) = admin.bounds(name, queue_id)?;
             queues.push(Reading {
                 topic,
                 queue_id,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 
 use mqcore_engine::lock::Mutex;
 use mqcore_lane::feed::{Fault, check_output};
-use mqcore_lane::{ConnectionId, Handed, Need};
+use mqcore_lane::{ConnectionId, Escalated, Escalation};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
@@ -67,18 +67,18 @@ impl LaneConnection {
 }
 
 /// A request for Python: its command, why it is handed over, and the name of what is missing.
-pub(crate) type HandedRow = (Py<Command>, &'static str, String);
+pub(crate) type EscalatedRow = (Py<Command>, &'static str, String);
 
 /// A handed request as Python reads it.
-pub(crate) fn handed_row(py: Python<'_>, handed: Handed) -> PyResult<HandedRow> {
-    let (need, name) = match handed.need {
-        Need::Code => ("code", String::new()),
-        Need::Topic(name) => ("topic", name),
-        Need::Group(name) => ("group", name),
-        Need::Check => ("check", String::new()),
+pub(crate) fn escalated_row(py: Python<'_>, handed: Escalated) -> PyResult<EscalatedRow> {
+    let (escalation, name) = match handed.escalation {
+        Escalation::Code => ("code", String::new()),
+        Escalation::Topic(name) => ("topic", name),
+        Escalation::Group(name) => ("group", name),
+        Escalation::Check => ("check", String::new()),
     };
     let command = Py::new(py, Command::owned(py, &handed.command)?)?;
-    Ok((command, need, name))
+    Ok((command, escalation, name))
 }
 
 /// What a turn left of a connection's bytes.
@@ -122,8 +122,8 @@ fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
                 Direct::Done => return Ok(()),
                 Direct::Broken => {
                     let mut inside = lane.lock();
-                    let desk = &mut inside.lane.desk;
-                    desk.change_output(this.id(), |output| output.sent(usize::MAX));
+                    let connections = &mut inside.lane.connections;
+                    connections.change_output(this.id(), |output| output.sent(usize::MAX));
                     return Ok(());
                 }
                 Direct::Full => {}
@@ -131,10 +131,10 @@ fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
         }
         let piece = {
             let mut inside = lane.lock();
-            let desk = &mut inside.lane.desk;
-            let taken = desk.change_output(this.id(), |output| output.take(TRANSPORT_BYTES));
+            let connections = &mut inside.lane.connections;
+            let taken = connections.change_output(this.id(), |output| output.take(TRANSPORT_BYTES));
             let taken = taken.unwrap_or_default();
-            if let Some(connection) = desk.connection_mut(this.id()) {
+            if let Some(connection) = connections.connection_mut(this.id()) {
                 connection.moved_bytes += taken.len() as u64;
             }
             taken
@@ -150,10 +150,10 @@ fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
 
 fn send_directly(lane: &NativeLane, id: ConnectionId, descriptor: i32) -> Direct {
     let mut inside = lane.lock();
-    let desk = &mut inside.lane.desk;
+    let connections = &mut inside.lane.connections;
     loop {
         let sent = {
-            let Some(connection) = desk.connection(id) else {
+            let Some(connection) = connections.connection(id) else {
                 return Direct::Done;
             };
             if connection.output.is_empty() {
@@ -165,8 +165,8 @@ fn send_directly(lane: &NativeLane, id: ConnectionId, descriptor: i32) -> Direct
         };
         match sent {
             Sent::Bytes(len) => {
-                desk.change_output(id, |output| output.sent(len));
-                if let Some(connection) = desk.connection_mut(id) {
+                connections.change_output(id, |output| output.sent(len));
+                if let Some(connection) = connections.connection_mut(id) {
                     connection.moved_bytes += len as u64;
                 }
             }
@@ -183,7 +183,7 @@ fn go_on_if_drained(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
     if !this.is_stalled.load(Ordering::Relaxed) {
         return Ok(());
     }
-    if lane.lock().lane.desk.is_stalled(this.id()) {
+    if lane.lock().lane.connections.is_stalled(this.id()) {
         return Ok(());
     }
     this.is_stalled.store(false, Ordering::Relaxed);
@@ -203,15 +203,15 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
     let (fed, handed, left) = through(py, Pass::keeping_if(len <= KEEP_BYTES_MAX), || {
         let (mut inside, now_ms) = lane.lock_now();
         let fed = inside.lane.feed(id, bytes, now_ms);
-        inside.lane.desk.take_dirty(&mut dirty);
+        inside.lane.connections.take_dirty(&mut dirty);
         lane.tell_deadline(&mut inside);
-        let desk = &inside.lane.desk;
-        let left = desk.connection(id).map(|connection| Left {
+        let connections = &inside.lane.connections;
+        let left = connections.connection(id).map(|connection| Left {
             half_bytes: connection.half_frame.len(),
             half_since_ms: connection.half_since_ms.unwrap_or(0),
             has_asked: connection.has_asked,
-            is_stalled: desk.is_stalled(id),
-            has_more: desk.execution_time.is_over(),
+            is_stalled: connections.is_stalled(id),
+            has_more: connections.execution_time.is_over(),
         });
         (fed, inside.lane.take_handed(), left.unwrap_or_default())
     });
@@ -221,7 +221,7 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
     }
     pump_all(py, lane, &dirty)?;
     if !handed.is_empty() {
-        let rows = handed.into_iter().map(|each| handed_row(py, each));
+        let rows = handed.into_iter().map(|each| escalated_row(py, each));
         let rows = rows.collect::<PyResult<Vec<_>>>()?;
         slf.call_method1("hand_over", (rows,))?;
     }
@@ -259,9 +259,9 @@ pub(crate) fn pump_all(py: Python<'_>, lane: &NativeLane, ids: &[ConnectionId]) 
         };
         let connection = connection.bind(py);
         pump(connection)?;
-        let checked = check_output(&lane.lock().lane.desk, *id);
+        let checked = check_output(&lane.lock().lane.connections, *id);
         if let Err(fault) = checked {
-            lane.lock().lane.desk.stats.closed_slow += 1;
+            lane.lock().lane.connections.stats.closed_slow += 1;
             refuse(connection, &fault)?;
         }
     }
@@ -368,8 +368,8 @@ impl LaneConnection {
         let mut dirty = Vec::new();
         {
             let mut inside = lane.lock();
-            inside.lane.desk.write(this.id(), &bytes);
-            inside.lane.desk.take_dirty(&mut dirty);
+            inside.lane.connections.write(this.id(), &bytes);
+            inside.lane.connections.take_dirty(&mut dirty);
         }
         pump_all(py, lane, &dirty)
     }
@@ -384,7 +384,7 @@ impl LaneConnection {
         let is_executed = through(py, Pass::keeping_if(is_short), || {
             let (mut inside, now_ms) = lane.lock_now();
             let is_executed = inside.lane.execute(this.id(), command, now_ms);
-            inside.lane.desk.take_dirty(&mut dirty);
+            inside.lane.connections.take_dirty(&mut dirty);
             lane.tell_deadline(&mut inside);
             is_executed
         });
@@ -396,7 +396,7 @@ impl LaneConnection {
     fn traffic(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
         let lane = this.lane(slf.py())?.lock();
-        let connection = lane.lane.desk.connection(this.id());
+        let connection = lane.lane.connections.connection(this.id());
         Ok(connection.map_or(0, |connection| connection.moved_bytes))
     }
 
@@ -404,7 +404,7 @@ impl LaneConnection {
     fn half_frame_ms(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
         let (inside, now_ms) = this.lane(slf.py())?.lock_now();
-        let connection = inside.lane.desk.connection(this.id());
+        let connection = inside.lane.connections.connection(this.id());
         let since = connection.and_then(|connection| connection.half_since_ms);
         let is_ours = this.is_stalled.load(Ordering::Relaxed);
         Ok(since

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMemoryView};
 
 use crate::buffer::{ReceiveBuffer, views_of};
-use crate::connection::{HandedRow, LaneConnection, handed_row, pump_all};
+use crate::connection::{EscalatedRow, LaneConnection, escalated_row, pump_all};
 use crate::door::{KEEP_RECORDS_MAX, Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
@@ -150,14 +150,16 @@ impl NativeLane {
     /// others have their turn.
     fn set_bounds(&self, half_frames: usize, output: usize, deferred: usize, turn_us: u64) {
         let clock = self.clock.clone();
-        let desk = &mut self.lock().lane.desk;
-        desk.bounds = Bounds {
+        let connections = &mut self.lock().lane.connections;
+        connections.bounds = Bounds {
             half_frames_bytes: half_frames,
             output_bytes: output,
             deferred_bytes: deferred,
         };
         let turn = Duration::from_micros(turn_us);
-        desk.execution_time.bound(turn, move || clock.elapsed());
+        connections
+            .execution_time
+            .bound(turn, move || clock.elapsed());
     }
 
     /// Replaces the delay levels.
@@ -306,7 +308,7 @@ impl NativeLane {
             delay::deliver_due(&self.engine, level, offset, now_ms, limit)
         });
         let done = done.map_err(|error| raised(py, &error))?;
-        self.lock().lane.desk.stats.delivered += done.count;
+        self.lock().lane.connections.stats.delivered += done.count;
         Ok((
             done.count,
             done.next_offset,
@@ -318,8 +320,8 @@ impl NativeLane {
     }
 
     /// Writes the notes of all ends; whether all are written, and the end of the log behind them.
-    fn write_notes(&self) -> (bool, u64) {
-        let is_all = self.lock().lane.write_notes();
+    fn write_op_messages(&self) -> (bool, u64) {
+        let is_all = self.lock().lane.write_op_messages();
         (is_all, self.engine.files().positions.appended.position())
     }
 
@@ -434,7 +436,7 @@ impl NativeLane {
     ) -> PyResult<(
         Option<u64>,
         Vec<(u64, &'static str)>,
-        Vec<(Py<LaneConnection>, HandedRow)>,
+        Vec<(Py<LaneConnection>, EscalatedRow)>,
     )> {
         self.origin.check(py)?;
         let mut others = Vec::new();
@@ -446,7 +448,7 @@ impl NativeLane {
             }
             let (mut inside, now_ms) = self.lock_now();
             inside.lane.drain(now_ms, &mut others);
-            inside.lane.desk.take_dirty(&mut dirty);
+            inside.lane.connections.take_dirty(&mut dirty);
             let next = inside.lane.next_deadline_ms();
             inside.told_ms = next.unwrap_or(u64::MAX);
             let next = next.map(|next| next.saturating_sub(now_ms));
@@ -456,7 +458,7 @@ impl NativeLane {
         let mut rows = Vec::with_capacity(handed.len());
         for each in handed {
             if let Some(connection) = self.connection(py, each.connection) {
-                rows.push((connection, handed_row(py, each)?));
+                rows.push((connection, escalated_row(py, each)?));
             }
         }
         let others = others.into_iter().map(|(ticket, s)| (ticket.0, s.name()));

@@ -9,13 +9,13 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::status::PutStatus;
 use mqcore_record::offset_id;
 
-use crate::asker::Asker;
 use crate::codes;
+use crate::connections::{Connections, ResponseHead};
 use crate::context::Context;
-use crate::desk::{Desk, Said};
 use crate::parked::{Kind, Stored};
 use crate::policy::Broker;
 use crate::refusals::{self, Refused};
+use crate::request_context::RequestContext;
 
 /// Why nothing is promised of a message whose status is none of the log's.
 const FLUSH_FAILED: &str = "the flush failed";
@@ -28,9 +28,9 @@ pub(crate) fn answer_stored<D: Disk, C: Clock>(
 ) {
     match stored.kind {
         Kind::Send => answer_send(cx, stored, status),
-        Kind::Back => answer_back(cx.desk, stored, status),
+        Kind::Back => answer_back(cx.connections, stored, status),
         Kind::End => answer_end(cx, stored, status),
-        Kind::Recall => answer_recall(cx.desk, &cx.policy.broker, stored, status),
+        Kind::Recall => answer_recall(cx.connections, &cx.policy.broker, stored, status),
     }
 }
 
@@ -43,7 +43,7 @@ fn answer_send<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, stored: &Stored, s
         PutStatus::SlaveNotAvailable => codes::SLAVE_NOT_AVAILABLE,
         other => {
             let refused = failed(cx, other);
-            return refuse_send(cx.desk, broker, &stored.asker, &refused);
+            return refuse_send(cx.connections, broker, &stored.request_context, &refused);
         }
     };
     let store_host = &broker.store_host;
@@ -52,49 +52,64 @@ fn answer_send<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, stored: &Stored, s
         let id = offset_id(store_host, physical_offset.cast_signed());
         let _infallible = write!(ids, ",{id}");
     }
-    let said = Said { code, remark: None };
-    cx.desk.reply(&stored.asker, said, |fields| {
-        fields.text("msgId", &ids)?;
-        fields.number("queueId", stored.queue_id.into())?;
-        fields.number("queueOffset", stored.queue_offset.cast_signed())?;
-        if let Some(handle) = &stored.recall {
-            fields.text("recallHandle", handle)?;
-        }
-        if let Some(key) = &stored.batch_key {
-            fields.text("batchUniqId", key)?;
-        }
-        fields.text("MSG_REGION", &broker.region)?;
-        fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
-    });
+    let head = ResponseHead { code, remark: None };
+    cx.connections
+        .reply(&stored.request_context, head, |fields| {
+            fields.text("msgId", &ids)?;
+            fields.number("queueId", stored.queue_id.into())?;
+            fields.number("queueOffset", stored.queue_offset.cast_signed())?;
+            if let Some(handle) = &stored.recall {
+                fields.text("recallHandle", handle)?;
+            }
+            if let Some(key) = &stored.batch_key {
+                fields.text("batchUniqId", key)?;
+            }
+            fields.text("MSG_REGION", &broker.region)?;
+            fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
+        });
 }
 
-fn answer_back<D: Disk>(desk: &mut Desk<D>, stored: &Stored, status: PutStatus) {
+fn answer_back<D: Disk>(connections: &mut Connections<D>, stored: &Stored, status: PutStatus) {
     let (code, remark) = if status == PutStatus::PutOk {
         (codes::SUCCESS, None)
     } else {
         (codes::SYSTEM_ERROR, Some(status.name()))
     };
-    desk.reply(&stored.asker, Said { code, remark }, |_fields| Ok(()));
+    connections.reply(
+        &stored.request_context,
+        ResponseHead { code, remark },
+        |_fields| Ok(()),
+    );
 }
 
 /// The message is committed however late its sync or its replica was (`sendFinalMessage`).
 fn answer_end<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, stored: &Stored, status: PutStatus) {
     if is_stored(status) {
-        return cx.desk.succeed(&stored.asker, None);
+        return cx.connections.succeed(&stored.request_context, None);
     }
     let refused = failed(cx, status);
-    cx.desk.refuse(&stored.asker, &refused);
+    cx.connections.refuse(&stored.request_context, &refused);
 }
 
-fn answer_recall<D: Disk>(desk: &mut Desk<D>, broker: &Broker, stored: &Stored, status: PutStatus) {
+fn answer_recall<D: Disk>(
+    connections: &mut Connections<D>,
+    broker: &Broker,
+    stored: &Stored,
+    status: PutStatus,
+) {
     if !is_stored(status) {
-        return refuse_recall(desk, broker, &stored.asker, &refusals::recall_failed());
+        return refuse_recall(
+            connections,
+            broker,
+            &stored.request_context,
+            &refusals::recall_failed(),
+        );
     }
-    let said = Said {
+    let head = ResponseHead {
         code: codes::SUCCESS,
         remark: None,
     };
-    desk.reply(&stored.asker, said, |fields| {
+    connections.reply(&stored.request_context, head, |fields| {
         if let Some(key) = &stored.recall {
             fields.text("msgId", key)?;
         }
@@ -119,12 +134,12 @@ fn failed<D: Disk, C: Clock>(cx: &Context<'_, D, C>, status: PutStatus) -> Refus
 
 /// Refuses a send; every response to one names region and trace switch.
 pub(crate) fn refuse_send<D: Disk>(
-    desk: &mut Desk<D>,
+    connections: &mut Connections<D>,
     broker: &Broker,
-    asker: &Asker,
+    request_context: &RequestContext,
     refused: &Refused,
 ) {
-    desk.reply(asker, Said::of(refused), |fields| {
+    connections.reply(request_context, ResponseHead::of(refused), |fields| {
         fields.text("MSG_REGION", &broker.region)?;
         fields.text("TRACE_ON", if broker.is_traced { "true" } else { "false" })
     });
@@ -132,12 +147,12 @@ pub(crate) fn refuse_send<D: Disk>(
 
 /// Refuses a recall; every response to one names the region.
 pub(crate) fn refuse_recall<D: Disk>(
-    desk: &mut Desk<D>,
+    connections: &mut Connections<D>,
     broker: &Broker,
-    asker: &Asker,
+    request_context: &RequestContext,
     refused: &Refused,
 ) {
-    desk.reply(asker, Said::of(refused), |fields| {
+    connections.reply(request_context, ResponseHead::of(refused), |fields| {
         fields.text("MSG_REGION", &broker.region)
     });
 }

@@ -12,6 +12,7 @@ use mqcore_record::{CrcCheck, Message, RecordView};
 use crate::batches::RECORD_REST_BYTES;
 use crate::context::Context;
 use crate::delivery::{Delivery, Target};
+use crate::delivery_route::clipped_level;
 use crate::moved::moved;
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC};
 use crate::parked::{Kind, Stored};
@@ -23,7 +24,6 @@ use crate::requests::{Back, Request};
 use crate::returned::Returned;
 use crate::send::VERSION_WITH_MAX_RECONSUME;
 use crate::stop::{How, Processed, Stop};
-use crate::way::clipped_level;
 
 /// The level of a message that was never sent back before, where the broker decides.
 const FIRST_LEVEL: i32 = 3;
@@ -36,7 +36,7 @@ pub(crate) fn process<D: Disk, C: Clock>(
     how: How,
 ) -> Processed {
     let sent = send_back(cx, delivery, request, how);
-    cx.refuse(&request.asker, sent)
+    cx.refuse(&request.request_context, sent)
 }
 
 /// Goes on with a message that was read from the disk. The request is gone by now: where it would have
@@ -56,7 +56,7 @@ pub(crate) fn was_read<D: Disk, C: Clock>(
         Err(Stop::Hand(_need)) => refusals::retry_topic_not_yet(),
         Err(stop) => stop.into_refused(),
     };
-    cx.desk.refuse(&returned.asker, &refused);
+    cx.connections.refuse(&returned.request_context, &refused);
 }
 
 fn send_back<D: Disk, C: Clock>(
@@ -66,18 +66,18 @@ fn send_back<D: Disk, C: Clock>(
     how: How,
 ) -> Processed {
     let back = Back::read(request)?;
-    let asker = request.asker;
+    let request_context = request.request_context;
     let Some(group) = check_back(cx, &back, how)? else {
         // A group without retry queues: the message is dropped, as officially.
-        cx.desk.succeed(&asker, None);
+        cx.connections.succeed(&request_context, None);
         return Ok(());
     };
     let own = back.max_reconsume_times;
-    let own = own.filter(|_| asker.version >= VERSION_WITH_MAX_RECONSUME);
+    let own = own.filter(|_| request_context.version >= VERSION_WITH_MAX_RECONSUME);
     let no_message = || refusals::no_message_to_send_back(back.physical_offset);
     let physical_offset = u64::try_from(back.physical_offset).map_err(|_bad| no_message())?;
     let returned = Returned {
-        asker,
+        request_context,
         physical_offset,
         group: back.group.into(),
         delay_level: back.delay_level,
@@ -86,7 +86,7 @@ fn send_back<D: Disk, C: Clock>(
     match cx.record_if_hot(physical_offset) {
         Ok(Some(record)) => put_back(cx, delivery, (&returned, how), &record),
         Ok(None) => {
-            cx.read_elsewhere(&asker, Job::Back(returned, how));
+            cx.read_elsewhere(&request_context, Job::Back(returned, how));
             Ok(())
         }
         Err(_no_record) => Err(no_message().into()),
@@ -147,7 +147,7 @@ fn put_back<D: Disk, C: Clock>(
     if cx.waits_for_log((view.total_len_bytes + RECORD_REST_BYTES) as u64) {
         return Err(Stop::Defer);
     }
-    delivery.check_load(cx, &returned.asker)?;
+    delivery.check_load(cx, &returned.request_context)?;
     store_returned(cx, delivery, returned, &view, (&name, is_dead))
 }
 
@@ -200,8 +200,8 @@ fn store_returned<D: Disk, C: Clock>(
         reconsume_times: view.reconsume_times.saturating_add(1),
         ..moved(view, target.topic, target.queue_id, &text)
     });
-    let place = appended.map_err(|error| cx.not_stored(&error))?;
-    let stored = Stored::at(returned.asker, Kind::Back, queue_id, &place);
-    delivery.settle(cx, stored, place.end(), true);
+    let appended = appended.map_err(|error| cx.not_stored(&error))?;
+    let stored = Stored::at(returned.request_context, Kind::Back, queue_id, &appended);
+    delivery.settle(cx, stored, appended.end(), true);
     Ok(())
 }

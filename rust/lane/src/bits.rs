@@ -155,7 +155,7 @@ mod tests {
         bits
     }
 
-    fn told(bits: &[u8], store_timestamp_ms: i64) -> Extended<'_> {
+    fn extended(bits: &[u8], store_timestamp_ms: i64) -> Extended<'_> {
         Extended {
             tags_code: 0,
             store_timestamp_ms,
@@ -190,13 +190,16 @@ mod tests {
     fn only_a_missing_bit_of_a_later_message_excludes() {
         let group = GroupBits::new(&[0, 9], 16, 100).unwrap();
         let (all, some, none) = ([0b11, 0b10], [0b1, 0], [0, 0]);
-        assert!(!group.rule_out(&told(&all, 101)));
-        assert!(group.rule_out(&told(&some, 101)));
-        assert!(group.rule_out(&told(&none, 101)));
-        assert!(!group.rule_out(&told(&none, 100)), "stored before");
-        assert!(!group.rule_out(&told(&[], 101)), "no bits were made");
-        assert!(!group.rule_out(&told(&[0], 101)), "of another filter");
-        assert!(!group.rule_out(&told(&[0, 0, 0], 101)), "of another filter");
+        assert!(!group.rule_out(&extended(&all, 101)));
+        assert!(group.rule_out(&extended(&some, 101)));
+        assert!(group.rule_out(&extended(&none, 101)));
+        assert!(!group.rule_out(&extended(&none, 100)), "stored before");
+        assert!(!group.rule_out(&extended(&[], 101)), "no bits were made");
+        assert!(!group.rule_out(&extended(&[0], 101)), "of another filter");
+        assert!(
+            !group.rule_out(&extended(&[0, 0, 0], 101)),
+            "of another filter"
+        );
     }
 
     #[test]

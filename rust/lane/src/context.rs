@@ -10,12 +10,12 @@ use mqcore_engine::error::Result;
 use mqcore_engine::store::Store;
 use mqcore_record::Host;
 
-use crate::asker::{Asker, ConnectionId};
-use crate::desk::Desk;
+use crate::connections::Connections;
 use crate::filtering::MessageFilters;
 use crate::policy::Policy;
 use crate::readers::{Job, Readers};
 use crate::refusals::{self, Refused};
+use crate::request_context::{ConnectionId, RequestContext};
 use crate::stop::{Processed, Stop};
 
 /// The surroundings of a request processor, for the length of one call.
@@ -24,7 +24,7 @@ pub(crate) struct Context<'a, D: Disk, C: Clock> {
     /// What was decided; does not change during the call.
     pub(crate) policy: &'a Policy,
     /// Where responses go, and who is connected.
-    pub(crate) desk: &'a mut Desk<D>,
+    pub(crate) connections: &'a mut Connections<D>,
     /// The threads that read what is not in memory.
     pub(crate) readers: &'a mut Readers<D, C>,
     /// Message filters of pulls and pops, and what they may still cost.
@@ -53,35 +53,40 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
     }
 
     /// Answers a request that is refused, of a family whose refusals have no fields.
-    pub(crate) fn refuse(&mut self, asker: &Asker, processed: Processed) -> Processed {
+    pub(crate) fn refuse(
+        &mut self,
+        request_context: &RequestContext,
+        processed: Processed,
+    ) -> Processed {
         let Err(Stop::Refuse(refused)) = processed else {
             return processed;
         };
-        self.desk.refuse(asker, &refused);
+        self.connections.refuse(request_context, &refused);
         Ok(())
     }
 
     /// Has something read by the threads; refuses the request when too much waits.
-    pub(crate) fn read_elsewhere(&mut self, asker: &Asker, job: Job<D>) {
+    pub(crate) fn read_elsewhere(&mut self, request_context: &RequestContext, job: Job<D>) {
         if !self.readers.submit(job) {
-            self.desk.refuse(asker, &refusals::overload());
+            self.connections
+                .refuse(request_context, &refusals::overload());
         }
     }
 
     /// Whether a connection is open.
     pub(crate) fn is_open(&self, connection: ConnectionId) -> bool {
-        self.desk.connection(connection).is_some()
+        self.connections.connection(connection).is_some()
     }
 
     /// Where a client is, as official remarks spell it.
-    pub(crate) fn peer(&self, asker: &Asker) -> &str {
-        let connection = self.desk.connection(asker.connection);
+    pub(crate) fn peer(&self, request_context: &RequestContext) -> &str {
+        let connection = self.connections.connection(request_context.connection);
         connection.map_or("", |connection| &connection.peer)
     }
 
     /// Where a client is, as records have it.
-    pub(crate) fn born_host(&self, asker: &Asker) -> Host {
-        let connection = self.desk.connection(asker.connection);
+    pub(crate) fn born_host(&self, request_context: &RequestContext) -> Host {
+        let connection = self.connections.connection(request_context.connection);
         connection.map_or(self.policy.broker.store_host, |c| c.born_host)
     }
 

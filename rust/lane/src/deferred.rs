@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use mqcore_wire::Command;
 
-use crate::asker::ConnectionId;
+use crate::request_context::ConnectionId;
 use crate::stop::How;
 
 /// Requests that wait at the most: at some microseconds each they are worked off within the time that

@@ -64,8 +64,8 @@ pub fn deliver_due<D: Disk, C: Clock>(
     };
     done.next_offset = offset.clamp(bounds.min, bounds.max);
     let limit = limit.clamp(1, LIMIT_MAX);
-    let place = usize::try_from(level).unwrap_or(0);
-    let delay_ms = store.delay_ms(place);
+    let appended = usize::try_from(level).unwrap_or(0);
+    let delay_ms = store.delay_ms(appended);
     let mut units: Vec<Unit> = Vec::with_capacity(limit);
     store
         .queues()
@@ -73,7 +73,7 @@ pub fn deliver_due<D: Disk, C: Clock>(
     fill_times(store, queue_id, delay_ms, &mut units)?;
     let latest_ms = now_ms.saturating_add(delay_ms.unwrap_or(0));
     // A level that the table has no more: its messages wait as long as they were told to.
-    let is_retired = place > store.delay_levels();
+    let is_retired = appended > store.delay_levels();
     for unit in &units {
         // A time further away than the level's delay comes from another table of levels, or from a
         // clock that stepped: it is due.
@@ -147,7 +147,7 @@ fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option
         return Ok(None);
     };
     match store.append(&message) {
-        Ok(place) => Ok(Some(place.end())),
+        Ok(appended) => Ok(Some(appended.end())),
         // Its real topic has a name that no topic may have: it would stand in the way for ever.
         Err(Error::Message(_)) => Ok(None),
         Err(error) => Err(error),

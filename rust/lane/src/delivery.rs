@@ -1,4 +1,4 @@
-//! How a request processor stores a message: the delivery route it takes to its topic (`way`), and its
+//! How a request processor stores a message: the delivery route it takes to its topic (`route`), and its
 //! response, now or when the message is as durable as promised. The one interface between the
 //! processors that store messages.
 
@@ -12,11 +12,11 @@ use mqcore_engine::timer::Wheel;
 use mqcore_record::{Host, Message};
 
 use crate::answers::{answer_stored, refuse_send};
-use crate::asker::Asker;
 use crate::context::Context;
 use crate::parked::{Parked, Stored};
 use crate::policy::Broker;
 use crate::refusals::{self, Refused};
+use crate::request_context::RequestContext;
 use crate::stamp::Stamp;
 use crate::turn::ANSWERS_PER_TURN;
 
@@ -96,9 +96,9 @@ impl<D: Disk> Delivery<D> {
     pub(crate) fn check_load<C: Clock>(
         &self,
         cx: &Context<'_, D, C>,
-        asker: &Asker,
+        request_context: &RequestContext,
     ) -> Result<(), Refused> {
-        let connection = cx.desk.connection(asker.connection);
+        let connection = cx.connections.connection(request_context.connection);
         let parked = connection.map_or(0, |connection| connection.parked);
         let limits = &cx.policy.broker.parked;
         if self.parked.len() >= limits.all || parked >= limits.per_connection {
@@ -121,7 +121,10 @@ impl<D: Disk> Delivery<D> {
         }
         match cx.store.park(end, needs_replica) {
             Ok(ticket) => {
-                if let Some(connection) = cx.desk.connection_mut(stored.asker.connection) {
+                if let Some(connection) = cx
+                    .connections
+                    .connection_mut(stored.request_context.connection)
+                {
                     connection.parked += 1;
                 }
                 let deadline_ms = cx.now_ms + cx.store.config().sync_flush_timeout_ms;
@@ -130,7 +133,12 @@ impl<D: Disk> Delivery<D> {
             }
             Err(error) => {
                 let refused = cx.not_stored(&error);
-                refuse_send(cx.desk, &cx.policy.broker, &stored.asker, &refused);
+                refuse_send(
+                    cx.connections,
+                    &cx.policy.broker,
+                    &stored.request_context,
+                    &refused,
+                );
             }
         }
     }
@@ -152,7 +160,10 @@ impl<D: Disk> Delivery<D> {
                 others.push((ticket, status));
                 continue;
             };
-            if let Some(connection) = cx.desk.connection_mut(stored.asker.connection) {
+            if let Some(connection) = cx
+                .connections
+                .connection_mut(stored.request_context.connection)
+            {
                 connection.parked -= 1;
             }
             answer_stored(cx, &stored, status);

@@ -82,7 +82,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 break;
             }
             slice.spend(LOOKED_AT);
-            if self.desk.connection(deferred.connection).is_none() {
+            if self.connections.connection(deferred.connection).is_none() {
                 continue;
             }
             let request = Request::of_command(deferred.connection, &deferred.command);
@@ -91,7 +91,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                 let refused = refusals::waited_too_long(waited_ms, waiting.len());
                 slice.spend_run(refused.remark.len());
                 let broker = &self.policy.broker;
-                refuse_send(&mut self.desk, broker, &request.asker, &refused);
+                refuse_send(
+                    &mut self.connections,
+                    broker,
+                    &request.request_context,
+                    &refused,
+                );
                 continue;
             }
             match self.run(&request, deferred.how) {
@@ -117,9 +122,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         while !slice.is_spent()
             && let Some(done) = self.done.pop_front()
         {
-            let before = self.desk.stats.pulled_bytes;
+            let before = self.connections.stats.pulled_bytes;
             self.go_on(done);
-            let answer_bytes = self.desk.stats.pulled_bytes - before;
+            let answer_bytes = self.connections.stats.pulled_bytes - before;
             slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
         }
         let (mut cx, processors) = self.split();
@@ -141,11 +146,12 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                     .was_read(cx, delivery, &ending, record);
             }
             Done::Pop(cold, got) => processors.pops.was_read(cx, cold, *got),
-            Done::Search(asker, found) => answer_search(cx, &asker, found),
-            Done::First(doubt, bytes, looked) => {
+            Done::Search(request_context, found) => answer_search(cx, &request_context, found),
+            Done::First(candidate, bytes, looked) => {
                 let send = &mut processors.send.repeats;
-                if let Some(doubt) = send.first_read(cx, delivery, (*doubt, bytes), looked) {
-                    self.run_again(doubt.connection, doubt.command, doubt.how);
+                if let Some(candidate) = send.first_read(cx, delivery, (*candidate, bytes), looked)
+                {
+                    self.run_again(candidate.connection, candidate.command, candidate.how);
                 }
             }
         }

@@ -7,9 +7,9 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, WireError, split};
 
-use crate::asker::ConnectionId;
-use crate::desk::{Desk, OUTPUT_CLOSE_BYTES};
+use crate::connections::{Connections, OUTPUT_CLOSE_BYTES};
 use crate::lane::Lane;
+use crate::request_context::ConnectionId;
 
 /// Why a connection has to be closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,35 +45,35 @@ impl fmt::Display for Fault {
 
 impl<D: Disk, C: Clock> Lane<D, C> {
     /// Takes bytes of a connection and executes what is whole among them, within one turn
-    /// (`desk.execution_time`): when that is over, [`Lane::resume`] goes on.
+    /// (`connections.execution_time`): when that is over, [`Lane::resume`] goes on.
     ///
     /// # Errors
     /// The connection has to be closed; what came before the fault was executed.
     pub fn feed(&mut self, id: ConnectionId, bytes: &[u8], now_ms: u64) -> Result<(), Fault> {
         self.now_ms = now_ms;
-        self.desk.stats.received_bytes += bytes.len() as u64;
+        self.connections.stats.received_bytes += bytes.len() as u64;
         let fed = self.feed_frames(id, bytes);
         match &fed {
             Err(Fault::Wire(_) | Fault::TooManyHalfFrames { .. }) => {
-                self.desk.stats.closed_bad_bytes += 1;
+                self.connections.stats.closed_bad_bytes += 1;
             }
-            Err(Fault::TooSlow { .. }) => self.desk.stats.closed_slow += 1,
+            Err(Fault::TooSlow { .. }) => self.connections.stats.closed_slow += 1,
             Ok(()) => {}
         }
         fed
     }
 
     fn feed_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<(), Fault> {
-        let Some(connection) = self.desk.connection_mut(id) else {
+        let Some(connection) = self.connections.connection_mut(id) else {
             return Ok(());
         };
         connection.moved_bytes += bytes.len() as u64;
         let mut half = std::mem::take(&mut connection.half_frame);
         let has_waited = std::mem::take(&mut connection.is_waiting);
-        self.desk.execution_time.waiting -= usize::from(has_waited);
-        self.desk.execution_time.begin();
+        self.connections.execution_time.waiting -= usize::from(has_waited);
+        self.connections.execution_time.begin();
         let mut has_asked = false;
-        self.desk.half_frames_bytes -= half.len();
+        self.connections.half_frames_bytes -= half.len();
         let mut rest = bytes;
         let mut is_same_half = !half.is_empty();
         loop {
@@ -92,10 +92,10 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             has_asked = true;
             is_same_half = false;
         }
-        keep(&mut self.desk, id, half, rest)?;
+        keep(&mut self.connections, id, half, rest)?;
         let now_ms = self.now_ms;
-        let is_over = self.desk.execution_time.is_over();
-        if let Some(connection) = self.desk.connection_mut(id) {
+        let is_over = self.connections.execution_time.is_over();
+        if let Some(connection) = self.connections.connection_mut(id) {
             connection.has_asked |= has_asked;
             connection.is_waiting = is_over;
             if connection.half_frame.is_empty() {
@@ -103,7 +103,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             } else if !is_same_half || connection.half_since_ms.is_none() {
                 connection.half_since_ms = Some(now_ms);
             }
-            self.desk.execution_time.waiting += usize::from(is_over);
+            self.connections.execution_time.waiting += usize::from(is_over);
         }
         Ok(())
     }
@@ -119,7 +119,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Executes the whole frames at the front of `bytes`; how many bytes they were.
     fn execute_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Fault> {
         let mut done = 0;
-        while !self.desk.execution_time.is_over() && !self.desk.is_stalled(id) {
+        while !self.connections.execution_time.is_over() && !self.connections.is_stalled(id) {
             let rest = bytes.get(done..).unwrap_or_default();
             match split(rest, FRAME_BYTES_MAX).map_err(Fault::Wire)? {
                 Split::NeedsMore { .. } => break,
@@ -128,13 +128,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
                     self.execute_frame(id, &command);
                     done += frame.len_bytes;
                     let is_last = bytes.len() == done;
-                    if !is_last && self.desk.execution_time.ends_before_next() {
+                    if !is_last && self.connections.execution_time.ends_before_next() {
                         break;
                     }
                 }
             }
         }
-        check_output(&self.desk, id).map(|()| done)
+        check_output(&self.connections, id).map(|()| done)
     }
 }
 
@@ -142,8 +142,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 ///
 /// # Errors
 /// [`Fault::TooSlow`] when it has to be closed.
-pub fn check_output<D: Disk>(desk: &Desk<D>, id: ConnectionId) -> Result<(), Fault> {
-    match desk.connection(id).map(|c| c.output.queued_bytes()) {
+pub fn check_output<D: Disk>(connections: &Connections<D>, id: ConnectionId) -> Result<(), Fault> {
+    match connections.connection(id).map(|c| c.output.queued_bytes()) {
         Some(queued_bytes) if queued_bytes > OUTPUT_CLOSE_BYTES => {
             Err(Fault::TooSlow { queued_bytes })
         }
@@ -153,21 +153,21 @@ pub fn check_output<D: Disk>(desk: &Desk<D>, id: ConnectionId) -> Result<(), Fau
 
 /// Keeps what could not be executed yet.
 fn keep<D: Disk>(
-    desk: &mut Desk<D>,
+    connections: &mut Connections<D>,
     id: ConnectionId,
     mut half: Vec<u8>,
     rest: &[u8],
 ) -> Result<(), Fault> {
     half.extend_from_slice(rest);
-    let bytes_max = desk.bounds.half_frames_bytes;
-    if desk.half_frames_bytes + half.len() > bytes_max {
+    let bytes_max = connections.bounds.half_frames_bytes;
+    if connections.half_frames_bytes + half.len() > bytes_max {
         return Err(Fault::TooManyHalfFrames { bytes_max });
     }
     let kept = half.len();
-    if let Some(connection) = desk.connection_mut(id) {
+    if let Some(connection) = connections.connection_mut(id) {
         // A frame of many megabytes should not keep its buffer for the small ones after it.
         connection.half_frame = if half.is_empty() { Vec::new() } else { half };
-        desk.half_frames_bytes += kept;
+        connections.half_frames_bytes += kept;
     }
     Ok(())
 }

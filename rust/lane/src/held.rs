@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hashbrown::{Equivalent, HashMap};
 
-use crate::asker::ConnectionId;
+use crate::request_context::ConnectionId;
 use crate::slots::Slots;
 use crate::turn::{LOOKED_AT, Slice};
 use crate::waiting::Waiting;
@@ -156,23 +156,23 @@ impl<M: Ord, W> Queues<M, W> {
             return known;
         }
         let key = Arc::new(key);
-        let place = self.slots.insert(Queue {
+        let slot = self.slots.insert(Queue {
             key: Arc::clone(&key),
             members: BTreeSet::new(),
             walk: None,
             news: None,
             is_listed: false,
         });
-        self.by_key.insert(key, place);
-        place
+        self.by_key.insert(key, slot);
+        slot
     }
 
-    pub(crate) fn get(&self, place: usize) -> Option<&Queue<M, W>> {
-        self.slots.get(place)
+    pub(crate) fn get(&self, slot: usize) -> Option<&Queue<M, W>> {
+        self.slots.get(slot)
     }
 
-    pub(crate) fn at_mut(&mut self, place: usize) -> Option<&mut Queue<M, W>> {
-        self.slots.at_mut(place)
+    pub(crate) fn at_mut(&mut self, slot: usize) -> Option<&mut Queue<M, W>> {
+        self.slots.at_mut(slot)
     }
 
     /// All places are below this.
@@ -181,13 +181,13 @@ impl<M: Ord, W> Queues<M, W> {
     }
 
     /// A member does not wait for a queue any more.
-    pub(crate) fn leave(&mut self, place: usize, member: &M) {
-        let Some(queue) = self.slots.at_mut(place) else {
+    pub(crate) fn leave(&mut self, slot: usize, member: &M) {
+        let Some(queue) = self.slots.at_mut(slot) else {
             return;
         };
         queue.members.remove(member);
         if queue.members.is_empty()
-            && let Some(queue) = self.slots.remove(place)
+            && let Some(queue) = self.slots.remove(slot)
         {
             self.by_key.remove(&queue.key);
             self.emptied.push((*queue.key).clone());
@@ -195,8 +195,8 @@ impl<M: Ord, W> Queues<M, W> {
     }
 
     /// Notes what came into a queue.
-    pub(crate) fn note(&mut self, place: usize, news: News) {
-        let Some(queue) = self.slots.at_mut(place) else {
+    pub(crate) fn note(&mut self, slot: usize, news: News) {
+        let Some(queue) = self.slots.at_mut(slot) else {
             return;
         };
         queue.news = Some(match queue.news.take() {
@@ -205,7 +205,7 @@ impl<M: Ord, W> Queues<M, W> {
         });
         if !queue.is_listed {
             queue.is_listed = true;
-            self.with_news.push_back(place);
+            self.with_news.push_back(slot);
         }
     }
 
@@ -218,10 +218,10 @@ impl<M: Ord, W> Queues<M, W> {
     /// turn.
     pub(crate) fn visit(
         &mut self,
-        place: usize,
+        slot: usize,
         walk_of: impl FnOnce(News) -> W,
     ) -> Option<(&BTreeSet<M>, &mut W, &mut usize)> {
-        let has_walk = self.slots.at_mut(place).is_some_and(|queue| {
+        let has_walk = self.slots.at_mut(slot).is_some_and(|queue| {
             if queue.walk.is_none() {
                 queue.walk = queue.news.take().map(walk_of);
             }
@@ -232,7 +232,7 @@ impl<M: Ord, W> Queues<M, W> {
             self.end_visit(None);
             return None;
         }
-        let queue = self.slots.at_mut(place)?;
+        let queue = self.slots.at_mut(slot)?;
         Some((&queue.members, queue.walk.as_mut()?, &mut self.looks))
     }
 
@@ -244,65 +244,65 @@ impl<M: Ord, W> Queues<M, W> {
     }
 
     /// The news of a queue are worked off.
-    pub(crate) fn end_walk(&mut self, place: usize) {
-        if let Some(queue) = self.slots.at_mut(place) {
+    pub(crate) fn end_walk(&mut self, slot: usize) {
+        if let Some(queue) = self.slots.at_mut(slot) {
             queue.walk = None;
         }
     }
 }
 
 /// What requests wait at: each has a place there.
-pub(crate) trait Places: Default {
+pub(crate) trait Membership: Default {
     /// What waits for a queue.
     type Member: Ord;
     /// How far the news of a queue are worked off.
     type Walk;
 
     /// A request is taken out of its place.
-    fn leave(&mut self, queues: &mut Queues<Self::Member, Self::Walk>, place: usize, id: u64);
+    fn leave(&mut self, queues: &mut Queues<Self::Member, Self::Walk>, slot: usize, id: u64);
 }
 
 /// The held requests.
 #[derive(Debug)]
-pub(crate) struct Held<T, P: Places> {
+pub(crate) struct Held<T, P: Membership> {
     pub(crate) waiting: Waiting<T>,
     pub(crate) queues: Queues<P::Member, P::Walk>,
-    pub(crate) places: P,
+    pub(crate) members: P,
     /// Where the check has come to, while it is under way.
     checked: Option<usize>,
     next_check_ms: Option<u64>,
 }
 
-impl<T, P: Places> Default for Held<T, P> {
+impl<T, P: Membership> Default for Held<T, P> {
     fn default() -> Self {
         Self {
             waiting: Waiting::default(),
             queues: Queues::default(),
-            places: P::default(),
+            members: P::default(),
             checked: None,
             next_check_ms: None,
         }
     }
 }
 
-impl<T, P: Places> Held<T, P> {
+impl<T, P: Membership> Held<T, P> {
     /// Holds a request at a place until `deadline_ms`; its number.
     pub(crate) fn hold(
         &mut self,
         value: T,
         connection: ConnectionId,
-        place: usize,
+        slot: usize,
         (now_ms, deadline_ms): (u64, u64),
     ) -> u64 {
         self.next_check_ms
             .get_or_insert(now_ms.saturating_add(CHECK_INTERVAL_MS));
-        self.waiting.insert(value, connection, place, deadline_ms)
+        self.waiting.insert(value, connection, slot, deadline_ms)
     }
 
     /// Takes a request out; gives it unless its connection is closed.
     pub(crate) fn take(&mut self, id: u64) -> Option<T> {
         let taken = self.waiting.take(id)?;
-        self.places.leave(&mut self.queues, taken.place, id);
+        self.members.leave(&mut self.queues, taken.slot, id);
         taken.is_open.then_some(taken.value)
     }
 

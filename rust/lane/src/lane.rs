@@ -12,13 +12,12 @@ use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
 use crate::answers::refuse_send;
-use crate::asker::ConnectionId;
 use crate::bits::BitRow;
 use crate::codes;
+use crate::connections::Connections;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::deferred::{DeferredQueue, weight};
-use crate::desk::Desk;
 use crate::filtering::MessageFilters;
 use crate::policy::{Broker, Policy};
 use crate::pop::names;
@@ -26,22 +25,23 @@ use crate::pop::orders::Orders;
 use crate::processors::Processors;
 use crate::readers::{Done, Readers};
 use crate::refusals;
-use crate::repeats::{Doubt, Repeats};
+use crate::repeats::{DuplicateCandidate, Repeats};
+use crate::request_context::ConnectionId;
 use crate::requests::Request;
 use crate::stamp::Stamp;
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::check::Checked;
 use crate::transactions::counts::Counts;
 
 /// A request for Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Handed {
+pub struct Escalated {
     /// Who asks.
     pub connection: ConnectionId,
     /// What.
     pub command: Command,
     /// Why the lane does not execute it by itself.
-    pub need: Need,
+    pub escalation: Escalation,
 }
 
 /// The lane.
@@ -52,11 +52,11 @@ pub struct Lane<D: Disk, C: Clock> {
     /// The live consumer offsets.
     pub offsets: Arc<ConsumerOffsets>,
     /// Connections and answers.
-    pub desk: Desk<D>,
+    pub connections: Connections<D>,
     pub(crate) processors: Processors<D>,
     pub(crate) readers: Readers<D, C>,
     pub(crate) filters: MessageFilters,
-    handed: Vec<Handed>,
+    handed: Vec<Escalated>,
     pub(crate) now_ms: u64,
     pub(crate) deferred: DeferredQueue,
     /// What was read and is not answered yet.
@@ -76,7 +76,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             policy: Policy::default(),
             processors: Processors::new(&offsets),
             offsets,
-            desk: Desk::new(),
+            connections: Connections::new(),
             filters: MessageFilters::default(),
             handed: Vec::new(),
             now_ms: 0,
@@ -92,7 +92,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         let cx = Context {
             store: &self.store,
             policy: &self.policy,
-            desk: &mut self.desk,
+            connections: &mut self.connections,
             readers: &mut self.readers,
             filters: &mut self.filters,
             now_ms: self.now_ms,
@@ -105,7 +105,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub fn decide_broker(&mut self, mut broker: Broker) {
         broker.timing.step_ms = self.store.config().timer_step_ms();
         broker.pops.revive_topic = names::revive_topic(&broker.cluster);
-        self.desk.version = broker.version;
+        self.connections.version = broker.version;
         self.processors.delivery.stamp = Stamp::of(&broker);
         self.processors.pull.holds.set_limits(broker.held);
         self.policy.broker = Arc::new(broker);
@@ -131,22 +131,22 @@ impl<D: Disk, C: Clock> Lane<D, C> {
 
     /// Takes a new connection.
     pub fn open(&mut self, born_host: Host, peer: &str) -> ConnectionId {
-        self.desk.open(born_host, peer)
+        self.connections.open(born_host, peer)
     }
 
     /// Forgets a connection with all that it waits for: what it has is marked, and worked off in
     /// turns. Its parked sends are answered to nobody.
     pub fn close(&mut self, id: ConnectionId) {
-        if self.desk.close(id).is_some() {
+        if self.connections.close(id).is_some() {
             self.processors.close(id);
             self.unwatch_emptied();
         }
     }
 
     pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
-        self.desk.stats.requests += 1;
+        self.connections.stats.requests += 1;
         let stop = if command.is_response() {
-            Stop::Hand(Need::Code)
+            Stop::Hand(Escalation::Code)
         } else {
             match self.run(&Request::of_frame(id, command), How::ByPolicy) {
                 Ok(()) => return,
@@ -171,20 +171,20 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Keeps a request that is not finished.
     pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, stop: Stop) {
         match stop {
-            Stop::Hand(need) => {
-                self.desk.stats.handed += 1;
-                self.handed.push(Handed {
+            Stop::Hand(escalation) => {
+                self.connections.stats.handed += 1;
+                self.handed.push(Escalated {
                     connection: id,
                     command,
-                    need,
+                    escalation,
                 });
             }
             Stop::Defer => self.defer(id, command, how),
-            Stop::Doubt(mark, place) => {
+            Stop::DuplicateCandidate(mark, slot) => {
                 let bytes = weight(&command);
-                let doubt = Doubt::new(id, command, how, (mark, place));
+                let candidate = DuplicateCandidate::new(id, command, how, (mark, slot));
                 let (mut cx, processors) = self.split();
-                processors.send.repeats.have_read(&mut cx, doubt, bytes);
+                processors.send.repeats.have_read(&mut cx, candidate, bytes);
             }
             // Processors answer these themselves.
             Stop::BadHeader(_) | Stop::Refuse(_) => {}
@@ -202,15 +202,16 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Processed {
         if self.policy.broker.needs_check && how == How::ByPolicy {
             return Err(Stop::Hand(if codes::is_executed(request.code) {
-                Need::Check
+                Escalation::Check
             } else {
-                Need::Code
+                Escalation::Code
             }));
         }
         let (mut cx, processors) = self.split();
         let ran = match processors.process(&mut cx, request, how) {
             Err(Stop::BadHeader(bad)) => {
-                cx.desk.refuse(&request.asker, &refusals::bad_header(&bad));
+                cx.connections
+                    .refuse(&request.request_context, &refusals::bad_header(&bad));
                 Ok(())
             }
             other => other,
@@ -222,13 +223,18 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
-        let bytes_max = self.desk.bounds.deferred_bytes;
+        let bytes_max = self.connections.bounds.deferred_bytes;
         let request = (connection, command);
         let pushed = self.deferred.push(request, how, (self.now_ms, bytes_max));
         if let Err(command) = pushed {
-            let asker = Request::of_command(connection, &command).asker;
+            let request_context = Request::of_command(connection, &command).request_context;
             let refused = refusals::overload();
-            refuse_send(&mut self.desk, &self.policy.broker, &asker, &refused);
+            refuse_send(
+                &mut self.connections,
+                &self.policy.broker,
+                &request_context,
+                &refused,
+            );
         }
     }
 
@@ -271,9 +277,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Writes all notes of ended transactions; true when none is left.
-    pub fn write_notes(&mut self) -> bool {
+    pub fn write_op_messages(&mut self) -> bool {
         let (mut cx, processors) = self.split();
-        processors.transactions.write_notes(&mut cx)
+        processors.transactions.write_op_messages(&mut cx)
     }
 
     /// Takes what a round of the check of half messages did; tells of each copy whether it was ended
@@ -318,7 +324,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Requests for Python, in the order they came.
-    pub fn take_handed(&mut self) -> Vec<Handed> {
+    pub fn take_handed(&mut self) -> Vec<Escalated> {
         std::mem::take(&mut self.handed)
     }
 
@@ -336,18 +342,18 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Names and numbers, for reports.
     #[must_use]
     pub fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let (desk, processors) = (&self.desk, &self.processors);
-        let mut pairs = desk.stats.pairs();
+        let (connections, processors) = (&self.connections, &self.processors);
+        let mut pairs = connections.stats.pairs();
         pairs.extend([
-            ("connections", desk.len() as u64),
+            ("connections", connections.len() as u64),
             ("held", processors.pull.holds.len() as u64),
             ("parked", processors.delivery.parked() as u64),
             ("deferred", self.deferred.len() as u64),
             ("filtered_waiting", processors.pull.filtered() as u64),
             ("ends_to_note", processors.transactions.waiting() as u64),
-            ("queued_bytes", desk.queued_bytes() as u64),
-            ("pinned_bytes", desk.pinned_bytes() as u64),
-            ("half_frames_bytes", desk.half_frames_bytes as u64),
+            ("queued_bytes", connections.queued_bytes() as u64),
+            ("pinned_bytes", connections.pinned_bytes() as u64),
+            ("half_frames_bytes", connections.half_frames_bytes as u64),
             ("offset_changes", self.offsets.changes()),
         ]);
         if let Some(repeats) = &processors.send.repeats.repeats {

@@ -23,13 +23,13 @@
 //! | `waiting`, `slots`, `turns` | requests that wait: by connection and time, in places, in turns |
 //! | `deferred` | requests that wait for the next log file |
 //! | [`parked`] | sends that wait for their watermark |
-//! | [`desk`] | connections and the answers to them, in order |
+//! | [`connections`] | connections and the answers to them, in order |
 //! | [`requests`] | the headers of the hot requests, typed |
 //! | [`shape`] | how much of its messages the answer to a pull brings |
 //! | `send`, `batches`, `inner_batch` | the processor of sends; batches, and those that are kept as one record |
 //! | `back`, `returned`, `recall` | messages sent back; messages with a time of their own taken back |
 //! | `pull`, `pull_check`, `offset_processor` | the processors of pulls and of requests about offsets |
-//! | `delivery`, `way`, `timing` | how messages are stored: on which route, at which time |
+//! | `delivery`, `route`, `timing` | how messages are stored: on which route, at which time |
 //! | `answers` | the responses to requests that store a message |
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
@@ -39,17 +39,16 @@
 //! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |
 
-pub mod asker;
 mod batches;
 pub mod bits;
 pub mod bounds;
 pub mod codes;
+pub mod connections;
 pub mod consumer_offsets;
 mod context;
 mod deferred;
 pub mod delay;
 mod delivery;
-pub mod desk;
 mod drain;
 pub mod feed;
 pub mod gets;
@@ -67,6 +66,7 @@ mod processors;
 pub mod readers;
 mod refusals;
 pub mod repeats;
+pub mod request_context;
 pub mod requests;
 pub mod resets;
 pub mod shape;
@@ -84,6 +84,7 @@ mod waiting;
 
 mod answers;
 pub mod back;
+mod delivery_route;
 mod filtering;
 mod moved;
 mod names;
@@ -96,8 +97,7 @@ mod send;
 mod slow;
 mod stamp;
 mod timing;
-mod way;
 
-pub use asker::{Asker, ConnectionId};
-pub use lane::{Handed, Lane};
-pub use stop::Need;
+pub use lane::{Escalated, Lane};
+pub use request_context::{ConnectionId, RequestContext};
+pub use stop::Escalation;

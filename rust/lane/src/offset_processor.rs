@@ -8,16 +8,16 @@ use mqcore_engine::consume_queue::Boundary;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 
-use crate::asker::Asker;
 use crate::codes;
+use crate::connections::ResponseHead;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
-use crate::desk::Said;
 use crate::pop::PopBufferMerge;
 use crate::readers::Job;
 use crate::refusals;
+use crate::request_context::RequestContext;
 use crate::requests::{GroupOffset, QueuePlace, Request};
-use crate::stop::{Need, Processed, Stop};
+use crate::stop::{Escalation, Processed, Stop};
 
 /// The official remark for an offset that is not taken because of a reset.
 const OFFSET_WAS_RESET: &str = "Offset has been previously reset";
@@ -45,9 +45,9 @@ impl OffsetProcessor {
             codes::UPDATE_CONSUMER_OFFSET => self.update(cx, pops, request),
             codes::GET_MAX_OFFSET | codes::GET_MIN_OFFSET => bound(cx, request),
             codes::SEARCH_OFFSET_BY_TIMESTAMP => search(cx, request),
-            _ => Err(Stop::Hand(Need::Code)),
+            _ => Err(Stop::Hand(Escalation::Code)),
         };
-        cx.refuse(&request.asker, ran)
+        cx.refuse(&request.request_context, ran)
     }
 
     fn query<D: Disk, C: Clock>(
@@ -69,7 +69,11 @@ impl OffsetProcessor {
             }),
         };
         let offset = offset.map_err(|error| refusals::failed(&error))?;
-        reply_offset(cx, &request.asker, offset.ok_or_else(refusals::no_offset)?);
+        reply_offset(
+            cx,
+            &request.request_context,
+            offset.ok_or_else(refusals::no_offset)?,
+        );
         Ok(())
     }
 
@@ -86,13 +90,13 @@ impl OffsetProcessor {
             return Err(refusals::offset_nameless().into());
         }
         let (group, topic, queue_id) = (ask.group, ask.topic, ask.queue_id);
-        let mut said = Said {
+        let mut head = ResponseHead {
             code: codes::SUCCESS,
             remark: None,
         };
         if self.offsets.has_reset(group, topic, queue_id) {
             // The client has not heard of it yet: its offset is older.
-            said.remark = Some(OFFSET_WAS_RESET);
+            head.remark = Some(OFFSET_WAS_RESET);
         } else {
             // Pops of the group would go on behind the offset that is left.
             pops.release(cx, group, topic, queue_id);
@@ -100,7 +104,8 @@ impl OffsetProcessor {
                 return Err(refusals::offset_not_kept().into());
             }
         }
-        cx.desk.reply(&request.asker, said, |_fields| Ok(()));
+        cx.connections
+            .reply(&request.request_context, head, |_fields| Ok(()));
         Ok(())
     }
 }
@@ -116,7 +121,7 @@ fn bound<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -
         Some(bounds) if is_max => bounds.max.cast_signed(),
         Some(bounds) => bounds.min.cast_signed(),
     });
-    reply_found(cx, &request.asker, offset);
+    reply_found(cx, &request.request_context, offset);
     Ok(())
 }
 
@@ -128,13 +133,13 @@ fn search<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) 
     match cx.store.bounds(ask.topic.as_bytes(), ask.queue_id) {
         Ok(Some(_bounds)) => {}
         other => {
-            reply_found(cx, &request.asker, other.map(|_no_queue| 0));
+            reply_found(cx, &request.request_context, other.map(|_no_queue| 0));
             return Ok(());
         }
     }
     // A search reads records all over the queue: never where the loop waits.
     let job = Job::Search {
-        asker: request.asker,
+        request_context: request.request_context,
         topic: ask.topic.into(),
         queue_id: ask.queue_id,
         timestamp_ms,
@@ -144,32 +149,43 @@ fn search<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) 
             Boundary::Lower
         },
     };
-    cx.read_elsewhere(&request.asker, job);
+    cx.read_elsewhere(&request.request_context, job);
     Ok(())
 }
 
 /// Answers a search that a thread has made.
 pub(crate) fn answer_search<D: Disk, C: Clock>(
     cx: &mut Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     found: Result<Option<u64>>,
 ) {
     let offset = found.map(|offset| offset.unwrap_or(0).cast_signed());
-    reply_found(cx, asker, offset);
+    reply_found(cx, request_context, offset);
 }
 
-fn reply_found<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, asker: &Asker, offset: Result<i64>) {
+fn reply_found<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    request_context: &RequestContext,
+    offset: Result<i64>,
+) {
     match offset {
-        Ok(offset) => reply_offset(cx, asker, offset),
-        Err(error) => cx.desk.refuse(asker, &refusals::failed(&error)),
+        Ok(offset) => reply_offset(cx, request_context, offset),
+        Err(error) => cx
+            .connections
+            .refuse(request_context, &refusals::failed(&error)),
     }
 }
 
-fn reply_offset<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, asker: &Asker, offset: i64) {
-    let said = Said {
+fn reply_offset<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    request_context: &RequestContext,
+    offset: i64,
+) {
+    let head = ResponseHead {
         code: codes::SUCCESS,
         remark: None,
     };
-    cx.desk
-        .reply(asker, said, |fields| fields.number("offset", offset));
+    cx.connections.reply(request_context, head, |fields| {
+        fields.number("offset", offset)
+    });
 }

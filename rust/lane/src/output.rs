@@ -68,9 +68,9 @@ impl<D: Disk> Output<D> {
 
     /// Lets `write` add bytes at the end.
     pub fn append<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
-        let has_room =
+        let has_space =
             matches!(self.pieces.back(), Some(Piece::Bytes(b)) if b.len() < GATHER_BYTES);
-        if !has_room {
+        if !has_space {
             self.pieces.push_back(Piece::Bytes(Vec::new()));
         }
         let Some(Piece::Bytes(bytes)) = self.pieces.back_mut() else {

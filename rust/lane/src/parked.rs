@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use mqcore_engine::commit_log::Appended;
 use mqcore_engine::flush::Ticket;
 
-use crate::asker::Asker;
+use crate::request_context::RequestContext;
 
 /// Answers taken out of their order that are kept as empty places, beyond as many as wait.
 const EMPTY_MAX: usize = 1_024;
@@ -34,7 +34,7 @@ impl Default for ParkLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// Who asked.
-    pub asker: Asker,
+    pub request_context: RequestContext,
     /// What was asked.
     pub kind: Kind,
     /// The queue that was asked for, or chosen.
@@ -53,13 +53,18 @@ pub struct Stored {
 
 impl Stored {
     /// What the answer to a message at this place will say.
-    pub(crate) fn at(asker: Asker, kind: Kind, queue_id: i32, place: &Appended) -> Self {
+    pub(crate) fn at(
+        request_context: RequestContext,
+        kind: Kind,
+        queue_id: i32,
+        appended: &Appended,
+    ) -> Self {
         Self {
-            asker,
+            request_context,
             kind,
             queue_id,
-            queue_offset: place.queue_offset,
-            physical_offset: place.physical_offset,
+            queue_offset: appended.queue_offset,
+            physical_offset: appended.physical_offset,
             others: Vec::new(),
             recall: None,
             batch_key: None,
@@ -84,14 +89,14 @@ pub enum Kind {
 #[derive(Debug, Default)]
 pub struct Parked {
     /// In the order of the tickets; an answer that was taken out of it leaves its place empty.
-    places: VecDeque<(Ticket, Option<Stored>)>,
+    entries: VecDeque<(Ticket, Option<Stored>)>,
     waiting: usize,
 }
 
 impl Parked {
     /// Parks the answer that goes with a ticket; tickets rise.
     pub fn park(&mut self, ticket: Ticket, stored: Stored) {
-        self.places.push_back((ticket, Some(stored)));
+        self.entries.push_back((ticket, Some(stored)));
         self.waiting += 1;
     }
 
@@ -99,20 +104,20 @@ impl Parked {
     /// connection that is closed is taken like any other: it has no reader.
     pub fn take(&mut self, ticket: Ticket) -> Option<Stored> {
         // Most answers come in the order of the log, which is that of the tickets.
-        let taken = if self.places.front().is_some_and(|front| front.0 == ticket) {
-            self.places.pop_front().and_then(|front| front.1)
+        let taken = if self.entries.front().is_some_and(|front| front.0 == ticket) {
+            self.entries.pop_front().and_then(|front| front.1)
         } else {
-            let at = self.places.binary_search_by_key(&ticket, |entry| entry.0);
-            self.places
+            let at = self.entries.binary_search_by_key(&ticket, |entry| entry.0);
+            self.entries
                 .get_mut(at.ok()?)
                 .and_then(|entry| entry.1.take())
         };
         self.waiting -= usize::from(taken.is_some());
-        while self.places.front().is_some_and(|front| front.1.is_none()) {
-            self.places.pop_front();
+        while self.entries.front().is_some_and(|front| front.1.is_none()) {
+            self.entries.pop_front();
         }
-        if self.places.len() > 2 * self.waiting + EMPTY_MAX {
-            self.places.retain(|entry| entry.1.is_some());
+        if self.entries.len() > 2 * self.waiting + EMPTY_MAX {
+            self.entries.retain(|entry| entry.1.is_some());
         }
         taken
     }
@@ -133,14 +138,14 @@ impl Parked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asker::ConnectionId;
+    use crate::request_context::ConnectionId;
 
     fn stored(connection: u64, opaque: i32) -> Stored {
         Stored {
-            asker: Asker {
+            request_context: RequestContext {
                 connection: ConnectionId(connection),
                 opaque,
-                ..Asker::default()
+                ..RequestContext::default()
             },
             kind: Kind::Send,
             queue_id: 0,
@@ -172,9 +177,9 @@ mod tests {
         for at in 1..100_000 {
             parked.park(Ticket(at), stored(0, 1));
             assert!(parked.take(Ticket(at)).is_some());
-            assert!(parked.places.len() <= 2 + EMPTY_MAX + 1);
+            assert!(parked.entries.len() <= 2 + EMPTY_MAX + 1);
         }
         assert_eq!(parked.take(Ticket(0)), Some(stored(0, 0)));
-        assert!(parked.is_empty() && parked.places.is_empty());
+        assert!(parked.is_empty() && parked.entries.is_empty());
     }
 }

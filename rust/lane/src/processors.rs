@@ -6,7 +6,6 @@ use std::sync::Arc;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 
-use crate::asker::ConnectionId;
 use crate::codes;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
@@ -15,9 +14,10 @@ use crate::held::QueueKey;
 use crate::offset_processor::OffsetProcessor;
 use crate::pop::Pops;
 use crate::pull::PullProcessor;
+use crate::request_context::ConnectionId;
 use crate::requests::Request;
 use crate::send::SendProcessor;
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::EndTransactionProcessor;
 use crate::transactions::counts::Counts;
 use crate::turn::{CLOSE_WORK, Slice};
@@ -97,7 +97,7 @@ impl<D: Disk> Processors<D> {
     ) -> Processed {
         let delivery = &mut self.delivery;
         let Some(family) = Family::of(request.code) else {
-            return Err(Stop::Hand(Need::Code));
+            return Err(Stop::Hand(Escalation::Code));
         };
         match family {
             Family::Send => self.send.process(cx, delivery, request, how),

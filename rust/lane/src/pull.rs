@@ -10,11 +10,10 @@ use mqcore_engine::error::Result;
 use mqcore_engine::store::{GetStatus, Got, Store};
 use mqcore_wire::command::FrameWriter;
 
-use crate::asker::ConnectionId;
 use crate::codes;
+use crate::connections::{PINNED_BYTES_MAX, ResponseHead};
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
-use crate::desk::{PINNED_BYTES_MAX, Said};
 use crate::filtering::{Sieve, wants_arrived};
 use crate::gets::Gets;
 use crate::holds::{Hold, Holds, News, Pull};
@@ -22,6 +21,7 @@ use crate::policy::Broker;
 use crate::pull_check::{check_again, check_pull};
 use crate::readers::{Job, read, read_by};
 use crate::refusals;
+use crate::request_context::ConnectionId;
 use crate::requests::{PullHeader, Request};
 use crate::shape::bodiless;
 use crate::slow::suggested_broker;
@@ -72,7 +72,7 @@ impl PullProcessor {
         how: How,
     ) -> Processed {
         let pulled = self.pull(cx, request, how);
-        cx.refuse(&request.asker, pulled)
+        cx.refuse(&request.request_context, pulled)
     }
 
     fn pull<D: Disk, C: Clock>(
@@ -99,7 +99,7 @@ impl PullProcessor {
         };
         let wanted = usize::try_from(header.count_max).unwrap_or(0);
         let pull = Pull {
-            asker: request.asker,
+            request_context: request.request_context,
             group: header.group.into(),
             topic: header.topic.into(),
             queue_id: header.queue_id,
@@ -121,12 +121,12 @@ impl PullProcessor {
 
     /// Runs a held pull again; whatever comes of it is the answer.
     fn pull_again<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>, mut pull: Pull) {
-        if !cx.is_open(pull.asker.connection) {
+        if !cx.is_open(pull.request_context.connection) {
             return;
         }
         // What was allowed and wanted when it came may be another by now.
         if let Err(refused) = check_again(cx, &mut pull) {
-            return cx.desk.refuse(&pull.asker, &refused);
+            return cx.connections.refuse(&pull.request_context, &refused);
         }
         self.read_pull(cx, pull, None);
     }
@@ -137,8 +137,10 @@ impl PullProcessor {
         pull: Pull,
         hold_ms: Option<u64>,
     ) {
-        if cx.desk.queued_bytes() > QUEUED_BYTES_MAX {
-            return cx.desk.refuse(&pull.asker, &refusals::overload());
+        if cx.connections.queued_bytes() > QUEUED_BYTES_MAX {
+            return cx
+                .connections
+                .refuse(&pull.request_context, &refusals::overload());
         }
         let (group, topic, queue_id) = (&pull.group, &pull.topic, pull.queue_id);
         if let Some(offset) = self.offsets.take_reset(group, topic, queue_id) {
@@ -161,7 +163,7 @@ impl PullProcessor {
         let is_hot = cx.store.is_hot(topic, pull.queue_id, from, units);
         let is_hot = is_hot.unwrap_or(false);
         if !is_hot {
-            cx.desk.stats.cold_pulls += 1;
+            cx.connections.stats.cold_pulls += 1;
         }
         if pull.filter.looks_at_records() {
             return self.read_filtered_pull(cx, pull, hold_ms, is_hot);
@@ -170,8 +172,8 @@ impl PullProcessor {
             let got = read(cx.store, &pull);
             return self.answer(cx, pull, hold_ms, got);
         }
-        let asker = pull.asker;
-        cx.read_elsewhere(&asker, Job::Pull(pull, hold_ms));
+        let request_context = pull.request_context;
+        cx.read_elsewhere(&request_context, Job::Pull(pull, hold_ms));
     }
 
     /// Reads a pull by an expression, in the loop as far as that may go, else by a thread.
@@ -196,9 +198,14 @@ impl PullProcessor {
                 return self.answer(cx, pull, hold_ms, got);
             }
         }
-        let asker = pull.asker;
-        if !self.filtered.push(asker.connection, (pull, hold_ms)) {
-            return cx.desk.refuse(&asker, &refusals::overload());
+        let request_context = pull.request_context;
+        if !self
+            .filtered
+            .push(request_context.connection, (pull, hold_ms))
+        {
+            return cx
+                .connections
+                .refuse(&request_context, &refusals::overload());
         }
         self.read_filtered(cx);
     }
@@ -206,10 +213,11 @@ impl PullProcessor {
     /// Gives the threads the next pulls by expressions, of each connection in turn.
     pub(crate) fn read_filtered<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
         while let Some((pull, hold_ms)) = self.filtered.next(IN_THREADS_MAX) {
-            let asker = pull.asker;
+            let request_context = pull.request_context;
             if !cx.readers.submit(Job::Pull(pull, hold_ms)) {
                 self.filtered.end_one();
-                cx.desk.refuse(&asker, &refusals::overload());
+                cx.connections
+                    .refuse(&request_context, &refusals::overload());
             }
         }
     }
@@ -238,13 +246,13 @@ impl PullProcessor {
             Ok(got) => got,
             Err(error) => {
                 let refused = refusals::not_read(&error);
-                return cx.desk.refuse(&pull.asker, &refused);
+                return cx.connections.refuse(&pull.request_context, &refused);
             }
         };
         if got.status == GetStatus::Found {
-            cx.desk.stats.found += 1;
+            cx.connections.stats.found += 1;
         } else {
-            cx.desk.stats.missed += 1;
+            cx.connections.stats.missed += 1;
         }
         let code = match got.status {
             GetStatus::Found => codes::SUCCESS,
@@ -281,12 +289,12 @@ impl PullProcessor {
         let group = cx.policy.groups.get(&*pull.group);
         let is_readable = cx.policy.broker.is_replica_readable;
         let suggested = suggested_broker(is_readable, got.suggests_replica, group);
-        let stats = &mut cx.desk.stats;
+        let stats = &mut cx.connections.stats;
         stats.pulls += 1;
         stats.pulled += got.len() as u64;
         stats.pulled_bytes += got.bytes;
         self.gets.add(&pull.group, &pull.topic, got.len() as u64);
-        let said = Said {
+        let head = ResponseHead {
             code,
             remark: Some(got.status.name()),
         };
@@ -299,12 +307,17 @@ impl PullProcessor {
         };
         if pull.shape.is_bodiless() {
             match bodiless(&pull.topic, pull.queue_id, &got) {
-                Ok(body) => cx.desk.reply_body(&pull.asker, said, write, &body),
-                Err(error) => cx.desk.refuse(&pull.asker, &refusals::failed(&error)),
+                Ok(body) => cx
+                    .connections
+                    .reply_body(&pull.request_context, head, write, &body),
+                Err(error) => cx
+                    .connections
+                    .refuse(&pull.request_context, &refusals::failed(&error)),
             }
         } else {
             let records = got.records;
-            cx.desk.reply_records(&pull.asker, said, write, records);
+            cx.connections
+                .reply_records(&pull.request_context, head, write, records);
         }
     }
 
@@ -316,7 +329,7 @@ impl PullProcessor {
         status: GetStatus,
     ) {
         // Its connection may have closed while a thread read for it.
-        if pull.asker.is_oneway || !cx.is_open(pull.asker.connection) {
+        if pull.request_context.is_oneway || !cx.is_open(pull.request_context.connection) {
             return;
         }
         let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);
@@ -330,11 +343,12 @@ impl PullProcessor {
             self.holds.let_go((topic, queue_id));
             return self.pull_again(cx, pull);
         }
-        let asker = pull.asker;
+        let request_context = pull.request_context;
         let deadline_ms = cx.now_ms.saturating_add(hold_ms);
         if let Hold::Full(max, whose) = self.holds.hold(pull, cx.now_ms, deadline_ms) {
             self.holds.let_go((topic, queue_id));
-            cx.desk.refuse(&asker, &refusals::too_many_held(max, whose));
+            cx.connections
+                .refuse(&request_context, &refusals::too_many_held(max, whose));
         }
     }
 
@@ -367,9 +381,9 @@ impl PullProcessor {
         pull: Pull,
         slice: &mut Slice,
     ) {
-        let before = cx.desk.stats.pulled_bytes;
+        let before = cx.connections.stats.pulled_bytes;
         self.pull_again(cx, pull);
-        let answer_bytes = cx.desk.stats.pulled_bytes - before;
+        let answer_bytes = cx.connections.stats.pulled_bytes - before;
         slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
     }
 

@@ -4,15 +4,15 @@
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 
-use crate::asker::Asker;
 use crate::codes;
 use crate::context::Context;
 use crate::filtering::filter_of_group;
 use crate::holds::Pull;
 use crate::policy::Filter;
 use crate::refusals::{self, Refused};
+use crate::request_context::RequestContext;
 use crate::requests::{PullHeader, Request};
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 
 /// What official remarks call a pull.
 const PULLING: &str = "pulling";
@@ -25,12 +25,17 @@ pub(crate) fn check_pull<D: Disk, C: Clock>(
     how: How,
 ) -> Processed<Filter> {
     let PullHeader { group, topic, .. } = *header;
-    check_queue(cx, (group, topic, header.queue_id), &request.asker, how)?;
+    check_queue(
+        cx,
+        (group, topic, header.queue_id),
+        &request.request_context,
+        how,
+    )?;
     let (topics, groups) = (&cx.policy.topics, &cx.policy.groups);
     let needs_check = topics.get(topic).is_some_and(|t| t.needs_check)
         || groups.get(group).is_some_and(|g| g.needs_check);
     if needs_check && how == How::ByPolicy {
-        return Err(Stop::Hand(Need::Check));
+        return Err(Stop::Hand(Escalation::Check));
     }
     Ok(cx.filters.filter_of(cx.policy, header)?)
 }
@@ -41,7 +46,7 @@ pub(crate) fn check_again<D: Disk, C: Clock>(
     pull: &mut Pull,
 ) -> Result<(), Refused> {
     let queue = (&*pull.group, &*pull.topic, pull.queue_id);
-    check_queue(cx, queue, &pull.asker, How::Decided).map_err(Stop::into_refused)?;
+    check_queue(cx, queue, &pull.request_context, How::Decided).map_err(Stop::into_refused)?;
     if let Some(version) = pull.version {
         pull.filter = filter_of_group(cx.policy, &pull.group, &pull.topic, version)?;
     }
@@ -52,7 +57,7 @@ pub(crate) fn check_again<D: Disk, C: Clock>(
 fn check_queue<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
     (group, topic, queue_id): (&str, &str, i32),
-    asker: &Asker,
+    request_context: &RequestContext,
     how: How,
 ) -> Processed {
     let broker = &cx.policy.broker;
@@ -75,7 +80,7 @@ fn check_queue<D: Disk, C: Clock>(
         return Err(refusals::topic_not_readable(topic, PULLING).into());
     }
     if !(0..known.read_queues).contains(&queue_id) {
-        let (code, peer) = (codes::SYSTEM_ERROR, cx.peer(asker));
+        let (code, peer) = (codes::SYSTEM_ERROR, cx.peer(request_context));
         return Err(refusals::no_queue_to_read(code, (topic, known), queue_id, peer).into());
     }
     Ok(())

@@ -11,11 +11,11 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::store::{Ask, Got, Store};
 
-use crate::asker::Asker;
 use crate::filtering::Sieve;
 use crate::holds::Pull;
 use crate::pop::ColdPop;
-use crate::repeats::{Doubt, Looked, look_patiently};
+use crate::repeats::{DuplicateCandidate, Looked, look_patiently};
+use crate::request_context::RequestContext;
 use crate::returned::Returned;
 use crate::shape::places_max;
 use crate::stop::How;
@@ -35,13 +35,13 @@ pub enum Job<D: Disk> {
     /// A half message that is ended.
     End(Ending),
     /// What stands where a send may have been stored before; bytes of the send.
-    First(Box<Doubt>, usize),
+    First(Box<DuplicateCandidate>, usize),
     /// A queue of a pop.
     Pop(ColdPop<D>),
     /// The offset that goes with a time.
     Search {
         /// Who asks.
-        asker: Asker,
+        request_context: RequestContext,
         /// The topic.
         topic: Box<str>,
         /// The queue.
@@ -63,11 +63,11 @@ pub enum Done<D: Disk> {
     /// A half message that is ended.
     End(Ending, Result<RecordBytes<D>>),
     /// What stands where a send may have been stored before.
-    First(Box<Doubt>, usize, Looked),
+    First(Box<DuplicateCandidate>, usize, Looked),
     /// A queue of a pop.
     Pop(ColdPop<D>, Box<Result<Got<D>>>),
     /// An offset.
-    Search(Asker, Result<Option<u64>>),
+    Search(RequestContext, Result<Option<u64>>),
 }
 
 type Finished<D> = Arc<Mutex<Vec<Done<D>>>>;
@@ -177,23 +177,23 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
             let record = store.record_at(ending.physical_offset);
             Done::End(ending, record)
         }
-        Job::First(doubt, bytes) => {
-            let looked = look_patiently(store, &doubt);
-            Done::First(doubt, bytes, looked)
+        Job::First(candidate, bytes) => {
+            let looked = look_patiently(store, &candidate);
+            Done::First(candidate, bytes, looked)
         }
         Job::Pop(cold) => {
             let got = cold.read.read(store);
             Done::Pop(cold, Box::new(got))
         }
         Job::Search {
-            asker,
+            request_context,
             topic,
             queue_id,
             timestamp_ms,
             boundary,
         } => {
             let found = store.offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary);
-            Done::Search(asker, found)
+            Done::Search(request_context, found)
         }
     };
     let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,7 +209,7 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
     }
     let topic = pull.topic.as_bytes();
     let ask = ask_of(pull);
-    if pull.wants_places() {
+    if pull.wants_offsets() {
         let count_max = pull.count_max.min(places_max(&pull.topic, pull.bytes_max));
         return store.places(topic, pull.queue_id, Ask { count_max, ..ask });
     }

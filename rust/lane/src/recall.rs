@@ -67,7 +67,12 @@ pub(crate) fn process<D: Disk, C: Clock>(
 ) -> Processed {
     match recall(cx, delivery, request) {
         Err(Stop::Refuse(refused)) => {
-            refuse_recall(cx.desk, &cx.policy.broker, &request.asker, &refused);
+            refuse_recall(
+                cx.connections,
+                &cx.policy.broker,
+                &request.request_context,
+                &refused,
+            );
             Ok(())
         }
         other => other,
@@ -151,7 +156,7 @@ fn append_recall<D: Disk, C: Clock>(
         flag: 0,
         sys_flag: 0,
         born_timestamp_ms: now_ms,
-        born_host: cx.born_host(&request.asker),
+        born_host: cx.born_host(&request.request_context),
         store_host: broker.store_host,
         reconsume_times: 0,
         body: BODY,
@@ -162,10 +167,10 @@ fn append_recall<D: Disk, C: Clock>(
         queue_id: TIMER_QUEUE,
     };
     let appended = cx.store.append(&draft.message(&target));
-    let place = appended.map_err(|error| cx.not_stored(&error))?;
-    let mut stored = Stored::at(request.asker, Kind::Recall, 0, &place);
+    let appended = appended.map_err(|error| cx.not_stored(&error))?;
+    let mut stored = Stored::at(request.request_context, Kind::Recall, 0, &appended);
     stored.recall = Some(handle.uniq_key.as_str().into());
-    delivery.settle(cx, stored, place.end(), true);
+    delivery.settle(cx, stored, appended.end(), true);
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 use mqcore_record::sys_flag;
 use mqcore_wire::{Command, CommandRef, Fields};
 
-use crate::asker::{Asker, ConnectionId};
+use crate::request_context::{ConnectionId, RequestContext};
 use crate::shape::{self, Shape};
 use crate::transactions::ends::Decision;
 
@@ -22,7 +22,7 @@ enum Source<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// Who asks.
-    pub asker: Asker,
+    pub request_context: RequestContext,
     /// The request code.
     pub code: i32,
     fields: Source<'a>,
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn of_frame(connection: ConnectionId, command: &'a CommandRef<'a>) -> Self {
         Self {
-            asker: Asker::of(connection, command),
+            request_context: RequestContext::of(connection, command),
             code: command.code,
             fields: Source::Frame(&command.fields),
             body: command.body,
@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn of_command(connection: ConnectionId, command: &'a Command) -> Self {
         Self {
-            asker: Asker {
+            request_context: RequestContext {
                 connection,
                 opaque: command.opaque,
                 serialization: command.serialization,

@@ -1,12 +1,12 @@
 //! A message that its consumer sends back, while its record is read. Data alone.
 
-use crate::asker::Asker;
+use crate::request_context::RequestContext;
 
 /// A message on its way back, owned: its record may have to be read from the disk first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Returned {
     /// Who asks.
-    pub asker: Asker,
+    pub request_context: RequestContext,
     /// Where the message is.
     pub physical_offset: u64,
     /// The consumer group.

@@ -15,11 +15,11 @@ use mqcore_record::sys_flag::{INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_
 use mqcore_record::{Message, inner_place};
 
 use crate::answers::refuse_send;
-use crate::asker::Asker;
 use crate::batches::{BATCH_COUNT_MAX, RECORD_REST_BYTES, is_inner_batch};
 use crate::codes;
 use crate::context::Context;
 use crate::delivery::{Delivery, Draft, Target};
+use crate::delivery_route::{level_of, recall_handle};
 use crate::inner_batch::{check_inner_batch, without_pop_handles};
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, Stored};
@@ -27,11 +27,11 @@ use crate::policy::{Policy, Topic};
 use crate::properties::{self, POP_CK};
 use crate::refusals::{self, Refused};
 use crate::repeats::RepeatedSends;
+use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
 use crate::stamp::Stamp;
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::counts::Counts;
-use crate::way::{level_of, recall_handle};
 
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;
@@ -97,7 +97,12 @@ impl SendProcessor {
             Err(Stop::BadHeader(bad)) => refusals::bad_header(&bad),
             other => return other,
         };
-        refuse_send(cx.desk, &cx.policy.broker, &request.asker, &refused);
+        refuse_send(
+            cx.connections,
+            &cx.policy.broker,
+            &request.request_context,
+            &refused,
+        );
         Ok(())
     }
 
@@ -110,13 +115,13 @@ impl SendProcessor {
     ) -> Processed {
         let has_short_names = request.code != codes::SEND_MESSAGE;
         let send = Send::read(request, has_short_names)?;
-        let topic = check_send(cx, &request.asker, &send, how)?;
+        let topic = check_send(cx, &request.request_context, &send, how)?;
         let properties_bytes = send.properties.len() + delivery.stamp.len_bytes();
         let bytes = request.body.len() + properties_bytes + RECORD_REST_BYTES;
         if cx.waits_for_log(bytes as u64) {
             return Err(Stop::Defer);
         }
-        delivery.check_load(cx, &request.asker)?;
+        delivery.check_load(cx, &request.request_context)?;
         let queue_id = if send.queue_id < 0 {
             delivery.next_queue(topic.write_queues)
         } else {
@@ -170,17 +175,17 @@ impl SendProcessor {
             }
         };
         let sys_flag = send.sys_flag | multi_tags;
-        let way = delivery.way_of(cx, &seen, sys_flag, topic, dead_letter.is_some())?;
-        let recall = recall_handle(broker, way, &seen, topic);
+        let route = delivery.route_of(cx, &seen, sys_flag, topic, dead_letter.is_some())?;
+        let recall = recall_handle(broker, route, &seen, topic);
         let wanted = Target { topic, queue_id };
         let mut properties = std::mem::take(&mut self.scratch);
         let (target, sys_flag) =
-            delivery.redirect(broker, wanted, text, (way, sys_flag), &mut properties);
+            delivery.redirect(broker, wanted, text, (route, sys_flag), &mut properties);
         let draft = Draft {
             flag: send.flag,
             sys_flag,
             born_timestamp_ms: send.born_timestamp_ms,
-            born_host: cx.born_host(&request.asker),
+            born_host: cx.born_host(&request.request_context),
             store_host: broker.store_host,
             reconsume_times: send.reconsume_times,
             body: request.body,
@@ -188,16 +193,21 @@ impl SendProcessor {
         };
         let appended = cx.store.append(&draft.message(&target));
         self.scratch = properties;
-        let place = appended.map_err(|error| cx.not_stored(&error))?;
-        self.repeats.note_stored(cx.store, mark, &place);
-        cx.desk.stats.sends += inner_place::span(sys_flag, text);
-        cx.desk.stats.send_bytes += place.len_bytes;
+        let appended = appended.map_err(|error| cx.not_stored(&error))?;
+        self.repeats.note_stored(cx.store, mark, &appended);
+        cx.connections.stats.sends += inner_place::span(sys_flag, text);
+        cx.connections.stats.send_bytes += appended.len_bytes;
         if seen.is_half {
             self.counts.change(send.topic, |count| count.waiting += 1);
         }
-        let mut stored = Stored::at(request.asker, Kind::Send, accepted.queue_id, &place);
+        let mut stored = Stored::at(
+            request.request_context,
+            Kind::Send,
+            accepted.queue_id,
+            &appended,
+        );
         stored.recall = recall;
-        delivery.settle(cx, stored, place.end(), seen.waits);
+        delivery.settle(cx, stored, appended.end(), seen.waits);
         Ok(())
     }
 
@@ -231,7 +241,7 @@ impl SendProcessor {
             return Ok(());
         }
         let parts = parts_of_batch(cx, &delivery.stamp, accepted)?;
-        let born_host = cx.born_host(&request.asker);
+        let born_host = cx.born_host(&request.request_context);
         let store_host = cx.policy.broker.store_host;
         let target = Target {
             topic: send.topic,
@@ -253,17 +263,17 @@ impl SendProcessor {
                 draft.message(&target)
             })
             .collect();
-        let places = cx.store.append_batch(&drafts);
-        let places = places.map_err(|error| cx.not_stored(&error))?;
-        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+        let appended = cx.store.append_batch(&drafts);
+        let appended = appended.map_err(|error| cx.not_stored(&error))?;
+        let (Some(first), Some(last)) = (appended.first(), appended.last()) else {
             return Err(refusals::batch_empty().into());
         };
         self.repeats
-            .note_batch(cx.store, request, send.topic, &places);
-        cx.desk.stats.sends += places.len() as u64;
-        cx.desk.stats.send_bytes += last.end() - first.physical_offset;
-        let mut stored = Stored::at(request.asker, Kind::Send, queue_id, first);
-        stored.others = places.iter().skip(1).map(|p| p.physical_offset).collect();
+            .note_batch(cx.store, request, send.topic, &appended);
+        cx.connections.stats.sends += appended.len() as u64;
+        cx.connections.stats.send_bytes += last.end() - first.physical_offset;
+        let mut stored = Stored::at(request.request_context, Kind::Send, queue_id, first);
+        stored.others = appended.iter().skip(1).map(|p| p.physical_offset).collect();
         delivery.settle(cx, stored, last.end(), seen.waits);
         Ok(())
     }
@@ -312,7 +322,7 @@ impl SendProcessor {
             flag: send.flag,
             sys_flag: send.sys_flag | accepted.multi_tags() | INNER_BATCH | NEED_UNWRAP,
             born_timestamp_ms: send.born_timestamp_ms,
-            born_host: cx.born_host(&request.asker),
+            born_host: cx.born_host(&request.request_context),
             store_host: cx.policy.broker.store_host,
             reconsume_times: send.reconsume_times,
             body: &body,
@@ -324,14 +334,14 @@ impl SendProcessor {
         };
         let appended = cx.store.append(&draft.message(&target));
         self.scratch = properties;
-        let place = appended.map_err(|error| cx.not_stored(&error))?;
-        self.repeats.note_stored(cx.store, mark, &place);
-        cx.desk.stats.sends += messages;
-        cx.desk.stats.send_bytes += place.len_bytes;
-        let mut stored = Stored::at(request.asker, Kind::Send, queue_id, &place);
+        let appended = appended.map_err(|error| cx.not_stored(&error))?;
+        self.repeats.note_stored(cx.store, mark, &appended);
+        cx.connections.stats.sends += messages;
+        cx.connections.stats.send_bytes += appended.len_bytes;
+        let mut stored = Stored::at(request.request_context, Kind::Send, queue_id, &appended);
         let key = lookup(text, UNIQ_KEY).and_then(|key| std::str::from_utf8(key).ok());
         stored.batch_key = key.map(Box::from);
-        delivery.settle(cx, stored, place.end(), seen.waits);
+        delivery.settle(cx, stored, appended.end(), seen.waits);
         Ok(())
     }
 }
@@ -339,7 +349,7 @@ impl SendProcessor {
 /// The checks before the message itself is looked at (`preSend`, `msgCheck`).
 fn check_send<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     send: &Send<'_>,
     how: How,
 ) -> Processed<Topic> {
@@ -360,11 +370,13 @@ fn check_send<D: Disk, C: Clock>(
         return Err(Stop::topic(send.topic, how, refusals::no_topic_to_send));
     };
     if topic.needs_check && how == How::ByPolicy {
-        return Err(Stop::Hand(Need::Check));
+        return Err(Stop::Hand(Escalation::Check));
     }
     if send.queue_id >= topic.write_queues.max(topic.read_queues) {
         let shown = spelled(send.topic, topic);
-        return Err(refusals::no_queue_to_send(send.queue_id, &shown, cx.peer(asker)).into());
+        return Err(
+            refusals::no_queue_to_send(send.queue_id, &shown, cx.peer(request_context)).into(),
+        );
     }
     Ok(topic)
 }
@@ -401,7 +413,7 @@ fn retry_of<D: Disk, C: Clock>(
         return Retry::UnknownGroup;
     };
     let own = accepted.send.max_reconsume_times;
-    let version = accepted.request.asker.version;
+    let version = accepted.request.request_context.version;
     let max = own.filter(|_| version >= VERSION_WITH_MAX_RECONSUME);
     // Who sends here by itself has counted this try already. But who consumes in order sends what
     // it has given up: a retry would come out of its order.

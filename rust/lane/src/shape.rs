@@ -26,7 +26,7 @@ pub enum Shape {
     Bodiless,
     /// As many, each as a record that has its topic, queue and offsets alone. A pull with a filter is
     /// answered as by [`Shape::Bodiless`].
-    Places,
+    Offsets,
 }
 
 impl Shape {
@@ -36,7 +36,7 @@ impl Shape {
         match field {
             Some("true") => Self::Bulk,
             Some("bodiless") => Self::Bodiless,
-            Some("places") => Self::Places,
+            Some("places") => Self::Offsets,
             _ => Self::Official,
         }
     }
@@ -50,7 +50,7 @@ impl Shape {
     /// Whether messages come without their bodies.
     #[must_use]
     pub const fn is_bodiless(self) -> bool {
-        matches!(self, Self::Bodiless | Self::Places)
+        matches!(self, Self::Bodiless | Self::Offsets)
     }
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn bodiless<D: Disk>(
 ) -> Result<Vec<u8>, RecordError> {
     let mut out = Vec::new();
     if !got.places.is_empty() {
-        write_places(topic, queue_id, &got.places, &mut out)?;
+        write_offsets(topic, queue_id, &got.places, &mut out)?;
     }
     for record in &got.records {
         write_bodiless(record.as_bytes(), &mut out);
@@ -73,13 +73,13 @@ pub(crate) fn bodiless<D: Disk>(
     Ok(out)
 }
 
-/// Places that an answer of so many bytes tells at the most; one is always told.
+/// Offsets that an answer of so many bytes tells at the most; one is always told.
 pub(crate) fn places_max(topic: &str, bytes_max: u64) -> usize {
     let place_bytes = bare(topic, 0).map_or(1, |record| record.total_len() as u64);
     usize::try_from(bytes_max / place_bytes).map_or(usize::MAX, |count| count.max(1))
 }
 
-fn write_places(
+fn write_offsets(
     topic: &str,
     queue_id: i32,
     places: &[Place],
@@ -88,9 +88,9 @@ fn write_places(
     let mut record = bare(topic, queue_id)?;
     let len = record.total_len();
     out.resize(len * places.len(), 0);
-    for (place, bytes) in places.iter().zip(out.chunks_exact_mut(len)) {
-        let queue_offset = place.queue_offset.cast_signed();
-        record.stamp(queue_offset, place.physical_offset.cast_signed(), 0);
+    for (at, bytes) in places.iter().zip(out.chunks_exact_mut(len)) {
+        let queue_offset = at.queue_offset.cast_signed();
+        record.stamp(queue_offset, at.physical_offset.cast_signed(), 0);
         record.write_to(bytes);
     }
     Ok(())

@@ -8,14 +8,14 @@ const KEPT_EMPTY_MAX: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     /// In boxes: a list that grows moves all that it holds in one go.
-    places: Vec<Option<Box<T>>>,
+    entries: Vec<Option<Box<T>>>,
     free: Vec<usize>,
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
         Self {
-            places: Vec::new(),
+            entries: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -25,31 +25,31 @@ impl<T> Slots<T> {
     /// Puts a value into a place; its number.
     pub(crate) fn insert(&mut self, value: T) -> usize {
         if let Some(at) = self.free.pop()
-            && let Some(place) = self.places.get_mut(at)
+            && let Some(slot) = self.entries.get_mut(at)
         {
-            *place = Some(Box::new(value));
+            *slot = Some(Box::new(value));
             return at;
         }
-        self.places.push(Some(Box::new(value)));
-        self.places.len() - 1
+        self.entries.push(Some(Box::new(value)));
+        self.entries.len() - 1
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&T> {
-        self.places.get(at)?.as_deref()
+        self.entries.get(at)?.as_deref()
     }
 
     pub(crate) fn at_mut(&mut self, at: usize) -> Option<&mut T> {
-        self.places.get_mut(at)?.as_deref_mut()
+        self.entries.get_mut(at)?.as_deref_mut()
     }
 
     /// Gives a place up.
     pub(crate) fn remove(&mut self, at: usize) -> Option<T> {
-        let value = self.places.get_mut(at)?.take()?;
+        let value = self.entries.get_mut(at)?.take()?;
         self.free.push(at);
-        if self.free.len() == self.places.len() {
-            self.places.clear();
+        if self.free.len() == self.entries.len() {
+            self.entries.clear();
             self.free.clear();
-            self.places.shrink_to(KEPT_EMPTY_MAX);
+            self.entries.shrink_to(KEPT_EMPTY_MAX);
             self.free.shrink_to(KEPT_EMPTY_MAX);
         }
         Some(*value)
@@ -57,7 +57,7 @@ impl<T> Slots<T> {
 
     /// All numbers in use are below this.
     pub(crate) fn end(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::requests::BadField;
 
 /// Why a request is handed to Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Need {
+pub enum Escalation {
     /// No request processor executes this code.
     Code,
     /// The topic of this name is not known.
@@ -35,11 +35,11 @@ pub(crate) enum Stop {
     /// It is refused, with the response header of its family.
     Refuse(Refused),
     /// Python decides.
-    Hand(Need),
+    Hand(Escalation),
     /// The next log file is not there yet.
     Defer,
     /// Whether it was stored before has to be read from the disk: the mark, and where.
-    Doubt(Mark, u64),
+    DuplicateCandidate(Mark, u64),
 }
 
 /// `Ok`: the request is answered, parked, held or with the reader threads.
@@ -63,14 +63,14 @@ impl Stop {
         match self {
             Self::Refuse(refused) => refused,
             Self::BadHeader(bad) => refusals::bad_header(&bad),
-            Self::Hand(_) | Self::Defer | Self::Doubt(..) => refusals::overload(),
+            Self::Hand(_) | Self::Defer | Self::DuplicateCandidate(..) => refusals::overload(),
         }
     }
 
     /// A topic that is not known: Python may make it, or the request is refused.
     pub(crate) fn topic(name: &str, how: How, refused: impl FnOnce(&str) -> Refused) -> Self {
         match how {
-            How::ByPolicy => Self::Hand(Need::Topic(name.to_owned())),
+            How::ByPolicy => Self::Hand(Escalation::Topic(name.to_owned())),
             How::Decided => Self::Refuse(refused(name)),
         }
     }
@@ -78,7 +78,7 @@ impl Stop {
     /// A group that is not known: Python may make it, or the request is refused.
     pub(crate) fn group(name: &str, how: How, refused: impl FnOnce(&str) -> Refused) -> Self {
         match how {
-            How::ByPolicy => Self::Hand(Need::Group(name.to_owned())),
+            How::ByPolicy => Self::Hand(Escalation::Group(name.to_owned())),
             How::Decided => Self::Refuse(refused(name)),
         }
     }
@@ -93,8 +93,8 @@ mod tests {
         let stop = Stop::topic("t", How::Decided, refusals::no_topic);
         assert_eq!(stop, Stop::Refuse(refusals::no_topic("t")));
         let stop = Stop::topic("t", How::ByPolicy, refusals::no_topic);
-        assert_eq!(stop, Stop::Hand(Need::Topic("t".to_owned())));
+        assert_eq!(stop, Stop::Hand(Escalation::Topic("t".to_owned())));
         let stop = Stop::group("g", How::ByPolicy, refusals::no_group);
-        assert_eq!(stop, Stop::Hand(Need::Group("g".to_owned())));
+        assert_eq!(stop, Stop::Hand(Escalation::Group("g".to_owned())));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use crate::asker::ConnectionId;
+use crate::request_context::ConnectionId;
 
 /// Pieces of work that one connection may have waiting: a consumer has one per queue that it reads at
 /// once.

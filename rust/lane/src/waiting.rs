@@ -7,13 +7,13 @@ use std::collections::{BTreeSet, VecDeque};
 
 use hashbrown::HashMap;
 
-use crate::asker::ConnectionId;
+use crate::request_context::ConnectionId;
 
 #[derive(Debug)]
 struct Entry<T> {
     value: T,
     connection: ConnectionId,
-    place: usize,
+    slot: usize,
     deadline_ms: u64,
 }
 
@@ -29,7 +29,7 @@ struct OfConnection {
 #[derive(Debug)]
 pub(crate) struct Taken<T> {
     pub(crate) value: T,
-    pub(crate) place: usize,
+    pub(crate) slot: usize,
     /// Whether its connection is open still.
     pub(crate) is_open: bool,
 }
@@ -63,19 +63,19 @@ impl<T> Waiting<T> {
         &mut self,
         value: T,
         connection: ConnectionId,
-        place: usize,
+        slot: usize,
         deadline_ms: u64,
     ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let of_connection = self.by_connection.entry(connection).or_default();
         of_connection.ids.insert(id);
-        *of_connection.at.entry(place).or_default() += 1;
+        *of_connection.at.entry(slot).or_default() += 1;
         self.deadlines.insert((deadline_ms, id));
         let entry = Box::new(Entry {
             value,
             connection,
-            place,
+            slot,
             deadline_ms,
         });
         self.by_id.insert(id, entry);
@@ -94,16 +94,16 @@ impl<T> Waiting<T> {
         if let Some(of_connection) = self.by_connection.get_mut(&entry.connection) {
             is_open = !of_connection.is_closed;
             of_connection.ids.remove(&id);
-            if let Some(count) = of_connection.at.get_mut(&entry.place) {
+            if let Some(count) = of_connection.at.get_mut(&entry.slot) {
                 *count -= 1;
                 if *count == 0 {
-                    of_connection.at.remove(&entry.place);
+                    of_connection.at.remove(&entry.slot);
                 }
             }
         }
         Some(Taken {
             value: entry.value,
-            place: entry.place,
+            slot: entry.slot,
             is_open,
         })
     }
@@ -161,9 +161,9 @@ impl<T> Waiting<T> {
     }
 
     /// How many wait of a connection at a place.
-    pub(crate) fn len_at(&self, connection: ConnectionId, place: usize) -> usize {
+    pub(crate) fn len_at(&self, connection: ConnectionId, slot: usize) -> usize {
         let of_connection = self.by_connection.get(&connection);
-        let at = of_connection.and_then(|of| of.at.get(&place));
+        let at = of_connection.and_then(|of| of.at.get(&slot));
         at.copied().unwrap_or_default()
     }
 }

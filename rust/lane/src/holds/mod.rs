@@ -13,10 +13,10 @@
 
 use std::sync::Arc;
 
-use crate::asker::{Asker, ConnectionId};
 pub use crate::held::{CHECK_INTERVAL_MS, HoldLimits, News, QueueKey};
-use crate::held::{Held, LOOKS_PER_VISIT, Places, Queues};
+use crate::held::{Held, LOOKS_PER_VISIT, Membership, Queues};
 use crate::policy::Filter;
+use crate::request_context::{ConnectionId, RequestContext};
 use crate::shape::Shape;
 use crate::turn::{LOOKED_AT, Slice};
 
@@ -24,7 +24,7 @@ use crate::turn::{LOOKED_AT, Slice};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pull {
     /// Who asked.
-    pub asker: Asker,
+    pub request_context: RequestContext,
     /// The consumer group.
     pub group: Box<str>,
     /// The topic.
@@ -48,8 +48,8 @@ pub struct Pull {
 
 impl Pull {
     /// Whether the places of messages are all that is wanted; filters are for records.
-    pub(crate) fn wants_places(&self) -> bool {
-        self.shape == Shape::Places && self.filter.gives_all()
+    pub(crate) fn wants_offsets(&self) -> bool {
+        self.shape == Shape::Offsets && self.filter.gives_all()
     }
 }
 
@@ -66,12 +66,12 @@ struct Walk {
 #[derive(Debug, Default)]
 struct AtQueue;
 
-impl Places for AtQueue {
+impl Membership for AtQueue {
     type Member = u64;
     type Walk = Walk;
 
-    fn leave(&mut self, queues: &mut Queues<u64, Walk>, place: usize, id: u64) {
-        queues.leave(place, &id);
+    fn leave(&mut self, queues: &mut Queues<u64, Walk>, slot: usize, id: u64) {
+        queues.leave(slot, &id);
     }
 }
 
@@ -101,18 +101,18 @@ impl Holds {
 
     /// Holds a pull until `deadline_ms`.
     pub fn hold(&mut self, pull: Pull, now_ms: u64, deadline_ms: u64) -> Hold {
-        let connection = pull.asker.connection;
+        let connection = pull.request_context.connection;
         let known = self.held.queues.find(&pull.topic, pull.queue_id);
         if let Some(full) = self.fullness(connection, known) {
             return full;
         }
-        let place = known.unwrap_or_else(|| {
+        let slot = known.unwrap_or_else(|| {
             let key = (pull.topic.clone(), pull.queue_id);
             self.held.queues.insert(key)
         });
         let times = (now_ms, deadline_ms);
-        let id = self.held.hold(pull, connection, place, times);
-        if let Some(queue) = self.held.queues.at_mut(place) {
+        let id = self.held.hold(pull, connection, slot, times);
+        if let Some(queue) = self.held.queues.at_mut(slot) {
             queue.members.insert(id);
         }
         match known {
@@ -121,15 +121,15 @@ impl Holds {
         }
     }
 
-    fn fullness(&self, connection: ConnectionId, place: Option<usize>) -> Option<Hold> {
+    fn fullness(&self, connection: ConnectionId, slot: Option<usize>) -> Option<Hold> {
         let limits = &self.limits;
         let waiting = &self.held.waiting;
-        let at = |place| waiting.len_at(connection, place);
+        let at = |slot| waiting.len_at(connection, slot);
         if waiting.len() >= limits.all {
             Some(Hold::Full(limits.all, "of all connections"))
         } else if waiting.len_of(connection) >= limits.per_connection {
             Some(Hold::Full(limits.per_connection, "of this connection"))
-        } else if place.is_some_and(|place| at(place) >= limits.per_queue) {
+        } else if slot.is_some_and(|slot| at(slot) >= limits.per_queue) {
             let whose = "of this connection at this queue";
             Some(Hold::Full(limits.per_queue, whose))
         } else {
@@ -139,8 +139,8 @@ impl Holds {
 
     /// Notes what came into a queue; [`Holds::next_woken`] works it off.
     pub fn arrived(&mut self, topic: &str, queue_id: i32, news: News) {
-        if let Some(place) = self.held.queues.find(topic, queue_id) {
-            self.held.queues.note(place, news);
+        if let Some(slot) = self.held.queues.find(topic, queue_id) {
+            self.held.queues.note(slot, news);
         }
     }
 
@@ -152,8 +152,8 @@ impl Holds {
         mut wants: impl FnMut(&Pull, &News, &mut Slice) -> bool,
     ) -> Option<Pull> {
         while !slice.is_spent() {
-            let place = self.held.queues.front()?;
-            let Some(id) = self.look_at(place, slice, &mut wants) else {
+            let slot = self.held.queues.front()?;
+            let Some(id) = self.look_at(slot, slice, &mut wants) else {
                 continue;
             };
             if let Some(pull) = self.held.take(id) {
@@ -166,7 +166,7 @@ impl Holds {
     /// Looks at pulls of the queue whose turn it is, until one is woken or the turn ends.
     fn look_at(
         &mut self,
-        place: usize,
+        slot: usize,
         slice: &mut Slice,
         wants: &mut impl FnMut(&Pull, &News, &mut Slice) -> bool,
     ) -> Option<u64> {
@@ -176,10 +176,10 @@ impl Holds {
             next_id: 0,
             end_id,
         };
-        let (ids, walk, looks) = self.held.queues.visit(place, walk_of)?;
+        let (ids, walk, looks) = self.held.queues.visit(slot, walk_of)?;
         for id in ids.range(walk.next_id..walk.end_id) {
             if *looks == LOOKS_PER_VISIT {
-                self.held.queues.end_visit(Some(place));
+                self.held.queues.end_visit(Some(slot));
                 return None;
             }
             if slice.is_spent() {
@@ -201,7 +201,7 @@ impl Holds {
                 return Some(*id);
             }
         }
-        self.held.queues.end_walk(place);
+        self.held.queues.end_walk(slot);
         None
     }
 

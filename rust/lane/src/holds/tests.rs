@@ -6,10 +6,10 @@ use super::*;
 
 fn pull(connection: u64, opaque: i32, queue_id: i32, queue_offset: i64) -> Pull {
     Pull {
-        asker: Asker {
+        request_context: RequestContext {
             connection: ConnectionId(connection),
             opaque,
-            ..Asker::default()
+            ..RequestContext::default()
         },
         group: "g".into(),
         topic: "t".into(),
@@ -76,7 +76,10 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn opaques(pulls: &[Pull]) -> Vec<i32> {
-    let mut all: Vec<i32> = pulls.iter().map(|pull| pull.asker.opaque).collect();
+    let mut all: Vec<i32> = pulls
+        .iter()
+        .map(|pull| pull.request_context.opaque)
+        .collect();
     all.sort_unstable();
     all
 }
@@ -141,15 +144,15 @@ proptest! {
                     while holds.held.waiting.has_left() {
                         forget(&mut holds, work);
                     }
-                    split(&mut model, |(held, _)| held.asker.connection.0 == closed);
+                    split(&mut model, |(held, _)| held.request_context.connection.0 == closed);
                     vec![]
                 }
             };
             prop_assert_eq!(opaques(&out), opaques(&want));
             prop_assert_eq!(holds.len(), model.len());
             let next = model.iter().map(|(_pull, at)| *at).min();
-            let told = holds.next_deadline_ms();
-            prop_assert!(told.is_some() == next.is_some() && told <= next);
+            let deadline = holds.next_deadline_ms();
+            prop_assert!(deadline.is_some() == next.is_some() && deadline <= next);
             for (_topic, queue_id) in holds.take_emptied() {
                 prop_assert!(!model.iter().any(|(held, _at)| held.queue_id == queue_id));
             }
@@ -191,7 +194,7 @@ proptest! {
             take_due(&mut holds, now_ms, work, &mut given);
             forget(&mut holds, work);
             for pull in given.get(before..).unwrap() {
-                prop_assert!(!closed.contains(&pull.asker.connection.0), "it is closed");
+                prop_assert!(!closed.contains(&pull.request_context.connection.0), "it is closed");
             }
         }
         take_woken(&mut holds, usize::MAX, &mut given);
@@ -202,8 +205,8 @@ proptest! {
         ended.dedup();
         prop_assert_eq!(ended.len(), count, "none is given twice");
         let left = all.iter().filter(|(pull, _at)| {
-            let is_given = ended.binary_search(&pull.asker.opaque).is_ok();
-            !is_given && !closed.contains(&pull.asker.connection.0)
+            let is_given = ended.binary_search(&pull.request_context.opaque).is_ok();
+            !is_given && !closed.contains(&pull.request_context.connection.0)
         });
         let left: Vec<&(Pull, u64)> = left.collect();
         prop_assert_eq!(holds.len(), left.len(), "none is lost");
@@ -211,7 +214,7 @@ proptest! {
             prop_assert!(*at > now_ms, "its time is over");
             let missed = events.iter().find(|(queue_id, news, held)| {
                 *queue_id == pull.queue_id
-                    && (pull.asker.opaque as usize) < *held
+                    && (pull.request_context.opaque as usize) < *held
                     && pull.queue_offset < news.next_offset as i64
                     && pull.filter.may_want(&news.tags_codes)
             });
@@ -307,7 +310,7 @@ fn each_pull_costs_one_look_however_many_are_held() {
     assert_eq!(work, count * LOOKED_AT);
     assert!(turns >= count * LOOKED_AT / 1_000);
     assert!(
-        woken.is_sorted_by_key(|pull| pull.asker.opaque),
+        woken.is_sorted_by_key(|pull| pull.request_context.opaque),
         "in their order"
     );
 }

@@ -13,12 +13,12 @@ use super::names::{ORDER_QUEUE, normal_topic};
 use super::orders::Ordered;
 use super::points::{Acknowledgement, CheckPoint};
 use super::polling::PopLongPolling;
-use crate::asker::Asker;
 use crate::codes;
+use crate::connections::ResponseHead;
 use crate::context::Context;
-use crate::desk::Said;
 use crate::policy::Policy;
 use crate::refusals::{self, Refused};
+use crate::request_context::RequestContext;
 use crate::requests::Request;
 use crate::stop::{Processed, Stop};
 
@@ -54,19 +54,19 @@ impl AckProcessor<'_> {
         cx: &mut Context<'_, D, C>,
         request: &Request<'_>,
     ) -> Processed {
-        let asker = &request.asker;
+        let request_context = &request.request_context;
         match request.code {
             codes::ACK_MESSAGE => {
                 let done = self.acknowledge(cx, request);
-                cx.refuse(asker, done)
+                cx.refuse(request_context, done)
             }
             codes::BATCH_ACK_MESSAGE => {
                 let done = self.acknowledge_many(cx, request);
-                cx.refuse(asker, done)
+                cx.refuse(request_context, done)
             }
             _ => match self.change_invisible(cx, request) {
                 Err(Stop::Refuse(refused)) => {
-                    refuse_change(cx, asker, &refused);
+                    refuse_change(cx, request_context, &refused);
                     Ok(())
                 }
                 other => other,
@@ -80,12 +80,17 @@ impl AckProcessor<'_> {
         request: &Request<'_>,
     ) -> Processed {
         let header = AckHeader::read(request, false)?;
-        let asker = request.asker;
-        check_message(cx, &asker, &header, false)?;
+        let request_context = request.request_context;
+        check_message(cx, &request_context, &header, false)?;
         let handle = handle_of(&header)?;
         let queue = (header.topic, header.group, header.queue_id);
         if handle.is_ordered() {
-            self.acknowledge_ordered(cx, &asker, queue, (header.offset, handle.pop_time_ms))?;
+            self.acknowledge_ordered(
+                cx,
+                &request_context,
+                queue,
+                (header.offset, handle.pop_time_ms),
+            )?;
         } else {
             let acked = acknowledged(&header, &handle);
             if !self.acknowledge_kept(cx.policy, &acked, header.offset) {
@@ -96,7 +101,7 @@ impl AckProcessor<'_> {
             }
             self.land(cx.policy, queue, handle.pop_time_ms, 1);
         }
-        cx.desk.succeed(&asker, None);
+        cx.connections.succeed(&request_context, None);
         Ok(())
     }
 
@@ -105,32 +110,33 @@ impl AckProcessor<'_> {
         cx: &mut Context<'_, D, C>,
         request: &Request<'_>,
     ) -> Processed {
-        let asker = request.asker;
+        let request_context = request.request_context;
         let (broker, acks) = batch_acks(request.body).map_err(refusals::bad_handle)?;
         if acks.is_empty() {
-            let said = Said {
+            let head = ResponseHead {
                 code: codes::NO_MESSAGE,
                 remark: None,
             };
-            cx.desk.reply(&asker, said, |_fields| Ok(()));
+            cx.connections
+                .reply(&request_context, head, |_fields| Ok(()));
             return Ok(());
         }
         if cx.waits_for_log(WRITES_MAX_BYTES) {
             return Err(Stop::Defer);
         }
-        let mut said = Ok(());
+        let mut head = Ok(());
         for ack in &acks {
-            said = said.and(self.acknowledge_batch(cx, &asker, ack, &broker));
+            head = head.and(self.acknowledge_batch(cx, &request_context, ack, &broker));
         }
-        said?;
-        cx.desk.succeed(&asker, None);
+        head?;
+        cx.connections.succeed(&request_context, None);
         Ok(())
     }
 
     fn acknowledge_batch<D: Disk, C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,
-        asker: &Asker,
+        request_context: &RequestContext,
         ack: &BatchAck,
         broker: &str,
     ) -> Result<(), Refused> {
@@ -143,12 +149,12 @@ impl AckProcessor<'_> {
         let offsets = offsets.filter(|offset| range.contains(offset));
         let queue = (ack.topic.as_str(), ack.group.as_str(), ack.queue_id);
         if ack.revive_queue == ORDER_QUEUE {
-            let mut said = Ok(());
+            let mut head = Ok(());
             for offset in offsets {
                 let which = (offset, ack.pop_time_ms);
-                said = said.and(self.acknowledge_ordered(cx, asker, queue, which));
+                head = head.and(self.acknowledge_ordered(cx, request_context, queue, which));
             }
-            return said;
+            return head;
         }
         let acked = Acknowledged {
             topic: &ack.topic,
@@ -223,7 +229,7 @@ impl AckProcessor<'_> {
     fn acknowledge_ordered<D: Disk, C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,
-        asker: &Asker,
+        request_context: &RequestContext,
         queue: (&str, &str, i32),
         (offset, pop_time_ms): (i64, i64),
     ) -> Result<(), Refused> {
@@ -242,7 +248,12 @@ impl AckProcessor<'_> {
             }
             Ordered::Old => {}
             Ordered::Illegal => {
-                return Err(refusals::not_popped(queue, known, offset, cx.peer(asker)));
+                return Err(refusals::not_popped(
+                    queue,
+                    known,
+                    offset,
+                    cx.peer(request_context),
+                ));
             }
         }
         self.land(cx.policy, queue, pop_time_ms, 1);
@@ -267,11 +278,11 @@ impl AckProcessor<'_> {
         request: &Request<'_>,
     ) -> Processed {
         let header = AckHeader::read(request, true)?;
-        let asker = request.asker;
-        check_message(cx, &asker, &header, true)?;
+        let request_context = request.request_context;
+        check_message(cx, &request_context, &header, true)?;
         let handle = handle_of(&header)?;
         if handle.is_ordered() {
-            self.change_ordered(cx, &asker, &header, &handle);
+            self.change_ordered(cx, &request_context, &header, &handle);
             return Ok(());
         }
         if cx.waits_for_log(WRITES_MAX_BYTES) {
@@ -280,7 +291,7 @@ impl AckProcessor<'_> {
         let time_ms = time_of_change(pop_ms(cx.store, cx.policy), handle.pop_time_ms);
         self.move_point(cx, &header, &handle, time_ms)?;
         let (invisible_ms, queue) = (header.invisible_ms, handle.revive_queue);
-        reply_changed(cx, &asker, (time_ms, invisible_ms, queue));
+        reply_changed(cx, &request_context, (time_ms, invisible_ms, queue));
         Ok(())
     }
 
@@ -323,7 +334,7 @@ impl AckProcessor<'_> {
     fn change_ordered<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        asker: &Asker,
+        request_context: &RequestContext,
         header: &AckHeader<'_>,
         handle: &Handle<'_>,
     ) {
@@ -331,7 +342,7 @@ impl AckProcessor<'_> {
         let offsets = &self.merge.offsets;
         let known = offsets.find(group, topic, queue_id).unwrap_or(-1);
         if header.offset < known {
-            return reply_changed(cx, asker, (0, 0, 0));
+            return reply_changed(cx, request_context, (0, 0, 0));
         }
         let visible_ms = pop_ms(cx.store, cx.policy).saturating_add(header.invisible_ms);
         let pop_time_ms = handle.pop_time_ms;
@@ -339,7 +350,11 @@ impl AckProcessor<'_> {
         let orders = &mut self.merge.orders;
         orders.change(queue, header.offset, pop_time_ms, visible_ms);
         let invisible_ms = visible_ms.saturating_sub(pop_time_ms);
-        reply_changed(cx, asker, (pop_time_ms, invisible_ms, handle.revive_queue));
+        reply_changed(
+            cx,
+            request_context,
+            (pop_time_ms, invisible_ms, handle.revive_queue),
+        );
     }
 }
 
@@ -365,7 +380,7 @@ fn behind_batch<D: Disk, C: Clock>(
 /// Whether there may be such a message.
 fn check_message<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     header: &AckHeader<'_>,
     is_change: bool,
 ) -> Result<(), Refused> {
@@ -378,7 +393,7 @@ fn check_message<D: Disk, C: Clock>(
     let known = cx.policy.topics.get(topic).copied();
     let known = known.ok_or_else(|| refusals::no_topic(topic))?;
     if !(0..known.read_queues).contains(&queue_id) {
-        let (code, peer) = (codes::MESSAGE_ILLEGAL, cx.peer(asker));
+        let (code, peer) = (codes::MESSAGE_ILLEGAL, cx.peer(request_context));
         return Err(refusals::no_queue_to_read(
             code,
             (topic, known),
@@ -405,26 +420,31 @@ fn check_message<D: Disk, C: Clock>(
 /// Answers a change: the time of the pop, how long it is invisible, the queue of its check point.
 fn reply_changed<D: Disk, C: Clock>(
     cx: &mut Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     (time_ms, invisible_ms, queue_id): (i64, i64, i32),
 ) {
-    let said = Said {
+    let head = ResponseHead {
         code: codes::SUCCESS,
         remark: None,
     };
-    cx.desk.reply(asker, said, |fields| {
+    cx.connections.reply(request_context, head, |fields| {
         fields.number("popTime", time_ms)?;
         fields.number("invisibleTime", invisible_ms)?;
         fields.number("reviveQid", queue_id.into())
     });
 }
 
-fn refuse_change<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, asker: &Asker, refused: &Refused) {
-    cx.desk.reply(asker, Said::of(refused), |fields| {
-        fields.number("popTime", 0)?;
-        fields.number("invisibleTime", 0)?;
-        fields.number("reviveQid", 0)
-    });
+fn refuse_change<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    request_context: &RequestContext,
+    refused: &Refused,
+) {
+    cx.connections
+        .reply(request_context, ResponseHead::of(refused), |fields| {
+            fields.number("popTime", 0)?;
+            fields.number("invisibleTime", 0)?;
+            fields.number("reviveQid", 0)
+        });
 }
 
 /// When a message counts as popped whose time is changed now. Later than the pop that it comes from:

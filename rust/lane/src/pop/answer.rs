@@ -4,19 +4,19 @@ use mqcore_engine::disk::Disk;
 
 use super::run::{Part, Run};
 use crate::codes;
-use crate::desk::{Desk, Said};
+use crate::connections::{Connections, ResponseHead};
 
 const FOUND: &str = "FOUND";
 const NOTHING: &str = "NO_MESSAGE_IN_QUEUE";
 
 /// Answers a pop with what it found, or that it found nothing.
-pub(super) fn give<D: Disk>(desk: &mut Desk<D>, run: Run<D>, code: i32) {
+pub(super) fn give<D: Disk>(connections: &mut Connections<D>, run: Run<D>, code: i32) {
     let remark = if code == codes::SUCCESS {
         FOUND
     } else {
         NOTHING
     };
-    let said = Said {
+    let head = ResponseHead {
         code,
         remark: Some(remark),
     };
@@ -52,8 +52,8 @@ pub(super) fn give<D: Disk>(desk: &mut Desk<D>, run: Run<D>, code: i32) {
         }
     }
     if has_own {
-        desk.reply_body(&pop.asker, said, write, &body);
+        connections.reply_body(&pop.request_context, head, write, &body);
     } else {
-        desk.reply_records(&pop.asker, said, write, records);
+        connections.reply_records(&pop.request_context, head, write, records);
     }
 }

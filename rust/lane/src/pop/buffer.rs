@@ -23,7 +23,7 @@ const UNUSED_MS: u64 = 300_000;
 
 /// Names a queue of a group in the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PlaceId(usize);
+pub struct GroupQueueId(usize);
 
 /// A pop in its queue.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Open {
 
 /// A queue of a group.
 #[derive(Debug)]
-struct Place {
+struct GroupQueue {
     topic: Box<str>,
     group: Box<str>,
     queue_id: i32,
@@ -97,25 +97,31 @@ pub enum Acked {
 /// The buffer.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    by_key: HashMap<Box<str>, PlaceId>,
-    places: Vec<Option<Place>>,
+    by_key: HashMap<Box<str>, GroupQueueId>,
+    queues: Vec<Option<GroupQueue>>,
     free: Vec<usize>,
-    due: BTreeSet<(u64, PlaceId)>,
+    due: BTreeSet<(u64, GroupQueueId)>,
     open: usize,
     key: String,
 }
 
 impl Buffer {
-    /// The place of a queue of a group, made where there is none.
-    pub fn place(&mut self, topic: &str, group: &str, queue_id: i32, now_ms: u64) -> PlaceId {
+    /// The number of a queue of a group, made where there is none.
+    pub fn find_or_insert(
+        &mut self,
+        topic: &str,
+        group: &str,
+        queue_id: i32,
+        now_ms: u64,
+    ) -> GroupQueueId {
         spell(&mut self.key, topic, group, queue_id);
         if let Some(id) = self.by_key.get(self.key.as_str()) {
-            if let Some(Some(place)) = self.places.get_mut(id.0) {
-                place.used_ms = now_ms;
+            if let Some(Some(queue)) = self.queues.get_mut(id.0) {
+                queue.used_ms = now_ms;
             }
             return *id;
         }
-        let place = Place {
+        let queue = GroupQueue {
             topic: topic.into(),
             group: group.into(),
             queue_id,
@@ -125,47 +131,47 @@ impl Buffer {
             is_locked: false,
         };
         let at = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() - 1
+            self.queues.push(None);
+            self.queues.len() - 1
         });
-        if let Some(slot) = self.places.get_mut(at) {
-            *slot = Some(place);
+        if let Some(slot) = self.queues.get_mut(at) {
+            *slot = Some(queue);
         }
-        let id = PlaceId(at);
+        let id = GroupQueueId(at);
         self.by_key.insert(self.key.as_str().into(), id);
         id
     }
 
-    /// The place of a queue of a group, where there is one.
-    pub fn find(&mut self, topic: &str, group: &str, queue_id: i32) -> Option<PlaceId> {
+    /// The number of a queue of a group, where there is one.
+    pub fn find(&mut self, topic: &str, group: &str, queue_id: i32) -> Option<GroupQueueId> {
         spell(&mut self.key, topic, group, queue_id);
         self.by_key.get(self.key.as_str()).copied()
     }
 
-    fn at(&self, id: PlaceId) -> Option<&Place> {
-        self.places.get(id.0)?.as_ref()
+    fn at(&self, id: GroupQueueId) -> Option<&GroupQueue> {
+        self.queues.get(id.0)?.as_ref()
     }
 
-    fn at_mut(&mut self, id: PlaceId) -> Option<&mut Place> {
-        self.places.get_mut(id.0)?.as_mut()
+    fn at_mut(&mut self, id: GroupQueueId) -> Option<&mut GroupQueue> {
+        self.queues.get_mut(id.0)?.as_mut()
     }
 
     /// Whether somebody reads the queue just now.
     #[must_use]
-    pub fn is_locked(&self, id: PlaceId) -> bool {
-        self.at(id).is_some_and(|place| place.is_locked)
+    pub fn is_locked(&self, id: GroupQueueId) -> bool {
+        self.at(id).is_some_and(|queue| queue.is_locked)
     }
 
     /// Keeps others from a queue, or lets them again.
-    pub fn lock(&mut self, id: PlaceId, is_locked: bool) {
-        if let Some(place) = self.at_mut(id) {
-            place.is_locked = is_locked;
+    pub fn lock(&mut self, id: GroupQueueId, is_locked: bool) {
+        if let Some(queue) = self.at_mut(id) {
+            queue.is_locked = is_locked;
         }
     }
 
     /// Where the last pop of a queue ended that is not committed.
     #[must_use]
-    pub fn latest(&self, id: PlaceId) -> Option<u64> {
+    pub fn latest(&self, id: GroupQueueId) -> Option<u64> {
         Some(self.at(id)?.pops.back()?.next_offset)
     }
 
@@ -177,8 +183,8 @@ impl Buffer {
 
     /// Pops of a queue that wait for one before them, or are open themselves.
     #[must_use]
-    pub fn waiting(&self, id: PlaceId) -> usize {
-        self.at(id).map_or(0, |place| place.pops.len())
+    pub fn waiting(&self, id: GroupQueueId) -> usize {
+        self.at(id).map_or(0, |queue| queue.pops.len())
     }
 
     /// Whether no queue was popped from lately.
@@ -188,12 +194,12 @@ impl Buffer {
     }
 
     /// Keeps a pop until it is settled.
-    pub fn push(&mut self, id: PlaceId, new: New<'_>) {
-        let Some(place) = self.places.get_mut(id.0).and_then(Option::as_mut) else {
+    pub fn push(&mut self, id: GroupQueueId, new: New<'_>) {
+        let Some(queue) = self.queues.get_mut(id.0).and_then(Option::as_mut) else {
             return;
         };
         let distance = |offset: &u64| offset.wrapping_sub(new.start_offset) as i32;
-        place.pops.push_back(Popped {
+        queue.pops.push_back(Popped {
             next_offset: new.next_offset,
             open: Some(Box::new(Open {
                 start_offset: new.start_offset,
@@ -206,21 +212,21 @@ impl Buffer {
             })),
         });
         self.open += 1;
-        if new.due_ms < place.due_ms {
-            self.due.remove(&(place.due_ms, id));
-            place.due_ms = new.due_ms;
+        if new.due_ms < queue.due_ms {
+            self.due.remove(&(queue.due_ms, id));
+            queue.due_ms = new.due_ms;
             self.due.insert((new.due_ms, id));
         }
     }
 
     /// Notes that a queue goes on at an offset, with nothing open before it since the last pop.
-    pub fn push_settled(&mut self, id: PlaceId, next_offset: u64) {
-        let Some(place) = self.at_mut(id) else {
+    pub fn push_settled(&mut self, id: GroupQueueId, next_offset: u64) {
+        let Some(queue) = self.at_mut(id) else {
             return;
         };
-        match place.pops.back_mut() {
+        match queue.pops.back_mut() {
             Some(last) if last.open.is_none() => last.next_offset = next_offset,
-            _ => place.pops.push_back(Popped {
+            _ => queue.pops.push_back(Popped {
                 next_offset,
                 open: None,
             }),
@@ -230,7 +236,7 @@ impl Buffer {
     /// Takes an acknowledgement of a message, where its pop is here.
     pub fn acknowledge(
         &mut self,
-        id: PlaceId,
+        id: GroupQueueId,
         start_offset: i64,
         pop_time_ms: i64,
         offset: i64,
@@ -238,12 +244,12 @@ impl Buffer {
         let Ok(start) = u64::try_from(start_offset) else {
             return Acked::Elsewhere;
         };
-        let Some(place) = self.places.get_mut(id.0).and_then(Option::as_mut) else {
+        let Some(queue) = self.queues.get_mut(id.0).and_then(Option::as_mut) else {
             return Acked::Elsewhere;
         };
         // Each pop begins where the one before ended.
-        let at = place.pops.partition_point(|each| each.next_offset <= start);
-        let Some(popped) = place.pops.get_mut(at) else {
+        let at = queue.pops.partition_point(|each| each.next_offset <= start);
+        let Some(popped) = queue.pops.get_mut(at) else {
             return Acked::Elsewhere;
         };
         let is_it =
@@ -266,57 +272,57 @@ impl Buffer {
     }
 
     /// The offset to commit for a queue, when pops in front of it are settled.
-    pub fn take_settled(&mut self, id: PlaceId) -> Option<u64> {
-        let place = self.at_mut(id)?;
+    pub fn take_settled(&mut self, id: GroupQueueId) -> Option<u64> {
+        let queue = self.at_mut(id)?;
         let mut next_offset = None;
-        while let Some(front) = place.pops.front()
+        while let Some(front) = queue.pops.front()
             && front.open.is_none()
         {
             next_offset = Some(front.next_offset);
-            place.pops.pop_front();
+            queue.pops.pop_front();
         }
         next_offset
     }
 
     /// Queues of which check points are to be stored by now.
-    pub fn take_due(&mut self, now_ms: u64, places_max: usize) -> Vec<PlaceId> {
-        let mut places = Vec::new();
+    pub fn take_due(&mut self, now_ms: u64, queues_max: usize) -> Vec<GroupQueueId> {
+        let mut queues = Vec::new();
         while let Some((due_ms, id)) = self.due.first().copied()
             && due_ms <= now_ms
-            && places.len() < places_max
+            && queues.len() < queues_max
         {
             self.due.pop_first();
-            if let Some(place) = self.at_mut(id) {
-                place.due_ms = u64::MAX;
-                places.push(id);
+            if let Some(queue) = self.at_mut(id) {
+                queue.due_ms = u64::MAX;
+                queues.push(id);
             }
         }
-        places
+        queues
     }
 
     /// Queues that have anything.
     #[must_use]
-    pub fn all(&self) -> Vec<PlaceId> {
-        let all = self.places.iter().enumerate();
-        let held = all.filter(|(_at, place)| place.as_ref().is_some_and(|p| !p.pops.is_empty()));
-        held.map(|(at, _place)| PlaceId(at)).collect()
+    pub fn all(&self) -> Vec<GroupQueueId> {
+        let all = self.queues.iter().enumerate();
+        let held = all.filter(|(_at, queue)| queue.as_ref().is_some_and(|p| !p.pops.is_empty()));
+        held.map(|(at, _place)| GroupQueueId(at)).collect()
     }
 
     /// Lets `store` store the open pops of a queue that are due by `until_ms`, until it cannot; where
     /// it could not, the queue is due again at `again_ms`. Tells whether all are stored.
     pub fn settle(
         &mut self,
-        id: PlaceId,
+        id: GroupQueueId,
         (until_ms, again_ms): (u64, u64),
         broker: &str,
         mut store: impl FnMut(&CheckPoint, i32) -> bool,
     ) -> bool {
-        let Some(place) = self.places.get_mut(id.0).and_then(Option::as_mut) else {
+        let Some(queue) = self.queues.get_mut(id.0).and_then(Option::as_mut) else {
             return true;
         };
         let mut next_ms = u64::MAX;
         let mut is_all = true;
-        for popped in &mut place.pops {
+        for popped in &mut queue.pops {
             let Some(open) = &popped.open else {
                 continue;
             };
@@ -325,7 +331,7 @@ impl Buffer {
                 continue;
             }
             if is_all {
-                let point = point_of((&place.topic, &place.group, place.queue_id), open, broker);
+                let point = point_of((&queue.topic, &queue.group, queue.queue_id), open, broker);
                 is_all = store(&point, open.revive_queue);
             }
             if is_all {
@@ -335,8 +341,8 @@ impl Buffer {
                 next_ms = next_ms.min(again_ms);
             }
         }
-        self.due.remove(&(place.due_ms, id));
-        place.due_ms = next_ms;
+        self.due.remove(&(queue.due_ms, id));
+        queue.due_ms = next_ms;
         if next_ms < u64::MAX {
             self.due.insert((next_ms, id));
         }
@@ -345,23 +351,23 @@ impl Buffer {
 
     /// Topic, group and queue of a place.
     #[must_use]
-    pub fn names(&self, id: PlaceId) -> Option<(&str, &str, i32)> {
-        let place = self.at(id)?;
-        Some((&place.topic, &place.group, place.queue_id))
+    pub fn names(&self, id: GroupQueueId) -> Option<(&str, &str, i32)> {
+        let queue = self.at(id)?;
+        Some((&queue.topic, &queue.group, queue.queue_id))
     }
 
     /// Forgets queues that were not popped from for long, or are of topics or groups that are gone.
     pub fn forget(&mut self, now_ms: u64, is_known: impl Fn(&str, &str) -> bool) {
-        for (at, slot) in self.places.iter_mut().enumerate() {
-            let Some(place) = slot else { continue };
-            let is_unused = place.pops.is_empty() && now_ms >= place.used_ms + UNUSED_MS;
-            let is_gone = !is_known(&place.topic, &place.group);
-            if place.is_locked || !(is_unused || is_gone) {
+        for (at, slot) in self.queues.iter_mut().enumerate() {
+            let Some(queue) = slot else { continue };
+            let is_unused = queue.pops.is_empty() && now_ms >= queue.used_ms + UNUSED_MS;
+            let is_gone = !is_known(&queue.topic, &queue.group);
+            if queue.is_locked || !(is_unused || is_gone) {
                 continue;
             }
-            self.open -= place.pops.iter().filter(|each| each.open.is_some()).count();
-            self.due.remove(&(place.due_ms, PlaceId(at)));
-            spell(&mut self.key, &place.topic, &place.group, place.queue_id);
+            self.open -= queue.pops.iter().filter(|each| each.open.is_some()).count();
+            self.due.remove(&(queue.due_ms, GroupQueueId(at)));
+            spell(&mut self.key, &queue.topic, &queue.group, queue.queue_id);
             self.by_key.remove(self.key.as_str());
             *slot = None;
             self.free.push(at);
@@ -417,7 +423,7 @@ mod tests {
     #[test]
     fn an_offset_is_committed_when_all_before_it_is_settled() {
         let mut buffer = Buffer::default();
-        let id = buffer.place("t", "g", 0, 0);
+        let id = buffer.find_or_insert("t", "g", 0, 0);
         buffer.push(id, new(0, &[0, 1], 10));
         buffer.push(id, new(2, &[3], 10));
         buffer.push_settled(id, 9);
@@ -436,7 +442,7 @@ mod tests {
     #[test]
     fn what_names_no_pop_is_elsewhere() {
         let mut buffer = Buffer::default();
-        let id = buffer.place("t", "g", 0, 0);
+        let id = buffer.find_or_insert("t", "g", 0, 0);
         buffer.push(id, new(5, &[5, 7], 10));
         assert_eq!(buffer.acknowledge(id, 5, 1_005, 6), Acked::NoMessage);
         assert_eq!(buffer.acknowledge(id, 5, 1_005, i64::MIN), Acked::NoMessage);
@@ -452,7 +458,7 @@ mod tests {
     #[test]
     fn what_is_due_is_stored_with_what_is_acknowledged_of_it() {
         let mut buffer = Buffer::default();
-        let id = buffer.place("t", "g", 0, 0);
+        let id = buffer.find_or_insert("t", "g", 0, 0);
         buffer.push(id, new(0, &[0, 1], 10));
         buffer.push(id, new(2, &[2], 30));
         buffer.acknowledge(id, 0, 1_000, 1);
@@ -477,13 +483,13 @@ mod tests {
     #[test]
     fn unused_places_are_forgotten_and_used_again() {
         let mut buffer = Buffer::default();
-        let id = buffer.place("t", "g", 0, 0);
-        let gone = buffer.place("gone", "g", 0, 0);
+        let id = buffer.find_or_insert("t", "g", 0, 0);
+        let gone = buffer.find_or_insert("gone", "g", 0, 0);
         buffer.push(gone, new(0, &[0], 7));
         buffer.forget(UNUSED_MS, |topic, _group| topic != "gone");
         assert_eq!((buffer.find("t", "g", 0), buffer.open()), (None, 0));
         assert_eq!(buffer.next_due_ms(), None);
-        let again = buffer.place("u", "g", 0, 0);
+        let again = buffer.find_or_insert("u", "g", 0, 0);
         assert!(again == id || again == gone);
         assert_eq!(buffer.latest(again), None);
     }

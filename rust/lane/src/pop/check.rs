@@ -6,13 +6,13 @@ use mqcore_engine::disk::Disk;
 
 use super::headers::PopHeader;
 use super::polling::Line;
-use crate::asker::Asker;
 use crate::codes;
+use crate::connections::ResponseHead;
 use crate::context::Context;
-use crate::desk::Said;
 use crate::policy::Filter;
 use crate::refusals::{self, POP_COUNT_MAX, Refused};
-use crate::stop::{How, Need, Processed, Stop};
+use crate::request_context::RequestContext;
+use crate::stop::{Escalation, How, Processed, Stop};
 
 /// A pop that is this much older than it may be held is not looked at (`isTimeoutTooMuch`), ms.
 const TOO_LATE_MS: i64 = 500;
@@ -24,7 +24,7 @@ const PEEKING: &str = "peeking";
 /// Whether a pop may be run, and what it is to give.
 pub(super) fn check_pop<D: Disk, C: Clock>(
     cx: &mut Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     header: &PopHeader<'_>,
     how: How,
 ) -> Processed<Filter> {
@@ -55,7 +55,7 @@ pub(super) fn check_pop<D: Disk, C: Clock>(
     }
     check_reader(
         cx,
-        asker,
+        request_context,
         (header.topic, header.group, header.queue_id),
         how,
     )?;
@@ -68,7 +68,7 @@ pub(super) fn check_pop<D: Disk, C: Clock>(
 /// Whether a group may read a topic at all.
 pub(super) fn check_reader<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     (topic, group, queue_id): Line<'_>,
     how: How,
 ) -> Processed {
@@ -86,7 +86,7 @@ pub(super) fn check_reader<D: Disk, C: Clock>(
         return Err(refusals::topic_not_readable(topic, PEEKING).into());
     }
     if queue_id >= known.read_queues {
-        let (code, peer) = (codes::INVALID_PARAMETER, cx.peer(asker));
+        let (code, peer) = (codes::INVALID_PARAMETER, cx.peer(request_context));
         return Err(refusals::no_queue_to_read(code, (topic, known), queue_id, peer).into());
     }
     let Some(known_group) = cx.policy.groups.get(group) else {
@@ -96,7 +96,7 @@ pub(super) fn check_reader<D: Disk, C: Clock>(
         return Err(refusals::group_not_enabled(group).into());
     }
     if (known.needs_check || known_group.needs_check) && how == How::ByPolicy {
-        return Err(Stop::Hand(Need::Check));
+        return Err(Stop::Hand(Escalation::Check));
     }
     Ok(())
 }
@@ -104,13 +104,14 @@ pub(super) fn check_reader<D: Disk, C: Clock>(
 /// Refuses a pop; the official responses have the header of one all the same.
 pub(super) fn refuse_pop<D: Disk, C: Clock>(
     cx: &mut Context<'_, D, C>,
-    asker: &Asker,
+    request_context: &RequestContext,
     refused: &Refused,
 ) {
-    cx.desk.reply(asker, Said::of(refused), |fields| {
-        fields.number("popTime", 0)?;
-        fields.number("invisibleTime", 0)?;
-        fields.number("reviveQid", 0)?;
-        fields.number("restNum", 0)
-    });
+    cx.connections
+        .reply(request_context, ResponseHead::of(refused), |fields| {
+            fields.number("popTime", 0)?;
+            fields.number("invisibleTime", 0)?;
+            fields.number("reviveQid", 0)?;
+            fields.number("restNum", 0)
+        });
 }

@@ -13,14 +13,14 @@ use super::look::{NotificationProcessor, peek, polling_info};
 use super::merge::PopBufferMerge;
 use super::read::ColdPop;
 use super::take::PopProcessor;
-use crate::asker::ConnectionId;
 use crate::codes;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::held::QueueKey;
 use crate::policy::Policy;
+use crate::request_context::ConnectionId;
 use crate::requests::Request;
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 use crate::turn::{POPS_WORK, Slice};
 
 /// The processors of pops, and what they share.
@@ -57,9 +57,9 @@ impl Pops {
             codes::NOTIFICATION => self.notification.process(cx, merge, request, how),
             codes::POLLING_INFO => polling_info(cx, &self.pop.polling, request, how),
             codes::PEEK_MESSAGE => peek(cx, merge, request, how),
-            _ => Err(Stop::Hand(Need::Code)),
+            _ => Err(Stop::Hand(Escalation::Code)),
         };
-        cx.refuse(&request.asker, asked)
+        cx.refuse(&request.request_context, asked)
     }
 
     fn acknowledge<D: Disk, C: Clock>(

@@ -64,7 +64,7 @@ fn number<T: std::str::FromStr>(name: &str, word: &str) -> Result<T, String> {
 
 /// What a handle with a message's own offset says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told<'a> {
+pub struct HandleFields<'a> {
     /// Queue offset that its pop began at.
     pub start_offset: u64,
     /// When it was popped, Unix ms.
@@ -83,7 +83,7 @@ pub struct Told<'a> {
     pub offset: u64,
 }
 
-impl Told<'_> {
+impl HandleFields<'_> {
     /// The handle as text (`buildExtraInfo`).
     #[must_use]
     pub fn text(&self) -> String {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_handle_is_read_as_it_is_written() {
-        let told = Told {
+        let fields = HandleFields {
             start_offset: 7,
             pop_time_ms: 1_700_000_000_000,
             invisible_ms: 60_000,
@@ -166,7 +166,7 @@ mod tests {
             queue_id: 1,
             offset: 9,
         };
-        let text = told.text();
+        let text = fields.text();
         assert_eq!(text, "7 1700000000000 60000 3 2 broker-a 1 9");
         let handle = Handle::parse(&text).unwrap();
         assert_eq!((handle.start_offset, handle.revive_queue), (7, 3));

@@ -21,7 +21,7 @@ pub(super) const WRITES_MAX_BYTES: u64 = 64 * 1024;
 const BEFORE_DUE_MS: i64 = 1_000;
 
 /// A record for the topic of check points.
-pub(super) struct Note<'a> {
+pub(super) struct PopRecord<'a> {
     pub(super) queue_id: i32,
     pub(super) tag: &'a str,
     pub(super) unique_key: &'a str,
@@ -31,27 +31,27 @@ pub(super) struct Note<'a> {
 }
 
 /// Stores a record for the topic of check points, through the timers unless its time is over.
-pub(super) fn put_note<D: Disk, C: Clock>(
+pub(super) fn put_record<D: Disk, C: Clock>(
     store: &Store<D, C>,
     broker: &Broker,
-    note: &Note<'_>,
+    record: &PopRecord<'_>,
 ) -> Result<u64, Refused> {
     let timing = &broker.timing;
     let now_ms = store.wall_ms().saturating_add(timing.ahead_ms);
-    let ahead_ms = note.deliver_ms.saturating_sub(now_ms);
+    let ahead_ms = record.deliver_ms.saturating_sub(now_ms);
     if ahead_ms > timing.max_delay_ms {
         return Err(refusals::point_too_far(ahead_ms));
     }
-    let deliver = note.deliver_ms.to_string();
+    let deliver = record.deliver_ms.to_string();
     let mut adds = vec![
-        ("TAGS", note.tag.as_bytes()),
-        (UNIQ_KEY, note.unique_key.as_bytes()),
+        ("TAGS", record.tag.as_bytes()),
+        (UNIQ_KEY, record.unique_key.as_bytes()),
         (TIMER_DELIVER_MS, deliver.as_bytes()),
     ];
     // As any message with a time of its own: the last step that begins before it.
-    let before_ms = note.deliver_ms.saturating_sub(1);
+    let before_ms = record.deliver_ms.saturating_sub(1);
     let slot = (before_ms / timing.step_ms * timing.step_ms).to_string();
-    let queue = note.queue_id.to_string();
+    let queue = record.queue_id.to_string();
     let (topic, queue_id) = if ahead_ms > 0 {
         adds.extend([
             (TIMER_OUT_MS, slot.as_bytes()),
@@ -60,7 +60,7 @@ pub(super) fn put_note<D: Disk, C: Clock>(
         ]);
         (TIMER_TOPIC, 0)
     } else {
-        (broker.pops.revive_topic.as_str(), note.queue_id)
+        (broker.pops.revive_topic.as_str(), record.queue_id)
     };
     let mut text = Vec::new();
     properties::rewrite(&[], &[], &adds, &mut text);
@@ -75,7 +75,7 @@ pub(super) fn put_note<D: Disk, C: Clock>(
         store_host: host,
         reconsume_times: 0,
         prepared_transaction_offset: 0,
-        body: note.body,
+        body: record.body,
         properties: &text,
         version: None,
     });
@@ -92,12 +92,12 @@ pub(super) fn put_point<D: Disk, C: Clock>(
     queue_id: i32,
 ) -> Result<u64, Refused> {
     let (body, unique_key) = (point.json(), point.unique_key());
-    let note = Note {
+    let record = PopRecord {
         queue_id,
         tag: POINT_TAG,
         unique_key: &unique_key,
         deliver_ms: point.due_ms().saturating_sub(BEFORE_DUE_MS),
         body: body.as_bytes(),
     };
-    put_note(store, broker, &note)
+    put_record(store, broker, &record)
 }

@@ -13,10 +13,10 @@ use super::lines::{has_more_for, queues_of_line, watch_all};
 use super::merge::{PopBufferMerge, pop_ms};
 use super::polling::PopLongPolling;
 use super::polls::{Bounds, Polls, QueueKey, Waits};
-use crate::asker::{Asker, ConnectionId};
 use crate::codes;
+use crate::connections::{Connections, ResponseHead};
 use crate::context::Context;
-use crate::desk::{Desk, Said};
+use crate::request_context::{ConnectionId, RequestContext};
 use crate::requests::Request;
 use crate::stop::{How, Processed};
 use crate::turn::{POPS_WORK, Slice};
@@ -31,7 +31,7 @@ const PEEKED_MAX: usize = 32;
 /// A question whether there is something to pop, owned, so that it can be asked again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
-    asker: Asker,
+    request_context: RequestContext,
     group: Arc<str>,
     topic: Arc<str>,
     queue_id: i32,
@@ -43,7 +43,7 @@ pub(crate) struct Notice {
 
 impl Waits for Notice {
     fn connection(&self) -> ConnectionId {
-        self.asker.connection
+        self.request_context.connection
     }
 
     fn line(&self) -> (&str, &str, i32) {
@@ -71,14 +71,14 @@ impl NotificationProcessor {
         how: How,
     ) -> Processed {
         let header = LookHeader::read(request)?;
-        check_reader(cx, &request.asker, header.line(), how)?;
+        check_reader(cx, &request.request_context, header.line(), how)?;
         let born_ms = if header.born_ms == 0 {
             cx.store.wall_ms()
         } else {
             header.born_ms
         };
         let notice = Notice {
-            asker: request.asker,
+            request_context: request.request_context,
             group: header.group.into(),
             topic: header.topic.into(),
             queue_id: header.queue_id.max(-1),
@@ -98,7 +98,7 @@ impl NotificationProcessor {
         merge: &mut PopBufferMerge,
         notice: Notice,
     ) {
-        if !cx.is_open(notice.asker.connection) {
+        if !cx.is_open(notice.request_context.connection) {
             return;
         }
         let Notice {
@@ -121,8 +121,8 @@ impl NotificationProcessor {
                 per_connection: cx.policy.broker.held.per_connection,
             };
             let may_wait = notice.poll_ms > 0 && left_ms >= NEARLY_OVER_MS;
-            is_full = may_wait && !self.notices.has_room(&notice, bounds);
-            if may_wait && !is_full && !notice.asker.is_oneway {
+            is_full = may_wait && !self.notices.has_space(&notice, bounds);
+            if may_wait && !is_full && !notice.request_context.is_oneway {
                 watch_all(cx.store, &queues);
                 // What came between the look and the watch is told by nobody.
                 if !has_more_to_say(cx, merge, &notice, &queues) {
@@ -133,10 +133,10 @@ impl NotificationProcessor {
                     return;
                 }
                 self.notices.let_go(queues);
-                return reply_notice(cx.desk, &notice.asker, true, false);
+                return reply_notice(cx.connections, &notice.request_context, true, false);
             }
         }
-        reply_notice(cx.desk, &notice.asker, has_more, is_full);
+        reply_notice(cx.connections, &notice.request_context, has_more, is_full);
     }
 
     /// Asks again what is due, as far as one turn goes.
@@ -164,13 +164,18 @@ impl NotificationProcessor {
     }
 }
 
-fn reply_notice<D: Disk>(desk: &mut Desk<D>, asker: &Asker, has_more: bool, is_full: bool) {
-    let said = Said {
+fn reply_notice<D: Disk>(
+    connections: &mut Connections<D>,
+    request_context: &RequestContext,
+    has_more: bool,
+    is_full: bool,
+) {
+    let head = ResponseHead {
         code: codes::SUCCESS,
         remark: None,
     };
     let spelled = |truth: bool| if truth { "true" } else { "false" };
-    desk.reply(asker, said, |fields| {
+    connections.reply(request_context, head, |fields| {
         fields.text("hasMsg", spelled(has_more))?;
         fields.text("pollingFull", spelled(is_full))
     });
@@ -203,15 +208,16 @@ pub(super) fn polling_info<D: Disk, C: Clock>(
     how: How,
 ) -> Processed {
     let header = LookHeader::read(request)?;
-    check_reader(cx, &request.asker, header.line(), how)?;
+    check_reader(cx, &request.request_context, header.line(), how)?;
     let held = polling.polls.len_of(header.line()) as i64;
-    let said = Said {
+    let head = ResponseHead {
         code: codes::SUCCESS,
         remark: None,
     };
-    cx.desk.reply(&request.asker, said, |fields| {
-        fields.number("pollingNum", held)
-    });
+    cx.connections
+        .reply(&request.request_context, head, |fields| {
+            fields.number("pollingNum", held)
+        });
     Ok(())
 }
 
@@ -223,7 +229,7 @@ pub(super) fn peek<D: Disk, C: Clock>(
     how: How,
 ) -> Processed {
     let header = LookHeader::read(request)?;
-    check_reader(cx, &request.asker, header.line(), how)?;
+    check_reader(cx, &request.request_context, header.line(), how)?;
     let wanted = usize::try_from(header.count_max)
         .unwrap_or(0)
         .min(PEEKED_MAX);
@@ -257,15 +263,15 @@ pub(super) fn peek<D: Disk, C: Clock>(
             records.extend(got.records);
         }
     }
-    let said = if records.is_empty() {
+    let head = if records.is_empty() {
         (codes::PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE")
     } else {
         (codes::SUCCESS, "FOUND")
     };
-    let (code, remark) = (said.0, Some(said.1));
-    cx.desk.reply_records(
-        &request.asker,
-        Said { code, remark },
+    let (code, remark) = (head.0, Some(head.1));
+    cx.connections.reply_records(
+        &request.request_context,
+        ResponseHead { code, remark },
         |fields| {
             fields.number("popTime", 0)?;
             fields.number("invisibleTime", 0)?;

@@ -8,9 +8,9 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
 
-use super::buffer::{Acked, Buffer, PlaceId};
+use super::buffer::{Acked, Buffer, GroupQueueId};
 use super::flight::InFlight;
-use super::log::{Note, WRITES_MAX_BYTES, put_note, put_point};
+use super::log::{PopRecord, WRITES_MAX_BYTES, put_point, put_record};
 use super::orders::Orders;
 use super::points::{Acknowledgement, CheckPoint};
 use crate::consumer_offsets::ConsumerOffsets;
@@ -21,7 +21,7 @@ use crate::refusals::Refused;
 /// Check points stored by one drain: some milliseconds of work.
 const STORED_PER_DRAIN: usize = 512;
 /// Queues with something due that one drain looks at.
-const PLACES_PER_DRAIN: usize = 1_024;
+const GROUP_QUEUES_PER_DRAIN: usize = 1_024;
 /// Pause before it is tried again whether the log has room, ms.
 const AGAIN_MS: u64 = 2;
 /// How often unused parts of the buffer are looked for, ms, as officially.
@@ -94,8 +94,8 @@ impl PopBufferMerge {
     pub(super) fn position_of(&mut self, topic: &str, group: &str, queue_id: i32) -> Option<u64> {
         let committed = self.offsets.find(group, topic, queue_id);
         let committed = committed.and_then(|offset| u64::try_from(offset).ok());
-        let place = self.buffer.find(topic, group, queue_id);
-        let latest = place.and_then(|place| self.buffer.latest(place));
+        let buffer_slot = self.buffer.find(topic, group, queue_id);
+        let latest = buffer_slot.and_then(|buffer_slot| self.buffer.latest(buffer_slot));
         committed.max(latest)
     }
 
@@ -122,12 +122,12 @@ impl PopBufferMerge {
         offset: i64,
     ) -> bool {
         let (topic, group, queue_id) = queue;
-        let Some(place) = self.buffer.find(topic, group, queue_id) else {
+        let Some(buffer_slot) = self.buffer.find(topic, group, queue_id) else {
             return false;
         };
         let buffer = &mut self.buffer;
-        match buffer.acknowledge(place, start_offset, pop_time_ms, offset) {
-            Acked::Kept => self.commit_settled(place),
+        match buffer.acknowledge(buffer_slot, start_offset, pop_time_ms, offset) {
+            Acked::Kept => self.commit_settled(buffer_slot),
             Acked::NoMessage => {}
             Acked::Elsewhere => return false,
         }
@@ -161,28 +161,28 @@ impl PopBufferMerge {
         }
         self.stored += 1;
         let (body, unique_key) = (ack.json(), ack.unique_key());
-        let note = Note {
+        let record = PopRecord {
             queue_id,
             tag: ack.tag(),
             unique_key: &unique_key,
             deliver_ms: due_ms,
             body: body.as_bytes(),
         };
-        let _told = put_note(cx.store, broker, &note);
+        let _told = put_record(cx.store, broker, &record);
     }
 
     /// Nothing of a queue up to an offset is popped: the offset of its group follows.
-    pub(super) fn pass_to(&mut self, place: PlaceId, next_offset: u64) {
-        self.buffer.push_settled(place, next_offset);
-        self.commit_settled(place);
+    pub(super) fn pass_to(&mut self, buffer_slot: GroupQueueId, next_offset: u64) {
+        self.buffer.push_settled(buffer_slot, next_offset);
+        self.commit_settled(buffer_slot);
     }
 
     /// Stores the open pops of a queue that are due by a time, and commits what that settles; tells
     /// whether all are.
-    fn settle_place<D: Disk, C: Clock>(
+    fn settle_group_queue<D: Disk, C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,
-        place: PlaceId,
+        buffer_slot: GroupQueueId,
         until_ms: u64,
         most: &mut usize,
     ) -> bool {
@@ -190,24 +190,24 @@ impl PopBufferMerge {
         let mut stored = 0;
         let times = (until_ms, cx.now_ms + AGAIN_MS);
         let buffer = &mut self.buffer;
-        let is_all = buffer.settle(place, times, &broker.name, |point, queue_id| {
-            let has_room = *most > 0 && store.is_ready_for(WRITES_MAX_BYTES);
-            let is_stored = has_room && put_point(store, broker, point, queue_id).is_ok();
+        let is_all = buffer.settle(buffer_slot, times, &broker.name, |point, queue_id| {
+            let has_space = *most > 0 && store.is_ready_for(WRITES_MAX_BYTES);
+            let is_stored = has_space && put_point(store, broker, point, queue_id).is_ok();
             *most -= usize::from(is_stored);
             stored += u64::from(is_stored);
             is_stored
         });
         self.stored += stored;
-        self.commit_settled(place);
+        self.commit_settled(buffer_slot);
         is_all
     }
 
     /// Commits the offset of a queue as far as its pops are settled.
-    fn commit_settled(&mut self, place: PlaceId) {
-        let Some(next_offset) = self.buffer.take_settled(place) else {
+    fn commit_settled(&mut self, buffer_slot: GroupQueueId) {
+        let Some(next_offset) = self.buffer.take_settled(buffer_slot) else {
             return;
         };
-        if let Some((topic, group, queue_id)) = self.buffer.names(place) {
+        if let Some((topic, group, queue_id)) = self.buffer.names(buffer_slot) {
             let next_offset = next_offset.cast_signed();
             self.offsets.commit(group, topic, queue_id, next_offset);
         }
@@ -216,8 +216,8 @@ impl PopBufferMerge {
     /// Stores what has to be by now, and forgets what is unused.
     pub(crate) fn settle_due<D: Disk, C: Clock>(&mut self, cx: &Context<'_, D, C>) {
         let mut most = STORED_PER_DRAIN;
-        for place in self.buffer.take_due(cx.now_ms, PLACES_PER_DRAIN) {
-            self.settle_place(cx, place, cx.now_ms, &mut most);
+        for buffer_slot in self.buffer.take_due(cx.now_ms, GROUP_QUEUES_PER_DRAIN) {
+            self.settle_group_queue(cx, buffer_slot, cx.now_ms, &mut most);
         }
         if cx.now_ms >= self.next_forget_ms {
             self.next_forget_ms = cx.now_ms + FORGET_MS;
@@ -234,8 +234,8 @@ impl PopBufferMerge {
     /// Stores every open pop: at a stop. Tells whether all are stored.
     pub(crate) fn store_all<D: Disk, C: Clock>(&mut self, cx: &Context<'_, D, C>) -> bool {
         let mut is_all = true;
-        for place in self.buffer.all() {
-            is_all &= self.settle_all(cx, place);
+        for buffer_slot in self.buffer.all() {
+            is_all &= self.settle_all(cx, buffer_slot);
         }
         is_all
     }
@@ -255,8 +255,8 @@ impl PopBufferMerge {
         if self.buffer.is_empty() {
             return;
         }
-        if let Some(place) = self.buffer.find(topic, group, queue_id) {
-            self.settle_all(cx, place);
+        if let Some(buffer_slot) = self.buffer.find(topic, group, queue_id) {
+            self.settle_all(cx, buffer_slot);
         }
     }
 
@@ -264,10 +264,10 @@ impl PopBufferMerge {
     pub(super) fn settle_all<D: Disk, C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,
-        place: PlaceId,
+        buffer_slot: GroupQueueId,
     ) -> bool {
         let mut most = usize::MAX;
-        self.settle_place(cx, place, u64::MAX, &mut most)
+        self.settle_group_queue(cx, buffer_slot, u64::MAX, &mut most)
     }
 
     /// Check points and acknowledgements stored since the broker started: offsets of groups may rest

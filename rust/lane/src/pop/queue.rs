@@ -11,8 +11,8 @@ use mqcore_engine::error::Result;
 use mqcore_engine::store::{GetStatus, Got};
 use mqcore_record::{Found, Message, head};
 
-use super::buffer::{New, PlaceId};
-use super::handle::Told;
+use super::buffer::{GroupQueueId, New};
+use super::handle::HandleFields;
 use super::merge::PopBufferMerge;
 use super::names::Source;
 use super::orders;
@@ -44,7 +44,7 @@ impl QueuePop<'_> {
         cx: &mut Context<'_, D, C>,
         run: &mut Run<D>,
         step: Step,
-    ) -> Option<(PlaceId, ReadPop)> {
+    ) -> Option<(GroupQueueId, ReadPop)> {
         let is_full = run.parts.len() >= run.pop.count_max;
         if is_full && step.is_last {
             return None;
@@ -54,8 +54,8 @@ impl QueuePop<'_> {
         let bounds = cx.store.bounds(topic.as_bytes(), step.queue_id).ok()?;
         let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
         let buffer = &mut self.merge.buffer;
-        let place = buffer.place(&topic, &group, step.queue_id, cx.now_ms);
-        let is_locked = buffer.is_locked(place);
+        let buffer_slot = buffer.find_or_insert(&topic, &group, step.queue_id, cx.now_ms);
+        let is_locked = buffer.is_locked(buffer_slot);
         if !is_locked {
             self.merge.begin_at_reset(cx, &group, &topic, step.queue_id);
         }
@@ -96,15 +96,15 @@ impl QueuePop<'_> {
             filter: run.pop.filter.clone(),
             is_corrected: false,
         };
-        self.read_pop(cx, run, (place, read))
+        self.read_pop(cx, run, (buffer_slot, read))
     }
 
     fn read_pop<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
         run: &mut Run<D>,
-        (place, read): (PlaceId, ReadPop),
-    ) -> Option<(PlaceId, ReadPop)> {
+        (buffer_slot, read): (GroupQueueId, ReadPop),
+    ) -> Option<(GroupQueueId, ReadPop)> {
         let units = if read.filter.gives_all() {
             read.count
         } else {
@@ -115,15 +115,15 @@ impl QueuePop<'_> {
         let topic = read.topic.as_bytes();
         let is_hot = cx.store.is_hot(topic, read.step.queue_id, read.from, units);
         if !is_hot.unwrap_or(false) {
-            return Some((place, read));
+            return Some((buffer_slot, read));
         }
         if !read.filter.looks_at_records() {
             let got = read.read(cx.store);
-            return self.take_got(cx, run, (place, read), got);
+            return self.take_got(cx, run, (buffer_slot, read), got);
         }
         let work = cx.filters.work.share(cx.now_ms);
         if work == 0 {
-            return Some((place, read));
+            return Some((buffer_slot, read));
         }
         let mut sieve = Sieve::in_loop(&read.filter, work);
         let got = read.read_by(cx.store, &mut sieve);
@@ -131,9 +131,9 @@ impl QueuePop<'_> {
         let has_some = got.as_ref().is_ok_and(|got| !got.is_empty());
         if sieve.is_cut() && !has_some {
             // It takes longer than the loop may: a thread begins anew.
-            return Some((place, read));
+            return Some((buffer_slot, read));
         }
-        self.take_got(cx, run, (place, read), got)
+        self.take_got(cx, run, (buffer_slot, read), got)
     }
 
     /// Takes what a queue gave: its check point, its place in the answer.
@@ -141,9 +141,9 @@ impl QueuePop<'_> {
         &mut self,
         cx: &mut Context<'_, D, C>,
         run: &mut Run<D>,
-        (place, read): (PlaceId, ReadPop),
+        (buffer_slot, read): (GroupQueueId, ReadPop),
         got: Result<Got<D>>,
-    ) -> Option<(PlaceId, ReadPop)> {
+    ) -> Option<(GroupQueueId, ReadPop)> {
         let Ok(got) = got else {
             // What cannot be read now is there for the next pop.
             return None;
@@ -153,15 +153,15 @@ impl QueuePop<'_> {
             GetStatus::OffsetTooSmall | GetStatus::OffsetOverflowBadly | GetStatus::OffsetFoundNull
         );
         if is_elsewhere && !read.is_corrected {
-            return self.correct(cx, run, (place, read, got.next_offset));
+            return self.correct(cx, run, (buffer_slot, read, got.next_offset));
         }
         let left = got.max_offset.cast_signed() - got.next_offset.cast_signed();
         if got.records.is_empty() {
             if got.next_offset > read.from {
                 run.has_untested |= left > 0;
-                pass_by(self.merge, run, (place, &read), got.next_offset);
+                pass_by(self.merge, run, (buffer_slot, &read), got.next_offset);
             }
-        } else if !self.keep_pop(cx, run, (place, read), got) {
+        } else if !self.keep_pop(cx, run, (buffer_slot, read), got) {
             return None;
         }
         run.rest += left;
@@ -173,9 +173,9 @@ impl QueuePop<'_> {
         &mut self,
         cx: &mut Context<'_, D, C>,
         run: &mut Run<D>,
-        (place, read, next_offset): (PlaceId, ReadPop, u64),
-    ) -> Option<(PlaceId, ReadPop)> {
-        self.merge.settle_all(cx, place);
+        (buffer_slot, read, next_offset): (GroupQueueId, ReadPop, u64),
+    ) -> Option<(GroupQueueId, ReadPop)> {
+        self.merge.settle_all(cx, buffer_slot);
         let (group, queue_id) = (&run.pop.group, read.step.queue_id);
         let offset = next_offset.cast_signed();
         self.merge
@@ -186,7 +186,7 @@ impl QueuePop<'_> {
             is_corrected: true,
             ..read
         };
-        self.read_pop(cx, run, (place, read))
+        self.read_pop(cx, run, (buffer_slot, read))
     }
 
     /// Keeps what was found; false when its check point cannot be stored: then nothing is given.
@@ -198,7 +198,7 @@ impl QueuePop<'_> {
         &mut self,
         cx: &mut Context<'_, D, C>,
         run: &mut Run<D>,
-        (place, mut read): (PlaceId, ReadPop),
+        (buffer_slot, mut read): (GroupQueueId, ReadPop),
         got: Got<D>,
     ) -> bool {
         let offsets: Vec<u64> = got.records.iter().map(queue_offset).collect();
@@ -223,7 +223,7 @@ impl QueuePop<'_> {
             cx,
             self.merge,
             run,
-            (place, &read, got.next_offset),
+            (buffer_slot, &read, got.next_offset),
             &offsets,
         ) {
             run.rest += offsets.len() as i64;
@@ -233,7 +233,7 @@ impl QueuePop<'_> {
         self.merge.in_flight.add(queue, offsets.len());
         run.infos
             .add(step.source, step.queue_id, read.from, &offsets);
-        let stats = &mut cx.desk.stats;
+        let stats = &mut cx.connections.stats;
         stats.found += 1;
         stats.pulled += offsets.len() as u64;
         stats.pulled_bytes += got.bytes;
@@ -297,11 +297,11 @@ fn is_blocked<D: Disk>(
     step: Step,
     topic: &str,
 ) -> bool {
-    let place = (topic, &*run.pop.group, step.queue_id);
+    let buffer_slot = (topic, &*run.pop.group, step.queue_id);
     let attempt = run.pop.attempt.as_deref();
     let (invisible_ms, now_ms) = (run.pop.invisible_ms, run.time_ms);
     let orders = &mut merge.orders;
-    let Some(until_ms) = orders.blocked_until(place, attempt, invisible_ms, now_ms) else {
+    let Some(until_ms) = orders.blocked_until(buffer_slot, attempt, invisible_ms, now_ms) else {
         return false;
     };
     let nearest = run.blocked_until_ms.map_or(until_ms, |at| at.min(until_ms));
@@ -313,7 +313,7 @@ fn is_blocked<D: Disk>(
 fn pass_by<D: Disk>(
     merge: &mut PopBufferMerge,
     run: &Run<D>,
-    (place, read): (PlaceId, &ReadPop),
+    (buffer_slot, read): (GroupQueueId, &ReadPop),
     next_offset: u64,
 ) {
     if run.pop.is_ordered {
@@ -321,7 +321,7 @@ fn pass_by<D: Disk>(
         let offset = next_offset.cast_signed();
         merge.offsets.commit(group, &read.topic, queue_id, offset);
     } else {
-        merge.pass_to(place, next_offset);
+        merge.pass_to(buffer_slot, next_offset);
     }
 }
 
@@ -330,7 +330,7 @@ fn keep_point<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
     merge: &mut PopBufferMerge,
     run: &Run<D>,
-    (place, read, next_offset): (PlaceId, &ReadPop, u64),
+    (buffer_slot, read, next_offset): (GroupQueueId, &ReadPop, u64),
     offsets: &[u64],
 ) -> bool {
     let rules = &cx.policy.broker.pops;
@@ -340,11 +340,11 @@ fn keep_point<D: Disk, C: Clock>(
     let is_kept = rules.has_buffer
         && kept_ms >= WORTH_KEEPING_MS
         && buffer.open() < rules.kept_max
-        && buffer.waiting(place) < rules.kept_per_queue_max;
+        && buffer.waiting(buffer_slot) < rules.kept_per_queue_max;
     if is_kept {
         let stay_ms = rules.stay_ms.min(kept_ms.unsigned_abs());
         buffer.push(
-            place,
+            buffer_slot,
             New {
                 start_offset: read.from,
                 next_offset,
@@ -373,7 +373,7 @@ fn keep_point<D: Disk, C: Clock>(
     };
     let put = merge.put_point(cx, &point, run.revive_queue);
     if put.is_ok() {
-        merge.pass_to(place, next_offset);
+        merge.pass_to(buffer_slot, next_offset);
     }
     put.is_ok()
 }
@@ -388,7 +388,7 @@ fn as_asked<D: Disk>(
     let Ok(Found::Record(view)) = head(record.as_bytes()) else {
         return None;
     };
-    let handle = Told {
+    let handle = HandleFields {
         start_offset,
         pop_time_ms: run.time_ms,
         invisible_ms: run.pop.invisible_ms,

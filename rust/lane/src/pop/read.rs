@@ -7,7 +7,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::store::{Ask, Got, Store};
 
-use super::buffer::PlaceId;
+use super::buffer::GroupQueueId;
 use super::run::{Run, Step};
 use crate::filtering::Sieve;
 use crate::policy::Filter;
@@ -16,7 +16,7 @@ use crate::policy::Filter;
 #[derive(Debug)]
 pub struct ColdPop<D: Disk> {
     pub(crate) run: Box<Run<D>>,
-    pub(crate) place: PlaceId,
+    pub(crate) buffer_slot: GroupQueueId,
     pub(crate) read: ReadPop,
 }
 

@@ -8,14 +8,14 @@ use mqcore_engine::disk::Disk;
 use super::handle::Infos;
 use super::names::Source;
 use super::polls::Waits;
-use crate::asker::{Asker, ConnectionId};
 use crate::policy::Filter;
+use crate::request_context::{ConnectionId, RequestContext};
 
 /// A pop, owned, so that it can run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pop {
     /// Who asked.
-    pub asker: Asker,
+    pub request_context: RequestContext,
     /// The consumer group.
     pub group: Arc<str>,
     /// The topic.
@@ -45,7 +45,7 @@ pub struct Pop {
 
 impl Waits for Pop {
     fn connection(&self) -> ConnectionId {
-        self.asker.connection
+        self.request_context.connection
     }
 
     fn line(&self) -> (&str, &str, i32) {

@@ -9,7 +9,7 @@ use mqcore_engine::error::Result;
 use mqcore_engine::store::Got;
 
 use super::answer::give;
-use super::buffer::PlaceId;
+use super::buffer::GroupQueueId;
 use super::check::{check_pop, refuse_pop};
 use super::handle::Infos;
 use super::headers::PopHeader;
@@ -23,8 +23,8 @@ use super::queue::QueuePop;
 use super::read::{ColdPop, ReadPop};
 use super::run::{Pop, Run, Step};
 use crate::codes;
+use crate::connections::PINNED_BYTES_MAX;
 use crate::context::Context;
-use crate::desk::PINNED_BYTES_MAX;
 use crate::gets::Gets;
 use crate::policy::Policy;
 use crate::readers::Job;
@@ -63,7 +63,7 @@ impl PopProcessor {
         how: How,
     ) -> Processed {
         match self.pop(cx, merge, request, how) {
-            Err(Stop::Refuse(refused)) => refuse_pop(cx, &request.asker, &refused),
+            Err(Stop::Refuse(refused)) => refuse_pop(cx, &request.request_context, &refused),
             other => return other,
         }
         Ok(())
@@ -77,11 +77,11 @@ impl PopProcessor {
         how: How,
     ) -> Processed {
         let header = PopHeader::read(request)?;
-        let filter = check_pop(cx, &request.asker, &header, how)?;
+        let filter = check_pop(cx, &request.request_context, &header, how)?;
         if cx.waits_for_log(WRITES_MAX_BYTES) {
             return Err(Stop::Defer);
         }
-        if cx.desk.queued_bytes() > QUEUED_BYTES_MAX {
+        if cx.connections.queued_bytes() > QUEUED_BYTES_MAX {
             return Err(refusals::overload().into());
         }
         let born_ms = if header.born_ms == 0 {
@@ -90,7 +90,7 @@ impl PopProcessor {
             header.born_ms
         };
         let pop = Pop {
-            asker: request.asker,
+            request_context: request.request_context,
             group: header.group.into(),
             topic: header.topic.into(),
             queue_id: header.queue_id.max(-1),
@@ -155,7 +155,7 @@ impl PopProcessor {
         pop: Pop,
         slice: &mut Slice,
     ) {
-        let before = cx.desk.stats.pulled_bytes;
+        let before = cx.connections.stats.pulled_bytes;
         let queues = if pop.queue_id < 0 {
             let known = cx.policy.topics.get(&*pop.topic);
             known.map_or(0, |topic| topic.read_queues.unsigned_abs())
@@ -163,7 +163,7 @@ impl PopProcessor {
             1
         };
         self.run_pop(cx, merge, pop);
-        let answer_bytes = cx.desk.stats.pulled_bytes - before;
+        let answer_bytes = cx.connections.stats.pulled_bytes - before;
         slice.spend(QUEUE_WORK * queues as usize);
         slice.spend_run(usize::try_from(answer_bytes).unwrap_or(usize::MAX));
     }
@@ -174,7 +174,7 @@ impl PopProcessor {
         merge: &mut PopBufferMerge,
         pop: Pop,
     ) {
-        if !cx.is_open(pop.asker.connection) {
+        if !cx.is_open(pop.request_context.connection) {
             // It was woken for nothing: another one of its line may want what came.
             self.polling.wake((&pop.topic, &pop.group, pop.queue_id));
             return;
@@ -240,13 +240,17 @@ impl PopProcessor {
         cx: &mut Context<'_, D, C>,
         merge: &mut PopBufferMerge,
         run: Box<Run<D>>,
-        cold: (PlaceId, ReadPop),
+        cold: (GroupQueueId, ReadPop),
     ) {
-        let (place, read) = cold;
-        cx.desk.stats.cold_pulls += 1;
-        let cold = ColdPop { run, place, read };
+        let (buffer_slot, read) = cold;
+        cx.connections.stats.cold_pulls += 1;
+        let cold = ColdPop {
+            run,
+            buffer_slot,
+            read,
+        };
         match cx.readers.give_back(Job::Pop(cold)) {
-            None => merge.buffer.lock(place, true),
+            None => merge.buffer.lock(buffer_slot, true),
             // Too much waits: the other queues may have something.
             Some(Job::Pop(cold)) => self.go_on(cx, merge, cold.run),
             Some(_other) => {}
@@ -263,11 +267,11 @@ impl PopProcessor {
     ) {
         let ColdPop {
             mut run,
-            place,
+            buffer_slot,
             read,
         } = cold;
-        merge.buffer.lock(place, false);
-        if !cx.is_open(run.pop.asker.connection) {
+        merge.buffer.lock(buffer_slot, false);
+        if !cx.is_open(run.pop.request_context.connection) {
             // Nobody is there to be given anything: another one may have it.
             let line = (&*run.pop.topic, &*run.pop.group, run.pop.queue_id);
             self.polling.wake_later(line);
@@ -275,7 +279,7 @@ impl PopProcessor {
         }
         match self
             .queue_pop(merge)
-            .take_got(cx, &mut run, (place, read), got)
+            .take_got(cx, &mut run, (buffer_slot, read), got)
         {
             None => self.go_on(cx, merge, run),
             Some(cold) => self.read_cold(cx, merge, run, cold),
@@ -292,7 +296,7 @@ impl PopProcessor {
     ) {
         if run.parts.is_empty() {
             if let Some(code) = self.hold(cx, merge, &run) {
-                give(cx.desk, run, code);
+                give(cx.connections, run, code);
             }
             return;
         }
@@ -302,8 +306,8 @@ impl PopProcessor {
             self.polling.wake(line);
         }
         run.rest = run.rest.max(0);
-        cx.desk.stats.pulls += 1;
-        give(cx.desk, run, codes::SUCCESS);
+        cx.connections.stats.pulls += 1;
+        give(cx.connections, run, codes::SUCCESS);
     }
 
     /// What becomes of a pop that found nothing: held, or answered so.
@@ -320,7 +324,7 @@ impl PopProcessor {
             all: rules.held_max,
             per_connection: cx.policy.broker.held.per_connection,
         };
-        if pop.poll_ms <= 0 || pop.asker.is_oneway {
+        if pop.poll_ms <= 0 || pop.request_context.is_oneway {
             return Some(codes::POLLING_TIMEOUT);
         }
         let left_ms = pop.born_ms.saturating_add(pop.poll_ms) - cx.store.wall_ms();
@@ -328,7 +332,7 @@ impl PopProcessor {
         if left_ms < NEARLY_OVER_MS {
             return Some(codes::POLLING_TIMEOUT);
         }
-        if !self.polling.polls.has_room(pop, bounds) {
+        if !self.polling.polls.has_space(pop, bounds) {
             return Some(codes::POLLING_FULL);
         }
         let mut pop = pop.clone();

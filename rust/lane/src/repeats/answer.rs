@@ -10,9 +10,8 @@ use mqcore_record::batch::items;
 use super::claims::{claims, read_again};
 use super::identity::Identity;
 use super::window::Mark;
-use super::{Doubt, First, Looked, Patience, Repeats, look};
+use super::{DuplicateCandidate, First, Looked, Patience, Repeats, look};
 use crate::answers::refuse_send;
-use crate::asker::Asker;
 use crate::batches::is_inner_batch;
 use crate::context::Context;
 use crate::delivery::Delivery;
@@ -21,6 +20,7 @@ use crate::properties::{self, Seen};
 use crate::readers::Job;
 use crate::recall::handle_of;
 use crate::refusals;
+use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
 use crate::stop::{Processed, Stop};
 
@@ -63,20 +63,20 @@ impl RepeatedSends {
         let (Some(mark), Some(repeats)) = (mark, &mut self.repeats) else {
             return Ok(false);
         };
-        let Some(place) = repeats.window.find(mark, cx.store.wall_ms()) else {
+        let Some(physical_offset) = repeats.window.find(mark, cx.store.wall_ms()) else {
             return Ok(false);
         };
         let claims = claims(cx.store, request, send, seen);
-        match look(cx.store, place, &claims, Patience::None) {
+        match look(cx.store, physical_offset, &claims, Patience::None) {
             Looked::Same(first) => {
-                self.answer_first(cx, delivery, (request.asker, first), send, seen);
+                self.answer_first(cx, delivery, (request.request_context, first), send, seen);
                 Ok(true)
             }
             Looked::Other => {
                 repeats.told_apart += 1;
                 Ok(false)
             }
-            Looked::Cold => Err(Stop::Doubt(mark, place)),
+            Looked::Cold => Err(Stop::DuplicateCandidate(mark, physical_offset)),
         }
     }
 
@@ -84,7 +84,7 @@ impl RepeatedSends {
         &mut self,
         cx: &mut Context<'_, D, C>,
         delivery: &mut Delivery<D>,
-        (asker, first): (Asker, First),
+        (request_context, first): (RequestContext, First),
         send: &Send<'_>,
         seen: &Seen<'_>,
     ) {
@@ -97,7 +97,7 @@ impl RepeatedSends {
         let recall = recall.map(|(slot_ms, key)| handle_of(send.topic, name, slot_ms, key));
         let batch_key = key.filter(|_| is_inner_batch(cx.store, send, seen));
         let stored = Stored {
-            asker,
+            request_context,
             kind: Kind::Send,
             queue_id: first.queue_id,
             queue_offset: first.queue_offset,
@@ -115,11 +115,13 @@ impl RepeatedSends {
         &mut self,
         store: &Store<D, C>,
         mark: Option<Mark>,
-        place: &Appended,
+        physical_offset: &Appended,
     ) {
         if let (Some(repeats), Some(mark)) = (&mut self.repeats, mark) {
             let now_ms = store.wall_ms();
-            repeats.window.insert(mark, place.physical_offset, now_ms);
+            repeats
+                .window
+                .insert(mark, physical_offset.physical_offset, now_ms);
         }
     }
 
@@ -129,17 +131,19 @@ impl RepeatedSends {
         store: &Store<D, C>,
         request: &Request<'_>,
         topic: &str,
-        places: &[Appended],
+        appended: &[Appended],
     ) {
         let Some(repeats) = &mut self.repeats else {
             return;
         };
         let now_ms = store.wall_ms();
-        for (item, place) in items(request.body).zip(places) {
+        for (item, physical_offset) in items(request.body).zip(appended) {
             let identity = item.ok().map(|item| item.properties);
             if let Some(identity) = identity.and_then(|text| Identity::of_part(topic, text)) {
                 let mark = repeats.mark(&identity);
-                repeats.window.insert(mark, place.physical_offset, now_ms);
+                repeats
+                    .window
+                    .insert(mark, physical_offset.physical_offset, now_ms);
             }
         }
     }
@@ -148,14 +152,15 @@ impl RepeatedSends {
     pub(crate) fn have_read<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        doubt: Doubt,
+        candidate: DuplicateCandidate,
         bytes: usize,
     ) {
-        let asker = Request::of_command(doubt.connection, &doubt.command).asker;
+        let request_context =
+            Request::of_command(candidate.connection, &candidate.command).request_context;
         let is_taken = match &mut self.repeats {
             Some(repeats) if repeats.looking_bytes + bytes <= LOOKING_BYTES_MAX => {
                 repeats.looking_bytes += bytes;
-                let is_taken = cx.readers.submit(Job::First(Box::new(doubt), bytes));
+                let is_taken = cx.readers.submit(Job::First(Box::new(candidate), bytes));
                 if !is_taken {
                     repeats.looking_bytes -= bytes;
                 }
@@ -164,7 +169,12 @@ impl RepeatedSends {
             _ => false,
         };
         if !is_taken {
-            refuse_send(cx.desk, &cx.policy.broker, &asker, &refusals::overload());
+            refuse_send(
+                cx.connections,
+                &cx.policy.broker,
+                &request_context,
+                &refusals::overload(),
+            );
         }
     }
 
@@ -173,30 +183,30 @@ impl RepeatedSends {
         &mut self,
         cx: &mut Context<'_, D, C>,
         delivery: &mut Delivery<D>,
-        (doubt, bytes): (Doubt, usize),
+        (candidate, bytes): (DuplicateCandidate, usize),
         looked: Looked,
-    ) -> Option<Doubt> {
+    ) -> Option<DuplicateCandidate> {
         if let Some(repeats) = &mut self.repeats {
             repeats.looking_bytes = repeats.looking_bytes.saturating_sub(bytes);
         }
-        if !cx.is_open(doubt.connection) {
+        if !cx.is_open(candidate.connection) {
             // Nobody waits any more; its client sends again where it wants to.
             return None;
         }
-        let request = Request::of_command(doubt.connection, &doubt.command);
+        let request = Request::of_command(candidate.connection, &candidate.command);
         if let Looked::Same(first) = looked
             && let Some(send) = read_again(&request)
         {
             let seen = properties::see(send.properties.as_bytes());
-            self.answer_first(cx, delivery, (request.asker, first), &send, &seen);
+            self.answer_first(cx, delivery, (request.request_context, first), &send, &seen);
             return None;
         }
         if let Some(repeats) = &mut self.repeats {
             repeats.told_apart += 1;
-            if repeats.window.find(doubt.mark, i64::MIN) == Some(doubt.place) {
-                repeats.window.forget(doubt.mark);
+            if repeats.window.find(candidate.mark, i64::MIN) == Some(candidate.physical_offset) {
+                repeats.window.forget(candidate.mark);
             }
         }
-        Some(doubt)
+        Some(candidate)
     }
 }

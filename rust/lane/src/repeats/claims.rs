@@ -6,22 +6,25 @@ use mqcore_engine::store::Store;
 use mqcore_record::batch::items;
 
 use super::identity::Identity;
-use super::{Claim, Doubt, Looked, Patience, look};
-use crate::asker::ConnectionId;
+use super::{Claim, DuplicateCandidate, Looked, Patience, look};
 use crate::batches::is_inner_batch;
 use crate::codes;
 use crate::properties::{self, Seen};
+use crate::request_context::ConnectionId;
 use crate::requests::{Request, Send};
 
 /// Compares a send with what the disk has; for the threads that may wait for it.
-pub(crate) fn look_patiently<D: Disk, C: Clock>(store: &Store<D, C>, doubt: &Doubt) -> Looked {
-    let request = Request::of_command(ConnectionId(0), &doubt.command);
+pub(crate) fn look_patiently<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    candidate: &DuplicateCandidate,
+) -> Looked {
+    let request = Request::of_command(ConnectionId(0), &candidate.command);
     let Some(send) = read_again(&request) else {
         return Looked::Other;
     };
     let seen = properties::see(send.properties.as_bytes());
     let claims = claims(store, &request, &send, &seen);
-    look(store, doubt.place, &claims, Patience::Disk)
+    look(store, candidate.physical_offset, &claims, Patience::Disk)
 }
 
 /// The fields of a send that were read once without a fault.

@@ -57,23 +57,23 @@ type Looking<T> = std::result::Result<T, Looked>;
 /// Compares what stands at a place with the messages of a request.
 pub(crate) fn look<D: Disk, C: Clock>(
     store: &Store<D, C>,
-    place: u64,
+    physical_offset: u64,
     claims: &[Claim<'_>],
     patience: Patience,
 ) -> Looked {
-    compared(store, place, claims, patience).unwrap_or_else(|early| early)
+    compared(store, physical_offset, claims, patience).unwrap_or_else(|early| early)
 }
 
 fn compared<D: Disk, C: Clock>(
     store: &Store<D, C>,
-    place: u64,
+    physical_offset: u64,
     claims: &[Claim<'_>],
     patience: Patience,
 ) -> Looking<Looked> {
     // Before the queue is asked: what was dispatched by now is in it.
     let dispatched = store.files().positions.dispatched.position();
     let mut found: Option<(First, i32)> = None;
-    let mut at = place;
+    let mut at = physical_offset;
     for claim in claims {
         let record = record(store, at, patience)?;
         let view = record.view(CrcCheck::Skip).map_err(|_none| Looked::Other)?;
@@ -196,9 +196,9 @@ fn check_batch_queue<D: Disk, C: Clock>(
     patience: Patience,
 ) -> Looking<()> {
     let (topic, queue_id) = (view.topic, view.queue_id);
-    let place = match patience {
+    let physical_offset = match patience {
         Patience::None => match store.batch_place_now(topic, queue_id, queue_offset) {
-            Ok(Some(place)) => place,
+            Ok(Some(physical_offset)) => physical_offset,
             Ok(None) | Err(_) => return Err(Looked::Cold),
         },
         // As of a plain queue: what cannot be read is stored anew.
@@ -207,5 +207,7 @@ fn check_batch_queue<D: Disk, C: Clock>(
             .ok()
             .flatten(),
     };
-    (place == Some(at)).then_some(()).ok_or(Looked::Other)
+    (physical_offset == Some(at))
+        .then_some(())
+        .ok_or(Looked::Other)
 }

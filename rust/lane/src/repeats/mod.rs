@@ -31,7 +31,7 @@ use mqcore_wire::Command;
 use self::identity::{Identity, Marks};
 use self::rebuild::Rebuilt;
 use self::window::{Mark, Window};
-use crate::asker::ConnectionId;
+use crate::request_context::ConnectionId;
 use crate::stop::How;
 
 pub(crate) use self::answer::RepeatedSends;
@@ -97,27 +97,27 @@ impl Repeats {
 
 /// A send whose first has to be read from the disk.
 #[derive(Debug)]
-pub struct Doubt {
+pub struct DuplicateCandidate {
     pub(crate) connection: ConnectionId,
     pub(crate) command: Command,
     pub(crate) how: How,
     pub(crate) mark: Mark,
-    pub(crate) place: u64,
+    pub(crate) physical_offset: u64,
 }
 
-impl Doubt {
+impl DuplicateCandidate {
     pub(crate) fn new(
         connection: ConnectionId,
         command: Command,
         how: How,
-        (mark, place): (Mark, u64),
+        (mark, physical_offset): (Mark, u64),
     ) -> Self {
         Self {
             connection,
             command,
             how,
             mark,
-            place,
+            physical_offset,
         }
     }
 }

@@ -111,14 +111,14 @@ struct Chunks<'a, D: Disk, C: Clock> {
 impl<D: Disk, C: Clock> Chunks<'_, D, C> {
     /// Bytes from a place on: as many as were asked for, fewer at the end of a file; `None` where
     /// there is none.
-    fn at(&mut self, place: u64, len: usize) -> Result<Option<&[u8]>> {
-        let is_here = place >= self.start
-            && place.saturating_add(len as u64) <= self.start + self.bytes.len() as u64;
+    fn at(&mut self, physical_offset: u64, len: usize) -> Result<Option<&[u8]>> {
+        let is_here = physical_offset >= self.start
+            && physical_offset.saturating_add(len as u64) <= self.start + self.bytes.len() as u64;
         if !is_here {
             let chain = &self.store.files().chain;
             let want = len.max(CHUNK_BYTES);
             let spare = std::mem::take(&mut self.bytes);
-            let Some(chunk) = chain.chunk_into(place, self.end, want, spare)? else {
+            let Some(chunk) = chain.chunk_into(physical_offset, self.end, want, spare)? else {
                 return Ok(None);
             };
             self.start = chunk.start;
@@ -128,7 +128,7 @@ impl<D: Disk, C: Clock> Chunks<'_, D, C> {
                 chunk.bytes.as_bytes().to_vec()
             };
         }
-        let from = (place - self.start) as usize;
+        let from = (physical_offset - self.start) as usize;
         let to = self.bytes.len().min(from + len);
         Ok(self.bytes.get(from..to))
     }

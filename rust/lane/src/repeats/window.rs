@@ -50,7 +50,7 @@ impl Mark {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     mark: Mark,
-    place: u64,
+    physical_offset: u64,
 }
 
 /// The window.
@@ -96,7 +96,7 @@ impl Window {
     }
 
     /// Notes a mark with its place, at a time (ms); one that is there already moves.
-    pub fn insert(&mut self, mark: Mark, place: u64, now_ms: i64) {
+    pub fn insert(&mut self, mark: Mark, physical_offset: u64, now_ms: i64) {
         self.pass(now_ms);
         for _ in 0..LEAVING_AT_ONCE {
             if self.first >= self.expired {
@@ -120,7 +120,10 @@ impl Window {
             self.times.push_back((self.next, self.now_ms));
         }
         let at = self.at(self.next);
-        let entry = Entry { mark, place };
+        let entry = Entry {
+            mark,
+            physical_offset,
+        };
         match self.ring.get_mut(at) {
             Some(old) => *old = entry,
             None => self.ring.push(entry),
@@ -131,8 +134,8 @@ impl Window {
             Ok(found) => (false, found),
             Err(free) => (true, free),
         };
-        if let Some(place) = self.slots.get_mut(at) {
-            *place = packed(mark, (self.next - 1) % self.capacity as u64);
+        if let Some(physical_offset) = self.slots.get_mut(at) {
+            *physical_offset = packed(mark, (self.next - 1) % self.capacity as u64);
         }
         self.used += usize::from(is_free);
     }
@@ -142,7 +145,8 @@ impl Window {
         self.pass(now_ms);
         let slot = self.slot_of(mark).ok()?;
         let at = index_of(*self.slots.get(slot)?)?;
-        (self.number(at) >= self.expired).then(|| self.ring.get(at).map(|entry| entry.place))?
+        (self.number(at) >= self.expired)
+            .then(|| self.ring.get(at).map(|entry| entry.physical_offset))?
     }
 
     /// Forgets a mark.
@@ -382,9 +386,9 @@ mod tests {
             for (at, step) in steps.into_iter().enumerate() {
                 match step {
                     Step::Insert(key) => {
-                        let place = at as u64 * 100;
-                        window.insert(mark(key), place, model.now_ms);
-                        model.all.push((key, place, window.now_ms));
+                        let physical_offset = at as u64 * 100;
+                        window.insert(mark(key), physical_offset, model.now_ms);
+                        model.all.push((key, physical_offset, window.now_ms));
                     }
                     Step::Forget(key) => {
                         window.forget(mark(key));
@@ -398,15 +402,15 @@ mod tests {
                         let now_ms = window.now_ms;
                         match model.newest(key, capacity) {
                             None => prop_assert_eq!(found, None),
-                            Some((place, time_ms)) if time_ms + length_ms > now_ms => {
-                                prop_assert_eq!(found, Some(place));
+                            Some((physical_offset, time_ms)) if time_ms + length_ms > now_ms => {
+                                prop_assert_eq!(found, Some(physical_offset));
                             }
                             Some((_, time_ms))
                                 if time_ms + length_ms + window.grain_ms <= now_ms =>
                             {
                                 prop_assert_eq!(found, None);
                             }
-                            Some((place, _)) => prop_assert!(found.is_none_or(|is| is == place)),
+                            Some((physical_offset, _)) => prop_assert!(found.is_none_or(|is| is == physical_offset)),
                         }
                     }
                 }

@@ -19,7 +19,7 @@ pub struct SqlError {
 impl SqlError {
     /// What is wrong at a byte of a text; at its end the place is that of the last character.
     pub(super) fn at(text: &str, byte: usize, what: impl Into<String>) -> Self {
-        let (line, column) = place(text, byte);
+        let (line, column) = line_and_column(text, byte);
         Self {
             what: what.into(),
             line,
@@ -30,7 +30,7 @@ impl SqlError {
 
 /// Line and column as the official parser counts them (`SimpleCharStream`): in units of UTF-16, tabs
 /// to their stops, and any of the usual ends of a line.
-fn place(text: &str, byte: usize) -> (usize, usize) {
+fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
     let (mut line, mut column) = (1, 0);
     let mut before = None;
     for (at, letter) in text.char_indices() {

@@ -10,10 +10,10 @@ use super::tree::{Constant, Holding, Operand, Order, Test};
 use super::values::{Failed, Value, compare, order};
 
 /// True, false, null, or failed.
-type Verdict = Result<Option<bool>, Failed>;
+type Outcome = Result<Option<bool>, Failed>;
 
 impl Test {
-    pub(super) fn evaluate(&self, slots: &Slots<'_>, meter: &mut Meter) -> Verdict {
+    pub(super) fn evaluate(&self, slots: &Slots<'_>, meter: &mut Meter) -> Outcome {
         meter.spend(1);
         if meter.is_spent() {
             return Err(Failed);
@@ -110,7 +110,7 @@ fn text_at<'a>(slots: &Slots<'a>, slot: usize) -> Option<&'a [u8]> {
 }
 
 /// AND over tests (`decisive` false) or OR (`decisive` true): ends at the first decisive one.
-fn joined(tests: &[Test], slots: &Slots<'_>, decisive: bool, meter: &mut Meter) -> Verdict {
+fn joined(tests: &[Test], slots: &Slots<'_>, decisive: bool, meter: &mut Meter) -> Outcome {
     let mut has_null = false;
     for test in tests {
         match test.evaluate(slots, meter)? {
@@ -134,7 +134,7 @@ fn count(left: Value<'_>, right: Value<'_>, are_numbers: bool, meter: &mut Meter
     }
 }
 
-fn equal(left: Value<'_>, right: Value<'_>, meter: &mut Meter) -> Verdict {
+fn equal(left: Value<'_>, right: Value<'_>, meter: &mut Meter) -> Outcome {
     count(left, right, false, meter);
     match (left.is_null(), right.is_null()) {
         (true, true) => Ok(Some(true)),
@@ -150,7 +150,7 @@ fn ordered(
     wanted: Order,
     (right, slots): (&Operand, &Slots<'_>),
     meter: &mut Meter,
-) -> Verdict {
+) -> Outcome {
     if left.is_null() {
         return Ok(None);
     }
@@ -175,7 +175,7 @@ enum Bounds {
 }
 
 /// BETWEEN is an AND of two comparisons, its negation an OR; the value is evaluated once.
-fn range(parts: &[Operand; 3], slots: &Slots<'_>, bounds: Bounds, meter: &mut Meter) -> Verdict {
+fn range(parts: &[Operand; 3], slots: &Slots<'_>, bounds: Bounds, meter: &mut Meter) -> Outcome {
     let [value, low, high] = parts;
     let value = value.evaluate(slots, meter)?;
     let (first, second, decisive) = match bounds {

@@ -151,8 +151,8 @@ impl Sql {
 
 /// Of several values of a name the last one stands, as in Java's map.
 fn put<'a>(slots: &mut Slots<'a>, slot: usize, value: &'a [u8]) {
-    if let Some(place) = slots.get_mut(slot) {
-        *place = Some(value);
+    if let Some(value_slot) = slots.get_mut(slot) {
+        *value_slot = Some(value);
     }
 }
 

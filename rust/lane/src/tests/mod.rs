@@ -22,14 +22,14 @@ use mqcore_engine::store::{OpenHow, Store};
 use mqcore_record::{Host, Message};
 use mqcore_wire::{Command, CommandRef, FRAME_BYTES_MAX, Split, split};
 
-use crate::asker::ConnectionId;
+use crate::connections::Connections;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::desk::Desk;
 use crate::filtering::MessageFilters;
 use crate::policy::{Group, Perm, Policy, Topic};
 use crate::readers::Readers;
+use crate::request_context::ConnectionId;
 use crate::requests::Request;
 
 const START_MS: i64 = 1_795_249_596_000;
@@ -42,7 +42,7 @@ const HOST: Host = Host::V4 {
 struct Surroundings {
     store: Arc<Store<TwinDisk, ManualClock>>,
     policy: Policy,
-    desk: Desk<TwinDisk>,
+    connections: Connections<TwinDisk>,
     readers: Readers<TwinDisk, ManualClock>,
     filters: MessageFilters,
     offsets: Arc<ConsumerOffsets>,
@@ -88,13 +88,13 @@ impl Surroundings {
             needs_check: false,
         };
         policy.groups.insert("g".into(), group);
-        let mut desk = Desk::new();
-        let client = desk.open(HOST, "1.2.3.4:9");
+        let mut connections = Connections::new();
+        let client = connections.open(HOST, "1.2.3.4:9");
         Self {
             readers: Readers::new(Arc::clone(&store), 0),
             store,
             policy,
-            desk,
+            connections,
             filters: MessageFilters::default(),
             offsets: Arc::default(),
             delivery: Delivery::new(),
@@ -109,7 +109,7 @@ impl Surroundings {
         let cx = Context {
             store: &self.store,
             policy: &self.policy,
-            desk: &mut self.desk,
+            connections: &mut self.connections,
             readers: &mut self.readers,
             filters: &mut self.filters,
             now_ms: self.now_ms,
@@ -149,7 +149,7 @@ impl Surroundings {
     /// What the client was answered since the last call.
     fn answers(&mut self) -> Vec<Command> {
         let taken = self
-            .desk
+            .connections
             .change_output(self.client, |output| output.take(usize::MAX));
         let bytes = taken.unwrap();
         let (mut answers, mut rest) = (Vec::new(), &bytes[..]);

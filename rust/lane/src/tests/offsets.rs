@@ -6,7 +6,7 @@ use super::{Surroundings, command, request};
 use crate::codes;
 use crate::offset_processor::OffsetProcessor;
 use crate::pop::PopBufferMerge;
-use crate::stop::{Need, Processed, Stop};
+use crate::stop::{Escalation, Processed, Stop};
 
 struct Offsets {
     around: Surroundings,
@@ -96,5 +96,5 @@ fn what_is_missing_is_refused() {
     let headless = offsets.process(codes::UPDATE_CONSUMER_OFFSET, &[]);
     assert!(matches!(headless, Err(Stop::BadHeader(_))), "{headless:?}");
     let other = offsets.process(codes::SEND_MESSAGE, &QUEUE);
-    assert_eq!(other, Err(Stop::Hand(Need::Code)));
+    assert_eq!(other, Err(Stop::Hand(Escalation::Code)));
 }

@@ -8,7 +8,7 @@ use super::{Surroundings, command, request};
 use crate::codes;
 use crate::policy::Broker;
 use crate::pop::Pops;
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 
 struct Popping {
     around: Surroundings,
@@ -93,7 +93,7 @@ fn a_held_pop_is_woken_by_what_comes() {
 #[test]
 fn an_unknown_group_is_python_s_to_decide() {
     let mut popping = Popping::new();
-    let need = Need::Group("h".to_owned());
-    assert_eq!(popping.pop("h", "0"), Err(Stop::Hand(need)));
+    let escalation = Escalation::Group("h".to_owned());
+    assert_eq!(popping.pop("h", "0"), Err(Stop::Hand(escalation)));
     assert_eq!(popping.around.answers(), []);
 }

@@ -7,7 +7,7 @@ use mqcore_engine::config::FlushDiskType;
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::send::SendProcessor;
-use crate::stop::{How, Need, Processed, Stop};
+use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::counts::Counts;
 
 struct Sends {
@@ -53,7 +53,7 @@ fn a_send_is_stored_and_answered_with_its_place() {
             (codes::SUCCESS, at)
         );
     }
-    assert_eq!(sends.around.desk.stats.sends, 2);
+    assert_eq!(sends.around.connections.stats.sends, 2);
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn behind_those_that_wait_for_a_log_file_a_send_waits_too() {
 #[test]
 fn an_unknown_topic_is_python_s_to_decide_and_then_refused() {
     let mut sends = Sends::new(FlushDiskType::Async);
-    let need = Need::Topic("u".to_owned());
+    let escalation = Escalation::Topic("u".to_owned());
     let handed = sends.send("u", "", How::ByPolicy);
-    assert_eq!(handed, Err(Stop::Hand(need)));
+    assert_eq!(handed, Err(Stop::Hand(escalation)));
     assert_eq!(sends.send("u", "", How::Decided), Ok(()));
     let (code, remark, answer) = sends.around.answer();
     assert_eq!(code, codes::TOPIC_NOT_EXIST);

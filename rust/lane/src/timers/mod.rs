@@ -18,13 +18,13 @@ use mqcore_record::{CrcCheck, RecordView, java_hash_bytes};
 use crate::moved::moved;
 use crate::names::{TIMER_QUEUE, TIMER_TOPIC};
 
+mod fields;
 mod keep;
 mod slots;
-mod told;
 
+use fields::{TIME_DIGITS, TimedFields, properties_of};
 pub use keep::{Progress, Waiting};
 use slots::Slotted;
-use told::{TIME_DIGITS, Told, properties_of};
 
 /// Messages delivered per call at the most, some 40 ms of work: what a step brings goes in one.
 pub const LIMIT_MAX: usize = 32_768;
@@ -258,8 +258,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             done.skipped += 1;
             return Ok(());
         };
-        let told = Told::of(view.properties);
-        let (Some(real_topic), Some(due_ms)) = (told.real_topic, told.out_ms) else {
+        let fields = TimedFields::of(view.properties);
+        let (Some(real_topic), Some(due_ms)) = (fields.real_topic, fields.out_ms) else {
             done.skipped += 1;
             return Ok(());
         };
@@ -268,7 +268,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             physical_offset: offset,
             len_bytes: len,
             topic_hash: java_hash_bytes(real_topic),
-            is_delete: told.deletes.is_some(),
+            is_delete: fields.deletes.is_some(),
         };
         match self.timer.enter(&entry)? {
             Entered::Waits => self.count(real_topic, if entry.is_delete { -1 } else { 1 }),
@@ -277,7 +277,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
                 let step_ms = self.wheel().step_ms();
                 let late_ms = self.store.wall_ms() - due_ms - step_ms;
                 let mut text = properties_of(&view, NEVER_ENTERED, None);
-                self.put(&view, &told, &mut text, false, done)?;
+                self.put(&view, &fields, &mut text, false, done)?;
                 done.late_ms = late_ms;
             }
         }
@@ -288,15 +288,15 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     fn put(
         &mut self,
         view: &RecordView<'_>,
-        told: &Told<'_>,
+        fields: &TimedFields<'_>,
         text: &mut [u8],
         is_roll: bool,
         done: &mut Ticked,
     ) -> Result<()> {
-        let topic = told
+        let topic = fields
             .real_topic
             .and_then(|topic| std::str::from_utf8(topic).ok());
-        let (target, queue_id) = match (topic, told.real_queue) {
+        let (target, queue_id) = match (topic, fields.real_queue) {
             _ if is_roll => (TIMER_TOPIC, TIMER_QUEUE),
             (Some(topic), Some(queue_id)) if queue_id >= 0 => (topic, queue_id),
             _ => {
@@ -313,13 +313,13 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let message = moved(view, target, queue_id, text);
         let appended = self.store.append(&message);
         match appended {
-            Ok(place) if is_roll => {
+            Ok(appended) if is_roll => {
                 done.rolled += 1;
-                let due_ms = told.out_ms.unwrap_or(i64::MAX);
+                let due_ms = fields.out_ms.unwrap_or(i64::MAX);
                 let first_ms = self
                     .rolling
                     .map_or(due_ms, |each| each.first_ms.min(due_ms));
-                let end_offset = place.queue_offset + 1;
+                let end_offset = appended.queue_offset + 1;
                 self.rolling = Some(Rolling {
                     end_offset,
                     first_ms,
@@ -379,12 +379,13 @@ fn record_of<D: Disk, C: Clock>(
     physical_offset: i64,
     len_bytes: i32,
 ) -> Result<Option<RecordBytes<D>>> {
-    let (Ok(place), Ok(len)) = (u64::try_from(physical_offset), usize::try_from(len_bytes)) else {
+    let (Ok(appended), Ok(len)) = (u64::try_from(physical_offset), usize::try_from(len_bytes))
+    else {
         return Ok(None);
     };
-    let found = match store.record_now(place, len) {
+    let found = match store.record_now(appended, len) {
         Ok(Some(record)) => Ok(record),
-        Ok(None) => store.record_at(place),
+        Ok(None) => store.record_at(appended),
         Err(error) => Err(error),
     };
     match found {

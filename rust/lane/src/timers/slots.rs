@@ -11,7 +11,7 @@ use mqcore_engine::error::Result;
 use mqcore_engine::timer::Slot;
 use mqcore_record::CrcCheck;
 
-use super::told::{Told, properties_of};
+use super::fields::{TimedFields, properties_of};
 use super::{Ticked, Timers, is_timed, record_of};
 
 /// Messages of the next slot that are read before it is due, so that they only have to be stored
@@ -52,7 +52,7 @@ impl<D: Disk> Slotted<D> {
     }
 
     /// Whether more may be read before they are due.
-    fn has_room(&self) -> bool {
+    fn has_space(&self) -> bool {
         self.at + self.ready.len() < self.positions.len()
             && self.ready.len() < READY_MAX
             && self.ready_bytes < READY_BYTES_MAX
@@ -90,7 +90,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             return false;
         }
         match &self.slotted {
-            Some(slotted) => slotted.slot.time_ms == slot_ms && slotted.has_room(),
+            Some(slotted) => slotted.slot.time_ms == slot_ms && slotted.has_space(),
             None => self
                 .wheel()
                 .slot(slot_ms)
@@ -154,7 +154,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let mut slotted = same.unwrap_or_else(|| Slotted::empty(slot));
         let mut read = self.gather(&mut slotted, slot);
         for _ in 0..left {
-            if read.is_err() || !slotted.has_room() {
+            if read.is_err() || !slotted.has_space() {
                 break;
             }
             let at = slotted.at + slotted.ready.len();
@@ -163,7 +163,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
                 slotted.ready.push_back(ready);
             });
         }
-        done.has_more |= slotted.has_room();
+        done.has_more |= slotted.has_space();
         self.slotted = Some(slotted);
         read
     }
@@ -186,8 +186,8 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             let Ok(view) = record.view(CrcCheck::Skip) else {
                 continue;
             };
-            let told = Told::of(view.properties);
-            if let (Some(key), Some(topic)) = (told.deletes, told.real_topic) {
+            let fields = TimedFields::of(view.properties);
+            if let (Some(key), Some(topic)) = (fields.deletes, fields.real_topic) {
                 let topic = String::from_utf8_lossy(topic).into_owned().into_boxed_str();
                 let deletion = Deletion {
                     topic,
@@ -248,7 +248,9 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         if !is_timed(&view) {
             return Ok(None);
         }
-        let rolls = unit.is_roll().then(|| Told::of(view.properties).rolls + 1);
+        let rolls = unit
+            .is_roll()
+            .then(|| TimedFields::of(view.properties).rolls + 1);
         let text = properties_of(&view, unit.entered_ms, rolls);
         Ok(Some(Ready {
             record,
@@ -265,18 +267,18 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         done: &mut Ticked,
     ) -> Result<()> {
         let view = ready.record.view(CrcCheck::Skip)?;
-        let told = Told::of(view.properties);
+        let fields = TimedFields::of(view.properties);
         if !deletions.is_empty()
-            && let Some(deletion) = told.delete_key().and_then(|key| deletions.get_mut(&key))
+            && let Some(deletion) = fields.delete_key().and_then(|key| deletions.get_mut(&key))
         {
             deletion.was_found = true;
             done.deleted += 1;
             return Ok(());
         }
         let mut text = ready.text.clone();
-        self.put(&view, &told, &mut text, ready.is_roll, done)?;
-        if let Some(topic) = told.real_topic {
-            self.count(topic, if told.deletes.is_some() { 1 } else { -1 });
+        self.put(&view, &fields, &mut text, ready.is_roll, done)?;
+        if let Some(topic) = fields.real_topic {
+            self.count(topic, if fields.deletes.is_some() { 1 } else { -1 });
         }
         done.late_ms = self.store.wall_ms() - ready.slot_ms - self.wheel().step_ms();
         Ok(())

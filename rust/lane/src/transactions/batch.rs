@@ -55,10 +55,10 @@ impl<'a> Batch<'a> {
         let flags: i32 = number(flags).ok_or(format!("the property {HALF_BATCH} is no number"))?;
         let mut shared = Vec::new();
         properties::rewrite(view.properties, &OF_THE_HALF, &[], &mut shared);
-        let (mut parts, mut room) = (Vec::new(), Vec::new());
+        let (mut parts, mut buffer) = (Vec::new(), Vec::new());
         for item in items(view.body) {
             let item = item.map_err(|bad| bad.to_string())?;
-            let own = properties::without_pop_handle(item.properties, &mut room);
+            let own = properties::without_pop_handle(item.properties, &mut buffer);
             let mut text = Vec::new();
             join_properties(own, &shared, &mut text).map_err(|bad| bad.to_string())?;
             parts.push((item, text));

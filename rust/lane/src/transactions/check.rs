@@ -15,14 +15,14 @@ use mqcore_record::properties::{
 };
 use mqcore_record::{CrcCheck, RecordView, offset_id};
 
-use super::decided::{Decided, places};
+use super::decided::{Decided, queue_offsets};
 use super::ends::Half;
 use super::half;
 use crate::moved::record_of;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 
 /// Notes read per call at the most: some ten milliseconds of work.
-const NOTES_PER_CALL: usize = 65_536;
+const OP_MESSAGES_PER_CALL: usize = 65_536;
 /// Notes read at a time.
 const NOTES_AT_ONCE: usize = 1_024;
 /// Half messages stored anew per call at the most.
@@ -30,7 +30,7 @@ pub const LIMIT_MAX: usize = 4_096;
 /// Bytes of questions per call at the most; the first is always asked.
 const QUESTION_BYTES_MAX: usize = 16 << 20;
 /// The tag of a note (`REMOVE_TAG`).
-const NOTE_TAG: &[u8] = b"d";
+const OP_MESSAGE_TAG: &[u8] = b"d";
 
 /// What a round goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Checker {
     /// Whether it goes on at these offsets.
     #[must_use]
     pub fn is_at(&self, half_offset: u64, note_offset: u64) -> bool {
-        self.decided.front() == half_offset && self.decided.done_notes() == note_offset
+        self.decided.front() == half_offset && self.decided.done_op_messages() == note_offset
     }
 
     /// Goes on with a round, or begins one (`until` is `None`).
@@ -165,7 +165,7 @@ impl Checker {
         let has_all_notes = self.read_notes(store)?;
         let result = self.walk(store, rules, until, has_all_notes, &mut done);
         done.half_offset = self.decided.front();
-        done.note_offset = self.decided.done_notes();
+        done.note_offset = self.decided.done_op_messages();
         match result {
             Ok(Stop::More) => done.has_more = true,
             Ok(Stop::Topic) => done.needs_topic = true,
@@ -183,22 +183,23 @@ impl Checker {
         if front < half.min {
             self.decided.pass_to(half.min);
         } else if front > half.max {
-            self.decided = Decided::at(half.max, self.decided.done_notes());
+            self.decided = Decided::at(half.max, self.decided.done_op_messages());
         }
     }
 
     /// Reads notes; true when none is left that says anything about this queue's open messages.
     fn read_notes<D: Disk, C: Clock>(&mut self, store: &Store<D, C>) -> Result<bool> {
-        let notes = bounds(store, OP_HALF_TOPIC, self.queue_id)?;
-        if self.decided.next_note() > notes.max {
-            self.decided = Decided::at(self.decided.front(), notes.max);
+        let op_messages = bounds(store, OP_HALF_TOPIC, self.queue_id)?;
+        if self.decided.next_op_message() > op_messages.max {
+            self.decided = Decided::at(self.decided.front(), op_messages.max);
         }
-        self.decided.skip_notes_to(notes.min);
-        let last = (self.decided.next_note() + NOTES_PER_CALL as u64).min(notes.max);
+        self.decided.skip_op_messages_to(op_messages.min);
+        let last =
+            (self.decided.next_op_message() + OP_MESSAGES_PER_CALL as u64).min(op_messages.max);
         let mut units: Vec<Unit> = Vec::with_capacity(NOTES_AT_ONCE);
-        while self.decided.next_note() < last {
+        while self.decided.next_op_message() < last {
             units.clear();
-            let from = self.decided.next_note();
+            let from = self.decided.next_op_message();
             let topic = OP_HALF_TOPIC.as_bytes();
             let queues = store.queues();
             queues.read(topic, self.queue_id, from, NOTES_AT_ONCE, &mut units)?;
@@ -207,23 +208,27 @@ impl Checker {
             }
             for unit in &units {
                 // Too far ahead, or too many: what is open at the front is judged without them.
-                if !self.decided.has_room() || !self.take_note(store, unit)? {
+                if !self.decided.has_space() || !self.take_op_message(store, unit)? {
                     return Ok(true);
                 }
             }
         }
-        Ok(self.decided.next_note() >= notes.max)
+        Ok(self.decided.next_op_message() >= op_messages.max)
     }
 
-    fn take_note<D: Disk, C: Clock>(&mut self, store: &Store<D, C>, unit: &Unit) -> Result<bool> {
+    fn take_op_message<D: Disk, C: Clock>(
+        &mut self,
+        store: &Store<D, C>,
+        unit: &Unit,
+    ) -> Result<bool> {
         let Some(record) = record_of(store, unit)? else {
             return Ok(self.decided.take(std::iter::empty()));
         };
         let view = record.view(CrcCheck::Verify)?;
-        let is_note = view.tags() == Some(NOTE_TAG);
+        let is_op_message = view.tags() == Some(OP_MESSAGE_TAG);
         Ok(self
             .decided
-            .take(places(if is_note { view.body } else { &[] })))
+            .take(queue_offsets(if is_op_message { view.body } else { &[] })))
     }
 
     fn walk<D: Disk, C: Clock>(
@@ -270,8 +275,8 @@ impl Checker {
                 Fate::Wait => return Ok(Stop::Front),
                 Fate::GiveUp if !rules.can_give_up => return Ok(Stop::Topic),
                 Fate::GiveUp => {
-                    let place = store.append(&half::given_up(&view))?;
-                    done.end = place.end();
+                    let appended = store.append(&half::given_up(&view))?;
+                    done.end = appended.end();
                     done.given_up.push(meant_for(&view));
                 }
                 Fate::Renew { is_asked } => {
@@ -293,17 +298,17 @@ impl Checker {
         done: &mut Checked,
     ) -> Result<usize> {
         half::renewed_properties(view, is_asked, &mut self.text);
-        let place = store.append(&half::renewed(view, &self.text))?;
-        let to = (place.queue_offset, place.physical_offset);
+        let appended = store.append(&half::renewed(view, &self.text))?;
+        let to = (appended.queue_offset, appended.physical_offset);
         let question = is_asked.then(|| question(view, to, &self.text)).flatten();
         let bytes = question
             .as_ref()
             .map_or(0, |question| question.record.len());
-        done.end = place.end();
+        done.end = appended.end();
         done.copies.push(Copied {
             from: half::known(view),
-            to: place.queue_offset,
-            physical_offset: place.physical_offset,
+            to: appended.queue_offset,
+            physical_offset: appended.physical_offset,
             question,
         });
         Ok(bytes)
@@ -314,7 +319,7 @@ impl Checker {
 fn fate(view: &RecordView<'_>, rules: Rules) -> Fate {
     let age_ms = rules.now_ms.saturating_sub(view.born_timestamp_ms);
     let is_done_for = half::check_times(view) >= rules.check_max || age_ms > rules.age_max_ms;
-    if is_done_for || !half::has_room_to_renew(view) {
+    if is_done_for || !half::has_space_to_renew(view) {
         return Fate::GiveUp;
     }
     // Born in the future: its producer's clock is ahead, and says nothing about its age.

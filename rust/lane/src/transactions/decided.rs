@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, VecDeque};
 /// beyond are read later.
 pub const SPAN_MAX: u64 = 64 << 20;
 /// Notes that are not done at the most: 24 MiB.
-pub const NOTES_MAX: usize = 1 << 20;
+pub const OP_MESSAGES_MAX: usize = 1 << 20;
 /// Places kept that were noted after they had been passed; of more than these the lowest are
 /// forgotten, whose copies are then asked about although they are ended.
 const LATE_MAX: usize = 65_536;
@@ -20,7 +20,7 @@ const BITS: u64 = u64::BITS as u64;
 
 /// A note that was read.
 #[derive(Debug, Clone, Copy)]
-struct Note {
+struct OpMessage {
     offset: u64,
     /// The last place that it names; `None` for a note about nothing that is open.
     last: Option<u64>,
@@ -33,9 +33,9 @@ pub struct Decided {
     front: u64,
     /// Bits from the word of `front` on.
     words: VecDeque<u64>,
-    notes: VecDeque<Note>,
+    op_messages: VecDeque<OpMessage>,
     /// The next note to be read.
-    next_note: u64,
+    next_op_message: u64,
     /// Places that were noted as ended when they had been passed: their copies are ended.
     late: BTreeSet<u64>,
 }
@@ -43,12 +43,12 @@ pub struct Decided {
 impl Decided {
     /// Nothing known, from these offsets of both queues on.
     #[must_use]
-    pub fn at(front: u64, next_note: u64) -> Self {
+    pub fn at(front: u64, next_op_message: u64) -> Self {
         Self {
             front,
             words: VecDeque::new(),
-            notes: VecDeque::new(),
-            next_note,
+            op_messages: VecDeque::new(),
+            next_op_message,
             late: BTreeSet::new(),
         }
     }
@@ -61,71 +61,76 @@ impl Decided {
 
     /// The next note to be read.
     #[must_use]
-    pub const fn next_note(&self) -> u64 {
-        self.next_note
+    pub const fn next_op_message(&self) -> u64 {
+        self.next_op_message
     }
 
     /// The offset up to which all notes are done.
     #[must_use]
-    pub fn done_notes(&self) -> u64 {
-        self.notes
+    pub fn done_op_messages(&self) -> u64 {
+        self.op_messages
             .front()
-            .map_or(self.next_note, |note| note.offset)
+            .map_or(self.next_op_message, |op_message| op_message.offset)
     }
 
     /// Whether another note can be taken.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.notes.len() < NOTES_MAX
+    pub fn has_space(&self) -> bool {
+        self.op_messages.len() < OP_MESSAGES_MAX
     }
 
-    /// Takes the note at [`Decided::next_note`]; false when it names a place too far ahead: then it
+    /// Takes the note at [`Decided::next_op_message`]; false when it names a place too far ahead: then it
     /// is not taken.
-    pub fn take(&mut self, places: impl Iterator<Item = u64> + Clone) -> bool {
-        let (all, front) = (places, self.front);
-        let open = all.clone().filter(|place| *place >= front);
+    pub fn take(&mut self, queue_offsets: impl Iterator<Item = u64> + Clone) -> bool {
+        let (all, front) = (queue_offsets, self.front);
+        let open = all.clone().filter(|queue_offset| *queue_offset >= front);
         let last = open.clone().max();
         if last.is_some_and(|last| last - self.front >= SPAN_MAX) {
             return false;
         }
-        for place in open {
-            let at = self.word_of(place);
+        for queue_offset in open {
+            let at = self.word_of(queue_offset);
             if at >= self.words.len() {
                 self.words.resize(at + 1, 0);
             }
             if let Some(word) = self.words.get_mut(at) {
-                *word |= 1 << (place % BITS);
+                *word |= 1 << (queue_offset % BITS);
             }
         }
-        self.late.extend(all.filter(|place| *place < front));
+        self.late
+            .extend(all.filter(|queue_offset| *queue_offset < front));
         while self.late.len() > LATE_MAX {
             self.late.pop_first();
         }
-        let offset = self.next_note;
-        self.notes.push_back(Note { offset, last });
-        self.next_note += 1;
+        let offset = self.next_op_message;
+        self.op_messages.push_back(OpMessage { offset, last });
+        self.next_op_message += 1;
         true
     }
 
     /// Passes over notes that are gone.
-    pub fn skip_notes_to(&mut self, offset: u64) {
-        self.next_note = self.next_note.max(offset);
+    pub fn skip_op_messages_to(&mut self, offset: u64) {
+        self.next_op_message = self.next_op_message.max(offset);
     }
 
     /// Whether a place is ended.
     #[must_use]
-    pub fn holds(&self, place: u64) -> bool {
-        if place < self.front {
+    pub fn holds(&self, queue_offset: u64) -> bool {
+        if queue_offset < self.front {
             return true;
         }
-        let word = self.words.get(self.word_of(place)).copied().unwrap_or(0);
-        word & (1 << (place % BITS)) != 0
+        let word = self
+            .words
+            .get(self.word_of(queue_offset))
+            .copied()
+            .unwrap_or(0);
+        word & (1 << (queue_offset % BITS)) != 0
     }
 
     /// Whether a place was noted as ended after it had been passed.
     #[must_use]
-    pub fn is_late(&self, place: u64) -> bool {
-        self.late.contains(&place)
+    pub fn is_late(&self, queue_offset: u64) -> bool {
+        self.late.contains(&queue_offset)
     }
 
     /// Everything before a place is done; notes that are, too, are forgotten.
@@ -133,20 +138,20 @@ impl Decided {
         let gone = usize::try_from(front / BITS - self.front / BITS).unwrap_or(usize::MAX);
         self.words.drain(..gone.min(self.words.len()));
         self.front = front;
-        let is_done = |note: &Note| note.last.is_none_or(|last| last < front);
-        while self.notes.front().is_some_and(is_done) {
-            self.notes.pop_front();
+        let is_done = |op_message: &OpMessage| op_message.last.is_none_or(|last| last < front);
+        while self.op_messages.front().is_some_and(is_done) {
+            self.op_messages.pop_front();
         }
     }
 
-    fn word_of(&self, place: u64) -> usize {
-        usize::try_from(place / BITS - self.front / BITS).unwrap_or(usize::MAX)
+    fn word_of(&self, queue_offset: u64) -> usize {
+        usize::try_from(queue_offset / BITS - self.front / BITS).unwrap_or(usize::MAX)
     }
 }
 
 /// The places that the body of a note names: numbers, each but the last of 4.9 with a comma behind.
 /// What is no number is left out.
-pub fn places(body: &[u8]) -> impl Iterator<Item = u64> + Clone {
+pub fn queue_offsets(body: &[u8]) -> impl Iterator<Item = u64> + Clone {
     let parts = body.split(|byte| *byte == b',');
     parts.filter_map(|part| std::str::from_utf8(part).ok()?.trim().parse().ok())
 }
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn notes_of_both_releases_are_read() {
-        let read = |body: &[u8]| places(body).collect::<Vec<_>>();
+        let read = |body: &[u8]| queue_offsets(body).collect::<Vec<_>>();
         assert_eq!(read(b"7"), [7]);
         assert_eq!(read(b"7,8,100,"), [7, 8, 100]);
         assert_eq!(read(b"x,-1,9,"), [9]);
@@ -173,12 +178,15 @@ mod tests {
         assert!(decided.holds(10) && decided.holds(12) && decided.holds(200));
         assert!(!decided.holds(11) && !decided.holds(13) && !decided.holds(201));
         assert!(decided.holds(9));
-        assert_eq!((decided.done_notes(), decided.next_note()), (3, 6));
+        assert_eq!(
+            (decided.done_op_messages(), decided.next_op_message()),
+            (3, 6)
+        );
         decided.pass_to(200);
-        assert_eq!(decided.done_notes(), 3, "200 is still open");
+        assert_eq!(decided.done_op_messages(), 3, "200 is still open");
         assert!(decided.holds(200));
         decided.pass_to(201);
-        assert_eq!(decided.done_notes(), 6);
+        assert_eq!(decided.done_op_messages(), 6);
         assert!(!decided.holds(201));
     }
 
@@ -186,7 +194,7 @@ mod tests {
     fn a_place_too_far_ahead_waits() {
         let mut decided = Decided::at(5, 0);
         assert!(!decided.take([5 + SPAN_MAX].into_iter()));
-        assert_eq!(decided.next_note(), 0);
+        assert_eq!(decided.next_op_message(), 0);
         assert!(decided.take([4 + SPAN_MAX].into_iter()));
     }
 
@@ -198,9 +206,9 @@ mod tests {
         let mut front = 0;
         for _step in 0..2_000 {
             dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let place = front + (dice >> 33) % 300;
-            assert!(decided.take([place, place + 1].into_iter()));
-            set.extend([place, place + 1]);
+            let queue_offset = front + (dice >> 33) % 300;
+            assert!(decided.take([queue_offset, queue_offset + 1].into_iter()));
+            set.extend([queue_offset, queue_offset + 1]);
             while set.contains(&front) {
                 front += 1;
             }
@@ -208,8 +216,12 @@ mod tests {
                 front += 1;
             }
             decided.pass_to(front);
-            for place in front..front + 310 {
-                assert_eq!(decided.holds(place), set.contains(&place), "{place}");
+            for queue_offset in front..front + 310 {
+                assert_eq!(
+                    decided.holds(queue_offset),
+                    set.contains(&queue_offset),
+                    "{queue_offset}"
+                );
             }
         }
     }

@@ -15,7 +15,7 @@ use super::batch::Batch;
 use super::check::Checked;
 use super::counts::Counts;
 use super::ending::Ending;
-use super::ends::{Decision, Ends, Half, NoteRules};
+use super::ends::{Decision, Ends, Half, OpMessageRules};
 use super::half;
 use crate::batches::RECORD_REST_BYTES;
 use crate::context::Context;
@@ -63,7 +63,7 @@ impl EndTransactionProcessor {
         request: &Request<'_>,
     ) -> Processed {
         let ended = self.end(cx, delivery, request);
-        cx.refuse(&request.asker, ended)
+        cx.refuse(&request.request_context, ended)
     }
 
     fn end<D: Disk, C: Clock>(
@@ -73,7 +73,7 @@ impl EndTransactionProcessor {
         request: &Request<'_>,
     ) -> Processed {
         let end = End::read(request)?;
-        let asker = request.asker;
+        let request_context = request.request_context;
         let Some(decision) = end.decision() else {
             // Not decided yet: the official broker does not answer, and asks later.
             return Ok(());
@@ -81,7 +81,7 @@ impl EndTransactionProcessor {
         let physical_offset = u64::try_from(end.commit_log_offset);
         let physical_offset = physical_offset.map_err(|_bad| refusals::no_half_message())?;
         let ending = Ending {
-            asker,
+            request_context,
             physical_offset,
             half_offset: end.half_offset,
             decision,
@@ -92,7 +92,7 @@ impl EndTransactionProcessor {
         match cx.record_if_hot(physical_offset) {
             Ok(Some(record)) => self.end_half(cx, delivery, &ending, &record),
             Ok(None) => {
-                cx.read_elsewhere(&asker, Job::End(ending));
+                cx.read_elsewhere(&request_context, Job::End(ending));
                 Ok(())
             }
             Err(_no_record) => Err(refusals::no_half_message().into()),
@@ -113,7 +113,8 @@ impl EndTransactionProcessor {
             Err(_error) => Err(refusals::no_half_message().into()),
         };
         if let Err(stop) = ended {
-            cx.desk.refuse(&ending.asker, &stop.into_refused());
+            cx.connections
+                .refuse(&ending.request_context, &stop.into_refused());
         }
     }
 
@@ -140,8 +141,8 @@ impl EndTransactionProcessor {
         if cx.waits_for_log(bytes as u64) {
             return Err(Stop::Defer);
         }
-        delivery.check_load(cx, &ending.asker)?;
-        if !self.ends.has_room(view.queue_id) {
+        delivery.check_load(cx, &ending.request_context)?;
+        if !self.ends.has_space(view.queue_id) {
             return Err(refusals::overload().into());
         }
         match (ending.decision, &batch) {
@@ -149,7 +150,7 @@ impl EndTransactionProcessor {
                 store_batch_committed(cx, delivery, ending, (&view, batch))?;
             }
             (Decision::Commit, None) => store_committed(cx, delivery, ending, &view)?,
-            (Decision::Rollback, _) => cx.desk.succeed(&ending.asker, None),
+            (Decision::Rollback, _) => cx.connections.succeed(&ending.request_context, None),
         }
         self.note_end(cx, ending, &view, known);
         Ok(())
@@ -187,7 +188,10 @@ impl EndTransactionProcessor {
     }
 
     /// Writes all notes; true when none is left.
-    pub(crate) fn write_notes<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) -> bool {
+    pub(crate) fn write_op_messages<D: Disk, C: Clock>(
+        &mut self,
+        cx: &mut Context<'_, D, C>,
+    ) -> bool {
         while let Some(queue_id) = self.ends.any() {
             if !self.write_note(cx, queue_id) {
                 return false;
@@ -198,7 +202,9 @@ impl EndTransactionProcessor {
 
     fn write_note<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>, queue_id: i32) -> bool {
         let rules = note_rules(&cx.policy.broker);
-        let count = self.ends.next_note(queue_id, rules, &mut self.scratch);
+        let count = self
+            .ends
+            .next_op_message(queue_id, rules, &mut self.scratch);
         let store_host = cx.policy.broker.store_host;
         let is_ready = cx
             .store
@@ -222,7 +228,7 @@ impl EndTransactionProcessor {
                 })
                 .is_ok();
         if is_written {
-            self.ends.noted(queue_id, count, rules, cx.now_ms);
+            self.ends.written(queue_id, count, rules, cx.now_ms);
         }
         is_written
     }
@@ -274,8 +280,8 @@ fn batch_of<'a>(
     Ok(batch)
 }
 
-fn note_rules(broker: &Broker) -> NoteRules {
-    NoteRules {
+fn note_rules(broker: &Broker) -> OpMessageRules {
+    OpMessageRules {
         is_batched: broker.version >= BATCHES_NOTES_FROM,
         bytes_max: broker.transactions.note_bytes_max,
         interval_ms: broker.transactions.note_interval_ms,
@@ -328,7 +334,8 @@ fn answer_repeated<D: Disk, C: Clock>(
         return Err(refusals::ended_otherwise(was).into());
     }
     let remark = format!("the transaction was {was} before");
-    cx.desk.succeed(&ending.asker, Some(&remark));
+    cx.connections
+        .succeed(&ending.request_context, Some(&remark));
     Ok(())
 }
 
@@ -342,17 +349,17 @@ fn store_committed<D: Disk, C: Clock>(
     let mut seen = properties::see(view.properties);
     // From now on it goes the way of any other.
     seen.is_half = false;
-    let way = delivery.way_of(cx, &seen, COMMIT, target.0, false)?;
+    let route = delivery.route_of(cx, &seen, COMMIT, target.0, false)?;
     let mut text = Vec::new();
-    let message = half::committed(view, target, way, &mut text);
+    let message = half::committed(view, target, route, &mut text);
     let appended = cx.store.append(&message);
-    let place = appended.map_err(|error| cx.not_stored(&error))?;
-    cx.desk.stats.sends += 1;
-    cx.desk.stats.send_bytes += place.len_bytes;
+    let appended = appended.map_err(|error| cx.not_stored(&error))?;
+    cx.connections.stats.sends += 1;
+    cx.connections.stats.send_bytes += appended.len_bytes;
     // Who is told of nothing needs no sync for it.
-    let waits = !ending.asker.is_oneway;
-    let stored = Stored::at(ending.asker, Kind::End, target.1, &place);
-    delivery.settle(cx, stored, place.end(), waits);
+    let waits = !ending.request_context.is_oneway;
+    let stored = Stored::at(ending.request_context, Kind::End, target.1, &appended);
+    delivery.settle(cx, stored, appended.end(), waits);
     Ok(())
 }
 
@@ -365,16 +372,16 @@ fn store_batch_committed<D: Disk, C: Clock>(
 ) -> Processed {
     let target = half::meant_for(view).ok_or_else(refusals::no_half_message)?;
     let messages = batch.committed(view, target);
-    let places = cx.store.append_batch(&messages);
-    let places = places.map_err(|error| cx.not_stored(&error))?;
-    let (Some(first), Some(last)) = (places.first(), places.last()) else {
+    let appended = cx.store.append_batch(&messages);
+    let appended = appended.map_err(|error| cx.not_stored(&error))?;
+    let (Some(first), Some(last)) = (appended.first(), appended.last()) else {
         // All of them were stored before.
-        cx.desk.succeed(&ending.asker, None);
+        cx.connections.succeed(&ending.request_context, None);
         return Ok(());
     };
-    cx.desk.stats.sends += places.len() as u64;
-    cx.desk.stats.send_bytes += last.end() - first.physical_offset;
-    let stored = Stored::at(ending.asker, Kind::End, target.1, first);
-    delivery.settle(cx, stored, last.end(), !ending.asker.is_oneway);
+    cx.connections.stats.sends += appended.len() as u64;
+    cx.connections.stats.send_bytes += last.end() - first.physical_offset;
+    let stored = Stored::at(ending.request_context, Kind::End, target.1, first);
+    delivery.settle(cx, stored, last.end(), !ending.request_context.is_oneway);
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! An end of a transaction, while its half message is read. Data alone.
 
 use super::ends::Decision;
-use crate::asker::Asker;
+use crate::request_context::RequestContext;
 
 /// An end, owned: its half message may have to be read from the disk first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
-    pub(super) asker: Asker,
+    pub(super) request_context: RequestContext,
     /// Where the half message is said to be.
     pub physical_offset: u64,
     pub(super) half_offset: i64,

@@ -57,7 +57,7 @@ impl Half {
 
 /// How notes are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoteRules {
+pub struct OpMessageRules {
     /// Whether many ends share a note (5.1 and later).
     pub is_batched: bool,
     /// Bytes of a note at the most, but for the last number (`transactionOpMsgMaxSize`).
@@ -93,13 +93,13 @@ impl Ends {
 
     /// Whether another end can wait for its note.
     #[must_use]
-    pub fn has_room(&self, queue_id: i32) -> bool {
+    pub fn has_space(&self, queue_id: i32) -> bool {
         let waiting = self.waiting.get(&queue_id);
         waiting.is_none_or(|waiting| waiting.offsets.len() + 2 <= WAITING_MAX)
     }
 
     /// Notes an end: of the half message, and of its newest copy.
-    pub fn decide(&mut self, half: Half, decision: Decision, rules: NoteRules, now_ms: u64) {
+    pub fn decide(&mut self, half: Half, decision: Decision, rules: OpMessageRules, now_ms: u64) {
         let key = half.key();
         if self.decided.insert(key, decision).is_none() {
             self.decided_order.push_back(key);
@@ -120,7 +120,7 @@ impl Ends {
 
     /// Notes that a half message was stored anew at another offset. True when it had been ended
     /// meanwhile: then the copy is ended too.
-    pub fn copied(&mut self, half: Half, to: u64, rules: NoteRules, now_ms: u64) -> bool {
+    pub fn copied(&mut self, half: Half, to: u64, rules: OpMessageRules, now_ms: u64) -> bool {
         let key = half.key();
         if self.newest_of.insert(key, to).is_none() {
             self.copied_order.push_back(key);
@@ -137,7 +137,7 @@ impl Ends {
         is_ended
     }
 
-    fn wait(&mut self, queue_id: i32, offset: u64, rules: NoteRules, now_ms: u64) {
+    fn wait(&mut self, queue_id: i32, offset: u64, rules: OpMessageRules, now_ms: u64) {
         let waiting = self.waiting.entry(queue_id).or_default();
         let interval_ms = if rules.is_batched {
             rules.interval_ms
@@ -180,7 +180,12 @@ impl Ends {
     }
 
     /// Puts the body of the next note into `body`; how many ends it notes.
-    pub fn next_note(&self, queue_id: i32, rules: NoteRules, body: &mut Vec<u8>) -> usize {
+    pub fn next_op_message(
+        &self,
+        queue_id: i32,
+        rules: OpMessageRules,
+        body: &mut Vec<u8>,
+    ) -> usize {
         body.clear();
         let Some(waiting) = self.waiting.get(&queue_id) else {
             return 0;
@@ -203,7 +208,7 @@ impl Ends {
     }
 
     /// Forgets ends whose note was written.
-    pub fn noted(&mut self, queue_id: i32, count: usize, rules: NoteRules, now_ms: u64) {
+    pub fn written(&mut self, queue_id: i32, count: usize, rules: OpMessageRules, now_ms: u64) {
         let Some(waiting) = self.waiting.get_mut(&queue_id) else {
             return;
         };
@@ -238,12 +243,12 @@ fn digits(number: u64) -> usize {
 mod tests {
     use super::*;
 
-    const SINGLE: NoteRules = NoteRules {
+    const SINGLE: OpMessageRules = OpMessageRules {
         is_batched: false,
         bytes_max: 4_096,
         interval_ms: 3_000,
     };
-    const BATCHED: NoteRules = NoteRules {
+    const BATCHED: OpMessageRules = OpMessageRules {
         is_batched: true,
         bytes_max: 8,
         ..SINGLE
@@ -262,13 +267,13 @@ mod tests {
         }
     }
 
-    fn notes(ends: &mut Ends, rules: NoteRules, now_ms: u64) -> Vec<String> {
+    fn op_messages(ends: &mut Ends, rules: OpMessageRules, now_ms: u64) -> Vec<String> {
         let mut found = Vec::new();
         let mut body = Vec::new();
         while let Some(queue_id) = ends.due(now_ms) {
-            let count = ends.next_note(queue_id, rules, &mut body);
+            let count = ends.next_op_message(queue_id, rules, &mut body);
             found.push(String::from_utf8(body.clone()).unwrap());
-            ends.noted(queue_id, count, rules, now_ms);
+            ends.written(queue_id, count, rules, now_ms);
         }
         found
     }
@@ -278,7 +283,7 @@ mod tests {
         let mut ends = Ends::default();
         ends.decide(at(7), Decision::Commit, SINGLE, 100);
         ends.decide(at(9), Decision::Rollback, SINGLE, 100);
-        assert_eq!(notes(&mut ends, SINGLE, 100), ["7", "9"]);
+        assert_eq!(op_messages(&mut ends, SINGLE, 100), ["7", "9"]);
         assert_eq!(ends.waiting(), 0);
         assert_eq!(ends.decided(at(9)), Some(Decision::Rollback));
     }
@@ -289,16 +294,16 @@ mod tests {
         ends.decide(at(7), Decision::Commit, BATCHED, 100);
         ends.decide(at(8), Decision::Commit, BATCHED, 200);
         assert_eq!(ends.next_due_ms(), Some(3_100));
-        assert_eq!(notes(&mut ends, BATCHED, 3_099), [""; 0]);
-        assert_eq!(notes(&mut ends, BATCHED, 3_100), ["7,8,"]);
+        assert_eq!(op_messages(&mut ends, BATCHED, 3_099), [""; 0]);
+        assert_eq!(op_messages(&mut ends, BATCHED, 3_100), ["7,8,"]);
         for offset in 10..14 {
             ends.decide(at(offset), Decision::Commit, BATCHED, 4_000);
         }
-        assert_eq!(notes(&mut ends, BATCHED, 4_000), ["10,11,12,"]);
+        assert_eq!(op_messages(&mut ends, BATCHED, 4_000), ["10,11,12,"]);
         assert_eq!(ends.next_due_ms(), Some(7_000));
         ends.failed(0, 7_000);
         assert_eq!(ends.next_due_ms(), Some(8_000));
-        assert_eq!(notes(&mut ends, BATCHED, 8_000), ["13,"]);
+        assert_eq!(op_messages(&mut ends, BATCHED, 8_000), ["13,"]);
     }
 
     #[test]
@@ -307,7 +312,7 @@ mod tests {
         assert!(!ends.copied(at(1), 20, SINGLE, 0));
         assert!(!ends.copied(copy_of(1, 20), 30, SINGLE, 0));
         ends.decide(at(1), Decision::Commit, SINGLE, 0);
-        assert_eq!(notes(&mut ends, SINGLE, 0), ["1", "30"]);
+        assert_eq!(op_messages(&mut ends, SINGLE, 0), ["1", "30"]);
         for offset in [1, 20, 30] {
             assert_eq!(ends.decided(copy_of(1, offset)), Some(Decision::Commit));
         }
@@ -318,9 +323,9 @@ mod tests {
         assert_eq!(ends.decided(reborn), None, "another one at the same place");
         let late = copy_of(1, 30);
         assert!(ends.copied(late, 40, SINGLE, 0), "ended meanwhile");
-        assert_eq!(notes(&mut ends, SINGLE, 0), ["40"]);
+        assert_eq!(op_messages(&mut ends, SINGLE, 0), ["40"]);
         ends.decide(at(50), Decision::Rollback, SINGLE, 0);
-        assert_eq!(notes(&mut ends, SINGLE, 0), ["50"]);
+        assert_eq!(op_messages(&mut ends, SINGLE, 0), ["50"]);
     }
 
     #[test]
@@ -330,7 +335,7 @@ mod tests {
             ends.decide(at(offset), Decision::Commit, SINGLE, 0);
             ends.copied(at(offset + 1_000_000), offset + 2_000_000, SINGLE, 0);
             let count = ends.waiting();
-            ends.noted(0, count, SINGLE, 0);
+            ends.written(0, count, SINGLE, 0);
         }
         assert_eq!(ends.decided(at(9)), None);
         assert_eq!(ends.decided(at(10)), Some(Decision::Commit));
@@ -342,7 +347,7 @@ mod tests {
     fn ends_that_cannot_be_noted_are_refused_at_a_bound() {
         let mut ends = Ends::default();
         let mut offset = 0;
-        while ends.has_room(0) {
+        while ends.has_space(0) {
             ends.decide(at(offset), Decision::Commit, BATCHED, 0);
             offset += 1;
         }

@@ -10,10 +10,10 @@ use mqcore_record::sys_flag::{COMMIT, TRANSACTION_MASK};
 use mqcore_record::{Message, RecordView};
 
 use super::ends::Half;
+use crate::delivery_route::DeliveryRoute;
 use crate::moved::{moved, record_at};
 use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};
 use crate::properties::{self, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TIMER_OUT_MS};
-use crate::way::Way;
 
 /// Milliseconds of a second.
 pub(super) const MS_PER_S: i64 = 1_000;
@@ -42,19 +42,19 @@ pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 pub(super) fn committed<'a>(
     view: &RecordView<'a>,
     (topic, queue_id): (&'a str, i32),
-    way: Way,
+    route: DeliveryRoute,
     text: &'a mut Vec<u8>,
 ) -> Message<'a> {
-    let (waits_in, drops, (name, value)) = match way {
-        Way::Straight | Way::Undelayed | Way::Half => {
+    let (waits_in, drops, (name, value)) = match route {
+        DeliveryRoute::Straight | DeliveryRoute::Undelayed | DeliveryRoute::Half => {
             return ended(moved(view, topic, queue_id, view.properties), view);
         }
-        Way::Level(level) => (
+        DeliveryRoute::Level(level) => (
             (SCHEDULE_TOPIC, level - 1),
             &[TRAN_MSG, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC][..],
             (DELAY, level.to_string()),
         ),
-        Way::Timer(slot_ms) => (
+        DeliveryRoute::Timer(slot_ms) => (
             (TIMER_TOPIC, TIMER_QUEUE),
             &[TRAN_MSG, DELAY][..],
             (TIMER_OUT_MS, slot_ms.to_string()),
@@ -86,7 +86,7 @@ pub(super) fn check_times(view: &RecordView<'_>) -> i32 {
 }
 
 /// Whether a half message can be stored anew: that makes its properties longer.
-pub(super) fn has_room_to_renew(view: &RecordView<'_>) -> bool {
+pub(super) fn has_space_to_renew(view: &RecordView<'_>) -> bool {
     view.properties.len() + RENEWED_BYTES_MAX <= PROPERTIES_LEN_MAX
 }
 
@@ -135,7 +135,7 @@ pub(super) fn question(
     (queue_offset, physical_offset): (u64, u64),
 ) -> Vec<u8> {
     let message = moved(view, topic, queue_id, text);
-    let place = (queue_offset.cast_signed(), physical_offset.cast_signed());
+    let appended = (queue_offset.cast_signed(), physical_offset.cast_signed());
     // Stored with these very parts but for a topic that is no topic: then nobody can be asked.
-    record_at(&message, place, view.store_timestamp_ms).unwrap_or_default()
+    record_at(&message, appended, view.store_timestamp_ms).unwrap_or_default()
 }

@@ -1,11 +1,8 @@
 //! Bad bytes into a lane over a store: requests are executed, refused or end their connection; what
-//! was stored is whole, the other connections do not notice, and nothing stays behind.
+//! was stored is whole, the other serving do not notice, and nothing stays behind.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-#[allow(dead_code, reason = "the other tests of the lane need all of it")]
-#[path = "../lane/desk.rs"]
-mod desk;
 #[path = "../../../engine/tests/fuzz/mutate.rs"]
 mod mutate;
 #[allow(dead_code, reason = "the tests of pops need all of it")]
@@ -14,8 +11,10 @@ mod popping;
 mod pops;
 #[path = "../../../engine/tests/fuzz/run.rs"]
 mod run;
+#[allow(dead_code, reason = "the other tests of the lane need all of it")]
+#[path = "../lane/serving.rs"]
+mod serving;
 
-use desk::{Desk, host, pull_with, request, send_with};
 use mqcore_engine::commit_log::{Scan, Stop, scan};
 use mqcore_engine::config::FlushDiskType;
 use mqcore_lane::sql::Sql;
@@ -23,6 +22,7 @@ use mqcore_record::CrcCheck;
 use mqcore_wire::command::encode;
 use mqcore_wire::{Head, Serialization};
 use run::{Target, target};
+use serving::{Serving, host, pull_with, request, send_with};
 
 const TARGETS: [Target; 4] = [
     Target {
@@ -61,9 +61,9 @@ fn sql(bytes: &[u8], number: u64) {
     let value = (number % 300).to_string();
     let usual = format!("a\u{1}{value}\u{2}b\u{1}x\u{2}c\u{1}0x1p{value}\u{2}");
     for properties in [usual.as_bytes(), bytes] {
-        let said = sql.matches(properties);
+        let response = sql.matches(properties);
         let again = Sql::compile(sql.text()).map(|sql| sql.matches(properties));
-        assert_eq!(again, Ok(said));
+        assert_eq!(again, Ok(response));
     }
 }
 
@@ -165,29 +165,33 @@ fn binary(code: i32, fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn lane(bytes: &[u8], number: u64) {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    let mut broker = mqcore_lane::policy::Broker::clone(&desk.lane.policy.broker);
+    let mut serving = Serving::new(FlushDiskType::Async);
+    let mut broker = mqcore_lane::policy::Broker::clone(&serving.lane.policy.broker);
     broker.filters_properties = true;
     broker.timing.is_enabled = true;
-    desk.lane.decide_broker(broker);
-    let other = desk.lane.open(host(10), "1.2.3.4:10");
+    serving.lane.decide_broker(broker);
+    let other = serving.lane.open(host(10), "1.2.3.4:10");
     let piece = (number % 700 + 1) as usize;
     for part in bytes.chunks(piece) {
-        if desk.lane.feed(desk.client, part, desk.now_ms).is_err() {
+        if serving
+            .lane
+            .feed(serving.client, part, serving.now_ms)
+            .is_err()
+        {
             break;
         }
     }
-    assert!(desk.number("half_frames_bytes") <= bytes.len() as u64);
-    while desk.store.dispatch_step().unwrap() {}
-    desk.pass(2_000);
-    desk.lane.close(desk.client);
-    desk.client = other;
-    let answer = desk.ask(&request(30, 1, &[("topic", "t"), ("queueId", "1")], b""));
+    assert!(serving.number("half_frames_bytes") <= bytes.len() as u64);
+    while serving.store.dispatch_step().unwrap() {}
+    serving.pass(2_000);
+    serving.lane.close(serving.client);
+    serving.client = other;
+    let answer = serving.ask(&request(30, 1, &[("topic", "t"), ("queueId", "1")], b""));
     assert_eq!(answer.code, 0);
     for left in ["half_frames_bytes", "queued_bytes", "pinned_bytes"] {
-        assert_eq!(desk.number(left), 0, "{left}");
+        assert_eq!(serving.number(left), 0, "{left}");
     }
-    let files = desk.store.files();
+    let files = serving.store.files();
     let walk = Scan {
         from: files.chain.start(),
         limit: files.readable(),

@@ -6,8 +6,8 @@ use mqcore_lane::pop::headers::batch_acks;
 use mqcore_lane::pop::points::{ACK_TAG, Acknowledgement, BATCH_ACK_TAG, CheckPoint, POINT_TAG};
 use mqcore_record::Message;
 
-use crate::desk::{START_MS, TOPIC, host, request, send_with};
 use crate::popping::{Popped, REVIVE, one_revive_queue};
+use crate::serving::{START_MS, TOPIC, host, request, send_with};
 
 /// The group whose requests are bad: no change of one byte makes it the other's.
 const GROUP: &str = "zz";
@@ -17,7 +17,7 @@ const LATER_MS: u64 = 70_000;
 /// Messages in a topic of plain queues and one of batch queues; two groups.
 fn popped() -> Popped {
     let mut popped = Popped::new(one_revive_queue());
-    let policy = &mut popped.desk.lane.policy;
+    let policy = &mut popped.serving.lane.policy;
     policy.topics.insert("b".into(), TOPIC);
     let group = policy.groups["g"];
     policy.groups.insert(GROUP.into(), group);
@@ -25,9 +25,9 @@ fn popped() -> Popped {
         popped.send(0, body);
     }
     let batch = [("b", "b"), ("m", "true"), ("i", "UNIQ_KEY\u{1}K\u{2}")];
-    let answer = popped.desk.ask(&send_with(9, &batch, &crate::batch()));
+    let answer = popped.serving.ask(&send_with(9, &batch, &crate::batch()));
     assert_eq!(answer.code, 0, "{answer:?}");
-    popped.desk.settle();
+    popped.serving.settle();
     popped
 }
 
@@ -79,34 +79,38 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
 
 pub(crate) fn pops(bytes: &[u8], number: u64) {
     let mut popped = popped();
-    let mut broker = mqcore_lane::policy::Broker::clone(&popped.desk.lane.policy.broker);
+    let mut broker = mqcore_lane::policy::Broker::clone(&popped.serving.lane.policy.broker);
     broker.pops.has_buffer = !number.is_multiple_of(3);
     broker.pops.in_flight_max = number.is_multiple_of(2).then_some(number % 5);
-    popped.desk.lane.decide_broker(broker);
-    let other = popped.desk.lane.open(host(10), "1.2.3.4:10");
+    popped.serving.lane.decide_broker(broker);
+    let other = popped.serving.lane.open(host(10), "1.2.3.4:10");
     let piece = (number % 700 + 1) as usize;
     for part in bytes.chunks(piece) {
-        let desk = &mut popped.desk;
-        if desk.lane.feed(desk.client, part, desk.now_ms).is_err() {
+        let serving = &mut popped.serving;
+        if serving
+            .lane
+            .feed(serving.client, part, serving.now_ms)
+            .is_err()
+        {
             break;
         }
     }
-    popped.desk.drain();
+    popped.serving.drain();
     later(&mut popped);
-    popped.desk.lane.close(popped.desk.client);
-    popped.desk.client = other;
+    popped.serving.lane.close(popped.serving.client);
+    popped.serving.client = other;
     for left in [
         "half_frames_bytes",
         "queued_bytes",
         "pinned_bytes",
         "pops_held",
     ] {
-        assert_eq!(popped.desk.number(left), 0, "{left}");
+        assert_eq!(popped.serving.number(left), 0, "{left}");
     }
     // The other group has no bound and gets everything, once.
-    let mut broker = mqcore_lane::policy::Broker::clone(&popped.desk.lane.policy.broker);
+    let mut broker = mqcore_lane::policy::Broker::clone(&popped.serving.lane.policy.broker);
     broker.pops.in_flight_max = None;
-    popped.desk.lane.decide_broker(broker);
+    popped.serving.lane.decide_broker(broker);
     for (topic, least) in [("t", 3), ("b", 1)] {
         let mut found = 0;
         loop {
@@ -129,7 +133,7 @@ pub(crate) fn pops(bytes: &[u8], number: u64) {
 
 /// Lets time pass, and brings back what nobody acknowledged.
 fn later(popped: &mut Popped) {
-    popped.desk.pass(LATER_MS);
+    popped.serving.pass(LATER_MS);
     popped.tick();
     popped.revive();
 }
@@ -178,13 +182,13 @@ pub(crate) fn point(bytes: &[u8], number: u64) {
         invisible_ms: 1_000,
         distances: vec![0, 1, 2],
         count: 3,
-        broker: popped.desk.lane.policy.broker.name.clone(),
+        broker: popped.serving.lane.policy.broker.name.clone(),
         ..CheckPoint::default()
     };
     put(&popped, tag, bytes);
     put(&popped, POINT_TAG, good.json().as_bytes());
-    popped.desk.settle();
-    popped.desk.pass(LATER_MS);
+    popped.serving.settle();
+    popped.serving.pass(LATER_MS);
     let revived = popped.revive();
     let waits_ms = found
         .filter(|_| tag == POINT_TAG)
@@ -198,7 +202,7 @@ pub(crate) fn point(bytes: &[u8], number: u64) {
 
 /// Stores a record in the topic of check points.
 fn put(popped: &Popped, tag: &str, body: &[u8]) {
-    let store = &popped.desk.store;
+    let store = &popped.serving.store;
     let host = host(1);
     let properties = format!("TAGS\u{1}{tag}\u{2}");
     let message = Message {

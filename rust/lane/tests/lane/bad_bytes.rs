@@ -5,7 +5,7 @@ use mqcore_lane::feed::Fault;
 use mqcore_wire::WireError;
 use proptest::prelude::*;
 
-use crate::desk::{Desk, host, pull_with, request, send_with};
+use crate::serving::{Serving, host, pull_with, request, send_with};
 
 /// Sends, pulls, questions and requests for others, one behind the other.
 fn conversation(kinds: &[u8]) -> Vec<u8> {
@@ -33,10 +33,10 @@ proptest! {
         sent in proptest::collection::vec(1..9_000_usize, 1..40),
     ) {
         let bytes = conversation(&kinds);
-        let mut whole = Desk::new(FlushDiskType::Async);
+        let mut whole = Serving::new(FlushDiskType::Async);
         whole.feed(&bytes);
         let want = whole.bytes();
-        let mut cut = Desk::new(FlushDiskType::Async);
+        let mut cut = Serving::new(FlushDiskType::Async);
         let (mut rest, mut got) = (&bytes[..], Vec::new());
         let mut short = sent.iter().cycle();
         for len in cuts.iter().cycle() {
@@ -47,7 +47,7 @@ proptest! {
             cut.feed(part);
             rest = after;
             // A socket that takes some of it now.
-            let taken = cut.lane.desk.change_output(cut.client, |output| {
+            let taken = cut.lane.connections.change_output(cut.client, |output| {
                 let mut slices = Vec::new();
                 output.slices(3, &mut slices);
                 let mut seen: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
@@ -59,8 +59,8 @@ proptest! {
         }
         got.extend(cut.bytes());
         prop_assert_eq!(got, want);
-        let handed = |desk: &mut Desk| {
-            let all = desk.lane.take_handed();
+        let handed = |serving: &mut Serving| {
+            let all = serving.lane.take_handed();
             all.into_iter().map(|each| each.command.opaque).collect::<Vec<_>>()
         };
         prop_assert_eq!(handed(&mut cut), handed(&mut whole));
@@ -80,55 +80,60 @@ proptest! {
             bytes[at] = *value;
         }
         bytes.extend(noise);
-        let mut desk = Desk::new(FlushDiskType::Async);
-        let other = desk.lane.open(host(10), "1.2.3.4:10");
-        let _executed_or_not = desk.lane.feed(desk.client, &bytes, 0);
-        prop_assert!(desk.number("half_frames_bytes") <= bytes.len() as u64);
-        desk.lane.close(desk.client);
-        desk.client = other;
-        let answer = desk.ask(&request(30, 1, &[("topic", "t"), ("queueId", "1")], b""));
+        let mut serving = Serving::new(FlushDiskType::Async);
+        let other = serving.lane.open(host(10), "1.2.3.4:10");
+        let _executed_or_not = serving.lane.feed(serving.client, &bytes, 0);
+        prop_assert!(serving.number("half_frames_bytes") <= bytes.len() as u64);
+        serving.lane.close(serving.client);
+        serving.client = other;
+        let answer = serving.ask(&request(30, 1, &[("topic", "t"), ("queueId", "1")], b""));
         prop_assert_eq!(answer.code, 0);
-        prop_assert_eq!(desk.number("half_frames_bytes"), 0);
-        prop_assert_eq!(desk.number("queued_bytes"), 0);
+        prop_assert_eq!(serving.number("half_frames_bytes"), 0);
+        prop_assert_eq!(serving.number("queued_bytes"), 0);
     }
 }
 
 #[test]
 fn a_frame_of_two_gigabytes_is_refused_before_anything_is_kept() {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    desk.feed(&send_with(1, &[], b"x"));
-    let fault = desk.lane.feed(desk.client, b"\x7f\xff\xff\xff", 0);
+    let mut serving = Serving::new(FlushDiskType::Async);
+    serving.feed(&send_with(1, &[], b"x"));
+    let fault = serving.lane.feed(serving.client, b"\x7f\xff\xff\xff", 0);
     assert!(matches!(
         fault,
         Err(Fault::Wire(WireError::FrameTooLarge { .. }))
     ));
-    assert_eq!(desk.answers().len(), 1, "what came before it was executed");
-    assert_eq!(desk.number("half_frames_bytes"), 0);
-    assert_eq!(desk.number("closed_bad_bytes"), 1);
+    assert_eq!(
+        serving.answers().len(),
+        1,
+        "what came before it was executed"
+    );
+    assert_eq!(serving.number("half_frames_bytes"), 0);
+    assert_eq!(serving.number("closed_bad_bytes"), 1);
 }
 
 #[test]
 fn half_a_frame_is_dated_by_its_first_byte() {
-    let mut desk = Desk::new(FlushDiskType::Async);
+    let mut serving = Serving::new(FlushDiskType::Async);
     let frame = send_with(1, &[], b"slowly");
     for (at, byte) in frame.iter().enumerate() {
-        let since = desk
+        let since = serving
             .lane
-            .desk
-            .connection(desk.client)
+            .connections
+            .connection(serving.client)
             .unwrap()
             .half_since_ms;
         assert_eq!(since, (at > 0).then_some(0), "byte {at}");
-        desk.feed(&[*byte]);
-        desk.now_ms += 1;
+        serving.feed(&[*byte]);
+        serving.now_ms += 1;
     }
     assert_eq!(
-        desk.lane
-            .desk
-            .connection(desk.client)
+        serving
+            .lane
+            .connections
+            .connection(serving.client)
             .unwrap()
             .half_since_ms,
         None
     );
-    assert_eq!(desk.answers().remove(0).code, 0);
+    assert_eq!(serving.answers().remove(0).code, 0);
 }

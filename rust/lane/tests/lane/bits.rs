@@ -11,31 +11,31 @@ use mqcore_lane::policy::{Broker, Filters, Registered, Subscription, Wanted};
 use mqcore_lane::sql::Sql;
 use proptest::prelude::*;
 
-use crate::desk::{Desk, START_MS, pull_with, send_with};
+use crate::serving::{START_MS, Serving, pull_with, send_with};
 
 /// Bits of a message: few, so that groups share some.
 const BITS: usize = 16;
 
-fn desk(extends_queues: bool) -> Desk {
-    let mut desk = Desk::with(StoreConfig {
+fn serving(extends_queues: bool) -> Serving {
+    let mut serving = Serving::with(StoreConfig {
         extends_queues,
         extension_file_len_bytes: 200,
         ..StoreConfig::default()
     });
-    let mut broker = Broker::clone(&desk.lane.policy.broker);
+    let mut broker = Broker::clone(&serving.lane.policy.broker);
     broker.filters_properties = true;
-    desk.lane.decide_broker(broker);
-    desk
+    serving.lane.decide_broker(broker);
+    serving
 }
 
-fn send(desk: &mut Desk, properties: &str) {
-    desk.feed(&send_with(1, &[("i", properties)], b"x"));
-    desk.bytes();
+fn send(serving: &mut Serving, properties: &str) {
+    serving.feed(&send_with(1, &[("i", properties)], b"x"));
+    serving.bytes();
 }
 
 /// Lets the group want these messages of the topic.
-fn subscribe(desk: &mut Desk, wanted: Wanted, registered: Option<Registered>) {
-    let members = desk.lane.policy.members.get_mut("g").unwrap();
+fn subscribe(serving: &mut Serving, wanted: Wanted, registered: Option<Registered>) {
+    let members = serving.lane.policy.members.get_mut("g").unwrap();
     let wanted = Some(wanted);
     let subscription = Subscription { wanted, version: 5 };
     members.subscriptions.insert("t".into(), subscription);
@@ -43,24 +43,28 @@ fn subscribe(desk: &mut Desk, wanted: Wanted, registered: Option<Registered>) {
     members.filters = Arc::new(row.into_iter().collect::<Filters>());
 }
 
-fn subscribe_sql(desk: &mut Desk, text: &str, bits: Option<GroupBits>) {
+fn subscribe_sql(serving: &mut Serving, text: &str, bits: Option<GroupBits>) {
     let registered = Registered {
         sql: Arc::new(Sql::compile(text).unwrap()),
         version: 5,
         bits: bits.map(Arc::new),
     };
-    subscribe(desk, Wanted::Expression("SQL92".into()), Some(registered));
+    subscribe(
+        serving,
+        Wanted::Expression("SQL92".into()),
+        Some(registered),
+    );
 }
 
 /// The records that the group gets of the queue from its start on, in the bytes of the answers.
-fn pulled(desk: &mut Desk) -> Vec<u8> {
+fn pulled(serving: &mut Serving) -> Vec<u8> {
     let mut next = "0".to_owned();
     let mut bodies = Vec::new();
     loop {
-        desk.feed(&pull_with(1, &[("queueOffset", &next)]));
+        serving.feed(&pull_with(1, &[("queueOffset", &next)]));
         // After an open records are cold: the answer comes with the drain.
-        desk.drain();
-        let answer = desk.answers().remove(0);
+        serving.drain();
+        let answer = serving.answers().remove(0);
         if ![0, 20].contains(&answer.code) {
             return bodies;
         }
@@ -70,10 +74,10 @@ fn pulled(desk: &mut Desk) -> Vec<u8> {
     }
 }
 
-fn pulled_count(desk: &mut Desk) -> u64 {
-    let before = desk.number("pulled");
-    pulled(desk);
-    desk.number("pulled") - before
+fn pulled_count(serving: &mut Serving) -> u64 {
+    let before = serving.number("pulled");
+    pulled(serving);
+    serving.number("pulled") - before
 }
 
 fn row(text: &str, positions: &[usize]) -> BitRow {
@@ -87,86 +91,86 @@ fn row(text: &str, positions: &[usize]) -> BitRow {
 #[test]
 fn tags_are_tested_by_the_extension_before_records_are_given() {
     for extends_queues in [false, true] {
-        let mut desk = desk(extends_queues);
+        let mut serving = serving(extends_queues);
         for at in 0..30 {
             send(
-                &mut desk,
+                &mut serving,
                 ["TAGS\u{1}a\u{2}", "TAGS\u{1}b\u{2}", ""][at % 3],
             );
         }
-        desk.settle();
+        serving.settle();
         let wanted = Wanted::parse(Some("b || c"), None).unwrap();
-        subscribe(&mut desk, wanted, None);
-        assert_eq!(pulled_count(&mut desk), 10);
-        desk.store.sync_queues(0).unwrap();
+        subscribe(&mut serving, wanted, None);
+        assert_eq!(pulled_count(&mut serving), 10);
+        serving.store.sync_queues(0).unwrap();
         let dir = Path::new("/store/consumequeue_ext/t/0");
-        assert_eq!(desk.twin.list(dir).unwrap().is_empty(), !extends_queues);
+        assert_eq!(serving.twin.list(dir).unwrap().is_empty(), !extends_queues);
     }
 }
 
 #[test]
 fn what_the_extension_has_lost_is_given_whatever_its_tags() {
-    let mut desk = desk(true);
+    let mut serving = serving(true);
     for at in 0..30 {
-        send(&mut desk, ["TAGS\u{1}a\u{2}", "TAGS\u{1}b\u{2}"][at % 2]);
+        send(&mut serving, ["TAGS\u{1}a\u{2}", "TAGS\u{1}b\u{2}"][at % 2]);
     }
-    desk.settle();
-    assert!(desk.store.close().unwrap());
+    serving.settle();
+    assert!(serving.store.close().unwrap());
     let file = Path::new("/store/consumequeue_ext/t/0/00000000000000000200");
-    desk.twin.unlink(file).unwrap();
-    let mut desk = desk.open_again();
+    serving.twin.unlink(file).unwrap();
+    let mut serving = serving.open_again();
     let wanted = Wanted::parse(Some("b"), None).unwrap();
-    subscribe(&mut desk, wanted, None);
+    subscribe(&mut serving, wanted, None);
     // Units of 20 bytes, nine in each file of 200: the second file had those of 9 to 17, of which
     // four have the other tag.
-    assert_eq!(pulled_count(&mut desk), 15 + 4);
+    assert_eq!(pulled_count(&mut serving), 15 + 4);
 }
 
 #[test]
 fn delayed_messages_wait_for_the_time_in_the_extension() {
-    let mut desk = desk(true);
+    let mut serving = serving(true);
     for _ in 0..3 {
-        desk.ask(&send_with(1, &[("i", "DELAY\u{1}2\u{2}")], b"later"));
-        desk.clock.advance(std::time::Duration::from_millis(400));
+        serving.ask(&send_with(1, &[("i", "DELAY\u{1}2\u{2}")], b"later"));
+        serving.clock.advance(std::time::Duration::from_millis(400));
     }
-    desk.settle();
-    let deliver = |desk: &Desk, at_ms: i64| {
-        mqcore_lane::delay::deliver_due(&desk.store, 2, 0, START_MS + at_ms, 100).unwrap()
+    serving.settle();
+    let deliver = |serving: &Serving, at_ms: i64| {
+        mqcore_lane::delay::deliver_due(&serving.store, 2, 0, START_MS + at_ms, 100).unwrap()
     };
     let due_ms = Some(START_MS + 5_000);
-    assert_eq!(deliver(&desk, 4_999).next_due_ms, due_ms);
-    assert_eq!(deliver(&desk, 4_999).count, 0);
+    assert_eq!(deliver(&serving, 4_999).next_due_ms, due_ms);
+    assert_eq!(deliver(&serving, 4_999).count, 0);
     // The extension is gone: the time is made again of store time and level.
-    assert!(desk.store.close().unwrap());
+    assert!(serving.store.close().unwrap());
     let file = Path::new("/store/consumequeue_ext/SCHEDULE_TOPIC_XXXX/1/00000000000000000000");
-    desk.twin.unlink(file).unwrap();
-    let desk = desk.open_again();
-    let done = deliver(&desk, 4_999);
+    serving.twin.unlink(file).unwrap();
+    let serving = serving.open_again();
+    let done = deliver(&serving, 4_999);
     assert_eq!((done.count, done.next_due_ms), (0, due_ms));
-    let done = deliver(&desk, 5_400);
+    let done = deliver(&serving, 5_400);
     assert_eq!((done.count, done.next_due_ms), (2, Some(START_MS + 5_800)));
 }
 
 #[test]
 fn bits_that_say_no_spare_the_record() {
-    let mut desk = desk(true);
+    let mut serving = serving(true);
     // Whoever makes bits knows another expression than the group goes by: only bits can tell.
-    let since_ms = desk.lane.decide_bits(vec![row("n = 3", &[1, 5])]);
-    desk.pass(1);
+    let since_ms = serving.lane.decide_bits(vec![row("n = 3", &[1, 5])]);
+    serving.pass(1);
     for at in 0..6 {
-        send(&mut desk, &format!("n\u{1}{at}\u{2}"));
+        send(&mut serving, &format!("n\u{1}{at}\u{2}"));
     }
-    desk.settle();
+    serving.settle();
     let bits = |since_ms| GroupBits::new(&[1, 5], BITS, since_ms);
-    subscribe_sql(&mut desk, "n >= 0", bits(since_ms));
-    assert_eq!(pulled_count(&mut desk), 1, "by bits");
-    subscribe_sql(&mut desk, "n >= 0", bits(since_ms + 1));
-    assert_eq!(pulled_count(&mut desk), 6, "stored before: not by bits");
-    subscribe_sql(&mut desk, "n >= 0", None);
-    assert_eq!(pulled_count(&mut desk), 6);
-    subscribe_sql(&mut desk, "n < 3", bits(since_ms));
+    subscribe_sql(&mut serving, "n >= 0", bits(since_ms));
+    assert_eq!(pulled_count(&mut serving), 1, "by bits");
+    subscribe_sql(&mut serving, "n >= 0", bits(since_ms + 1));
+    assert_eq!(pulled_count(&mut serving), 6, "stored before: not by bits");
+    subscribe_sql(&mut serving, "n >= 0", None);
+    assert_eq!(pulled_count(&mut serving), 6);
+    subscribe_sql(&mut serving, "n < 3", bits(since_ms));
     assert_eq!(
-        pulled_count(&mut desk),
+        pulled_count(&mut serving),
         0,
         "bits that say yes promise nothing"
     );
@@ -218,7 +222,7 @@ fn bits_of(group: usize, since_ms: i64) -> GroupBits {
     GroupBits::new(&positions, BITS, since_ms).unwrap()
 }
 
-fn fill(desk: &mut Desk, groups: &mut [Option<Kept>]) {
+fn fill(serving: &mut Serving, groups: &mut [Option<Kept>]) {
     let rows = (0..).zip(&*groups).filter_map(|(group, kept)| {
         Some(BitRow {
             topic: "t".into(),
@@ -226,35 +230,35 @@ fn fill(desk: &mut Desk, groups: &mut [Option<Kept>]) {
             bits: bits_of(group, 0),
         })
     });
-    let since_ms = desk.lane.decide_bits(rows.collect());
+    let since_ms = serving.lane.decide_bits(rows.collect());
     for kept in groups.iter_mut().flatten() {
         kept.since_ms.get_or_insert(since_ms);
     }
 }
 
-fn play(desk: &mut Desk, groups: &mut [Option<Kept>], step: &Step) {
+fn play(serving: &mut Serving, groups: &mut [Option<Kept>], step: &Step) {
     match *step {
         Step::Send { n, has_m } => {
             let m = if has_m { "m\u{1}1\u{2}" } else { "" };
-            send(desk, &format!("n\u{1}{n}\u{2}{m}"));
+            send(serving, &format!("n\u{1}{n}\u{2}{m}"));
         }
-        Step::Tick => desk.pass(1),
-        Step::Dispatch => desk.settle(),
-        Step::Write => desk.store.sync_queues(0).unwrap(),
+        Step::Tick => serving.pass(1),
+        Step::Dispatch => serving.settle(),
+        Step::Write => serving.store.sync_queues(0).unwrap(),
         Step::Register { group, text } => {
             let text = TEXTS[text];
             if groups[group].is_none_or(|kept| kept.text != text) {
                 let since_ms = None;
                 groups[group] = Some(Kept { text, since_ms });
             }
-            fill(desk, groups);
+            fill(serving, groups);
         }
         Step::Forget { group } => {
             groups[group] = None;
-            fill(desk, groups);
+            fill(serving, groups);
         }
         Step::StopBits => {
-            desk.store.set_bit_maker(None);
+            serving.store.set_bit_maker(None);
         }
         Step::Reopen => {}
     }
@@ -265,25 +269,25 @@ proptest! {
 
     #[test]
     fn pulls_give_the_same_with_bits_and_without(steps in prop::collection::vec(step(), 1..60)) {
-        let mut desk = desk(true);
+        let mut serving = serving(true);
         let mut groups = [None; GROUPS];
         for step in &steps {
             if matches!(step, Step::Reopen) {
-                desk.settle();
-                desk.store.flush().unwrap();
-                desk = desk.open_again();
+                serving.settle();
+                serving.store.flush().unwrap();
+                serving = serving.open_again();
             }
-            play(&mut desk, &mut groups, step);
+            play(&mut serving, &mut groups, step);
         }
         // Messages of a clock that stands still may be older than an expression by nothing.
-        fill(&mut desk, &mut groups);
-        desk.settle();
+        fill(&mut serving, &mut groups);
+        serving.settle();
         for (group, kept) in groups.iter().enumerate() {
             let Some(kept) = kept else { continue };
-            subscribe_sql(&mut desk, kept.text, None);
-            let wanted = pulled(&mut desk);
-            subscribe_sql(&mut desk, kept.text, kept.since_ms.map(|ms| bits_of(group, ms)));
-            prop_assert_eq!(pulled(&mut desk), wanted, "{}", kept.text);
+            subscribe_sql(&mut serving, kept.text, None);
+            let wanted = pulled(&mut serving);
+            subscribe_sql(&mut serving, kept.text, kept.since_ms.map(|ms| bits_of(group, ms)));
+            prop_assert_eq!(pulled(&mut serving), wanted, "{}", kept.text);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use mqcore_engine::config::FlushDiskType;
 
-use crate::desk::{Desk, STAMP, START_MS, pull_with, request, send_with};
+use crate::serving::{STAMP, START_MS, Serving, pull_with, request, send_with};
 
 /// The header of the only frame.
 fn header(bytes: &[u8]) -> &str {
@@ -14,10 +14,10 @@ fn header(bytes: &[u8]) -> &str {
 
 #[test]
 fn the_answer_to_a_send_names_its_place() {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    desk.feed(&send_with(7, &[("e", "3")], b"hello"));
+    let mut serving = Serving::new(FlushDiskType::Async);
+    serving.feed(&send_with(7, &[("e", "3")], b"hello"));
     assert_eq!(
-        header(&desk.bytes()),
+        header(&serving.bytes()),
         "{\"code\":0,\"extFields\":{\"msgId\":\"7F00000100002A9F0000000000000000\",\
          \"queueId\":\"3\",\"queueOffset\":\"0\",\"MSG_REGION\":\"DefaultRegion\",\
          \"TRACE_ON\":\"true\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":7,\
@@ -27,16 +27,16 @@ fn the_answer_to_a_send_names_its_place() {
 
 #[test]
 fn the_answer_to_a_pull_is_a_header_and_the_records_as_they_are_stored() {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    desk.feed(&send_with(
+    let mut serving = Serving::new(FlushDiskType::Async);
+    serving.feed(&send_with(
         1,
         &[("i", "TAGS\u{1}a\u{2}WAIT\u{1}true\u{2}")],
         b"hello",
     ));
-    desk.bytes();
-    desk.settle();
-    desk.feed(&pull_with(8, &[]));
-    let bytes = desk.bytes();
+    serving.bytes();
+    serving.settle();
+    serving.feed(&pull_with(8, &[]));
+    let bytes = serving.bytes();
     assert!(
         header(&bytes[..]).starts_with(
             "{\"code\":0,\"extFields\":{\"suggestWhichBrokerId\":\"0\",\"nextBeginOffset\":\"1\",\
@@ -45,7 +45,7 @@ fn the_answer_to_a_pull_is_a_header_and_the_records_as_they_are_stored() {
         "{}",
         header(&bytes)
     );
-    let record = desk.store.record_at(0).unwrap();
+    let record = serving.store.record_at(0).unwrap();
     assert!(bytes.ends_with(record.as_bytes()));
     // total, magic, CRC, queue, flag, offsets, system flag, times and hosts, as the official
     // broker writes a record of version 1.
@@ -71,10 +71,10 @@ fn the_answer_to_a_pull_is_a_header_and_the_records_as_they_are_stored() {
 
 #[test]
 fn an_answer_to_an_offset_question_is_the_offset() {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    desk.feed(&request(30, -3, &[("topic", "t"), ("queueId", "0")], b""));
+    let mut serving = Serving::new(FlushDiskType::Async);
+    serving.feed(&request(30, -3, &[("topic", "t"), ("queueId", "0")], b""));
     assert_eq!(
-        header(&desk.bytes()),
+        header(&serving.bytes()),
         "{\"code\":0,\"extFields\":{\"offset\":\"0\"},\"flag\":1,\"language\":\"JAVA\",\
          \"opaque\":-3,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}"
     );

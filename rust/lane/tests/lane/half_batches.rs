@@ -5,7 +5,7 @@ use mqcore_lane::transactions::batch::HALF_BATCH;
 use mqcore_record::batch::{Item, encode};
 use mqcore_record::sys_flag::{COMMIT as COMMITTED, COMPRESSED, COMPRESSION_ZSTD};
 
-use crate::desk::{Desk, START_MS, said, send_with};
+use crate::serving::{START_MS, Serving, response, send_with};
 use crate::transactions::{COMMIT, HALF, Half, NOTES, ROLLBACK, property};
 
 fn body(rows: &[&str]) -> Vec<u8> {
@@ -23,7 +23,7 @@ fn body(rows: &[&str]) -> Vec<u8> {
     out
 }
 
-impl Desk {
+impl Serving {
     fn batch(&mut self, opaque: i32, flags: &str, body: &[u8]) -> Half {
         let text = format!(
             "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}UNIQ_KEY\u{1}u{opaque}\u{2}\
@@ -43,14 +43,14 @@ impl Desk {
 
 #[test]
 fn a_commit_stores_each_message_with_what_they_share() {
-    let mut desk = Desk::new(FlushDiskType::Async);
+    let mut serving = Serving::new(FlushDiskType::Async);
     let flags = COMPRESSED | COMPRESSION_ZSTD;
-    let half = desk.batch(1, &flags.to_string(), &body(&["a", "b", "c"]));
-    desk.settle();
-    assert_eq!(desk.bodies(b"t", 2), [""; 0], "nobody sees it before");
-    assert_eq!(desk.each(HALF, 0, |_view| ()).len(), 1);
-    assert_eq!(said(&desk.end(half, COMMIT, &[])), (0, ""));
-    let found = desk.each(b"t", 2, |view| {
+    let half = serving.batch(1, &flags.to_string(), &body(&["a", "b", "c"]));
+    serving.settle();
+    assert_eq!(serving.bodies(b"t", 2), [""; 0], "nobody sees it before");
+    assert_eq!(serving.each(HALF, 0, |_view| ()).len(), 1);
+    assert_eq!(response(&serving.end(half, COMMIT, &[])), (0, ""));
+    let found = serving.each(b"t", 2, |view| {
         assert_eq!((view.flag, view.sys_flag), (5, COMMITTED | flags));
         assert_eq!(view.prepared_transaction_offset, half.physical as i64);
         for own in [
@@ -67,30 +67,30 @@ fn a_commit_stores_each_message_with_what_they_share() {
         property(view, "UNIQ_KEY").unwrap()
     });
     assert_eq!(found, ["u-a", "u-b", "u-c"]);
-    assert_eq!(desk.bodies(NOTES, 0), ["0"]);
-    assert_eq!(desk.end(half, COMMIT, &[]).code, 0);
-    assert_eq!(desk.bodies(b"t", 2), ["a", "b", "c"], "once");
+    assert_eq!(serving.bodies(NOTES, 0), ["0"]);
+    assert_eq!(serving.end(half, COMMIT, &[]).code, 0);
+    assert_eq!(serving.bodies(b"t", 2), ["a", "b", "c"], "once");
 }
 
 #[test]
 fn what_is_stored_of_it_already_is_not_stored_again() {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    let half = desk.batch(1, "0", &body(&["a", "b", "c"]));
+    let mut serving = Serving::new(FlushDiskType::Async);
+    let half = serving.batch(1, "0", &body(&["a", "b", "c"]));
     let there = [("mqcoreStored", "2")];
-    assert_eq!(desk.end(half, COMMIT, &there).code, 0);
-    assert_eq!(desk.bodies(b"t", 2), ["c"]);
-    let whole = desk.batch(2, "0", &body(&["d"]));
+    assert_eq!(serving.end(half, COMMIT, &there).code, 0);
+    assert_eq!(serving.bodies(b"t", 2), ["c"]);
+    let whole = serving.batch(2, "0", &body(&["d"]));
     assert_eq!(
-        said(&desk.end(whole, COMMIT, &[("mqcoreStored", "9")])),
+        response(&serving.end(whole, COMMIT, &[("mqcoreStored", "9")])),
         (0, "")
     );
-    assert_eq!(desk.bodies(b"t", 2), ["c"], "all of it was there");
-    assert_eq!(desk.bodies(NOTES, 0), ["0", "1"], "and it is ended");
+    assert_eq!(serving.bodies(b"t", 2), ["c"], "all of it was there");
+    assert_eq!(serving.bodies(NOTES, 0), ["0", "1"], "and it is ended");
 }
 
 #[test]
 fn a_body_that_is_no_batch_can_be_rolled_back_only() {
-    let mut desk = Desk::new(FlushDiskType::Async);
+    let mut serving = Serving::new(FlushDiskType::Async);
     let torn = body(&["a", "b"]);
     let cases: [(&str, &[u8]); 3] = [
         ("0", &torn[..torn.len() - 1]),
@@ -98,10 +98,10 @@ fn a_body_that_is_no_batch_can_be_rolled_back_only() {
         ("0", b"no batch"),
     ];
     for (number, (flags, body)) in cases.into_iter().enumerate() {
-        let half = desk.batch(number as i32, flags, body);
-        assert_eq!(desk.end(half, COMMIT, &[]).code, 13, "{flags}");
-        assert_eq!(desk.bodies(b"t", 2), [""; 0]);
-        assert_eq!(desk.end(half, ROLLBACK, &[]).code, 0);
+        let half = serving.batch(number as i32, flags, body);
+        assert_eq!(serving.end(half, COMMIT, &[]).code, 13, "{flags}");
+        assert_eq!(serving.bodies(b"t", 2), [""; 0]);
+        assert_eq!(serving.end(half, ROLLBACK, &[]).code, 0);
     }
-    assert_eq!(desk.bodies(NOTES, 0), ["0", "1", "2"]);
+    assert_eq!(serving.bodies(NOTES, 0), ["0", "1", "2"]);
 }

@@ -8,18 +8,18 @@ use mqcore_record::properties::lookup;
 use mqcore_record::sys_flag::{INNER_BATCH, NEED_UNWRAP};
 use mqcore_record::{CrcCheck, Found, RecordView, check};
 
-use crate::desk::{Desk, TOPIC, pull_with, said, send_with};
+use crate::serving::{Serving, TOPIC, pull_with, response, send_with};
 
 const ILLEGAL: i32 = 13;
 
-fn desk() -> Desk {
-    let mut desk = Desk::with(StoreConfig {
+fn serving() -> Serving {
+    let mut serving = Serving::with(StoreConfig {
         flush_disk_type: FlushDiskType::Async,
         batch_topics: "b".to_owned(),
         ..StoreConfig::default()
     });
-    desk.lane.policy.topics.insert("b".into(), TOPIC);
-    desk
+    serving.lane.policy.topics.insert("b".into(), TOPIC);
+    serving
 }
 
 fn body(parts: &[&str]) -> Vec<u8> {
@@ -41,7 +41,7 @@ fn batch(topic: &str, properties: &str, parts: &[&str]) -> Vec<u8> {
 }
 
 /// Queue offset, INNER_NUM and system flag of each record of a pull, and where the next one begins.
-fn pulled(desk: &mut Desk, from: u64) -> (Vec<(i64, String, i32)>, String) {
+fn pulled(serving: &mut Serving, from: u64) -> (Vec<(i64, String, i32)>, String) {
     let from = from.to_string();
     let fields = [
         ("topic", "b"),
@@ -49,7 +49,7 @@ fn pulled(desk: &mut Desk, from: u64) -> (Vec<(i64, String, i32)>, String) {
         ("sysFlag", "4"),
         ("subscription", "*"),
     ];
-    let answer = desk.ask(&pull_with(1, &fields));
+    let answer = serving.ask(&pull_with(1, &fields));
     assert_eq!(answer.code, 0, "{answer:?}");
     let mut rest = answer.body.as_ref();
     let mut records = Vec::new();
@@ -71,21 +71,21 @@ fn property(record: &RecordView<'_>, name: &str) -> String {
 
 #[test]
 fn a_pull_of_places_of_a_batch_queue_has_its_records() {
-    let mut desk = desk();
-    desk.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y", "z"]));
-    desk.settle();
+    let mut serving = serving();
+    serving.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y", "z"]));
+    serving.settle();
     let fields = [("topic", "b"), ("sysFlag", "4"), ("subscription", "*")];
     let with = |shape| [fields[0], fields[1], fields[2], ("mqcoreBulk", shape)];
-    let bare = desk.ask(&pull_with(1, &with("places")));
+    let bare = serving.ask(&pull_with(1, &with("places")));
     assert_eq!(bare.code, 0, "{bare:?}");
     assert_eq!(bare.ext["nextBeginOffset"], "3");
-    let same = desk.ask(&pull_with(1, &with("bodiless")));
+    let same = serving.ask(&pull_with(1, &with("bodiless")));
     assert_eq!(bare.body, same.body);
 }
 
 #[test]
 fn messages_inside_a_record_lose_the_handles_of_earlier_pops() {
-    let mut desk = desk();
+    let mut serving = serving();
     let mut body = Vec::new();
     let texts = ["POP_CK\u{1}0 1\u{2}k\u{1}v\u{2}", "k\u{1}v\u{2}"];
     for text in texts {
@@ -98,8 +98,8 @@ fn messages_inside_a_record_lose_the_handles_of_earlier_pops() {
     }
     let key = ("i", "UNIQ_KEY\u{1}K\u{2}POP_CK\u{1}0 1\u{2}");
     let fields = [("b", "b"), key, ("m", "true")];
-    assert_eq!(desk.ask(&send_with(1, &fields, &body)).code, 0);
-    let record = desk.store.record_at(0).unwrap();
+    assert_eq!(serving.ask(&send_with(1, &fields, &body)).code, 0);
+    let record = serving.store.record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(property(&view, "POP_CK"), "");
     let kept: Vec<_> = items(view.body).map(|item| item.unwrap()).collect();
@@ -112,20 +112,20 @@ fn messages_inside_a_record_lose_the_handles_of_earlier_pops() {
 
 #[test]
 fn a_batch_with_a_key_is_one_record_that_takes_an_offset_a_message() {
-    let mut desk = desk();
-    let single = desk.ask(&send_with(1, &[("b", "b")], b"alone"));
+    let mut serving = serving();
+    let single = serving.ask(&send_with(1, &[("b", "b")], b"alone"));
     assert_eq!(single.ext["queueOffset"], "0");
     assert!(!single.ext.contains_key("batchUniqId"));
-    let first = desk.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y", "z"]));
+    let first = serving.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y", "z"]));
     assert_eq!((first.code, first.ext["queueOffset"].as_str()), (0, "1"));
     assert_eq!(first.ext["batchUniqId"], "K");
     assert_eq!(first.ext["msgId"].len(), 32, "one id");
-    let without = desk.ask(&batch("b", "", &["p", "q"]));
+    let without = serving.ask(&batch("b", "", &["p", "q"]));
     assert_eq!(without.ext["queueOffset"], "4");
     assert_eq!(without.ext["msgId"].len(), 65, "two records");
-    let last = desk.ask(&batch("b", "UNIQ_KEY\u{1}L\u{2}", &["w"]));
+    let last = serving.ask(&batch("b", "UNIQ_KEY\u{1}L\u{2}", &["w"]));
     assert_eq!(last.ext["queueOffset"], "6");
-    desk.settle();
+    serving.settle();
     let wrapped = INNER_BATCH | NEED_UNWRAP;
     let whole = [
         (0, String::new(), 0),
@@ -134,17 +134,20 @@ fn a_batch_with_a_key_is_one_record_that_takes_an_offset_a_message() {
         (5, String::new(), 0),
         (6, "1".to_owned(), wrapped),
     ];
-    assert_eq!(pulled(&mut desk, 0), (whole.to_vec(), "7".to_owned()));
-    assert_eq!(pulled(&mut desk, 2), (whole[1..].to_vec(), "7".to_owned()));
-    assert_eq!(desk.number("sends"), 7);
-    let plain = desk.ask(&batch("t", "UNIQ_KEY\u{1}K\u{2}", &["x", "y"]));
+    assert_eq!(pulled(&mut serving, 0), (whole.to_vec(), "7".to_owned()));
+    assert_eq!(
+        pulled(&mut serving, 2),
+        (whole[1..].to_vec(), "7".to_owned())
+    );
+    assert_eq!(serving.number("sends"), 7);
+    let plain = serving.ask(&batch("t", "UNIQ_KEY\u{1}K\u{2}", &["x", "y"]));
     assert_eq!(plain.ext["msgId"].len(), 65, "a topic of plain queues");
     assert!(!plain.ext.contains_key("batchUniqId"));
 }
 
 #[test]
 fn what_only_looks_like_a_batch_is_illegal() {
-    let mut desk = desk();
+    let mut serving = serving();
     let flag = INNER_BATCH.to_string();
     let number = "INNER_NUM\u{1}2\u{2}";
     let cases: [(&str, &str, &str); 6] = [
@@ -157,10 +160,10 @@ fn what_only_looks_like_a_batch_is_illegal() {
     ];
     for (topic, flags, properties) in cases {
         let fields = [("b", topic), ("f", flags), ("i", properties)];
-        let answer = desk.ask(&send_with(1, &fields, b"x"));
+        let answer = serving.ask(&send_with(1, &fields, b"x"));
         assert_eq!(answer.code, ILLEGAL, "{topic} {flags} {properties:?}");
         let fields = [("b", topic), ("f", flags), ("i", properties), ("m", "true")];
-        let answer = desk.ask(&send_with(1, &fields, &body(&["x"])));
+        let answer = serving.ask(&send_with(1, &fields, &body(&["x"])));
         assert_eq!(
             answer.code, ILLEGAL,
             "batch: {topic} {flags} {properties:?}"
@@ -168,31 +171,31 @@ fn what_only_looks_like_a_batch_is_illegal() {
     }
     let key = "UNIQ_KEY\u{1}K\u{2}";
     let torn = [("b", "b"), ("i", key), ("m", "true")];
-    assert_eq!(desk.ask(&send_with(1, &torn, b"no batch")).code, ILLEGAL);
-    let empty = desk.ask(&send_with(1, &torn, b""));
-    assert_eq!(said(&empty).0, ILLEGAL);
+    assert_eq!(serving.ask(&send_with(1, &torn, b"no batch")).code, ILLEGAL);
+    let empty = serving.ask(&send_with(1, &torn, b""));
+    assert_eq!(response(&empty).0, ILLEGAL);
     let long = vec![""; 32_768];
-    let long = desk.ask(&batch("b", key, &long));
+    let long = serving.ask(&batch("b", key, &long));
     assert_eq!(long.code, ILLEGAL, "a unit counts to 32767");
     let fields = [("b", "b"), ("f", flag.as_str()), ("i", number)];
-    let own = desk.ask(&send_with(1, &fields, &body(&["x", "y"])));
+    let own = serving.ask(&send_with(1, &fields, &body(&["x", "y"])));
     assert_eq!((own.code, own.ext["queueOffset"].as_str()), (0, "0"));
-    let next = desk.ask(&send_with(1, &[("b", "b")], b"x"));
+    let next = serving.ask(&send_with(1, &[("b", "b")], b"x"));
     assert_eq!(next.ext["queueOffset"], "2");
 }
 
 #[test]
 fn a_batch_that_comes_again_is_answered_as_the_first() {
-    let mut desk = desk();
-    let (repeats, _found) = Repeats::open(&desk.store, 60_000, 1 << 20).unwrap();
-    desk.lane.remember(Some(repeats));
-    let first = desk.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y"]));
+    let mut serving = serving();
+    let (repeats, _found) = Repeats::open(&serving.store, 60_000, 1 << 20).unwrap();
+    serving.lane.remember(Some(repeats));
+    let first = serving.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y"]));
     for _ in 0..2 {
-        let again = desk.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y"]));
+        let again = serving.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y"]));
         assert_eq!((&again.ext, again.code), (&first.ext, 0));
         // Also once its unit is in the queue.
-        desk.settle();
+        serving.settle();
     }
-    let other = desk.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "z"]));
+    let other = serving.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "z"]));
     assert_eq!(other.ext["queueOffset"], "2", "another body");
 }

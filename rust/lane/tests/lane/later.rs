@@ -3,30 +3,33 @@
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::{CallKind, Fault, Times};
 
-use crate::desk::{Desk, SEGMENT_BYTES, host, send_with};
+use crate::serving::{SEGMENT_BYTES, Serving, host, send_with};
 
 const EIO: i32 = 5;
 
-fn codes(desk: &mut Desk) -> Vec<(i32, i32)> {
-    let answers = desk.answers();
+fn codes(serving: &mut Serving) -> Vec<(i32, i32)> {
+    let answers = serving.answers();
     answers.iter().map(|a| (a.opaque, a.code)).collect()
 }
 
 #[test]
 fn one_sync_answers_all_sends_in_their_order() {
-    let mut desk = Desk::new(FlushDiskType::Sync);
+    let mut serving = Serving::new(FlushDiskType::Sync);
     for at in 0..5 {
-        desk.feed(&send_with(at, &[], b"x"));
+        serving.feed(&send_with(at, &[], b"x"));
     }
-    desk.drain();
-    assert_eq!(codes(&mut desk), []);
-    assert_eq!(desk.number("parked"), 5);
-    desk.store.flush().unwrap();
-    desk.drain();
-    assert_eq!(codes(&mut desk), [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0)]);
-    desk.feed(&send_with(9, &[("i", "WAIT\u{1}false\u{2}")], b"x"));
+    serving.drain();
+    assert_eq!(codes(&mut serving), []);
+    assert_eq!(serving.number("parked"), 5);
+    serving.store.flush().unwrap();
+    serving.drain();
     assert_eq!(
-        codes(&mut desk),
+        codes(&mut serving),
+        [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0)]
+    );
+    serving.feed(&send_with(9, &[("i", "WAIT\u{1}false\u{2}")], b"x"));
+    assert_eq!(
+        codes(&mut serving),
         [(9, 0)],
         "whoever does not wait is not parked"
     );
@@ -34,25 +37,25 @@ fn one_sync_answers_all_sends_in_their_order() {
 
 #[test]
 fn a_failed_sync_answers_everyone_at_once_and_nobody_with_ok() {
-    let mut desk = Desk::new(FlushDiskType::Sync);
+    let mut serving = Serving::new(FlushDiskType::Sync);
     for at in 0..3 {
-        desk.feed(&send_with(at, &[], b"x"));
+        serving.feed(&send_with(at, &[], b"x"));
     }
-    desk.twin.fail(Fault {
+    serving.twin.fail(Fault {
         call: CallKind::Sync,
         path_contains: Some("/commitlog/".to_owned()),
         nth: 1,
         errno: EIO,
         times: Times::Once,
     });
-    assert!(desk.store.flush().is_err());
-    desk.drain();
-    assert_eq!(codes(&mut desk), [(0, 14), (1, 14), (2, 14)]);
-    assert_eq!(desk.number("parked"), 0);
-    desk.feed(&send_with(4, &[], b"x"));
-    desk.drain();
+    assert!(serving.store.flush().is_err());
+    serving.drain();
+    assert_eq!(codes(&mut serving), [(0, 14), (1, 14), (2, 14)]);
+    assert_eq!(serving.number("parked"), 0);
+    serving.feed(&send_with(4, &[], b"x"));
+    serving.drain();
     assert_eq!(
-        codes(&mut desk),
+        codes(&mut serving),
         [(4, 14)],
         "refused until the store is opened again"
     );
@@ -60,55 +63,55 @@ fn a_failed_sync_answers_everyone_at_once_and_nobody_with_ok() {
 
 #[test]
 fn a_sync_that_takes_too_long_is_told_as_such() {
-    let mut desk = Desk::new(FlushDiskType::Sync);
-    desk.feed(&send_with(1, &[], b"x"));
-    assert_eq!(desk.lane.next_deadline_ms(), Some(5_000));
-    desk.pass(4_999);
-    assert_eq!(codes(&mut desk), []);
-    desk.pass(1);
-    assert_eq!(codes(&mut desk), [(1, 10)]);
-    desk.store.flush().unwrap();
-    desk.drain();
-    assert_eq!(codes(&mut desk), [], "answered once");
+    let mut serving = Serving::new(FlushDiskType::Sync);
+    serving.feed(&send_with(1, &[], b"x"));
+    assert_eq!(serving.lane.next_deadline_ms(), Some(5_000));
+    serving.pass(4_999);
+    assert_eq!(codes(&mut serving), []);
+    serving.pass(1);
+    assert_eq!(codes(&mut serving), [(1, 10)]);
+    serving.store.flush().unwrap();
+    serving.drain();
+    assert_eq!(codes(&mut serving), [], "answered once");
 }
 
 #[test]
 fn a_closed_connection_is_forgotten_with_all_it_waits_for() {
-    let mut desk = Desk::new(FlushDiskType::Sync);
-    let other = desk.client;
-    desk.feed(&send_with(1, &[], b"x"));
-    desk.client = desk.lane.open(host(10), "1.2.3.4:10");
-    desk.feed(&send_with(2, &[], b"x"));
-    desk.lane.close(other);
-    assert_eq!(desk.number("parked"), 2, "it ends with its ticket");
-    desk.store.flush().unwrap();
-    desk.drain();
-    assert_eq!(codes(&mut desk), [(2, 0)]);
-    assert_eq!(desk.number("parked"), 0);
+    let mut serving = Serving::new(FlushDiskType::Sync);
+    let other = serving.client;
+    serving.feed(&send_with(1, &[], b"x"));
+    serving.client = serving.lane.open(host(10), "1.2.3.4:10");
+    serving.feed(&send_with(2, &[], b"x"));
+    serving.lane.close(other);
+    assert_eq!(serving.number("parked"), 2, "it ends with its ticket");
+    serving.store.flush().unwrap();
+    serving.drain();
+    assert_eq!(codes(&mut serving), [(2, 0)]);
+    assert_eq!(serving.number("parked"), 0);
 }
 
 #[test]
 fn a_send_waits_for_the_next_log_file_and_not_for_ever() {
-    let mut desk = Desk::with(StoreConfig::default());
+    let mut serving = Serving::with(StoreConfig::default());
     let body = vec![7; 60_000];
     for at in 0..SEGMENT_BYTES as i32 / 61_000 {
-        desk.feed(&send_with(at, &[], &body));
+        serving.feed(&send_with(at, &[], &body));
     }
-    let stored = codes(&mut desk).len();
+    let stored = codes(&mut serving).len();
     // As if a thread made files ahead and had not come to the next one yet.
-    desk.store.files().preparer.remove_unused().unwrap();
-    desk.store.files().preparer.set_has_thread(true);
-    desk.feed(&send_with(50, &[], &body));
-    desk.feed(&send_with(51, &[], b"small, and behind it"));
-    assert_eq!(codes(&mut desk), []);
-    assert_eq!(desk.number("deferred"), 2);
-    desk.pass(100);
-    assert_eq!(codes(&mut desk), []);
-    desk.pass(101);
-    assert_eq!(codes(&mut desk), [(50, 2), (51, 2)]);
-    desk.feed(&send_with(52, &[], &body));
-    desk.store.files().preparer.set_has_thread(false);
-    desk.drain();
-    assert_eq!(codes(&mut desk), [(52, 0)]);
-    assert_eq!(desk.number("sends"), stored as u64 + 1);
+    serving.store.files().preparer.remove_unused().unwrap();
+    serving.store.files().preparer.set_has_thread(true);
+    serving.feed(&send_with(50, &[], &body));
+    serving.feed(&send_with(51, &[], b"small, and behind it"));
+    assert_eq!(codes(&mut serving), []);
+    assert_eq!(serving.number("deferred"), 2);
+    serving.pass(100);
+    assert_eq!(codes(&mut serving), []);
+    serving.pass(101);
+    assert_eq!(codes(&mut serving), [(50, 2), (51, 2)]);
+    serving.feed(&send_with(52, &[], &body));
+    serving.store.files().preparer.set_has_thread(false);
+    serving.drain();
+    assert_eq!(codes(&mut serving), [(52, 0)]);
+    assert_eq!(serving.number("sends"), stored as u64 + 1);
 }

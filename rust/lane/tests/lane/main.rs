@@ -8,7 +8,6 @@
 mod bad_bytes;
 mod bits;
 mod checks;
-mod desk;
 mod fairness;
 mod golden;
 mod half_batches;
@@ -21,6 +20,7 @@ mod pulls;
 mod repeats;
 mod rolls;
 mod sends;
+mod serving;
 mod sql;
 mod sql_model;
 mod sql_vectors;

@@ -18,7 +18,7 @@ use mqcore_record::properties::lookup;
 use mqcore_record::{Found, RecordView, head};
 use mqcore_wire::Command;
 
-use crate::desk::{Desk, TOPIC, host, request, said, send_with};
+use crate::serving::{Serving, TOPIC, host, request, response, send_with};
 
 const ROOT: &str = "/store";
 pub(crate) const REVIVE: &str = "rmq_sys_REVIVE_LOG_c1";
@@ -46,7 +46,7 @@ pub(crate) struct Got {
 }
 
 pub(crate) struct Popped {
-    pub(crate) desk: Desk,
+    pub(crate) serving: Serving,
     pub(crate) timers: Timers<TwinDisk, ManualClock>,
     pub(crate) config: StoreConfig,
     pub(crate) rules: PopRules,
@@ -81,13 +81,13 @@ impl Popped {
             batch_topics: "b".to_owned(),
             ..StoreConfig::default()
         };
-        let mut desk = Desk::with(config);
-        desk.lane.decide_broker(broker(&rules));
-        let timers = opened(&desk);
-        let config = desk.store.config().clone();
-        let revivers = revivers(&mut desk, rules.revive_queues);
+        let mut serving = Serving::with(config);
+        serving.lane.decide_broker(broker(&rules));
+        let timers = opened(&serving);
+        let config = serving.store.config().clone();
+        let revivers = revivers(&mut serving, rules.revive_queues);
         Self {
-            desk,
+            serving,
             timers,
             config,
             rules,
@@ -99,7 +99,7 @@ impl Popped {
     pub(crate) fn send(&mut self, queue: i32, body: &str) {
         self.opaque += 1;
         let queue = queue.to_string();
-        let answer = self.desk.ask(&send_with(
+        let answer = self.serving.ask(&send_with(
             self.opaque,
             &[("e", queue.as_str()), ("i", "TAGS\u{1}a\u{2}")],
             body.as_bytes(),
@@ -137,13 +137,13 @@ impl Popped {
 
     pub(crate) fn pop(&mut self, more: &[(&str, &str)]) -> Vec<Got> {
         let request = self.pop_request(more);
-        self.desk.feed(&request);
-        let mut answers = self.desk.answers();
+        self.serving.feed(&request);
+        let mut answers = self.serving.answers();
         // Each queue that lies on the disk, as after a start, is read between two drains.
         for _queue in 0..8 {
             if answers.is_empty() {
-                self.desk.drain();
-                answers = self.desk.answers();
+                self.serving.drain();
+                answers = self.serving.answers();
             }
         }
         assert_eq!(answers.len(), 1, "{answers:?}");
@@ -171,7 +171,7 @@ impl Popped {
             .each_ref()
             .map(|(name, value)| (*name, value.as_str()));
         let request = self.request(200_051, &fields, &[]);
-        self.desk.ask(&request)
+        self.serving.ask(&request)
     }
 
     pub(crate) fn change(&mut self, got: &Got, invisible_ms: i64) -> Command {
@@ -181,7 +181,7 @@ impl Popped {
             .map(|(name, value)| (*name, value.as_str()));
         let invisible = invisible_ms.to_string();
         let request = self.request(200_053, &fields, &[("invisibleTime", invisible.as_str())]);
-        self.desk.ask(&request)
+        self.serving.ask(&request)
     }
 
     /// Changes the time of a message; the message with its new handle, as the official client makes it.
@@ -207,7 +207,7 @@ impl Popped {
     /// Lets time pass in steps of a second, with the timers and the rounds over check points.
     pub(crate) fn pass(&mut self, by_ms: u64) {
         for _second in 0..by_ms.div_ceil(1_000) {
-            self.desk.pass(1_000);
+            self.serving.pass(1_000);
             self.tick();
             self.revive();
         }
@@ -215,10 +215,10 @@ impl Popped {
 
     pub(crate) fn tick(&mut self) {
         loop {
-            self.desk.settle();
-            let now_ms = self.desk.store.wall_ms();
+            self.serving.settle();
+            let now_ms = self.serving.store.wall_ms();
             let done = self.timers.tick(now_ms, 1_000).unwrap();
-            self.desk.settle();
+            self.serving.settle();
             if !done.has_more {
                 return;
             }
@@ -227,14 +227,14 @@ impl Popped {
 
     pub(crate) fn revive(&mut self) -> Revived {
         let mut all = Revived::default();
-        let now_ms = self.desk.store.wall_ms();
+        let now_ms = self.serving.store.wall_ms();
         let is_idle = !self.timers.is_due(now_ms).unwrap();
         let read_ms = self.timers.progress().unwrap().read_ms;
         let timers_ms = if is_idle { now_ms } else { read_ms };
         for queue_id in 0..self.revivers.len() {
             loop {
-                self.desk.settle();
-                let broker = Arc::clone(&self.desk.lane.policy.broker);
+                self.serving.settle();
+                let broker = Arc::clone(&self.serving.lane.policy.broker);
                 let rules = Rules {
                     topic: REVIVE,
                     timers_ms,
@@ -243,12 +243,12 @@ impl Popped {
                     has_retry_v2: broker.pops.has_retry_v2,
                     limit: 3,
                 };
-                let known = Names(&self.desk.lane.policy);
+                let known = Names(&self.serving.lane.policy);
                 let reviver = &mut self.revivers[queue_id];
-                let done = reviver.go_on(&self.desk.store, rules, &known).unwrap();
+                let done = reviver.go_on(&self.serving.store, rules, &known).unwrap();
                 all.revived += done.revived;
                 all.skipped += done.skipped;
-                let lane = &mut self.desk.lane;
+                let lane = &mut self.serving.lane;
                 if done.done_offset >= 0 {
                     let queue_id = queue_id as i32;
                     lane.offsets.commit(
@@ -272,66 +272,72 @@ impl Popped {
                 }
             }
         }
-        self.desk.settle();
+        self.serving.settle();
         all
     }
 
     /// Ends as `kill -9` does, and starts again with the offsets as they were saved last.
     pub(crate) fn kill(&mut self, saved: Vec<(String, BTreeMap<i32, i64>)>) {
-        self.desk.store.abandon();
+        self.serving.store.abandon();
         self.start(saved);
     }
 
     pub(crate) fn stop(&mut self) {
-        assert!(self.desk.lane.store_pops());
+        assert!(self.serving.lane.store_pops());
         let saved = self.offsets();
-        self.desk.settle();
-        let now_ms = self.desk.store.wall_ms();
+        self.serving.settle();
+        let now_ms = self.serving.store.wall_ms();
         self.timers.flush(now_ms).unwrap();
-        assert!(self.desk.store.close().unwrap());
+        assert!(self.serving.store.close().unwrap());
         self.start(saved);
     }
 
     pub(crate) fn offsets(&self) -> Vec<(String, BTreeMap<i32, i64>)> {
-        self.desk.lane.offsets.all()
+        self.serving.lane.offsets.all()
     }
 
     pub(crate) fn start(&mut self, saved: Vec<(String, BTreeMap<i32, i64>)>) {
-        let (twin, clock) = (self.desk.twin.clone(), self.desk.clock.clone());
+        let (twin, clock) = (self.serving.twin.clone(), self.serving.clock.clone());
         let store = Store::open(twin, clock, self.config.clone(), OpenHow::RefuseDamage).unwrap();
         let store = Arc::new(store);
-        let policy = self.desk.lane.policy.clone();
+        let policy = self.serving.lane.policy.clone();
         let mut lane = Lane::new(Arc::clone(&store), 0);
         lane.policy = policy;
         lane.decide_broker(broker(&self.rules));
         lane.offsets.load(saved);
-        self.desk.client = lane.open(host(9), "1.2.3.4:9");
-        self.desk.lane = lane;
-        self.desk.store = store;
-        self.timers = opened(&self.desk);
-        self.revivers = revivers(&mut self.desk, self.rules.revive_queues);
-        self.desk.settle();
+        self.serving.client = lane.open(host(9), "1.2.3.4:9");
+        self.serving.lane = lane;
+        self.serving.store = store;
+        self.timers = opened(&self.serving);
+        self.revivers = revivers(&mut self.serving, self.rules.revive_queues);
+        self.serving.settle();
     }
 }
 
-fn revivers(desk: &mut Desk, queues: i32) -> Vec<Reviver> {
+fn revivers(serving: &mut Serving, queues: i32) -> Vec<Reviver> {
     let each = |queue_id| {
-        let offsets = &mut desk.lane.offsets;
+        let offsets = &mut serving.lane.offsets;
         let done = offsets.find("CID_RMQ_SYS_REVIVE_GROUP", REVIVE, queue_id);
         Reviver::behind(queue_id, done.unwrap_or(-1))
     };
     (0..queues).map(each).collect()
 }
 
-fn opened(desk: &Desk) -> Timers<TwinDisk, ManualClock> {
-    let store = Arc::clone(&desk.store);
-    Timers::open(store, &desk.twin, Path::new(ROOT), desk.store.wall_ms()).unwrap()
+fn opened(serving: &Serving) -> Timers<TwinDisk, ManualClock> {
+    let store = Arc::clone(&serving.store);
+    Timers::open(
+        store,
+        &serving.twin,
+        Path::new(ROOT),
+        serving.store.wall_ms(),
+    )
+    .unwrap()
 }
 
 /// The messages of an answer with their handles, as the official client makes them.
 pub(crate) fn got(answer: &Command) -> Vec<Got> {
     if answer.code != 0 {
-        assert_eq!(said(answer), (210, "NO_MESSAGE_IN_QUEUE"), "{answer:?}");
+        assert_eq!(response(answer), (210, "NO_MESSAGE_IN_QUEUE"), "{answer:?}");
         assert_eq!(answer.ext["startOffsetInfo"], "");
         return Vec::new();
     }

@@ -5,8 +5,8 @@ use mqcore_lane::pop::points::{Acknowledgement, CheckPoint};
 use mqcore_lane::pop::rules::PopRules;
 use mqcore_record::Message;
 
-use crate::desk::{GROUP, START_MS, host, request, said, send_with};
 use crate::popping::{Got, Popped, REVIVE, bodies, got, one_revive_queue};
+use crate::serving::{GROUP, START_MS, host, request, response, send_with};
 
 #[test]
 fn what_is_popped_is_nobody_elses_until_its_time_is_over() {
@@ -14,13 +14,13 @@ fn what_is_popped_is_nobody_elses_until_its_time_is_over() {
     for at in 0..6 {
         popped.send(at % 4, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     let first = popped.pop(&[("maxMsgNums", "4")]);
     let second = popped.pop(&[]);
     assert_eq!((first.len(), second.len()), (4, 2));
     assert!(popped.pop(&[]).is_empty());
     for each in &first {
-        assert_eq!(said(&popped.ack(each)), (0, ""));
+        assert_eq!(response(&popped.ack(each)), (0, ""));
     }
     popped.pass(70_000);
     let again = popped.pop(&[]);
@@ -31,7 +31,7 @@ fn what_is_popped_is_nobody_elses_until_its_time_is_over() {
             .all(|each| each.times == 1 && each.topic == "t")
     );
     for each in &again {
-        assert_eq!(said(&popped.ack(each)), (0, ""));
+        assert_eq!(response(&popped.ack(each)), (0, ""));
     }
     popped.pass(70_000);
     assert!(popped.pop(&[]).is_empty());
@@ -43,7 +43,7 @@ fn what_is_acknowledged_soon_is_never_stored() {
     for at in 0..100 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     loop {
         let got = popped.pop(&[]);
         if got.is_empty() {
@@ -53,9 +53,9 @@ fn what_is_acknowledged_soon_is_never_stored() {
             popped.ack(each);
         }
     }
-    assert_eq!(popped.desk.number("pop_records"), 0);
-    assert_eq!(popped.desk.number("pops_open"), 0);
-    assert_eq!(popped.desk.lane.offsets.find("g", "t", 0), Some(100));
+    assert_eq!(popped.serving.number("pop_records"), 0);
+    assert_eq!(popped.serving.number("pops_open"), 0);
+    assert_eq!(popped.serving.lane.offsets.find("g", "t", 0), Some(100));
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn without_a_buffer_all_is_stored_and_acknowledged_in_the_log() {
     for at in 0..3 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     let got = popped.pop(&[]);
-    assert_eq!(popped.desk.lane.offsets.find("g", "t", 0), Some(3));
+    assert_eq!(popped.serving.lane.offsets.find("g", "t", 0), Some(3));
     popped.ack(&got[1]);
     popped.ack(&got[1]);
-    assert_eq!(popped.desk.number("pop_records"), 3);
+    assert_eq!(popped.serving.number("pop_records"), 3);
     popped.pass(70_000);
     assert_eq!(bodies(&popped.pop(&[])), ["0", "2"]);
 }
@@ -83,14 +83,14 @@ fn pops_begin_where_a_queue_was_reset_to() {
     for at in 0..4 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     let first = popped.pop(&[("maxMsgNums", "3")]);
     assert_eq!(bodies(&first), ["0", "1", "2"]);
-    assert!(popped.desk.lane.reset_offset("g", "t", 0, 1));
+    assert!(popped.serving.lane.reset_offset("g", "t", 0, 1));
     for each in &first {
         popped.ack(each);
     }
-    assert_eq!(popped.desk.lane.offsets.find("g", "t", 0), Some(1));
+    assert_eq!(popped.serving.lane.offsets.find("g", "t", 0), Some(1));
     assert_eq!(bodies(&popped.pop(&[])), ["1", "2", "3"]);
     assert!(popped.pop(&[]).is_empty(), "once is enough");
 }
@@ -101,16 +101,16 @@ fn an_ordered_queue_that_was_reset_is_free_and_old_acknowledgements_move_nothing
     for at in 0..3 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     let ordered = [("order", "true")];
     let first = popped.pop(&ordered);
     assert_eq!(first.len(), 3);
     assert!(popped.pop(&ordered).is_empty(), "it is blocked");
-    assert!(popped.desk.lane.reset_offset("g", "t", 0, 1));
+    assert!(popped.serving.lane.reset_offset("g", "t", 0, 1));
     for each in &first {
         popped.ack(each);
     }
-    assert_eq!(popped.desk.lane.offsets.find("g", "t", 0), Some(1));
+    assert_eq!(popped.serving.lane.offsets.find("g", "t", 0), Some(1));
     assert_eq!(bodies(&popped.pop(&ordered)), ["1", "2"]);
 }
 
@@ -118,7 +118,7 @@ fn an_ordered_queue_that_was_reset_is_free_and_old_acknowledgements_move_nothing
 fn a_changed_time_counts_from_now() {
     let mut popped = Popped::new(one_revive_queue());
     popped.send(0, "x");
-    popped.desk.settle();
+    popped.serving.settle();
     let got = popped.pop(&[]);
     let answer = popped.change(&got[0], 5_000);
     assert_eq!(answer.code, 0, "{answer:?}");
@@ -147,37 +147,37 @@ fn a_held_pop_is_answered_when_something_comes() {
     for filter in ["b", "a", "a"] {
         let more = [held[0], held[1], ("exp", filter), ("expType", "TAG")];
         let request = popped.pop_request(&more);
-        popped.desk.feed(&request);
+        popped.serving.feed(&request);
     }
-    assert_eq!(popped.desk.number("pops_held"), 3);
-    assert!(popped.desk.answers().is_empty());
+    assert_eq!(popped.serving.number("pops_held"), 3);
+    assert!(popped.serving.answers().is_empty());
     popped.opaque += 1;
     let sent = send_with(popped.opaque, &[("i", "TAGS\u{1}a\u{2}")], b"x");
-    assert_eq!(popped.desk.ask(&sent).code, 0);
-    popped.desk.settle();
-    popped.desk.pass(5);
-    let answers = popped.desk.answers();
+    assert_eq!(popped.serving.ask(&sent).code, 0);
+    popped.serving.settle();
+    popped.serving.pass(5);
+    let answers = popped.serving.answers();
     assert_eq!(answers.len(), 1, "one of those who want it: {answers:?}");
     assert_eq!(got(&answers[0]).len(), 1);
-    popped.desk.pass(15_000);
-    let answers = popped.desk.answers();
+    popped.serving.pass(15_000);
+    let answers = popped.serving.answers();
     assert_eq!(answers.len(), 2);
     assert!(answers.iter().all(|answer| answer.code == 210));
-    assert_eq!(popped.desk.number("pops_held"), 0);
-    assert_eq!(popped.desk.store.arrivals().watched(), 0);
+    assert_eq!(popped.serving.number("pops_held"), 0);
+    assert_eq!(popped.serving.store.arrivals().watched(), 0);
 }
 
 #[test]
 fn who_waits_gets_what_comes_back() {
     let mut popped = Popped::new(one_revive_queue());
     popped.send(0, "x");
-    popped.desk.settle();
+    popped.serving.settle();
     assert_eq!(popped.pop(&[("invisibleTime", "5000")]).len(), 1);
     let request = popped.pop_request(&[("pollTime", "60000")]);
-    popped.desk.feed(&request);
+    popped.serving.feed(&request);
     popped.pass(9_000);
-    popped.desk.pass(5);
-    let answers = popped.desk.answers();
+    popped.serving.pass(5);
+    let answers = popped.serving.answers();
     assert_eq!(answers.len(), 1);
     assert_eq!(got(&answers[0])[0].times, 1);
 }
@@ -186,7 +186,7 @@ fn who_waits_gets_what_comes_back() {
 fn bad_requests_have_the_official_codes() {
     let mut popped = Popped::new(one_revive_queue());
     popped.send(0, "x");
-    popped.desk.settle();
+    popped.serving.settle();
     for (more, code) in [
         (vec![("maxMsgNums", "33")], 29),
         (vec![("queueId", "4")], 29),
@@ -199,7 +199,7 @@ fn bad_requests_have_the_official_codes() {
         (vec![("maxMsgNums", "0")], 210),
     ] {
         let request = popped.pop_request(&more);
-        assert_eq!(popped.desk.ask(&request).code, code, "{more:?}");
+        assert_eq!(popped.serving.ask(&request).code, code, "{more:?}");
     }
     let got = popped.pop(&[]).remove(0);
     let with = |change: &dyn Fn(&mut Got)| {
@@ -243,8 +243,8 @@ fn bad_requests_have_the_official_codes() {
         );
     }
     assert_eq!(popped.change(&got, i64::MAX).code, 1);
-    assert_eq!(said(&popped.ack(&got)), (0, ""));
-    assert_eq!(said(&popped.ack(&got)), (0, ""), "twice");
+    assert_eq!(response(&popped.ack(&got)), (0, ""));
+    assert_eq!(response(&popped.ack(&got)), (0, ""), "twice");
 }
 
 #[test]
@@ -253,21 +253,24 @@ fn many_acknowledgements_come_in_one_request() {
     for at in 0..5 {
         popped.send(1, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     let answer = popped.pop_request(&[]);
-    let answer = popped.desk.ask(&answer);
+    let answer = popped.serving.ask(&answer);
     let body = format!(
         "{{\"acks\":[{{\"b\":\"Dw==\",\"c\":\"g\",\"it\":60000,\"pt\":{},\"q\":1,\"r\":\"0\",\"rq\":0,\
          \"so\":0,\"t\":\"t\"}}],\"brokerName\":\"broker-a\"}}",
         answer.ext["popTime"]
     );
     let batch = request(200_151, 1, &[], body.as_bytes());
-    assert_eq!(popped.desk.ask(&batch).code, 0);
-    assert_eq!(popped.desk.ask(&request(200_151, 2, &[], b"{}")).code, 208);
-    assert_eq!(popped.desk.ask(&request(200_151, 3, &[], b"")).code, 208);
+    assert_eq!(popped.serving.ask(&batch).code, 0);
+    assert_eq!(
+        popped.serving.ask(&request(200_151, 2, &[], b"{}")).code,
+        208
+    );
+    assert_eq!(popped.serving.ask(&request(200_151, 3, &[], b"")).code, 208);
     assert_eq!(
         popped
-            .desk
+            .serving
             .ask(&request(200_151, 4, &[], b"{\"acks\":[{}]}"))
             .code,
         1
@@ -282,28 +285,28 @@ fn what_is_asked_without_popping_pops_nothing() {
     let fields = [("consumerGroup", "g"), ("topic", "t"), ("queueId", "-1")];
     let wait = [("pollTime", "20000"), ("bornTime", "0")];
     let ask = popped.request(200_054, &fields, &wait);
-    popped.desk.feed(&ask);
+    popped.serving.feed(&ask);
     let held = popped.pop_request(&[("pollTime", "20000"), ("consumerGroup", "g")]);
-    popped.desk.feed(&held);
+    popped.serving.feed(&held);
     let info = popped.request(200_055, &fields, &[]);
-    assert_eq!(popped.desk.ask(&info).ext["pollingNum"], "1");
+    assert_eq!(popped.serving.ask(&info).ext["pollingNum"], "1");
     popped.send(0, "x");
-    popped.desk.settle();
-    popped.desk.pass(2);
-    let answers = popped.desk.answers();
-    let told = answers
+    popped.serving.settle();
+    popped.serving.pass(2);
+    let answers = popped.serving.answers();
+    let reported = answers
         .iter()
         .find(|answer| answer.ext.contains_key("hasMsg"));
-    assert_eq!(told.unwrap().ext["hasMsg"], "true");
+    assert_eq!(reported.unwrap().ext["hasMsg"], "true");
     popped.send(0, "y");
-    popped.desk.settle();
+    popped.serving.settle();
     let peek = popped.request(200_052, &fields, &[("maxMsgNums", "32")]);
-    let peeked = popped.desk.ask(&peek);
+    let peeked = popped.serving.ask(&peek);
     assert_eq!((peeked.code, peeked.ext["restNum"].as_str()), (0, "1"));
     let ask = popped.request(200_054, &fields, &[("pollTime", "0")]);
-    assert_eq!(popped.desk.ask(&ask).ext["hasMsg"], "true");
+    assert_eq!(popped.serving.ask(&ask).ext["hasMsg"], "true");
     assert_eq!(popped.pop(&[]).len(), 1);
-    assert_eq!(popped.desk.ask(&ask).ext["hasMsg"], "false");
+    assert_eq!(popped.serving.ask(&ask).ext["hasMsg"], "false");
 }
 
 #[test]
@@ -315,8 +318,8 @@ fn a_new_group_begins_where_it_says() {
     for at in 0..5 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
-    popped.desk.lane.policy.groups.insert("h".into(), GROUP);
+    popped.serving.settle();
+    popped.serving.lane.policy.groups.insert("h".into(), GROUP);
     assert_eq!(
         popped
             .pop(&[("initMode", "1"), ("consumerGroup", "h")])
@@ -332,23 +335,23 @@ fn ordered_pops_wait_for_one_another() {
     for at in 0..4 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     let order = [("order", "true"), ("maxMsgNums", "2")];
     let first = popped.pop(&order);
     assert_eq!(bodies(&first), ["0", "1"]);
     assert!(popped.pop(&order).is_empty());
     let held = [order[0], order[1], ("pollTime", "60000")];
     let request = popped.pop_request(&held);
-    popped.desk.feed(&request);
+    popped.serving.feed(&request);
     popped.ack(&first[0]);
-    assert!(popped.desk.answers().is_empty());
+    assert!(popped.serving.answers().is_empty());
     let fields = Popped::ack_fields(&first[1]);
     let fields = fields
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
     let ack = popped.request(200_051, &fields, &[]);
-    popped.desk.feed(&ack);
-    let answers = popped.desk.answers();
+    popped.serving.feed(&ack);
+    let answers = popped.serving.answers();
     assert_eq!(answers.len(), 2, "{answers:?}");
     let second = got(answers
         .iter()
@@ -356,13 +359,13 @@ fn ordered_pops_wait_for_one_another() {
         .unwrap());
     assert_eq!(bodies(&second), ["2", "3"]);
     assert_eq!(popped.change(&second[0], 1_000).code, 0);
-    popped.desk.pass(61_000);
+    popped.serving.pass(61_000);
     let request = popped.pop_request(&order);
-    let answer = popped.desk.ask(&request);
+    let answer = popped.serving.ask(&request);
     assert_eq!(answer.ext["reviveQid"], "999");
     assert_eq!(answer.ext["orderCountInfo"], "0 qo0%2 1;0 qo0%3 1;0 0 1");
     assert_eq!(bodies(&got(&answer)), ["2", "3"]);
-    assert_eq!(popped.desk.number("pop_records"), 0);
+    assert_eq!(popped.serving.number("pop_records"), 0);
 }
 
 #[test]
@@ -372,7 +375,7 @@ fn what_is_open_survives_a_stop_and_a_kill() {
         for at in 0..6 {
             popped.send(0, &at.to_string());
         }
-        popped.desk.settle();
+        popped.serving.settle();
         let got = popped.pop(&[]);
         popped.ack(&got[0]);
         if is_killed {
@@ -384,7 +387,7 @@ fn what_is_open_survives_a_stop_and_a_kill() {
             popped.stop();
             assert!(popped.pop(&[]).is_empty());
             assert_eq!(
-                said(&popped.ack(&got[1])),
+                response(&popped.ack(&got[1])),
                 (0, ""),
                 "with the handle of before"
             );
@@ -400,7 +403,7 @@ fn a_group_that_goes_back_gets_its_messages_again() {
     for at in 0..3 {
         popped.send(0, &at.to_string());
     }
-    popped.desk.settle();
+    popped.serving.settle();
     assert_eq!(popped.pop(&[]).len(), 3);
     let fields = [
         ("consumerGroup", "g"),
@@ -409,7 +412,7 @@ fn a_group_that_goes_back_gets_its_messages_again() {
         ("commitOffset", "1"),
     ];
     let back = request(15, 1, &fields, b"");
-    assert_eq!(popped.desk.ask(&back).code, 0);
+    assert_eq!(popped.serving.ask(&back).code, 0);
     assert_eq!(bodies(&popped.pop(&[])), ["1", "2"]);
 }
 
@@ -422,7 +425,7 @@ fn note(popped: &Popped, tag: &str, body: &str) {
         queue_id: 0,
         flag: 0,
         sys_flag: 0,
-        born_timestamp_ms: popped.desk.store.wall_ms(),
+        born_timestamp_ms: popped.serving.store.wall_ms(),
         born_host: store_host,
         store_host,
         reconsume_times: 0,
@@ -431,15 +434,15 @@ fn note(popped: &Popped, tag: &str, body: &str) {
         properties: properties.as_bytes(),
         version: None,
     };
-    popped.desk.store.append(&message).unwrap();
+    popped.serving.store.append(&message).unwrap();
 }
 
 #[test]
 fn the_later_of_two_check_points_with_one_key_is_acknowledged() {
     let mut popped = Popped::new(one_revive_queue());
     popped.send(0, "x");
-    popped.desk.settle();
-    let pop_time_ms = popped.desk.store.wall_ms() - 10_000;
+    popped.serving.settle();
+    let pop_time_ms = popped.serving.store.wall_ms() - 10_000;
     // The official broker gives a pop and a change in the same millisecond one key.
     for invisible_ms in [5_000, 20_000] {
         let point = CheckPoint {
@@ -464,7 +467,7 @@ fn the_later_of_two_check_points_with_one_key_is_acknowledged() {
         ..Acknowledgement::default()
     };
     note(&popped, "ack", &ack.json());
-    popped.desk.pass(20_000);
+    popped.serving.pass(20_000);
     let revived = popped.revive();
     assert_eq!((revived.revived, revived.skipped), (0, 0));
 }

@@ -56,7 +56,7 @@ impl Course {
             ("invisibleTime", &invisible),
         ];
         let got = self.popped.pop(&more);
-        let until_ms = self.popped.desk.store.wall_ms() + invisible_ms as i64;
+        let until_ms = self.popped.serving.store.wall_ms() + invisible_ms as i64;
         for each in &got {
             let is_again = self.done.contains(&each.body);
             assert!(
@@ -74,7 +74,7 @@ impl Course {
         }
         let (got, until_ms) = self.held.remove(at % self.held.len());
         assert_eq!(self.popped.ack(&got).code, 0);
-        if self.popped.desk.store.wall_ms() < until_ms {
+        if self.popped.serving.store.wall_ms() < until_ms {
             self.done.insert(got.body);
         } else {
             self.late.insert(got.body);
@@ -86,7 +86,7 @@ impl Course {
             return;
         }
         let at = at % self.held.len();
-        let now_ms = self.popped.desk.store.wall_ms();
+        let now_ms = self.popped.serving.store.wall_ms();
         if now_ms >= self.held[at].1 {
             // It came back already: it would come back twice.
             return;
@@ -103,7 +103,7 @@ impl Course {
             Step::Send(queue) => {
                 self.popped.send(queue, &self.sent.to_string());
                 self.sent += 1;
-                self.popped.desk.settle();
+                self.popped.serving.settle();
             }
             Step::Pop(count, invisible_ms) => {
                 self.take(count, invisible_ms);

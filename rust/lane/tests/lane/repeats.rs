@@ -12,16 +12,16 @@ use mqcore_record::batch::{Item, encode as encode_item};
 use mqcore_wire::Command;
 use proptest::prelude::*;
 
-use crate::desk::{Desk, TOPIC, host, send_with};
+use crate::serving::{Serving, TOPIC, host, send_with};
 use crate::transactions::HALF;
 
 const WINDOW_MS: i64 = 60_000;
 const MEMORY_BYTES: usize = 1 << 20;
 
 /// Ids, queue and queue offset: what an answer says of the place.
-type Told = (String, String, String);
+type Sent = (String, String, String);
 
-fn told(answer: &Command) -> Told {
+fn reported(answer: &Command) -> Sent {
     assert_eq!(answer.code, 0, "{answer:?}");
     let field = |name: &str| answer.ext[name].clone();
     (field("msgId"), field("queueId"), field("queueOffset"))
@@ -45,24 +45,24 @@ fn batch(parts: &[(&str, &[u8])]) -> Vec<u8> {
     body
 }
 
-impl Desk {
+impl Serving {
     fn remember(&mut self) -> Rebuilt {
         let (repeats, found) = Repeats::open(&self.store, WINDOW_MS, MEMORY_BYTES).unwrap();
         self.lane.remember(Some(repeats));
         found
     }
 
-    fn keyed(&mut self, key: &str, more: &[(&str, &str)], body: &[u8]) -> Told {
+    fn keyed(&mut self, key: &str, more: &[(&str, &str)], body: &[u8]) -> Sent {
         let properties = text(key);
         let mut fields = vec![("i", properties.as_str())];
         fields.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
         fields.extend(more);
-        told(&self.ask(&send_with(1, &fields, body)))
+        reported(&self.ask(&send_with(1, &fields, body)))
     }
 
-    fn batched(&mut self, parts: &[(&str, &[u8])]) -> Told {
+    fn batched(&mut self, parts: &[(&str, &[u8])]) -> Sent {
         let fields = [("i", ""), ("m", "true")];
-        told(&self.ask(&send_with(1, &fields, &batch(parts))))
+        reported(&self.ask(&send_with(1, &fields, &batch(parts))))
     }
 
     /// The store is opened anew, after a stop or after a kill.
@@ -92,101 +92,101 @@ impl Desk {
     }
 }
 
-fn desk() -> Desk {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    desk.lane.policy.topics.insert("u".into(), TOPIC);
-    desk.remember();
-    desk
+fn serving() -> Serving {
+    let mut serving = Serving::new(FlushDiskType::Async);
+    serving.lane.policy.topics.insert("u".into(), TOPIC);
+    serving.remember();
+    serving
 }
 
 #[test]
 fn a_message_that_comes_again_is_stored_once_and_has_one_place() {
-    let mut desk = desk();
-    let first = desk.keyed("K", &[("e", "2")], b"body");
-    let other = desk.keyed("L", &[("e", "2")], b"body");
-    assert_eq!(desk.keyed("K", &[("e", "2")], b"body"), first);
+    let mut serving = serving();
+    let first = serving.keyed("K", &[("e", "2")], b"body");
+    let other = serving.keyed("L", &[("e", "2")], b"body");
+    assert_eq!(serving.keyed("K", &[("e", "2")], b"body"), first);
     assert_eq!(
-        desk.keyed("K", &[("e", "0")], b"body"),
+        serving.keyed("K", &[("e", "0")], b"body"),
         first,
         "whatever queue is asked for"
     );
-    desk.settle();
+    serving.settle();
     assert_eq!(
-        desk.keyed("K", &[("e", "-1")], b"body"),
+        serving.keyed("K", &[("e", "-1")], b"body"),
         first,
         "dispatched meanwhile"
     );
-    assert_eq!(desk.keyed("L", &[], b"body"), other);
-    desk.settle();
-    assert_eq!(desk.stored(b"t"), 2);
-    assert_eq!(desk.number("repeats"), 4);
-    assert_eq!(desk.number("sends"), 2);
-    assert_eq!(desk.number("repeat_keys"), 2);
+    assert_eq!(serving.keyed("L", &[], b"body"), other);
+    serving.settle();
+    assert_eq!(serving.stored(b"t"), 2);
+    assert_eq!(serving.number("repeats"), 4);
+    assert_eq!(serving.number("sends"), 2);
+    assert_eq!(serving.number("repeat_keys"), 2);
 }
 
 #[test]
 fn another_message_with_the_same_key_is_stored() {
-    let mut desk = desk();
-    let first = desk.keyed("K", &[], b"body");
-    let second = desk.keyed("K", &[], b"another body");
+    let mut serving = serving();
+    let first = serving.keyed("K", &[], b"body");
+    let second = serving.keyed("K", &[], b"another body");
     assert_ne!(first, second);
-    assert_eq!(desk.number("repeats_told_apart"), 1);
-    let elsewhere = desk.keyed("K", &[("b", "u")], b"body");
+    assert_eq!(serving.number("repeats_told_apart"), 1);
+    let elsewhere = serving.keyed("K", &[("b", "u")], b"body");
     assert_ne!(elsewhere.0, first.0);
     for (topic, more) in [("%RETRY%g", "3"), ("%DLQ%g", "0")] {
-        desk.lane.policy.topics.insert(topic.into(), TOPIC);
+        serving.lane.policy.topics.insert(topic.into(), TOPIC);
         let fields = [("b", topic), ("j", more)];
-        let one = desk.keyed("K", &fields, b"body");
-        assert_ne!(desk.keyed("K", &fields, b"body"), one, "{topic}");
+        let one = serving.keyed("K", &fields, b"body");
+        assert_ne!(serving.keyed("K", &fields, b"body"), one, "{topic}");
     }
     let delivered = format!("{}REAL_TOPIC\u{1}t\u{2}", text("M"));
-    let one = desk.keyed("M", &[("i", &delivered)], b"body");
+    let one = serving.keyed("M", &[("i", &delivered)], b"body");
     assert_ne!(
-        desk.keyed("M", &[("i", &delivered)], b"body"),
+        serving.keyed("M", &[("i", &delivered)], b"body"),
         one,
         "sent on by a consumer"
     );
-    let nameless = desk.keyed("", &[("i", "")], b"body");
-    assert_ne!(desk.keyed("", &[("i", "")], b"body"), nameless);
-    assert_eq!(desk.number("repeats"), 0);
+    let nameless = serving.keyed("", &[("i", "")], b"body");
+    assert_ne!(serving.keyed("", &[("i", "")], b"body"), nameless);
+    assert_eq!(serving.number("repeats"), 0);
 }
 
 #[test]
 fn after_the_window_a_message_is_a_new_one() {
-    let mut desk = desk();
-    let first = desk.keyed("K", &[], b"body");
-    desk.pass(WINDOW_MS as u64 - 1);
-    assert_eq!(desk.keyed("K", &[], b"body"), first);
+    let mut serving = serving();
+    let first = serving.keyed("K", &[], b"body");
+    serving.pass(WINDOW_MS as u64 - 1);
+    assert_eq!(serving.keyed("K", &[], b"body"), first);
     // A repeat does not make the window longer.
-    desk.pass(100);
-    let second = desk.keyed("K", &[], b"body");
+    serving.pass(100);
+    let second = serving.keyed("K", &[], b"body");
     assert_ne!(second, first);
-    assert_eq!(desk.keyed("K", &[], b"body"), second);
+    assert_eq!(serving.keyed("K", &[], b"body"), second);
 }
 
 #[test]
 fn a_half_message_that_comes_again_is_one_transaction() {
-    let mut desk = desk();
-    let half = desk.half(1, "");
-    assert_eq!(desk.half(1, ""), half);
-    let plain = desk.keyed("u1", &[("e", "2")], b"body");
+    let mut serving = serving();
+    let half = serving.half(1, "");
+    assert_eq!(serving.half(1, ""), half);
+    let plain = serving.keyed("u1", &[("e", "2")], b"body");
     assert_eq!(
-        desk.keyed("u1", &[("e", "2")], b"body"),
+        serving.keyed("u1", &[("e", "2")], b"body"),
         plain,
         "apart from the half message"
     );
-    desk.settle();
-    assert_eq!(desk.bodies(HALF, 0).len(), 1);
-    desk.reopened(true);
-    desk.settle();
-    assert_eq!(desk.half(1, ""), half);
-    assert_eq!(desk.keyed("u1", &[("e", "2")], b"body"), plain);
-    assert_eq!(desk.end(half, "8", &[]).code, 0);
-    assert_eq!(desk.bodies(b"t", 2).len(), 2, "one committed, one plain");
-    desk.reopened(false);
-    assert_eq!(desk.half(1, ""), half);
+    serving.settle();
+    assert_eq!(serving.bodies(HALF, 0).len(), 1);
+    serving.reopened(true);
+    serving.settle();
+    assert_eq!(serving.half(1, ""), half);
+    assert_eq!(serving.keyed("u1", &[("e", "2")], b"body"), plain);
+    assert_eq!(serving.end(half, "8", &[]).code, 0);
+    assert_eq!(serving.bodies(b"t", 2).len(), 2, "one committed, one plain");
+    serving.reopened(false);
+    assert_eq!(serving.half(1, ""), half);
     assert_eq!(
-        desk.keyed("u1", &[("e", "2")], b"body"),
+        serving.keyed("u1", &[("e", "2")], b"body"),
         plain,
         "not the committed one"
     );
@@ -194,24 +194,24 @@ fn a_half_message_that_comes_again_is_one_transaction() {
 
 #[test]
 fn a_message_for_later_that_comes_again_waits_once() {
-    let mut desk = desk();
+    let mut serving = serving();
     let later = format!("{}DELAY\u{1}2\u{2}", text("K"));
-    let first = desk.keyed("K", &[("i", &later), ("e", "3")], b"body");
+    let first = serving.keyed("K", &[("i", &later), ("e", "3")], b"body");
     assert_eq!(first.1, "3");
     assert_eq!(
-        desk.keyed("K", &[("i", &later), ("e", "3")], b"body"),
+        serving.keyed("K", &[("i", &later), ("e", "3")], b"body"),
         first
     );
-    desk.settle();
-    desk.reopened(true);
-    desk.settle();
+    serving.settle();
+    serving.reopened(true);
+    serving.settle();
     assert_eq!(
-        desk.keyed("K", &[("i", &later), ("e", "3")], b"body"),
+        serving.keyed("K", &[("i", &later), ("e", "3")], b"body"),
         first
     );
-    assert_eq!(desk.bodies(b"SCHEDULE_TOPIC_XXXX", 1).len(), 1);
+    assert_eq!(serving.bodies(b"SCHEDULE_TOPIC_XXXX", 1).len(), 1);
 
-    desk.lane.decide_broker(Broker {
+    serving.lane.decide_broker(Broker {
         timing: Timing {
             is_enabled: true,
             ..Timing::default()
@@ -219,126 +219,126 @@ fn a_message_for_later_that_comes_again_waits_once() {
         ..Broker::default()
     });
     let timed = format!("{}TIMER_DELAY_MS\u{1}5000\u{2}", text("T"));
-    let ask = |desk: &mut Desk| {
-        let answer = desk.ask(&send_with(1, &[("i", &timed)], b"body"));
-        (told(&answer), answer.ext["recallHandle"].clone())
+    let ask = |serving: &mut Serving| {
+        let answer = serving.ask(&send_with(1, &[("i", &timed)], b"body"));
+        (reported(&answer), answer.ext["recallHandle"].clone())
     };
-    let first = ask(&mut desk);
-    desk.pass(3_000);
+    let first = ask(&mut serving);
+    serving.pass(3_000);
     assert_eq!(
-        ask(&mut desk),
+        ask(&mut serving),
         first,
         "the handle names the slot of the first"
     );
-    desk.settle();
-    assert_eq!(desk.bodies(b"rmq_sys_wheel_timer", 0).len(), 1);
+    serving.settle();
+    assert_eq!(serving.bodies(b"rmq_sys_wheel_timer", 0).len(), 1);
 }
 
 #[test]
 fn a_batch_is_a_repeat_as_a_whole() {
-    let mut desk = desk();
+    let mut serving = serving();
     let parts: [(&str, &[u8]); 3] = [("A", b"1"), ("B", b"2"), ("C", b"3")];
-    let first = desk.batched(&parts);
+    let first = serving.batched(&parts);
     assert_eq!(first.0.split(',').count(), 3);
-    assert_eq!(desk.batched(&parts), first);
-    desk.settle();
-    desk.reopened(true);
-    assert_eq!(desk.batched(&parts), first);
-    let single = desk.keyed("B", &[], b"2");
+    assert_eq!(serving.batched(&parts), first);
+    serving.settle();
+    serving.reopened(true);
+    assert_eq!(serving.batched(&parts), first);
+    let single = serving.keyed("B", &[], b"2");
     assert_eq!(
         Some(single.0.as_str()),
         first.0.split(',').nth(1),
         "a part by its own key"
     );
-    let longer = desk.batched(&[parts[0], parts[1], parts[2], ("D", b"4")]);
+    let longer = serving.batched(&[parts[0], parts[1], parts[2], ("D", b"4")]);
     assert_ne!(longer, first);
-    let reordered = desk.batched(&[parts[1], parts[0], parts[2]]);
+    let reordered = serving.batched(&[parts[1], parts[0], parts[2]]);
     assert_ne!(reordered.0, longer.0);
-    desk.settle();
-    assert_eq!(desk.stored(b"t"), 3 + 4 + 3);
+    serving.settle();
+    assert_eq!(serving.stored(b"t"), 3 + 4 + 3);
 }
 
 #[test]
 fn a_batch_with_a_key_of_its_own_is_known_by_its_messages() {
-    let mut desk = desk();
+    let mut serving = serving();
     let parts: [(&str, &[u8]); 2] = [("A", b"1"), ("B", b"2")];
     let fields = [("i", "UNIQ_KEY\u{1}BATCH\u{2}"), ("m", "true")];
-    let first = told(&desk.ask(&send_with(1, &fields, &batch(&parts))));
+    let first = reported(&serving.ask(&send_with(1, &fields, &batch(&parts))));
     for turn in 0..2 {
-        let again = told(&desk.ask(&send_with(1, &fields, &batch(&parts))));
+        let again = reported(&serving.ask(&send_with(1, &fields, &batch(&parts))));
         assert_eq!(again, first, "turn {turn}");
-        let single = desk.keyed("B", &[], b"2");
+        let single = serving.keyed("B", &[], b"2");
         assert_eq!(Some(single.0.as_str()), first.0.split(',').nth(1));
-        desk.settle();
-        desk.reopened(true);
+        serving.settle();
+        serving.reopened(true);
     }
-    assert_eq!(desk.stored(b"t"), 2);
+    assert_eq!(serving.stored(b"t"), 2);
 }
 
 #[test]
 fn a_topic_that_was_deleted_has_no_firsts() {
-    let mut desk = desk();
-    let first = desk.keyed("K", &[], b"body");
-    desk.settle();
-    desk.store.delete_topic(b"t").unwrap();
-    let second = desk.keyed("K", &[], b"body");
+    let mut serving = serving();
+    let first = serving.keyed("K", &[], b"body");
+    serving.settle();
+    serving.store.delete_topic(b"t").unwrap();
+    let second = serving.keyed("K", &[], b"body");
     assert_ne!(second.0, first.0);
-    desk.settle();
-    desk.reopened(false);
+    serving.settle();
+    serving.reopened(false);
     assert_eq!(
-        desk.keyed("K", &[], b"body"),
+        serving.keyed("K", &[], b"body"),
         second,
         "also when the log has both"
     );
-    assert_eq!(desk.stored(b"t"), 1);
+    assert_eq!(serving.stored(b"t"), 1);
 }
 
 #[test]
 fn a_repeat_is_as_durable_as_the_first() {
-    let mut desk = Desk::new(FlushDiskType::Sync);
-    desk.remember();
+    let mut serving = Serving::new(FlushDiskType::Sync);
+    serving.remember();
     let properties = text("K");
     let send = |opaque| send_with(opaque, &[("i", &properties)], b"body");
-    desk.feed(&send(1));
-    desk.feed(&send(2));
-    assert_eq!(desk.answers(), [], "both wait");
-    assert_eq!(desk.number("parked"), 2);
-    desk.store.flush().unwrap();
-    desk.drain();
-    let answers = desk.answers();
+    serving.feed(&send(1));
+    serving.feed(&send(2));
+    assert_eq!(serving.answers(), [], "both wait");
+    assert_eq!(serving.number("parked"), 2);
+    serving.store.flush().unwrap();
+    serving.drain();
+    let answers = serving.answers();
     assert_eq!(answers.len(), 2);
-    assert_eq!(told(&answers[0]), told(&answers[1]));
-    desk.settle();
-    assert_eq!(desk.stored(b"t"), 1);
+    assert_eq!(reported(&answers[0]), reported(&answers[1]));
+    serving.settle();
+    assert_eq!(serving.stored(b"t"), 1);
 }
 
 #[test]
 fn what_is_in_no_file_yet_is_compared_elsewhere() {
-    let mut desk = Desk::with(StoreConfig {
+    let mut serving = Serving::with(StoreConfig {
         transient_pool_enabled: true,
         transient_pool_buffers: 2,
         flush_disk_type: FlushDiskType::Async,
         ..StoreConfig::default()
     });
-    desk.remember();
+    serving.remember();
     let send = |opaque, key: &str, body| {
         let properties = format!("{}WAIT\u{1}false\u{2}", text(key));
         send_with(opaque, &[("i", &properties)], body)
     };
-    let first = told(&desk.ask(&send(1, "K", b"body")));
-    desk.feed(&send(2, "K", b"body"));
-    desk.feed(&send(3, "L", b"body"));
-    desk.feed(&send(4, "L", b"another"));
-    desk.drain();
-    let mut answers = desk.answers();
+    let first = reported(&serving.ask(&send(1, "K", b"body")));
+    serving.feed(&send(2, "K", b"body"));
+    serving.feed(&send(3, "L", b"body"));
+    serving.feed(&send(4, "L", b"another"));
+    serving.drain();
+    let mut answers = serving.answers();
     answers.sort_by_key(|answer| answer.opaque);
-    let places: Vec<Told> = answers.iter().map(told).collect();
+    let places: Vec<Sent> = answers.iter().map(reported).collect();
     assert_eq!(places.len(), 3, "{answers:?}");
     assert_eq!(places[0], first);
     assert!(places[1] != first && places[2] != places[1], "{places:?}");
-    desk.store.flush().unwrap();
-    desk.settle();
-    assert_eq!(desk.stored(b"t"), 3);
+    serving.store.flush().unwrap();
+    serving.settle();
+    assert_eq!(serving.stored(b"t"), 3);
 }
 
 #[derive(Debug, Clone)]
@@ -409,54 +409,54 @@ proptest! {
     fn whatever_happens_a_repeat_is_known_and_nothing_else_is_swallowed(
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        let mut desk = desk();
+        let mut serving = serving();
         let mut model = Model::default();
         for step in steps {
             match step {
                 Step::Send(key, body) => {
-                    let ids = desk.keyed(&format!("k{key}"), &[], &[body]).0;
-                    model.check(&[(key, body)], &ids, desk.now_ms);
+                    let ids = serving.keyed(&format!("k{key}"), &[], &[body]).0;
+                    model.check(&[(key, body)], &ids, serving.now_ms);
                 }
                 Step::Batch(parts) => {
                     let named: Vec<(String, [u8; 1])> =
                         parts.iter().map(|(key, body)| (format!("k{key}"), [*body])).collect();
                     let named: Vec<(&str, &[u8])> =
                         named.iter().map(|(key, body)| (key.as_str(), &body[..])).collect();
-                    let ids = desk.batched(&named).0;
-                    model.check(&parts, &ids, desk.now_ms);
+                    let ids = serving.batched(&named).0;
+                    model.check(&parts, &ids, serving.now_ms);
                 }
-                Step::Pass(by_ms) => desk.pass(by_ms),
+                Step::Pass(by_ms) => serving.pass(by_ms),
                 Step::Restart(is_killed) => {
-                    desk.reopened(is_killed);
+                    serving.reopened(is_killed);
                 }
-                Step::Settle => desk.settle(),
+                Step::Settle => serving.settle(),
             }
         }
-        desk.settle();
-        prop_assert_eq!(desk.stored(b"t"), model.log.len());
+        serving.settle();
+        prop_assert_eq!(serving.stored(b"t"), model.log.len());
     }
 }
 
 #[test]
 fn a_large_body_is_passed_over_when_the_window_is_made_again() {
-    let mut desk = desk();
+    let mut serving = serving();
     let large = vec![b'x'; 90_000];
     let mut firsts = Vec::new();
     for at in 0..9 {
         let key = format!("k{at}");
         let body = if at % 2 == 0 { &large[..] } else { b"small" };
-        firsts.push(desk.keyed(&key, &[], body));
-        desk.settle();
+        firsts.push(serving.keyed(&key, &[], body));
+        serving.settle();
     }
-    let found = desk.reopened(true);
+    let found = serving.reopened(true);
     assert_eq!((found.records, found.marks), (9, 9));
     for (at, first) in firsts.iter().enumerate() {
         let body = if at % 2 == 0 { &large[..] } else { b"small" };
-        assert_eq!(desk.keyed(&format!("k{at}"), &[], body), *first);
+        assert_eq!(serving.keyed(&format!("k{at}"), &[], body), *first);
     }
-    desk.pass(WINDOW_MS as u64 * 2);
-    let _newer = desk.keyed("n", &[], b"x");
-    let found = desk.reopened(false);
+    serving.pass(WINDOW_MS as u64 * 2);
+    let _newer = serving.keyed("n", &[], b"x");
+    let found = serving.reopened(false);
     assert_eq!(
         (found.records, found.marks),
         (1, 1),

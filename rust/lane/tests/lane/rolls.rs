@@ -40,11 +40,11 @@ fn a_recall_holds_over_an_outage_that_rounds_fell_into() {
             }
             if is_killed {
                 // What was not flushed would come twice, and what deletes it once.
-                let now_ms = timed.desk.store.wall_ms();
+                let now_ms = timed.serving.store.wall_ms();
                 timed.timers.flush(now_ms).unwrap();
                 timed.kill();
             }
-            timed.desk.pass(outage_s * 1_000);
+            timed.serving.pass(outage_s * 1_000);
             for _second in 0..60 {
                 timed.pass(1_000);
             }

@@ -1,25 +1,25 @@
 //! Sends: what is refused and how, and what a stored message has become.
 
 use mqcore_engine::config::FlushDiskType;
-use mqcore_lane::Need;
+use mqcore_lane::Escalation;
 use mqcore_lane::policy::{Broker, Perm, Topic};
 use mqcore_record::batch::{Item, encode as encode_item};
 use mqcore_record::properties::{lookup, pairs};
 use mqcore_record::{CrcCheck, RecordView};
 
-use crate::desk::{Desk, STAMP, START_MS, TOPIC, commands, said, send_with};
+use crate::serving::{STAMP, START_MS, Serving, TOPIC, commands, response, send_with};
 
 fn property(view: &RecordView<'_>, name: &str) -> Option<String> {
     lookup(view.properties, name).map(|value| String::from_utf8(value.to_vec()).unwrap())
 }
 
-fn desk() -> Desk {
-    Desk::new(FlushDiskType::Async)
+fn serving() -> Serving {
+    Serving::new(FlushDiskType::Async)
 }
 
 #[test]
 fn what_cannot_stand_gets_the_official_refusal() {
-    let mut desk = desk();
+    let mut serving = serving();
     let topic = |name| [("b", name)];
     let long = "x".repeat(128);
     let cases = [
@@ -33,7 +33,7 @@ fn what_cannot_stand_gets_the_official_refusal() {
         ),
     ];
     for (name, code, remark) in cases {
-        let answer = desk.ask(&send_with(1, &topic(name), b"x"));
+        let answer = serving.ask(&send_with(1, &topic(name), b"x"));
         assert_eq!(answer.code, code, "{name}");
         assert!(
             answer.remark.as_deref().unwrap().starts_with(remark),
@@ -41,9 +41,9 @@ fn what_cannot_stand_gets_the_official_refusal() {
         );
         assert_eq!(answer.ext.get("TRACE_ON").map(String::as_str), Some("true"));
     }
-    let beyond = desk.ask(&send_with(1, &[("e", "4")], b"x"));
+    let beyond = serving.ask(&send_with(1, &[("e", "4")], b"x"));
     assert_eq!(
-        said(&beyond),
+        response(&beyond),
         (
             1,
             "request queueId[4] is illegal, TopicConfig [topicName=t, readQueueNums=4, \
@@ -51,34 +51,37 @@ fn what_cannot_stand_gets_the_official_refusal() {
              order=false] Producer: 1.2.3.4:9"
         )
     );
-    let no_number = desk.ask(&send_with(1, &[("f", "x")], b"x"));
+    let no_number = serving.ask(&send_with(1, &[("f", "x")], b"x"));
     assert_eq!(
-        said(&no_number),
+        response(&no_number),
         (1, "the custom field <sysFlag> is no \"x\"")
     );
-    let too_large = desk.ask(&send_with(1, &[], &[0; 100_001]));
+    let too_large = serving.ask(&send_with(1, &[], &[0; 100_001]));
     assert_eq!(too_large.code, 13);
     let properties = format!("k\u{1}{}\u{2}", "v".repeat(40_000));
     assert_eq!(
-        desk.ask(&send_with(1, &[("i", &properties)], b"x")).code,
+        serving.ask(&send_with(1, &[("i", &properties)], b"x")).code,
         13
     );
-    let delay = desk.ask(&send_with(1, &[("i", "DELAY\u{1}x\u{2}")], b"x"));
-    assert_eq!(said(&delay), (1, "the property DELAY is no number: \"x\""));
-    assert_eq!(desk.number("refused_illegal"), 2);
-    assert_eq!(desk.number("sends"), 0);
-    assert!(desk.lane.take_handed().is_empty());
+    let delay = serving.ask(&send_with(1, &[("i", "DELAY\u{1}x\u{2}")], b"x"));
+    assert_eq!(
+        response(&delay),
+        (1, "the property DELAY is no number: \"x\"")
+    );
+    assert_eq!(serving.number("refused_illegal"), 2);
+    assert_eq!(serving.number("sends"), 0);
+    assert!(serving.lane.take_handed().is_empty());
 }
 
 #[test]
 fn an_order_topic_of_a_broker_without_write_permission_is_refused() {
-    let mut desk = desk();
-    desk.lane.decide_broker(Broker {
+    let mut serving = serving();
+    serving.lane.decide_broker(Broker {
         perm: Perm(4),
         ..Broker::default()
     });
     assert_eq!(
-        desk.ask(&send_with(1, &[], b"x")).code,
+        serving.ask(&send_with(1, &[], b"x")).code,
         0,
         "other topics go on"
     );
@@ -86,35 +89,39 @@ fn an_order_topic_of_a_broker_without_write_permission_is_refused() {
         is_ordered: true,
         ..TOPIC
     };
-    desk.lane.policy.topics.insert("t".into(), ordered);
-    let answer = desk.ask(&send_with(2, &[], b"x"));
+    serving.lane.policy.topics.insert("t".into(), ordered);
+    let answer = serving.ask(&send_with(2, &[], b"x"));
     assert_eq!(
-        said(&answer),
+        response(&answer),
         (16, "the broker[127.0.0.1] sending message is forbidden")
     );
 }
 
 #[test]
 fn an_unknown_topic_is_pythons_to_decide_and_then_refused_or_stored() {
-    let mut desk = desk();
-    desk.feed(&send_with(1, &[("b", "new")], b"x"));
-    assert!(desk.answers().is_empty());
-    let handed = desk.lane.take_handed().remove(0);
-    assert_eq!(handed.need, Need::Topic("new".to_owned()));
-    assert!(desk.lane.execute(desk.client, handed.command.clone(), 0));
-    let refused = desk.answers().remove(0);
+    let mut serving = serving();
+    serving.feed(&send_with(1, &[("b", "new")], b"x"));
+    assert!(serving.answers().is_empty());
+    let handed = serving.lane.take_handed().remove(0);
+    assert_eq!(handed.escalation, Escalation::Topic("new".to_owned()));
+    assert!(
+        serving
+            .lane
+            .execute(serving.client, handed.command.clone(), 0)
+    );
+    let refused = serving.answers().remove(0);
     assert_eq!(refused.code, 17);
-    desk.lane.policy.topics.insert("new".into(), TOPIC);
-    assert!(desk.lane.execute(desk.client, handed.command, 0));
-    assert_eq!(desk.answers().remove(0).code, 0);
+    serving.lane.policy.topics.insert("new".into(), TOPIC);
+    assert!(serving.lane.execute(serving.client, handed.command, 0));
+    assert_eq!(serving.answers().remove(0).code, 0);
 }
 
 #[test]
 fn any_queue_means_each_in_turn() {
-    let mut desk = desk();
+    let mut serving = serving();
     let mut queues = Vec::new();
     for at in 0..8 {
-        let answer = desk.ask(&send_with(at, &[("e", "-1")], b"x"));
+        let answer = serving.ask(&send_with(at, &[("e", "-1")], b"x"));
         queues.push(answer.ext["queueId"].parse::<i32>().unwrap());
     }
     queues.sort_unstable();
@@ -123,20 +130,20 @@ fn any_queue_means_each_in_turn() {
 
 #[test]
 fn a_oneway_send_is_stored_and_not_answered() {
-    let mut desk = desk();
+    let mut serving = serving();
     let [command] = &commands(&send_with(1, &[], b"x"))[..] else {
         panic!("one request");
     };
     let mut command = command.clone();
     command.flag = 2;
-    desk.feed(&command.encode().unwrap());
-    assert!(desk.bytes().is_empty());
-    assert_eq!(desk.number("sends"), 1);
+    serving.feed(&command.encode().unwrap());
+    assert!(serving.bytes().is_empty());
+    assert_eq!(serving.number("sends"), 1);
 }
 
 #[test]
 fn a_batch_is_stored_as_messages_of_their_own() {
-    let mut desk = desk();
+    let mut serving = serving();
     let mut body = Vec::new();
     for (text, properties) in [(&b"b1"[..], &b"TAGS\x01A"[..]), (b"b22", b"")] {
         let item = Item {
@@ -147,13 +154,13 @@ fn a_batch_is_stored_as_messages_of_their_own() {
         encode_item(&item, &mut body).unwrap();
     }
     let batch = [("m", "true"), ("e", "2"), ("i", "k\u{1}v\u{2}")];
-    let answer = desk.ask(&send_with(1, &batch, &body));
+    let answer = serving.ask(&send_with(1, &batch, &body));
     assert_eq!((answer.code, answer.ext["queueOffset"].as_str()), (0, "0"));
     let ids: Vec<&str> = answer.ext["msgId"].split(',').collect();
     assert_eq!(ids.len(), 2);
-    let first = desk.store.record_at(0).unwrap();
+    let first = serving.store.record_at(0).unwrap();
     let second_at = first.as_bytes().len() as u64;
-    let second = desk.store.record_at(second_at).unwrap();
+    let second = serving.store.record_at(second_at).unwrap();
     let (first, second) = (
         first.view(CrcCheck::Verify).unwrap(),
         second.view(CrcCheck::Verify).unwrap(),
@@ -170,16 +177,16 @@ fn a_batch_is_stored_as_messages_of_their_own() {
     );
     assert_eq!(ids, [first.offset_id(), second.offset_id()]);
     for bad in [&b""[..], &body[..20], b"\0\0\0\x7f"] {
-        assert_eq!(desk.ask(&send_with(2, &batch, bad)).code, 13, "{bad:?}");
+        assert_eq!(serving.ask(&send_with(2, &batch, bad)).code, 13, "{bad:?}");
     }
     let delayed = [("m", "true"), ("i", "DELAY\u{1}2\u{2}")];
-    assert_eq!(desk.ask(&send_with(3, &delayed, &body)).code, 13);
-    assert_eq!(desk.number("sends"), 2);
+    assert_eq!(serving.ask(&send_with(3, &delayed, &body)).code, 13);
+    assert_eq!(serving.number("sends"), 2);
 }
 
 #[test]
 fn messages_of_a_batch_keep_the_key_of_their_own() {
-    let mut desk = desk();
+    let mut serving = serving();
     let mut body = Vec::new();
     for properties in [&b"UNIQ_KEY\x01A\x02"[..], b"TAGS\x01a", b"UNIQ_KEY\x01C"] {
         let item = Item {
@@ -191,10 +198,10 @@ fn messages_of_a_batch_keep_the_key_of_their_own() {
     }
     let properties = "UNIQ_KEY\u{1}BATCH\u{2}k\u{1}v\u{2}";
     let batch = [("m", "true"), ("i", properties)];
-    assert_eq!(desk.ask(&send_with(1, &batch, &body)).code, 0);
+    assert_eq!(serving.ask(&send_with(1, &batch, &body)).code, 0);
     let (mut at, mut found) = (0, Vec::new());
     for _ in 0..3 {
-        let record = desk.store.record_at(at).unwrap();
+        let record = serving.store.record_at(at).unwrap();
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(property(&view, "k").as_deref(), Some("v"));
         let keys = pairs(view.properties).filter(|(name, _)| *name == b"UNIQ_KEY");
@@ -206,7 +213,7 @@ fn messages_of_a_batch_keep_the_key_of_their_own() {
 
 #[test]
 fn the_handle_of_an_earlier_pop_is_not_stored() {
-    let mut desk = desk();
+    let mut serving = serving();
     let handle = "POP_CK\u{1}0 1 60000 0 0 b 0 0\u{2}";
     let text = format!("POP_CK_OFFSET\u{1}4\u{2}{handle}k\u{1}v\u{2}{handle}");
     let mut body = Vec::new();
@@ -223,7 +230,11 @@ fn the_handle_of_an_earlier_pop_is_not_stored() {
     let delayed = format!("{text}DELAY\u{1}1\u{2}");
     let half = format!("{text}TRAN_MSG\u{1}true\u{2}");
     let mut send = |fields: &[(&str, &str)], body: &[u8]| {
-        assert_eq!(desk.ask(&send_with(1, fields, body)).code, 0, "{fields:?}");
+        assert_eq!(
+            serving.ask(&send_with(1, fields, body)).code,
+            0,
+            "{fields:?}"
+        );
     };
     send(&[("i", &text)], b"x");
     send(&[("i", &delayed)], b"x");
@@ -231,7 +242,7 @@ fn the_handle_of_an_earlier_pop_is_not_stored() {
     send(&[("i", &text), ("m", "true")], &body);
     let mut at = 0;
     for _ in 0..5 {
-        let record = desk.store.record_at(at).unwrap();
+        let record = serving.store.record_at(at).unwrap();
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(property(&view, "POP_CK"), None, "{view:?}");
         assert_eq!(property(&view, "POP_CK_OFFSET").as_deref(), Some("4"));
@@ -242,8 +253,8 @@ fn the_handle_of_an_earlier_pop_is_not_stored() {
 
 #[test]
 fn a_delayed_message_waits_in_the_queue_of_its_level() {
-    let mut desk = desk();
-    let answer = desk.ask(&send_with(
+    let mut serving = serving();
+    let answer = serving.ask(&send_with(
         1,
         &[
             ("e", "3"),
@@ -252,7 +263,7 @@ fn a_delayed_message_waits_in_the_queue_of_its_level() {
         b"x",
     ));
     assert_eq!((answer.code, answer.ext["queueId"].as_str()), (0, "3"));
-    let record = desk.store.record_at(0).unwrap();
+    let record = serving.store.record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(
         (view.topic_str().as_ref(), view.queue_id),
@@ -270,22 +281,22 @@ fn a_delayed_message_waits_in_the_queue_of_its_level() {
 
 #[test]
 fn a_half_message_waits_in_the_half_topic() {
-    let mut desk = desk();
+    let mut serving = serving();
     let half = [("f", "4"), ("i", "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}")];
-    let answer = desk.ask(&send_with(1, &half, b"x"));
+    let answer = serving.ask(&send_with(1, &half, b"x"));
     assert_eq!(answer.code, 0);
-    let record = desk.store.record_at(0).unwrap();
+    let record = serving.store.record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(view.topic_str(), "RMQ_SYS_TRANS_HALF_TOPIC");
     assert_eq!((view.queue_id, view.sys_flag), (0, 0));
     assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("t"));
-    desk.lane.decide_broker(Broker {
+    serving.lane.decide_broker(Broker {
         rejects_transactions: true,
         ..Broker::default()
     });
-    let refused = desk.ask(&send_with(2, &half, b"x"));
+    let refused = serving.ask(&send_with(2, &half, b"x"));
     assert_eq!(
-        said(&refused),
+        response(&refused),
         (
             16,
             "the broker[127.0.0.1] sending transaction message is forbidden"
@@ -295,7 +306,7 @@ fn a_half_message_waits_in_the_half_topic() {
 
 #[test]
 fn a_message_tried_often_enough_becomes_a_dead_letter() {
-    let mut desk = desk();
+    let mut serving = serving();
     let tried = |times, max| {
         [
             ("b", "%RETRY%g"),
@@ -304,22 +315,25 @@ fn a_message_tried_often_enough_becomes_a_dead_letter() {
             ("i", "DELAY\u{1}5\u{2}"),
         ]
     };
-    desk.ask(&send_with(1, &tried("2", "3"), b"x"));
-    let again = desk.store.record_at(0).unwrap();
+    serving.ask(&send_with(1, &tried("2", "3"), b"x"));
+    let again = serving.store.record_at(0).unwrap();
     let view = again.view(CrcCheck::Verify).unwrap();
     assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
-    assert_eq!(desk.ask(&send_with(2, &tried("3", "3"), b"x")).code, 0);
-    let again = desk.store.record_at(view.total_len_bytes as u64).unwrap();
+    assert_eq!(serving.ask(&send_with(2, &tried("3", "3"), b"x")).code, 0);
+    let again = serving
+        .store
+        .record_at(view.total_len_bytes as u64)
+        .unwrap();
     let view = again.view(CrcCheck::Verify).unwrap();
     assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
     let second_at = again.as_bytes().len() as u64;
-    desk.feed(&send_with(3, &tried("4", "3"), b"x"));
-    let handed = desk.lane.take_handed().remove(0);
-    assert_eq!(handed.need, Need::Topic("%DLQ%g".to_owned()));
-    desk.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
-    assert!(desk.lane.execute(desk.client, handed.command, 0));
-    assert_eq!(desk.answers().remove(0).code, 0);
-    let dead = desk.store.record_at(2 * second_at).unwrap();
+    serving.feed(&send_with(3, &tried("4", "3"), b"x"));
+    let handed = serving.lane.take_handed().remove(0);
+    assert_eq!(handed.escalation, Escalation::Topic("%DLQ%g".to_owned()));
+    serving.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
+    assert!(serving.lane.execute(serving.client, handed.command, 0));
+    assert_eq!(serving.answers().remove(0).code, 0);
+    let dead = serving.store.record_at(2 * second_at).unwrap();
     let view = dead.view(CrcCheck::Verify).unwrap();
     assert_eq!((view.topic_str().as_ref(), view.queue_id), ("%DLQ%g", 0));
     assert_eq!(view.reconsume_times, 4);
@@ -328,62 +342,64 @@ fn a_message_tried_often_enough_becomes_a_dead_letter() {
 
 #[test]
 fn what_a_group_gives_up_that_holds_queues_in_order_is_a_dead_letter_at_once() {
-    let mut desk = desk();
-    desk.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
-    let locked = &mut desk.lane.policy.locked_until_ms;
+    let mut serving = serving();
+    serving.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
+    let locked = &mut serving.lane.policy.locked_until_ms;
     locked.insert("g".into(), START_MS + 1_000);
     locked.insert("other".into(), START_MS + 100_000);
     let given_up = [("b", "%RETRY%g"), ("j", "1"), ("l", "16")];
     let mut at = 0;
     for topic in ["%DLQ%g", "%RETRY%g"] {
-        assert_eq!(desk.ask(&send_with(1, &given_up, b"x")).code, 0);
-        let record = desk.store.record_at(at).unwrap();
+        assert_eq!(serving.ask(&send_with(1, &given_up, b"x")).code, 0);
+        let record = serving.store.record_at(at).unwrap();
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(view.topic_str().as_ref(), topic);
         at += record.as_bytes().len() as u64;
         // A lock that is not renewed.
-        desk.clock.advance(std::time::Duration::from_millis(1_001));
+        serving
+            .clock
+            .advance(std::time::Duration::from_millis(1_001));
     }
 }
 
 #[test]
 fn delayed_messages_come_out_when_due_once_and_as_they_went_in() {
-    let mut desk = desk();
+    let mut serving = serving();
     for at in 0..3 {
         let text = [
             "DELAY\u{1}1\u{2}KEYS\u{1}k\u{2}",
             "DELAY\u{1}1\u{2}",
             "DELAY\u{1}1\u{2}",
         ];
-        desk.ask(&send_with(
+        serving.ask(&send_with(
             at,
             &[("e", "1"), ("i", text[at as usize])],
             b"later",
         ));
-        desk.clock.advance(std::time::Duration::from_millis(400));
+        serving.clock.advance(std::time::Duration::from_millis(400));
     }
-    desk.settle();
-    let deliver = |desk: &Desk, from: u64, at_ms: i64| {
-        mqcore_lane::delay::deliver_due(&desk.store, 1, from, START_MS + at_ms, 100).unwrap()
+    serving.settle();
+    let deliver = |serving: &Serving, from: u64, at_ms: i64| {
+        mqcore_lane::delay::deliver_due(&serving.store, 1, from, START_MS + at_ms, 100).unwrap()
     };
-    let early = deliver(&desk, 0, 999);
+    let early = deliver(&serving, 0, 999);
     assert_eq!(
         (early.count, early.next_due_ms),
         (0, Some(START_MS + 1_000))
     );
-    let two = deliver(&desk, 0, 1_400);
+    let two = deliver(&serving, 0, 1_400);
     assert_eq!((two.count, two.next_offset), (2, 2));
     assert_eq!(two.next_due_ms, Some(START_MS + 1_800));
-    let rest = deliver(&desk, two.next_offset, 60_000);
+    let rest = deliver(&serving, two.next_offset, 60_000);
     assert_eq!((rest.count, rest.next_offset, rest.has_more), (1, 3, false));
     assert_eq!(
-        deliver(&desk, 99, 60_000).next_offset,
+        deliver(&serving, 99, 60_000).next_offset,
         3,
         "brought into the queue's bounds"
     );
-    desk.settle();
-    assert_eq!(desk.store.bounds(b"t", 1).unwrap().unwrap().max, 3);
-    let record = desk.store.record_at(two.end).unwrap();
+    serving.settle();
+    assert_eq!(serving.store.bounds(b"t", 1).unwrap().unwrap().max, 3);
+    let record = serving.store.record_at(two.end).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!((view.topic_str().as_ref(), view.queue_id), ("t", 1));
     assert_eq!(view.born_timestamp_ms, 1_700_000_000_000);

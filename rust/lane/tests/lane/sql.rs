@@ -6,35 +6,35 @@ use mqcore_engine::config::FlushDiskType;
 use mqcore_lane::policy::{Broker, Filters, Registered, Subscription, Wanted};
 use mqcore_lane::sql::Sql;
 
-use crate::desk::{Desk, TOPIC, pull_with, said, send_with};
+use crate::serving::{Serving, TOPIC, pull_with, response, send_with};
 
 const SQL: (&str, &str) = ("expressionType", "SQL92");
 
-/// A desk whose broker knows expressions, with so many messages of `n` = 0, 1, ...
-fn filled(count: i32) -> Desk {
-    let mut desk = Desk::new(FlushDiskType::Async);
-    switch(&mut desk, |broker| broker.filters_properties = true);
+/// A fast path whose broker knows expressions, with so many messages of `n` = 0, 1, ...
+fn filled(count: i32) -> Serving {
+    let mut serving = Serving::new(FlushDiskType::Async);
+    switch(&mut serving, |broker| broker.filters_properties = true);
     for at in 0..count {
-        send(&mut desk, &format!("n\u{1}{at}\u{2}"));
+        send(&mut serving, &format!("n\u{1}{at}\u{2}"));
     }
-    desk.settle();
-    desk
+    serving.settle();
+    serving
 }
 
-fn switch(desk: &mut Desk, change: impl FnOnce(&mut Broker)) {
-    let mut broker = Broker::clone(&desk.lane.policy.broker);
+fn switch(serving: &mut Serving, change: impl FnOnce(&mut Broker)) {
+    let mut broker = Broker::clone(&serving.lane.policy.broker);
     change(&mut broker);
-    desk.lane.decide_broker(broker);
+    serving.lane.decide_broker(broker);
 }
 
-fn send(desk: &mut Desk, properties: &str) {
-    desk.feed(&send_with(1, &[("i", properties)], b"x"));
-    desk.bytes();
+fn send(serving: &mut Serving, properties: &str) {
+    serving.feed(&send_with(1, &[("i", properties)], b"x"));
+    serving.bytes();
 }
 
 /// Lets the group subscribe a topic by an expression, and register one.
-fn subscribe(desk: &mut Desk, topic: &str, registered: Option<(&str, i64)>) {
-    let members = desk.lane.policy.members.get_mut("g").unwrap();
+fn subscribe(serving: &mut Serving, topic: &str, registered: Option<(&str, i64)>) {
+    let members = serving.lane.policy.members.get_mut("g").unwrap();
     let subscription = Subscription {
         wanted: Some(Wanted::Expression("SQL92".into())),
         version: 5,
@@ -54,30 +54,30 @@ fn bring<'a>(text: &'a str, more: &[(&'a str, &'a str)]) -> Vec<u8> {
     pull_with(1, &fields)
 }
 
-fn counted(desk: &mut Desk, request: &[u8]) -> (i32, usize, String) {
-    let before = desk.number("pulled");
-    let answer = desk.ask(request);
-    let count = (desk.number("pulled") - before) as usize;
+fn counted(serving: &mut Serving, request: &[u8]) -> (i32, usize, String) {
+    let before = serving.number("pulled");
+    let answer = serving.ask(request);
+    let count = (serving.number("pulled") - before) as usize;
     (answer.code, count, answer.ext["nextBeginOffset"].clone())
 }
 
 #[test]
 fn a_pull_that_brings_its_expression_gets_what_matches() {
-    let mut desk = filled(40);
-    let (code, count, next) = counted(&mut desk, &bring("n BETWEEN 10 AND 19", &[]));
+    let mut serving = filled(40);
+    let (code, count, next) = counted(&mut serving, &bring("n BETWEEN 10 AND 19", &[]));
     assert_eq!((code, count, next.as_str()), (0, 10, "40"));
     let few = bring("n >= 10", &[("maxMsgNums", "4")]);
-    let (code, count, next) = counted(&mut desk, &few);
+    let (code, count, next) = counted(&mut serving, &few);
     assert_eq!((code, count, next.as_str()), (0, 4, "14"));
-    let (code, count, next) = counted(&mut desk, &bring("n > 1000", &[]));
+    let (code, count, next) = counted(&mut serving, &bring("n > 1000", &[]));
     assert_eq!((code, count, next.as_str()), (20, 0, "40"));
-    let answer = desk.ask(&bring("missing > 1", &[]));
-    assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
+    let answer = serving.ask(&bring("missing > 1", &[]));
+    assert_eq!(response(&answer), (20, "NO_MATCHED_MESSAGE"));
 }
 
 #[test]
 fn an_expression_that_is_none_is_refused_with_its_place() {
-    let mut desk = filled(1);
+    let mut serving = filled(1);
     let long = "x".repeat(1 << 20);
     let nested = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
     let cases = [
@@ -87,7 +87,7 @@ fn an_expression_that_is_none_is_refused_with_its_place() {
         (&long, "1048576 bytes of text"),
     ];
     for (text, wanted) in cases {
-        let answer = desk.ask(&bring(text, &[]));
+        let answer = serving.ask(&bring(text, &[]));
         assert_eq!(answer.code, 23);
         let remark = answer.remark.unwrap();
         assert!(
@@ -101,103 +101,106 @@ fn an_expression_that_is_none_is_refused_with_its_place() {
         ("expressionType", "XPATH"),
         ("subscription", "n"),
     ];
-    assert_eq!(desk.ask(&pull_with(1, &other)).code, 23);
+    assert_eq!(serving.ask(&pull_with(1, &other)).code, 23);
 }
 
 #[test]
 fn a_group_goes_by_what_it_has_registered() {
-    let mut desk = filled(10);
-    subscribe(&mut desk, "t", None);
-    let answer = desk.ask(&pull_with(1, &[]));
+    let mut serving = filled(10);
+    subscribe(&mut serving, "t", None);
+    let answer = serving.ask(&pull_with(1, &[]));
     let none = "The broker's consumer filter data is not exist!Your expression may be wrong!";
-    assert_eq!(said(&answer), (27, none));
-    subscribe(&mut desk, "t", Some(("n > 5", 4)));
-    let answer = desk.ask(&pull_with(1, &[]));
+    assert_eq!(response(&answer), (27, none));
+    subscribe(&mut serving, "t", Some(("n > 5", 4)));
+    let answer = serving.ask(&pull_with(1, &[]));
     assert_eq!(
-        said(&answer),
+        response(&answer),
         (28, "the consumer's consumer filter data not latest")
     );
-    subscribe(&mut desk, "t", Some(("n > 5", 5)));
-    let (code, count, next) = counted(&mut desk, &pull_with(1, &[]));
+    subscribe(&mut serving, "t", Some(("n > 5", 5)));
+    let (code, count, next) = counted(&mut serving, &pull_with(1, &[]));
     assert_eq!((code, count, next.as_str()), (0, 4, "10"));
     let newer = pull_with(1, &[("subVersion", "6")]);
-    assert_eq!(desk.ask(&newer).code, 25);
-    switch(&mut desk, |broker| broker.filters_properties = false);
+    assert_eq!(serving.ask(&newer).code, 25);
+    switch(&mut serving, |broker| broker.filters_properties = false);
     let off = "The broker does not support consumer to filter message by SQL92";
-    assert_eq!(said(&desk.ask(&pull_with(1, &[]))), (1, off));
-    assert_eq!(said(&desk.ask(&bring("n > ", &[]))), (1, off));
-    assert_eq!(desk.ask(&bring("", &[])).code, 23);
+    assert_eq!(response(&serving.ask(&pull_with(1, &[]))), (1, off));
+    assert_eq!(response(&serving.ask(&bring("n > ", &[]))), (1, off));
+    assert_eq!(serving.ask(&bring("", &[])).code, 23);
 }
 
 #[test]
 fn a_held_pull_wakes_with_the_message_that_matches() {
-    let mut desk = filled(3);
-    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let mut serving = filled(3);
+    subscribe(&mut serving, "t", Some(("n > 5", 5)));
     let wait = [
         ("sysFlag", "2"),
         ("suspendTimeoutMillis", "20000"),
         ("queueOffset", "3"),
     ];
-    desk.feed(&pull_with(50, &wait));
+    serving.feed(&pull_with(50, &wait));
     for at in ["1", "2", "x"] {
-        send(&mut desk, &format!("n\u{1}{at}\u{2}"));
-        desk.settle();
-        assert!(desk.answers().is_empty(), "{at}");
+        send(&mut serving, &format!("n\u{1}{at}\u{2}"));
+        serving.settle();
+        assert!(serving.answers().is_empty(), "{at}");
     }
-    send(&mut desk, "n\u{1}6\u{2}");
-    desk.settle();
-    let answer = desk.answers().remove(0);
-    assert_eq!((answer.opaque, said(&answer)), (50, (0, "FOUND")));
+    send(&mut serving, "n\u{1}6\u{2}");
+    serving.settle();
+    let answer = serving.answers().remove(0);
+    assert_eq!((answer.opaque, response(&answer)), (50, (0, "FOUND")));
     assert_eq!(answer.ext["nextBeginOffset"], "7");
 }
 
 #[test]
 fn what_does_not_match_is_told_by_the_check_so_that_the_offset_goes_on() {
-    let mut desk = filled(0);
-    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let mut serving = filled(0);
+    subscribe(&mut serving, "t", Some(("n > 5", 5)));
     let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
-    desk.feed(&pull_with(50, &wait));
-    send(&mut desk, "n\u{1}1\u{2}");
-    desk.settle();
-    assert!(desk.answers().is_empty());
-    desk.pass(5_000);
-    let answer = desk.answers().remove(0);
-    assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
+    serving.feed(&pull_with(50, &wait));
+    send(&mut serving, "n\u{1}1\u{2}");
+    serving.settle();
+    assert!(serving.answers().is_empty());
+    serving.pass(5_000);
+    let answer = serving.answers().remove(0);
+    assert_eq!(response(&answer), (20, "NO_MATCHED_MESSAGE"));
     assert_eq!(answer.ext["nextBeginOffset"], "1");
 }
 
 #[test]
 fn a_held_pull_goes_by_what_its_group_wants_when_it_runs_again() {
-    let mut desk = filled(0);
-    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let mut serving = filled(0);
+    subscribe(&mut serving, "t", Some(("n > 5", 5)));
     let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
-    desk.feed(&pull_with(50, &wait));
-    desk.feed(&pull_with(51, &wait));
-    subscribe(&mut desk, "t", Some(("n = 1", 6)));
-    send(&mut desk, "n\u{1}1\u{2}");
-    desk.settle();
-    assert!(desk.answers().is_empty(), "woken by what it was held for");
-    desk.pass(5_000);
-    for answer in desk.answers() {
-        assert_eq!(said(&answer), (0, "FOUND"));
+    serving.feed(&pull_with(50, &wait));
+    serving.feed(&pull_with(51, &wait));
+    subscribe(&mut serving, "t", Some(("n = 1", 6)));
+    send(&mut serving, "n\u{1}1\u{2}");
+    serving.settle();
+    assert!(
+        serving.answers().is_empty(),
+        "woken by what it was held for"
+    );
+    serving.pass(5_000);
+    for answer in serving.answers() {
+        assert_eq!(response(&answer), (0, "FOUND"));
     }
-    desk.feed(&pull_with(52, &[wait[0], wait[1], ("queueOffset", "1")]));
-    desk.lane.policy.members.clear();
-    desk.pass(20_000);
-    assert_eq!(desk.answers().remove(0).code, 24);
+    serving.feed(&pull_with(52, &[wait[0], wait[1], ("queueOffset", "1")]));
+    serving.lane.policy.members.clear();
+    serving.pass(20_000);
+    assert_eq!(serving.answers().remove(0).code, 24);
 }
 
 #[test]
 fn many_arrivals_at_once_wake_whoever_looks_for_itself() {
-    let mut desk = filled(0);
-    subscribe(&mut desk, "t", Some(("n > 5", 5)));
+    let mut serving = filled(0);
+    subscribe(&mut serving, "t", Some(("n > 5", 5)));
     let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
-    desk.feed(&pull_with(50, &wait));
+    serving.feed(&pull_with(50, &wait));
     for _ in 0..100 {
-        send(&mut desk, "n\u{1}1\u{2}");
+        send(&mut serving, "n\u{1}1\u{2}");
     }
-    desk.settle();
-    let answer = desk.answers().remove(0);
+    serving.settle();
+    let answer = serving.answers().remove(0);
     assert_eq!(
         (answer.code, answer.ext["nextBeginOffset"].as_str()),
         (20, "100")
@@ -206,14 +209,14 @@ fn many_arrivals_at_once_wake_whoever_looks_for_itself() {
 
 #[test]
 fn an_expensive_expression_goes_through_a_queue_in_parts() {
-    let mut desk = filled(700);
+    let mut serving = filled(700);
     let terms: Vec<String> = (0..4_000).map(|at| format!("n = -{}", at + 1)).collect();
     let text = terms.join(" OR ");
     let mut from = "0".to_owned();
     let mut answers = 0;
     while from != "700" {
         let fields = [("queueOffset", from.as_str())];
-        let (code, count, next) = counted(&mut desk, &bring(&text, &fields));
+        let (code, count, next) = counted(&mut serving, &bring(&text, &fields));
         assert_eq!((code, count), (20, 0));
         let (before, after): (u64, u64) = (from.parse().unwrap(), next.parse().unwrap());
         assert!(before < after && after <= before + 60, "{before} {after}");
@@ -225,23 +228,23 @@ fn an_expensive_expression_goes_through_a_queue_in_parts() {
 
 #[test]
 fn retries_are_filtered_by_their_origin_where_the_broker_does_so() {
-    let mut desk = filled(0);
-    subscribe(&mut desk, "t", Some(("n > 5", 5)));
-    desk.lane.policy.topics.insert("%RETRY%g".into(), TOPIC);
+    let mut serving = filled(0);
+    subscribe(&mut serving, "t", Some(("n > 5", 5)));
+    serving.lane.policy.topics.insert("%RETRY%g".into(), TOPIC);
     let texts = [
         "n\u{1}1\u{2}RETRY_TOPIC\u{1}t\u{2}",
         "n\u{1}6\u{2}RETRY_TOPIC\u{1}t\u{2}",
         "n\u{1}1\u{2}RETRY_TOPIC\u{1}u\u{2}",
     ];
     for text in texts {
-        desk.feed(&send_with(1, &[("b", "%RETRY%g"), ("i", text)], b"x"));
-        assert_eq!(desk.answers().remove(0).code, 0);
+        serving.feed(&send_with(1, &[("b", "%RETRY%g"), ("i", text)], b"x"));
+        assert_eq!(serving.answers().remove(0).code, 0);
     }
-    desk.settle();
+    serving.settle();
     let pull = bring("n > 100", &[("topic", "%RETRY%g")]);
-    let (code, count, _next) = counted(&mut desk, &pull);
+    let (code, count, _next) = counted(&mut serving, &pull);
     assert_eq!((code, count), (20, 0), "off: by its own expression");
-    switch(&mut desk, |broker| broker.filters_retries = true);
-    let (code, count, next) = counted(&mut desk, &pull);
+    switch(&mut serving, |broker| broker.filters_retries = true);
+    let (code, count, next) = counted(&mut serving, &pull);
     assert_eq!((code, count, next.as_str()), (0, 2, "3"));
 }

@@ -34,17 +34,19 @@ fn every_expression_means_what_it_means_officially() {
             .chars()
             .map(|c| if "NFE".contains(c) { '.' } else { c })
             .collect();
-        let said = match Sql::compile(text) {
+        let response = match Sql::compile(text) {
             Err(_) => "!".to_owned(),
             Ok(sql) => {
-                let said = maps
+                let response = maps
                     .iter()
                     .map(|map| if sql.matches(map) { 'T' } else { '.' });
-                said.collect()
+                response.collect()
             }
         };
-        if said != wanted {
-            wrong.push(format!("{text:?}\n  says     {said}\n  official {wanted}"));
+        if response != wanted {
+            wrong.push(format!(
+                "{text:?}\n  says     {response}\n  official {wanted}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

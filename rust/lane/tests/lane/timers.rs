@@ -17,14 +17,14 @@ use mqcore_record::CrcCheck;
 use mqcore_record::properties::lookup;
 use mqcore_wire::Command;
 
-use crate::desk::{Desk, START_MS, TOPIC, host, request, said, send_with};
+use crate::serving::{START_MS, Serving, TOPIC, host, request, response, send_with};
 
 /// The first whole second at or behind the start.
 pub(crate) const SECOND_MS: i64 = (START_MS / 1_000 + 1) * 1_000;
 const ROOT: &str = "/store";
 
 pub(crate) struct Timed {
-    pub(crate) desk: Desk,
+    pub(crate) serving: Serving,
     pub(crate) timers: Timers<TwinDisk, ManualClock>,
     config: StoreConfig,
     opaque: i32,
@@ -47,23 +47,29 @@ pub(crate) fn timing() -> Timing {
     }
 }
 
-fn opened(desk: &Desk) -> Timers<TwinDisk, ManualClock> {
-    let store = Arc::clone(&desk.store);
-    Timers::open(store, &desk.twin, Path::new(ROOT), desk.store.wall_ms()).unwrap()
+fn opened(serving: &Serving) -> Timers<TwinDisk, ManualClock> {
+    let store = Arc::clone(&serving.store);
+    Timers::open(
+        store,
+        &serving.twin,
+        Path::new(ROOT),
+        serving.store.wall_ms(),
+    )
+    .unwrap()
 }
 
 impl Timed {
     pub(crate) fn new(config: StoreConfig, timing: Timing) -> Self {
-        let mut desk = Desk::with(config.clone());
-        desk.lane.decide_broker(Broker {
+        let mut serving = Serving::with(config.clone());
+        serving.lane.decide_broker(Broker {
             timing,
             ..Broker::default()
         });
-        let timers = opened(&desk);
-        desk.lane.set_wheel(Arc::clone(timers.wheel()));
-        let config = desk.store.config().clone();
+        let timers = opened(&serving);
+        serving.lane.set_wheel(Arc::clone(timers.wheel()));
+        let config = serving.store.config().clone();
         Self {
-            desk,
+            serving,
             timers,
             config,
             opaque: 0,
@@ -75,7 +81,7 @@ impl Timed {
         self.opaque += 1;
         let body = self.opaque.to_string();
         let request = send_with(self.opaque, &[("i", properties)], body.as_bytes());
-        self.desk.ask(&request)
+        self.serving.ask(&request)
     }
 
     pub(crate) fn send_at(&mut self, key: &str, deliver_ms: i64) -> Command {
@@ -88,50 +94,50 @@ impl Timed {
     pub(crate) fn recall(&mut self, handle: &str) -> Command {
         self.opaque += 1;
         let fields = [("topic", "t"), ("recallHandle", handle)];
-        self.desk.ask(&request(370, self.opaque, &fields, b""))
+        self.serving.ask(&request(370, self.opaque, &fields, b""))
     }
 
     /// Ticks until nothing is left to do now.
     pub(crate) fn tick(&mut self) -> Ticked {
         let mut all = Ticked::default();
         loop {
-            self.desk.settle();
-            let now_ms = self.desk.store.wall_ms();
+            self.serving.settle();
+            let now_ms = self.serving.store.wall_ms();
             let done = self.timers.tick(now_ms, 3).unwrap();
             all.delivered += done.delivered;
             all.rolled += done.rolled;
             all.deleted += done.deleted;
             all.skipped += done.skipped;
             if !done.has_more {
-                self.desk.settle();
+                self.serving.settle();
                 return all;
             }
         }
     }
 
     pub(crate) fn pass(&mut self, by_ms: u64) -> Ticked {
-        self.desk.pass(by_ms);
+        self.serving.pass(by_ms);
         self.tick()
     }
 
     /// Ends as `kill -9` does, and starts again.
     pub(crate) fn kill(&mut self) {
-        self.desk.store.abandon();
+        self.serving.store.abandon();
         self.start();
     }
 
     fn start(&mut self) {
         let how = OpenHow::RefuseDamage;
-        let (twin, clock) = (self.desk.twin.clone(), self.desk.clock.clone());
+        let (twin, clock) = (self.serving.twin.clone(), self.serving.clock.clone());
         let store = Store::open(twin, clock, self.config.clone(), how).unwrap();
-        self.desk.store = Arc::new(store);
-        let mut lane = Lane::new(Arc::clone(&self.desk.store), 0);
-        lane.decide_broker(Broker::clone(&self.desk.lane.policy.broker));
+        self.serving.store = Arc::new(store);
+        let mut lane = Lane::new(Arc::clone(&self.serving.store), 0);
+        lane.decide_broker(Broker::clone(&self.serving.lane.policy.broker));
         lane.policy.topics.insert("t".into(), TOPIC);
-        self.desk.client = lane.open(host(9), "1.2.3.4:9");
-        self.desk.lane = lane;
-        self.timers = opened(&self.desk);
-        self.desk.lane.set_wheel(Arc::clone(self.timers.wheel()));
+        self.serving.client = lane.open(host(9), "1.2.3.4:9");
+        self.serving.lane = lane;
+        self.timers = opened(&self.serving);
+        self.serving.lane.set_wheel(Arc::clone(self.timers.wheel()));
     }
 
     /// Unique keys of what is in the topic, with the store times.
@@ -147,7 +153,7 @@ impl Timed {
                     tags_codes: &[],
                     is_bulk: false,
                 };
-                let got = self.desk.store.get(b"t", queue_id, ask).unwrap();
+                let got = self.serving.store.get(b"t", queue_id, ask).unwrap();
                 if got.records.is_empty() {
                     break;
                 }
@@ -198,7 +204,7 @@ fn it_comes_as_it_went_with_the_properties_of_the_official_broker() {
         tags_codes: &[],
         is_bulk: false,
     };
-    let got = timed.desk.store.get(b"t", 0, ask).unwrap();
+    let got = timed.serving.store.get(b"t", 0, ask).unwrap();
     let view = got.records[0].view(CrcCheck::Verify).unwrap();
     let property = |name| {
         let value = lookup(view.properties, name)?;
@@ -212,7 +218,7 @@ fn it_comes_as_it_went_with_the_properties_of_the_official_broker() {
     assert_eq!(property("TIMER_ENQUEUE_MS"), Some(entered_ms.to_string()));
     assert_eq!(
         property("TIMER_DEQUEUE_MS"),
-        Some(timed.desk.store.wall_ms().to_string())
+        Some(timed.serving.store.wall_ms().to_string())
     );
 }
 
@@ -221,7 +227,7 @@ fn bad_times_get_the_official_code_and_nothing_is_stored() {
     let mut timed = Timed::new(config(1_000, 172_800), timing());
     for bad in ["31556952000000", "soon", "259200001"] {
         let answer = timed.send(&format!("TIMER_DELAY_MS\u{1}{bad}\u{2}"));
-        let (code, remark) = said(&answer);
+        let (code, remark) = response(&answer);
         assert_eq!(code, 13, "{bad}");
         assert!(remark.starts_with("timer message illegal, the delay time"));
     }
@@ -233,17 +239,21 @@ fn bad_times_get_the_official_code_and_nothing_is_stored() {
     let mut off = Timed::new(config(1_000, 172_800), Timing::default());
     let answer = off.send("TIMER_DELAY_MS\u{1}10\u{2}");
     let remark = "accurate timer message is not enabled, timerWheelEnable is false";
-    assert_eq!(said(&answer), (1, remark));
+    assert_eq!(response(&answer), (1, remark));
 }
 
 #[test]
 fn a_level_counts_before_a_time() {
     let mut timed = Timed::new(config(1_000, 172_800), timing());
     timed.send("DELAY\u{1}1\u{2}TIMER_DELAY_MS\u{1}5000\u{2}UNIQ_KEY\u{1}L\u{2}");
-    timed.desk.settle();
-    let schedule = timed.desk.store.bounds(b"SCHEDULE_TOPIC_XXXX", 0).unwrap();
+    timed.serving.settle();
+    let schedule = timed
+        .serving
+        .store
+        .bounds(b"SCHEDULE_TOPIC_XXXX", 0)
+        .unwrap();
     assert_eq!(schedule.unwrap().max, 1);
-    let record = timed.desk.store.record_at(0).unwrap();
+    let record = timed.serving.store.record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(lookup(view.properties, "TIMER_DELAY_MS"), None);
 }
@@ -262,15 +272,18 @@ fn a_recalled_message_never_comes_and_others_do() {
     );
     let other = "djEgdSBicm9rZXItYSAxIEE=";
     assert_eq!(
-        said(&timed.recall(other)),
+        response(&timed.recall(other)),
         (604, "recall failed, topic not match")
     );
-    assert_eq!(said(&timed.recall("x")), (604, "recall handle is invalid"));
+    assert_eq!(
+        response(&timed.recall("x")),
+        (604, "recall handle is invalid")
+    );
     let done = timed.pass(20_000);
     assert_eq!((done.delivered, done.deleted), (1, 1));
     assert_eq!(timed.keys(), ["B"]);
     let late = timed.recall(handle);
-    assert_eq!(said(&late), (604, "recall failed, timestamp invalid"));
+    assert_eq!(response(&late), (604, "recall failed, timestamp invalid"));
     let waits: BTreeMap<_, _> = timed.timers.waiting().collect();
     assert_eq!(waits["t"].count, 0);
 }
@@ -286,7 +299,7 @@ fn a_kill_loses_nothing_and_repeats_only_what_was_not_flushed() {
     timed.tick();
     timed.kill();
     timed.pass(4_700);
-    let now_ms = timed.desk.store.wall_ms();
+    let now_ms = timed.serving.store.wall_ms();
     timed.timers.flush(now_ms).unwrap();
     let before = timed.keys().len();
     assert!((15..40).contains(&before), "{before}");
@@ -294,9 +307,9 @@ fn a_kill_loses_nothing_and_repeats_only_what_was_not_flushed() {
     timed.tick();
     assert_eq!(timed.keys().len(), before, "flushed: nothing comes again");
     // In the middle of a slot.
-    timed.desk.pass(1_000);
-    timed.desk.settle();
-    let now_ms = timed.desk.store.wall_ms();
+    timed.serving.pass(1_000);
+    timed.serving.settle();
+    let now_ms = timed.serving.store.wall_ms();
     assert_eq!(timed.timers.tick(now_ms, 2).unwrap().delivered, 2);
     timed.timers.flush(now_ms).unwrap();
     timed.kill();
@@ -316,7 +329,7 @@ fn a_clock_that_is_set_makes_nothing_early_lost_or_doubled() {
     timed.send_at("B", SECOND_MS + day_ms + 60_000);
     timed.pass(10_000);
     assert_eq!(timed.keys(), ["A"]);
-    timed.desk.clock.set_wall_ms(START_MS - day_ms);
+    timed.serving.clock.set_wall_ms(START_MS - day_ms);
     timed.tick();
     timed.send_at("C", START_MS - day_ms + 3_000);
     timed.tick();
@@ -327,12 +340,12 @@ fn a_clock_that_is_set_makes_nothing_early_lost_or_doubled() {
     );
     timed.pass(5_000);
     assert_eq!(timed.keys(), ["A", "C"]);
-    let now_ms = timed.desk.store.wall_ms();
+    let now_ms = timed.serving.store.wall_ms();
     timed.timers.flush(now_ms).unwrap();
     timed.kill();
     timed.pass(day_ms.cast_unsigned() + 20_000);
     assert_eq!(timed.keys(), ["A", "C"], "not even after a kill");
-    timed.desk.clock.set_wall_ms(START_MS + 2 * day_ms);
+    timed.serving.clock.set_wall_ms(START_MS + 2 * day_ms);
     timed.tick();
     assert_eq!(
         timed.keys(),
@@ -346,7 +359,7 @@ fn another_step_finds_the_messages_of_the_old_one() {
     let mut timed = Timed::new(config(1_000, 172_800), timing());
     timed.send_at("A", SECOND_MS + 60_000);
     timed.tick();
-    let now_ms = timed.desk.store.wall_ms();
+    let now_ms = timed.serving.store.wall_ms();
     timed.timers.flush(now_ms).unwrap();
     timed.config.timer_precision_ms = 100;
     timed.kill();
@@ -363,9 +376,13 @@ fn the_log_goes_on_over_files_and_gives_old_ones_back() {
         timed.send_at(&format!("{at}"), SECOND_MS + 1_000 + at % 7 * 1_000);
     }
     timed.tick();
-    let now_ms = timed.desk.store.wall_ms();
+    let now_ms = timed.serving.store.wall_ms();
     timed.timers.flush(now_ms).unwrap();
-    let files = timed.desk.twin.list(Path::new("/store/timerlog")).unwrap();
+    let files = timed
+        .serving
+        .twin
+        .list(Path::new("/store/timerlog"))
+        .unwrap();
     assert_eq!(files.len(), 3, "78 units of 52 bytes fit into 4096");
     timed.kill();
     timed.pass(10_000);
@@ -392,7 +409,7 @@ fn a_step_that_is_full_refuses() {
     timed.tick();
     let deliver_ms = SECOND_MS + 5_000;
     let answer = timed.send(&format!("TIMER_DELIVER_MS\u{1}{deliver_ms}\u{2}"));
-    let (code, remark) = said(&answer);
+    let (code, remark) = response(&answer);
     assert_eq!(code, 1);
     assert!(remark.starts_with("timer message is under flow control, max num limit is 6"));
 }
@@ -414,7 +431,7 @@ fn whatever_happens_none_is_early_lost_or_delivered_after_its_recall() {
         let mut recalled: Vec<String> = Vec::new();
         let mut kills = 0;
         for at in 0..150 {
-            let now_ms = timed.desk.store.wall_ms();
+            let now_ms = timed.serving.store.wall_ms();
             match dice(12) {
                 0..=5 => {
                     let key = format!("{at}");
@@ -434,7 +451,7 @@ fn whatever_happens_none_is_early_lost_or_delivered_after_its_recall() {
                         timed.kill();
                         kills += 1;
                     }
-                    2 => timed.desk.pass(dice(50 * step_ms.cast_unsigned())),
+                    2 => timed.serving.pass(dice(50 * step_ms.cast_unsigned())),
                     _ => {}
                 },
                 _ => {

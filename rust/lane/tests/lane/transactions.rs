@@ -6,7 +6,7 @@ use mqcore_record::properties::lookup;
 use mqcore_record::{CrcCheck, RecordView};
 use mqcore_wire::Command;
 
-use crate::desk::{Desk, START_MS, request, said, send_with};
+use crate::serving::{START_MS, Serving, request, response, send_with};
 
 pub(crate) const HALF: &[u8] = b"RMQ_SYS_TRANS_HALF_TOPIC";
 pub(crate) const NOTES: &[u8] = b"RMQ_SYS_TRANS_OP_HALF_TOPIC";
@@ -21,7 +21,7 @@ pub(crate) struct Half {
     pub(crate) physical: u64,
 }
 
-impl Desk {
+impl Serving {
     pub(crate) fn half(&mut self, opaque: i32, more: &str) -> Half {
         let text =
             format!("TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}UNIQ_KEY\u{1}u{opaque}\u{2}{more}");
@@ -83,8 +83,8 @@ fn ending(half: Half, state: &str, more: &[(&str, &str)]) -> Vec<u8> {
     request(37, 99, &fields, b"")
 }
 
-fn desk() -> Desk {
-    Desk::new(FlushDiskType::Async)
+fn serving() -> Serving {
+    Serving::new(FlushDiskType::Async)
 }
 
 pub(crate) fn property(view: &RecordView<'_>, name: &str) -> Option<String> {
@@ -94,32 +94,32 @@ pub(crate) fn property(view: &RecordView<'_>, name: &str) -> Option<String> {
 
 #[test]
 fn a_commit_stores_the_message_and_notes_the_end() {
-    let mut desk = desk();
-    let half = desk.half(1, "TAGS\u{1}a\u{2}");
-    assert_eq!(said(&desk.end(half, COMMIT, &[])), (0, ""));
-    let found = desk.each(b"t", 2, |view| {
+    let mut serving = serving();
+    let half = serving.half(1, "TAGS\u{1}a\u{2}");
+    assert_eq!(response(&serving.end(half, COMMIT, &[])), (0, ""));
+    let found = serving.each(b"t", 2, |view| {
         assert_eq!((view.body, view.sys_flag), (b"body".as_slice(), 8));
         assert_eq!(view.prepared_transaction_offset, half.physical as i64);
         assert_eq!(property(view, "TRAN_MSG").as_deref(), Some("true"));
         (property(view, "TAGS"), property(view, "REAL_TOPIC"))
     });
     assert_eq!(found, [(Some("a".to_owned()), Some("t".to_owned()))]);
-    assert_eq!(desk.bodies(NOTES, 0), ["0"]);
-    let tags = desk.each(NOTES, 0, |view| property(view, "TAGS"));
+    assert_eq!(serving.bodies(NOTES, 0), ["0"]);
+    let tags = serving.each(NOTES, 0, |view| property(view, "TAGS"));
     assert_eq!(tags, [Some("d".to_owned())]);
 }
 
 #[test]
 fn a_rollback_notes_the_end_alone() {
-    let mut desk = desk();
-    let half = desk.half(1, "");
-    let other = desk.half(2, "");
-    assert_eq!(desk.end(other, ROLLBACK, &[]).code, 0);
-    assert_eq!(desk.bodies(NOTES, 0), ["1"]);
-    assert_eq!(desk.end(half, COMMIT, &[]).code, 0);
-    assert_eq!(desk.bodies(b"t", 2), ["body"]);
-    assert_eq!(desk.bodies(NOTES, 0), ["1", "0"]);
-    let counts = desk.lane.transaction_counts().all();
+    let mut serving = serving();
+    let half = serving.half(1, "");
+    let other = serving.half(2, "");
+    assert_eq!(serving.end(other, ROLLBACK, &[]).code, 0);
+    assert_eq!(serving.bodies(NOTES, 0), ["1"]);
+    assert_eq!(serving.end(half, COMMIT, &[]).code, 0);
+    assert_eq!(serving.bodies(b"t", 2), ["body"]);
+    assert_eq!(serving.bodies(NOTES, 0), ["1", "0"]);
+    let counts = serving.lane.transaction_counts().all();
     let (topic, count) = &counts[0];
     assert_eq!((topic.as_str(), count.waiting), ("t", 0));
     assert_eq!((count.committed, count.rolled_back), (1, 1));
@@ -127,14 +127,14 @@ fn a_rollback_notes_the_end_alone() {
 
 #[test]
 fn an_end_that_is_not_decided_is_not_answered() {
-    let mut desk = desk();
-    let half = desk.half(1, "");
+    let mut serving = serving();
+    let half = serving.half(1, "");
     for state in ["0", "4", "77"] {
-        desk.feed(&ending(half, state, &[]));
+        serving.feed(&ending(half, state, &[]));
     }
-    desk.settle();
-    assert_eq!(desk.answers(), []);
-    assert_eq!(desk.bodies(NOTES, 0), [""; 0]);
+    serving.settle();
+    assert_eq!(serving.answers(), []);
+    assert_eq!(serving.bodies(NOTES, 0), [""; 0]);
 }
 
 /// Where the half message is said to be, what else is wrong, and the remark.
@@ -142,9 +142,9 @@ type Wrong<'a> = (Half, &'a [(&'a str, &'a str)], &'a str);
 
 #[test]
 fn a_wrong_end_is_refused_in_the_official_words() {
-    let mut desk = desk();
-    desk.ask(&send_with(0, &[], b"plain"));
-    let half = desk.half(1, "");
+    let mut serving = serving();
+    serving.ask(&send_with(0, &[], b"plain"));
+    let half = serving.half(1, "");
     let missing = "Find prepared transaction message failed";
     let cases: [Wrong<'_>; 7] = [
         (
@@ -185,114 +185,117 @@ fn a_wrong_end_is_refused_in_the_official_words() {
         ),
     ];
     for (half, more, remark) in cases {
-        assert_eq!(said(&desk.end(half, COMMIT, more)), (1, remark));
+        assert_eq!(response(&serving.end(half, COMMIT, more)), (1, remark));
     }
-    assert_eq!(desk.bodies(b"t", 2), [""; 0], "nothing was committed");
-    assert_eq!(desk.bodies(NOTES, 0), [""; 0], "and nothing ended");
-    assert_eq!(desk.end(half, COMMIT, &[]).code, 0);
+    assert_eq!(serving.bodies(b"t", 2), [""; 0], "nothing was committed");
+    assert_eq!(serving.bodies(NOTES, 0), [""; 0], "and nothing ended");
+    assert_eq!(serving.end(half, COMMIT, &[]).code, 0);
 }
 
 #[test]
 fn what_is_committed_is_no_half_message_any_more() {
-    let mut desk = desk();
-    let half = desk.half(1, "");
-    desk.end(half, COMMIT, &[]);
-    let physical = desk.each(b"t", 2, |view| view.physical_offset as u64)[0];
+    let mut serving = serving();
+    let half = serving.half(1, "");
+    serving.end(half, COMMIT, &[]);
+    let physical = serving.each(b"t", 2, |view| view.physical_offset as u64)[0];
     let committed = Half {
         offset: 0,
         physical,
     };
-    assert_eq!(desk.end(committed, COMMIT, &[]).code, 1);
-    assert_eq!(desk.bodies(b"t", 2), ["body"]);
+    assert_eq!(serving.end(committed, COMMIT, &[]).code, 1);
+    assert_eq!(serving.bodies(b"t", 2), ["body"]);
 }
 
 #[test]
 fn a_transaction_ends_once() {
-    let mut desk = desk();
-    let half = desk.half(1, "");
-    desk.end(half, ROLLBACK, &[]);
-    let again = desk.end(half, ROLLBACK, &[]);
-    assert_eq!(said(&again), (0, "the transaction was rolled back before"));
-    assert_eq!(desk.end(half, COMMIT, &[]).code, 1);
-    assert_eq!(desk.bodies(b"t", 2), [""; 0], "rolled back it stays");
-    let other = desk.half(2, "");
-    desk.end(other, COMMIT, &[]);
-    assert_eq!(desk.end(other, COMMIT, &[]).code, 0);
-    assert_eq!(desk.bodies(b"t", 2), ["body"]);
-    assert_eq!(desk.bodies(NOTES, 0), ["0", "1"]);
+    let mut serving = serving();
+    let half = serving.half(1, "");
+    serving.end(half, ROLLBACK, &[]);
+    let again = serving.end(half, ROLLBACK, &[]);
+    assert_eq!(
+        response(&again),
+        (0, "the transaction was rolled back before")
+    );
+    assert_eq!(serving.end(half, COMMIT, &[]).code, 1);
+    assert_eq!(serving.bodies(b"t", 2), [""; 0], "rolled back it stays");
+    let other = serving.half(2, "");
+    serving.end(other, COMMIT, &[]);
+    assert_eq!(serving.end(other, COMMIT, &[]).code, 0);
+    assert_eq!(serving.bodies(b"t", 2), ["body"]);
+    assert_eq!(serving.bodies(NOTES, 0), ["0", "1"]);
 }
 
 #[test]
 fn later_releases_note_many_ends_together() {
-    let mut desk = desk();
-    desk.lane.decide_broker(Broker {
+    let mut serving = serving();
+    serving.lane.decide_broker(Broker {
         version: BATCHING,
         ..Broker::default()
     });
     for opaque in 0..3 {
-        let half = desk.half(opaque, "");
-        assert_eq!(desk.end(half, COMMIT, &[]).code, 0);
-        desk.pass(500);
+        let half = serving.half(opaque, "");
+        assert_eq!(serving.end(half, COMMIT, &[]).code, 0);
+        serving.pass(500);
     }
-    let ids = desk.each(HALF, 0, |view| property(view, "__transactionId__"));
+    let ids = serving.each(HALF, 0, |view| property(view, "__transactionId__"));
     assert_eq!(ids[0].as_deref(), Some("u0"));
-    assert_eq!(desk.bodies(NOTES, 0), [""; 0]);
-    assert_eq!(desk.lane.next_deadline_ms(), Some(3_000));
-    desk.pass(1_500);
-    desk.settle();
-    assert_eq!(desk.bodies(NOTES, 0), ["0,1,2,"]);
-    assert_eq!(desk.lane.next_deadline_ms(), None);
-    let half = desk.half(4, "");
-    desk.end(half, ROLLBACK, &[]);
-    assert!(desk.lane.write_notes());
-    desk.settle();
-    assert_eq!(desk.bodies(NOTES, 0), ["0,1,2,", "3,"]);
+    assert_eq!(serving.bodies(NOTES, 0), [""; 0]);
+    assert_eq!(serving.lane.next_deadline_ms(), Some(3_000));
+    serving.pass(1_500);
+    serving.settle();
+    assert_eq!(serving.bodies(NOTES, 0), ["0,1,2,"]);
+    assert_eq!(serving.lane.next_deadline_ms(), None);
+    let half = serving.half(4, "");
+    serving.end(half, ROLLBACK, &[]);
+    assert!(serving.lane.write_op_messages());
+    serving.settle();
+    assert_eq!(serving.bodies(NOTES, 0), ["0,1,2,", "3,"]);
 }
 
 #[test]
 fn an_end_that_comes_later_than_its_message_allows_is_refused() {
-    let mut desk = desk();
+    let mut serving = serving();
     let immune = "CHECK_IMMUNITY_TIME_IN_SECONDS\u{1}8\u{2}";
-    let (early, half) = (desk.half(1, immune), desk.half(2, immune));
-    desk.lane.decide_broker(Broker {
+    let (early, half) = (serving.half(1, immune), serving.half(2, immune));
+    serving.lane.decide_broker(Broker {
         version: BATCHING,
         ..Broker::default()
     });
-    desk.pass(8_000);
-    assert_eq!(desk.end(early, COMMIT, &[]).code, 0);
-    desk.pass(1);
-    assert_eq!(desk.end(half, COMMIT, &[]).code, 604);
+    serving.pass(8_000);
+    assert_eq!(serving.end(early, COMMIT, &[]).code, 0);
+    serving.pass(1);
+    assert_eq!(serving.end(half, COMMIT, &[]).code, 604);
     let asked = [("fromTransactionCheck", "true")];
-    assert_eq!(desk.end(half, COMMIT, &asked).code, 0);
+    assert_eq!(serving.end(half, COMMIT, &asked).code, 0);
 }
 
 #[test]
 fn a_delayed_half_message_waits_for_its_level_once_committed() {
-    let mut desk = desk();
-    let half = desk.half(1, "DELAY\u{1}2\u{2}");
-    desk.end(half, COMMIT, &[]);
-    assert_eq!(desk.bodies(b"SCHEDULE_TOPIC_XXXX", 1), ["body"]);
+    let mut serving = serving();
+    let half = serving.half(1, "DELAY\u{1}2\u{2}");
+    serving.end(half, COMMIT, &[]);
+    assert_eq!(serving.bodies(b"SCHEDULE_TOPIC_XXXX", 1), ["body"]);
     let later = START_MS + 5_000;
-    let done = mqcore_lane::delay::deliver_due(&desk.store, 2, 0, later, 10).unwrap();
+    let done = mqcore_lane::delay::deliver_due(&serving.store, 2, 0, later, 10).unwrap();
     assert_eq!(done.count, 1);
-    desk.settle();
-    let found = desk.each(b"t", 2, |view| (view.sys_flag, view.body.len()));
+    serving.settle();
+    let found = serving.each(b"t", 2, |view| (view.sys_flag, view.body.len()));
     assert_eq!(found, [(8, 4)]);
 }
 
 #[test]
 fn with_synchronous_flush_a_commit_is_answered_after_the_sync() {
-    let mut desk = Desk::new(FlushDiskType::Sync);
+    let mut serving = Serving::new(FlushDiskType::Sync);
     let text = "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}WAIT\u{1}false\u{2}";
-    desk.ask(&send_with(1, &[("i", text)], b"x"));
+    serving.ask(&send_with(1, &[("i", text)], b"x"));
     let half = Half {
         offset: 0,
         physical: 0,
     };
-    desk.feed(&ending(half, COMMIT, &[]));
-    desk.drain();
-    assert_eq!(desk.answers(), []);
-    desk.store.flush().unwrap();
-    desk.drain();
-    assert_eq!(said(&desk.answers()[0]), (0, ""));
+    serving.feed(&ending(half, COMMIT, &[]));
+    serving.drain();
+    assert_eq!(serving.answers(), []);
+    serving.store.flush().unwrap();
+    serving.drain();
+    assert_eq!(response(&serving.answers()[0]), (0, ""));
 }

@@ -10,47 +10,48 @@ use mqcore_lane::parked::ParkLimits;
 use mqcore_lane::policy::Broker;
 use mqcore_lane::pop::rules::PopRules;
 
-use crate::desk::{Desk, commands, host, pull_with, request, said, send_with};
 use crate::popping::{Popped, one_revive_queue};
+use crate::serving::{Serving, commands, host, pull_with, request, response, send_with};
 
 const MANY: i32 = 3_000;
 /// More than one turn of any kind answers.
 const PER_TURN_MAX: usize = 450;
 const WAIT: [(&str, &str); 2] = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
 
-fn desk_with(flush: FlushDiskType, change: impl FnOnce(&mut Broker)) -> Desk {
-    let mut desk = Desk::new(flush);
-    let mut broker = Broker::clone(&desk.lane.policy.broker);
+fn serving_with(flush: FlushDiskType, change: impl FnOnce(&mut Broker)) -> Serving {
+    let mut serving = Serving::new(flush);
+    let mut broker = Broker::clone(&serving.lane.policy.broker);
     broker.held = HoldLimits {
         per_queue: MANY as usize,
         ..HoldLimits::default()
     };
     change(&mut broker);
-    desk.lane.decide_broker(broker);
-    desk
+    serving.lane.decide_broker(broker);
+    serving
 }
 
-fn holding(count: i32) -> Desk {
-    let mut desk = desk_with(FlushDiskType::Async, |_broker| {});
+fn holding(count: i32) -> Serving {
+    let mut serving = serving_with(FlushDiskType::Async, |_broker| {});
     for opaque in 0..count {
-        desk.feed(&pull_with(opaque, &WAIT));
+        serving.feed(&pull_with(opaque, &WAIT));
     }
-    assert_eq!(desk.number("held"), count as u64);
-    desk
+    assert_eq!(serving.number("held"), count as u64);
+    serving
 }
 
-fn is_at_work(desk: &Desk) -> bool {
-    desk.lane
+fn is_at_work(serving: &Serving) -> bool {
+    serving
+        .lane
         .next_deadline_ms()
-        .is_some_and(|at| at <= desk.now_ms)
+        .is_some_and(|at| at <= serving.now_ms)
 }
 
 /// Drains until nothing is to be done; the answers of each turn, by their numbers.
-fn turns(desk: &mut Desk) -> Vec<Vec<i32>> {
+fn turns(serving: &mut Serving) -> Vec<Vec<i32>> {
     let mut turns = Vec::new();
-    while is_at_work(desk) || turns.is_empty() {
-        desk.drain();
-        turns.push(desk.answers().iter().map(|a| a.opaque).collect());
+    while is_at_work(serving) || turns.is_empty() {
+        serving.drain();
+        turns.push(serving.answers().iter().map(|a| a.opaque).collect());
         assert!(turns.len() < 10_000, "it goes on for ever");
     }
     turns
@@ -65,31 +66,39 @@ fn assert_in_turns(turns: &[Vec<i32>], count: i32) {
 }
 
 /// What another connection is answered by a request, at once.
-fn ask_beside(desk: &mut Desk, other: ConnectionId, frame: &[u8]) -> i32 {
-    desk.lane.feed(other, frame, desk.now_ms).unwrap();
+fn ask_beside(serving: &mut Serving, other: ConnectionId, frame: &[u8]) -> i32 {
+    serving.lane.feed(other, frame, serving.now_ms).unwrap();
     let taken = |output: &mut mqcore_lane::output::Output<_>| output.take(usize::MAX);
-    let bytes = desk.lane.desk.change_output(other, taken).unwrap();
+    let bytes = serving
+        .lane
+        .connections
+        .change_output(other, taken)
+        .unwrap();
     commands(&bytes).remove(0).code
 }
 
 #[test]
 fn a_send_that_wakes_many_is_worked_off_in_turns_and_others_are_served_between() {
-    let mut desk = holding(MANY);
-    let other = desk.lane.open(host(10), "1.2.3.4:10");
-    desk.lane.feed(other, &send_with(1, &[], b"x"), 0).unwrap();
-    while desk.store.dispatch_step().unwrap_or(false) {}
-    desk.drain();
-    let first: Vec<i32> = desk.answers().iter().map(|a| a.opaque).collect();
-    assert!(!first.is_empty() && is_at_work(&desk));
-    desk.lane
-        .desk
+    let mut serving = holding(MANY);
+    let other = serving.lane.open(host(10), "1.2.3.4:10");
+    serving
+        .lane
+        .feed(other, &send_with(1, &[], b"x"), 0)
+        .unwrap();
+    while serving.store.dispatch_step().unwrap_or(false) {}
+    serving.drain();
+    let first: Vec<i32> = serving.answers().iter().map(|a| a.opaque).collect();
+    assert!(!first.is_empty() && is_at_work(&serving));
+    serving
+        .lane
+        .connections
         .change_output(other, |output| output.take(usize::MAX));
     assert_eq!(
-        ask_beside(&mut desk, other, &send_with(2, &[("e", "1")], b"x")),
+        ask_beside(&mut serving, other, &send_with(2, &[("e", "1")], b"x")),
         0
     );
     let mut all = vec![first];
-    all.extend(turns(&mut desk));
+    all.extend(turns(&mut serving));
     assert_in_turns(&all, MANY);
     let order: Vec<i32> = all.into_iter().flatten().collect();
     assert!(order.is_sorted(), "who waits longest comes first");
@@ -97,82 +106,91 @@ fn a_send_that_wakes_many_is_worked_off_in_turns_and_others_are_served_between()
 
 #[test]
 fn pulls_whose_time_is_over_together_end_in_turns() {
-    let mut desk = holding(MANY);
-    desk.now_ms += 20_000;
-    assert_in_turns(&turns(&mut desk), MANY);
+    let mut serving = holding(MANY);
+    serving.now_ms += 20_000;
+    assert_in_turns(&turns(&mut serving), MANY);
 }
 
 #[test]
 fn the_check_wakes_in_turns() {
-    let mut desk = holding(MANY);
-    desk.feed(&send_with(-1, &[], b"x"));
-    while desk.store.dispatch_step().unwrap_or(false) {}
-    let (mut news, before) = (Vec::new(), desk.answers().len());
+    let mut serving = holding(MANY);
+    serving.feed(&send_with(-1, &[], b"x"));
+    while serving.store.dispatch_step().unwrap_or(false) {}
+    let (mut news, before) = (Vec::new(), serving.answers().len());
     // As if nobody had told of it.
-    desk.store.arrivals().drain(usize::MAX, &mut news);
+    serving.store.arrivals().drain(usize::MAX, &mut news);
     assert_eq!((before, news.len()), (1, 1));
-    desk.drain();
-    assert_eq!(desk.answers().len(), 0);
-    desk.now_ms += 5_000;
-    assert_in_turns(&turns(&mut desk), MANY);
+    serving.drain();
+    assert_eq!(serving.answers().len(), 0);
+    serving.now_ms += 5_000;
+    assert_in_turns(&turns(&mut serving), MANY);
 }
 
 #[test]
 fn a_closed_connection_is_answered_nothing_and_forgotten_in_turns() {
-    let mut desk = holding(MANY);
-    let other = desk.lane.open(host(10), "1.2.3.4:10");
-    desk.lane.feed(other, &pull_with(7, &WAIT), 0).unwrap();
-    desk.lane.close(desk.client);
-    assert!(is_at_work(&desk), "what it has left is taken out in turns");
-    let left = desk.number("held");
+    let mut serving = holding(MANY);
+    let other = serving.lane.open(host(10), "1.2.3.4:10");
+    serving.lane.feed(other, &pull_with(7, &WAIT), 0).unwrap();
+    serving.lane.close(serving.client);
+    assert!(
+        is_at_work(&serving),
+        "what it has left is taken out in turns"
+    );
+    let left = serving.number("held");
     assert!(
         left > MANY as u64 - 200,
         "the close itself does little: {left}"
     );
-    desk.lane.feed(other, &send_with(8, &[], b"x"), 0).unwrap();
-    while desk.store.dispatch_step().unwrap_or(false) {}
-    let pulls = desk.number("pulls");
+    serving
+        .lane
+        .feed(other, &send_with(8, &[], b"x"), 0)
+        .unwrap();
+    while serving.store.dispatch_step().unwrap_or(false) {}
+    let pulls = serving.number("pulls");
     let mut before = left;
-    while is_at_work(&desk) || before == left {
-        desk.drain();
-        let now = desk.number("held");
+    while is_at_work(&serving) || before == left {
+        serving.drain();
+        let now = serving.number("held");
         // Those that news and those that the close takes out.
         assert!(before - now <= 10_000, "{before} to {now}");
         before = now;
     }
-    assert_eq!((desk.number("held"), desk.number("pulls") - pulls), (0, 1));
+    assert_eq!(
+        (serving.number("held"), serving.number("pulls") - pulls),
+        (0, 1)
+    );
 }
 
 #[test]
 fn a_pull_beyond_the_limit_is_refused_in_words_and_others_are_held() {
-    let mut desk = holding(MANY);
-    let answer = desk.ask(&pull_with(-1, &WAIT));
+    let mut serving = holding(MANY);
+    let answer = serving.ask(&pull_with(-1, &WAIT));
     assert_eq!(answer.code, 2);
-    let remark = said(&answer).1.to_owned();
+    let remark = response(&answer).1.to_owned();
     assert!(
         remark.ends_with("3000 pulls of this connection at this queue wait already"),
         "{remark}"
     );
     let elsewhere = [WAIT[0], WAIT[1], ("queueId", "1")];
-    desk.feed(&pull_with(-2, &elsewhere));
-    assert_eq!(desk.number("held"), MANY as u64 + 1);
+    serving.feed(&pull_with(-2, &elsewhere));
+    assert_eq!(serving.number("held"), MANY as u64 + 1);
 }
 
 #[test]
 fn a_sync_answers_so_many_sends_per_turn() {
-    let mut desk = desk_with(FlushDiskType::Sync, |broker| {
+    let mut serving = serving_with(FlushDiskType::Sync, |broker| {
         broker.parked = ParkLimits {
             all: 6_000,
             per_connection: 5_000,
         };
     });
     for opaque in 0..5_001 {
-        desk.feed(&send_with(opaque, &[], b"x"));
+        serving.feed(&send_with(opaque, &[], b"x"));
     }
-    let refused = desk.answers();
+    let refused = serving.answers();
     assert_eq!((refused.len(), refused[0].code), (1, 2));
-    desk.store.flush().unwrap();
-    let turns = turns(&mut desk);
+    serving.store.flush().unwrap();
+    let turns = turns(&mut serving);
     assert!(
         turns.iter().all(|turn| turn.len() <= 2_048),
         "a turn has a bound"
@@ -184,11 +202,11 @@ fn a_sync_answers_so_many_sends_per_turn() {
 #[test]
 fn pops_and_questions_end_in_turns() {
     for code in [200_050, 200_054] {
-        let mut desk = Popped::new(PopRules {
+        let mut serving = Popped::new(PopRules {
             held_per_line: MANY as usize,
             ..one_revive_queue()
         })
-        .desk;
+        .serving;
         let fields = [
             ("consumerGroup", "g"),
             ("topic", "t"),
@@ -199,17 +217,17 @@ fn pops_and_questions_end_in_turns() {
             ("initMode", "0"),
         ];
         for opaque in 0..MANY {
-            desk.feed(&request(code, opaque, &fields, b""));
+            serving.feed(&request(code, opaque, &fields, b""));
         }
-        assert_eq!(desk.number("pops_held"), MANY as u64, "{code}");
+        assert_eq!(serving.number("pops_held"), MANY as u64, "{code}");
         let passed = std::time::Duration::from_secs(20);
-        desk.clock.advance(passed);
-        desk.now_ms += 20_000;
+        serving.clock.advance(passed);
+        serving.now_ms += 20_000;
         let mut all = Vec::new();
-        while desk.number("pops_held") > 0 || is_at_work(&desk) {
-            desk.drain();
-            all.push(desk.answers().iter().map(|a| a.opaque).collect());
-            desk.now_ms += 1;
+        while serving.number("pops_held") > 0 || is_at_work(&serving) {
+            serving.drain();
+            all.push(serving.answers().iter().map(|a| a.opaque).collect());
+            serving.now_ms += 1;
         }
         assert_in_turns(&all, MANY);
     }
@@ -225,51 +243,55 @@ fn expensive() -> (String, String) {
 
 #[test]
 fn pulls_by_expensive_expressions_go_to_the_threads_and_take_turns() {
-    let mut desk = desk_with(FlushDiskType::Async, |broker| {
+    let mut serving = serving_with(FlushDiskType::Async, |broker| {
         broker.filters_properties = true;
     });
     let (expression, properties) = expensive();
     for _ in 0..8 {
-        desk.feed(&send_with(1, &[("i", &properties)], b"x"));
+        serving.feed(&send_with(1, &[("i", &properties)], b"x"));
     }
-    desk.settle();
-    desk.answers();
+    serving.settle();
+    serving.answers();
     let fields = [
         ("sysFlag", "4"),
         ("subscription", expression.as_str()),
         ("expressionType", "SQL92"),
     ];
     for opaque in 0..32 {
-        desk.feed(&pull_with(opaque, &fields));
+        serving.feed(&pull_with(opaque, &fields));
     }
-    let other = desk.lane.open(host(10), "1.2.3.4:10");
-    desk.lane.feed(other, &pull_with(1, &fields), 0).unwrap();
-    assert_eq!(desk.answers().len(), 0, "none is done in the loop");
-    assert!(desk.number("filtered_waiting") >= 32);
+    let other = serving.lane.open(host(10), "1.2.3.4:10");
+    serving.lane.feed(other, &pull_with(1, &fields), 0).unwrap();
+    assert_eq!(serving.answers().len(), 0, "none is done in the loop");
+    assert!(serving.number("filtered_waiting") >= 32);
     // Taken out of the first turns: that of the other connection is not behind all of the first one's.
     let mut answers = Vec::new();
     for turn in 0..40 {
-        desk.drain();
-        let of_turn = desk.answers();
+        serving.drain();
+        let of_turn = serving.answers();
         assert!(of_turn.len() <= 1, "one read at once");
         answers.extend(of_turn);
         if turn == 3 {
             let taken = |output: &mut mqcore_lane::output::Output<_>| output.take(usize::MAX);
-            let beside = desk.lane.desk.change_output(other, taken).unwrap();
-            assert_eq!(commands(&beside).len(), 1, "connections take turns");
+            let beside = serving
+                .lane
+                .connections
+                .change_output(other, taken)
+                .unwrap();
+            assert_eq!(commands(&beside).len(), 1, "serving take turns");
         }
     }
     assert_eq!(answers.len(), 32);
     for answer in answers {
         let next: u64 = answer.ext["nextBeginOffset"].parse().unwrap();
-        assert_eq!(said(&answer), (20, "NO_MATCHED_MESSAGE"));
+        assert_eq!(response(&answer), (20, "NO_MATCHED_MESSAGE"));
         assert!((1..=8).contains(&next), "it comes on: {next}");
     }
 }
 
 #[test]
 fn a_held_pull_by_an_expensive_expression_does_not_stop_the_turn() {
-    let mut desk = desk_with(FlushDiskType::Async, |broker| {
+    let mut serving = serving_with(FlushDiskType::Async, |broker| {
         broker.filters_properties = true;
     });
     let (expression, properties) = expensive();
@@ -281,17 +303,17 @@ fn a_held_pull_by_an_expensive_expression_does_not_stop_the_turn() {
     ];
     let count = 100;
     for opaque in 0..count {
-        desk.feed(&pull_with(opaque, &fields));
+        serving.feed(&pull_with(opaque, &fields));
     }
-    assert_eq!(desk.number("held"), count as u64);
-    desk.feed(&send_with(-1, &[("i", &properties)], b"x"));
-    while desk.store.dispatch_step().unwrap_or(false) {}
-    desk.drain();
-    assert!(desk.number("held") > 50, "a turn asks a few of them");
-    let mut answered = desk.answers().len() - 1;
+    assert_eq!(serving.number("held"), count as u64);
+    serving.feed(&send_with(-1, &[("i", &properties)], b"x"));
+    while serving.store.dispatch_step().unwrap_or(false) {}
+    serving.drain();
+    assert!(serving.number("held") > 50, "a turn asks a few of them");
+    let mut answered = serving.answers().len() - 1;
     for _ in 0..1_000 {
-        desk.drain();
-        answered += desk.answers().len();
+        serving.drain();
+        answered += serving.answers().len();
     }
     assert_eq!(answered as i32, count);
 }

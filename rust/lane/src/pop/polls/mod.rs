@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::asker::ConnectionId;
 pub use crate::held::QueueKey;
-use crate::held::{Held, LOOKS_PER_VISIT, News, Places, Queues};
+use crate::held::{Held, LOOKS_PER_VISIT, Membership, News, Queues};
+use crate::request_context::ConnectionId;
 use crate::slots::Slots;
 use crate::turn::{LOOKED_AT, Slice};
 
@@ -81,31 +81,31 @@ impl Lines {
             return *known;
         }
         let key: Arc<str> = Arc::from(key);
-        let place = self.slots.insert(Line {
+        let slot = self.slots.insert(Line {
             key: Arc::clone(&key),
             waiting: BTreeSet::new(),
             queues: BTreeSet::new(),
         });
-        self.by_key.insert(key, place);
-        place
+        self.by_key.insert(key, slot);
+        slot
     }
 }
 
-impl Places for Lines {
+impl Membership for Lines {
     type Member = usize;
     type Walk = Walk;
 
-    fn leave(&mut self, queues: &mut Queues<usize, Walk>, place: usize, id: u64) {
-        let Some(line) = self.slots.at_mut(place) else {
+    fn leave(&mut self, queues: &mut Queues<usize, Walk>, slot: usize, id: u64) {
+        let Some(line) = self.slots.at_mut(slot) else {
             return;
         };
         line.waiting.remove(&id);
         if line.waiting.is_empty()
-            && let Some(line) = self.slots.remove(place)
+            && let Some(line) = self.slots.remove(slot)
         {
             self.by_key.remove(&line.key);
             for queue in line.queues {
-                queues.leave(queue, &place);
+                queues.leave(queue, &slot);
             }
         }
     }
@@ -132,7 +132,7 @@ fn key_of((topic, group, queue_id): (&str, &str, i32)) -> String {
 impl<T: Waits> Polls<T> {
     /// Whether another one of a line may be held.
     #[must_use]
-    pub fn has_room(&self, waiter: &T, bounds: Bounds) -> bool {
+    pub fn has_space(&self, waiter: &T, bounds: Bounds) -> bool {
         let waiting = &self.held.waiting;
         waiting.len() < bounds.all
             && self.len_of(waiter.line()) <= bounds.per_line
@@ -142,46 +142,46 @@ impl<T: Waits> Polls<T> {
     /// Holds a request until `deadline_ms`, or until something comes into one of some queues.
     pub fn hold(&mut self, waiter: T, queues: Vec<QueueKey>, now_ms: u64, deadline_ms: u64) {
         let held = &mut self.held;
-        let line = held.places.insert(waiter.line());
+        let line = held.members.insert(waiter.line());
         for queue in queues {
-            let place = held.queues.insert(queue);
-            if let Some(of_line) = held.places.slots.at_mut(line)
-                && of_line.queues.insert(place)
-                && let Some(of_queue) = held.queues.at_mut(place)
+            let slot = held.queues.insert(queue);
+            if let Some(of_line) = held.members.slots.at_mut(line)
+                && of_line.queues.insert(slot)
+                && let Some(of_queue) = held.queues.at_mut(slot)
             {
                 of_queue.members.insert(line);
             }
         }
         let connection = waiter.connection();
         let id = held.hold(waiter, connection, line, (now_ms, deadline_ms));
-        if let Some(line) = held.places.slots.at_mut(line) {
+        if let Some(line) = held.members.slots.at_mut(line) {
             line.waiting.insert(id);
         }
     }
 
     /// Notes what came into a queue; [`Polls::next_woken`] works it off.
     pub fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64]) {
-        if let Some(place) = self.held.queues.find(topic, queue_id) {
-            self.note(place, tags_codes);
+        if let Some(slot) = self.held.queues.find(topic, queue_id) {
+            self.note(slot, tags_codes);
         }
     }
 
-    fn note(&mut self, place: usize, tags_codes: &[i64]) {
+    fn note(&mut self, slot: usize, tags_codes: &[i64]) {
         let mut news = News::of_end(0);
         news.tags_codes.extend(tags_codes);
-        self.held.queues.note(place, news);
+        self.held.queues.note(slot, news);
     }
 
     /// Takes the next one that may want what came: of each line that waits for the queue, the first.
     pub fn next_woken(&mut self, slice: &mut Slice) -> Option<T> {
         while !slice.is_spent() {
-            let place = self.held.queues.front()?;
-            let Some((line, id)) = self.look_at(place, slice) else {
+            let slot = self.held.queues.front()?;
+            let Some((line, id)) = self.look_at(slot, slice) else {
                 continue;
             };
             if let Some(waiter) = self.held.take(id) {
                 // One of a line is enough.
-                let queue = self.held.queues.at_mut(place);
+                let queue = self.held.queues.at_mut(slot);
                 if let Some(walk) = queue.and_then(|queue| queue.walk.as_mut()) {
                     (walk.line, walk.next_id) = (line + 1, 0);
                 }
@@ -192,7 +192,7 @@ impl<T: Waits> Polls<T> {
     }
 
     /// Looks at requests for the queue whose turn it is, until one is found or the turn ends.
-    fn look_at(&mut self, place: usize, slice: &mut Slice) -> Option<(usize, u64)> {
+    fn look_at(&mut self, slot: usize, slice: &mut Slice) -> Option<(usize, u64)> {
         let end_id = self.held.waiting.next_id();
         let walk_of = |news: News| Walk {
             tags_codes: news.tags_codes,
@@ -200,16 +200,16 @@ impl<T: Waits> Polls<T> {
             next_id: 0,
             end_id,
         };
-        let (lines, walk, looks) = self.held.queues.visit(place, walk_of)?;
+        let (lines, walk, looks) = self.held.queues.visit(slot, walk_of)?;
         for line in lines.range(walk.line..) {
             if *line != walk.line {
                 (walk.line, walk.next_id) = (*line, 0);
             }
-            let of_line = self.held.places.slots.get(*line);
+            let of_line = self.held.members.slots.get(*line);
             let ids = of_line.map(|of_line| of_line.waiting.range(walk.next_id..walk.end_id));
             for id in ids.into_iter().flatten() {
                 if *looks == LOOKS_PER_VISIT {
-                    self.held.queues.end_visit(Some(place));
+                    self.held.queues.end_visit(Some(slot));
                     return None;
                 }
                 if slice.is_spent() {
@@ -230,20 +230,20 @@ impl<T: Waits> Polls<T> {
                 return None;
             }
         }
-        self.held.queues.end_walk(place);
+        self.held.queues.end_walk(slot);
         None
     }
 
     /// Takes the one that waits longest in a line.
     pub fn next_of(&mut self, line: (&str, &str, i32)) -> Option<T> {
-        let place = self.held.places.find(line)?;
+        let slot = self.held.members.find(line)?;
         for _ in 0..LEFT_LOOKS_MAX {
-            let id = *self.held.places.slots.get(place)?.waiting.first()?;
+            let id = *self.held.members.slots.get(slot)?.waiting.first()?;
             if let Some(waiter) = self.held.take(id) {
                 return Some(waiter);
             }
         }
-        let line = self.held.places.slots.get(place)?;
+        let line = self.held.members.slots.get(slot)?;
         if let Some(queue) = line.queues.first().copied() {
             self.note(queue, &[]);
         }
@@ -259,9 +259,9 @@ impl<T: Waits> Polls<T> {
     /// the net under the news of arrivals.
     pub fn next_checked(&mut self, now_ms: u64, slice: &mut Slice) -> Option<T> {
         let mut at = self.held.check_from(now_ms)?;
-        while at < self.held.places.slots.end() && !slice.is_spent() {
+        while at < self.held.members.slots.end() && !slice.is_spent() {
             slice.spend(LOOKED_AT);
-            let line = self.held.places.slots.get(at);
+            let line = self.held.members.slots.get(at);
             let Some(id) = line.and_then(|line| line.waiting.first()).copied() else {
                 at += 1;
                 continue;
@@ -271,7 +271,7 @@ impl<T: Waits> Polls<T> {
                 return Some(waiter);
             }
         }
-        let end = self.held.places.slots.end();
+        let end = self.held.members.slots.end();
         self.held.checked_to((at < end).then_some(at));
         None
     }
@@ -331,8 +331,8 @@ impl<T: Waits> Polls<T> {
     /// Requests held in a line.
     #[must_use]
     pub fn len_of(&self, line: (&str, &str, i32)) -> usize {
-        let found = self.held.places.find(line);
-        let line = found.and_then(|line| self.held.places.slots.get(line));
+        let found = self.held.members.find(line);
+        let line = found.and_then(|line| self.held.members.slots.get(line));
         line.map_or(0, |line| line.waiting.len())
     }
 }

@@ -92,15 +92,15 @@ fn lines_and_all_have_bounds() {
     };
     let waiter = |group| Waiter(1, group, -1, None);
     for group in ["g", "g"] {
-        assert!(polls.has_room(&waiter(group), bounds));
+        assert!(polls.has_space(&waiter(group), bounds));
         polls.hold(waiter(group), queues(), 0, 10);
     }
     assert!(
-        !polls.has_room(&waiter("g"), bounds),
+        !polls.has_space(&waiter("g"), bounds),
         "one more than its size, as officially"
     );
     polls.hold(waiter("h"), queues(), 0, 10);
-    assert!(!polls.has_room(&waiter("i"), bounds));
+    assert!(!polls.has_space(&waiter("i"), bounds));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn one_event_costs_a_look_per_line_and_a_close_one_per_request() {
     polls.forget_left(&mut slice);
     assert_eq!(slice.spent(), (lines * (each - 1)) as usize * LOOKED_AT);
     let held = &polls.held;
-    assert!(polls.is_empty() && held.places.by_key.is_empty() && held.queues.is_empty());
+    assert!(polls.is_empty() && held.members.by_key.is_empty() && held.queues.is_empty());
 }
 
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ pub(super) const TIME_DIGITS: usize = 13;
 
 /// What of a message matters here.
 #[derive(Default)]
-pub(super) struct Told<'a> {
+pub(super) struct TimedFields<'a> {
     pub(super) real_topic: Option<&'a [u8]>,
     pub(super) real_queue: Option<i32>,
     pub(super) uniq_key: Option<&'a [u8]>,
@@ -22,24 +22,24 @@ pub(super) struct Told<'a> {
     pub(super) rolls: i64,
 }
 
-impl<'a> Told<'a> {
+impl<'a> TimedFields<'a> {
     pub(super) fn of(text: &'a [u8]) -> Self {
         fn number<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
             std::str::from_utf8(value).ok()?.parse().ok()
         }
-        let mut told = Self::default();
+        let mut fields = Self::default();
         for (name, value) in pairs(text) {
             match name {
-                b"REAL_TOPIC" => told.real_topic = Some(value),
-                b"REAL_QID" => told.real_queue = number(value),
-                b"UNIQ_KEY" => told.uniq_key = Some(value),
-                b"TIMER_DEL_UNIQKEY" => told.deletes = Some(value),
-                b"TIMER_OUT_MS" => told.out_ms = number(value),
-                b"TIMER_ROLL_TIMES" => told.rolls = number(value).unwrap_or(0),
+                b"REAL_TOPIC" => fields.real_topic = Some(value),
+                b"REAL_QID" => fields.real_queue = number(value),
+                b"UNIQ_KEY" => fields.uniq_key = Some(value),
+                b"TIMER_DEL_UNIQKEY" => fields.deletes = Some(value),
+                b"TIMER_OUT_MS" => fields.out_ms = number(value),
+                b"TIMER_ROLL_TIMES" => fields.rolls = number(value).unwrap_or(0),
                 _ => {}
             }
         }
-        told
+        fields
     }
 
     /// What another message names to delete this one (`buildDeleteKey`).

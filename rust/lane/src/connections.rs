@@ -8,11 +8,11 @@ use mqcore_record::Host;
 use mqcore_wire::WireError;
 use mqcore_wire::command::FrameWriter;
 
-use crate::asker::{Asker, ConnectionId};
 use crate::bounds::{Bounds, ExecutionTime};
 use crate::codes;
 use crate::output::Output;
 use crate::refusals::Refused;
+use crate::request_context::{ConnectionId, RequestContext};
 use crate::stats::Stats;
 
 /// Bytes queued for a connection from which on its requests are not executed any more: it asks
@@ -58,14 +58,14 @@ pub struct Connection<D: Disk> {
 
 /// The head of an answer: code and remark.
 #[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
+pub struct ResponseHead<'a> {
     /// The response code.
     pub code: i32,
     /// The remark.
     pub remark: Option<&'a str>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> ResponseHead<'a> {
     /// The head of a refusal.
     pub(crate) fn of(refused: &'a Refused) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl<'a> Said<'a> {
 
 /// All connections of a lane.
 #[derive(Debug)]
-pub struct Desk<D: Disk> {
+pub struct Connections<D: Disk> {
     connections: HashMap<ConnectionId, Connection<D>>,
     dirty: Vec<ConnectionId>,
     next_id: u64,
@@ -95,8 +95,8 @@ pub struct Desk<D: Disk> {
     pub execution_time: ExecutionTime,
 }
 
-impl<D: Disk> Desk<D> {
-    /// A desk without connections.
+impl<D: Disk> Connections<D> {
+    /// Without connections.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -216,38 +216,40 @@ impl<D: Disk> Desk<D> {
     /// Answers a request, with fields that `write` adds.
     pub fn reply(
         &mut self,
-        asker: &Asker,
-        said: Said<'_>,
+        request_context: &RequestContext,
+        head: ResponseHead<'_>,
         write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
     ) {
-        self.reply_records(asker, said, write, Vec::new());
+        self.reply_records(request_context, head, write, Vec::new());
     }
 
     /// Refuses a request, without fields.
-    pub(crate) fn refuse(&mut self, asker: &Asker, refused: &Refused) {
-        self.reply(asker, Said::of(refused), |_fields| Ok(()));
+    pub(crate) fn refuse(&mut self, request_context: &RequestContext, refused: &Refused) {
+        self.reply(request_context, ResponseHead::of(refused), |_fields| Ok(()));
     }
 
     /// Answers a request that is done, without fields.
-    pub(crate) fn succeed(&mut self, asker: &Asker, remark: Option<&str>) {
+    pub(crate) fn succeed(&mut self, request_context: &RequestContext, remark: Option<&str>) {
         let code = codes::SUCCESS;
-        self.reply(asker, Said { code, remark }, |_fields| Ok(()));
+        self.reply(request_context, ResponseHead { code, remark }, |_fields| {
+            Ok(())
+        });
     }
 
     /// Answers a request with records as the body.
     pub fn reply_records(
         &mut self,
-        asker: &Asker,
-        said: Said<'_>,
+        request_context: &RequestContext,
+        head: ResponseHead<'_>,
         write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
         records: Vec<RecordBytes<D>>,
     ) {
-        self.count(said.code);
-        if asker.is_oneway {
+        self.count(head.code);
+        if request_context.is_oneway {
             return;
         }
-        let head = asker.head(said.code, self.version, said.remark);
-        let lost = asker.head(
+        let head = request_context.head(head.code, self.version, head.remark);
+        let lost = request_context.head(
             codes::SYSTEM_ERROR,
             self.version,
             Some("the answer is too long"),
@@ -255,8 +257,8 @@ impl<D: Disk> Desk<D> {
         let body_len: usize = records.iter().map(|r| r.as_bytes().len()).sum();
         let is_copied =
             body_len <= COPY_BYTES_MAX || self.pinned_bytes + body_len > PINNED_BYTES_MAX;
-        self.touch(asker.connection);
-        self.change_output(asker.connection, |output| {
+        self.touch(request_context.connection);
+        self.change_output(request_context.connection, |output| {
             let written = output.append(|out| {
                 let mut writer = FrameWriter::begin(out, &head)?;
                 write(&mut writer)?;
@@ -288,18 +290,18 @@ impl<D: Disk> Desk<D> {
     /// Answers a request with bytes as the body.
     pub fn reply_body(
         &mut self,
-        asker: &Asker,
-        said: Said<'_>,
+        request_context: &RequestContext,
+        head: ResponseHead<'_>,
         write: impl FnOnce(&mut FrameWriter<'_, '_>) -> Result<(), WireError>,
         body: &[u8],
     ) {
-        self.count(said.code);
-        if asker.is_oneway {
+        self.count(head.code);
+        if request_context.is_oneway {
             return;
         }
-        let head = asker.head(said.code, self.version, said.remark);
-        self.touch(asker.connection);
-        self.change_output(asker.connection, |output| {
+        let head = request_context.head(head.code, self.version, head.remark);
+        self.touch(request_context.connection);
+        self.change_output(request_context.connection, |output| {
             // Names and numbers of ours: they fit.
             let _fits = output.append(|out| {
                 let mut writer = FrameWriter::begin(out, &head)?;
@@ -349,7 +351,7 @@ impl<D: Disk> Desk<D> {
     }
 }
 
-impl<D: Disk> Default for Desk<D> {
+impl<D: Disk> Default for Connections<D> {
     fn default() -> Self {
         Self::new()
     }

@@ -27,7 +27,7 @@ const HALF_QUEUE: i32 = 0;
 
 /// The way of a message to its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum DeliveryRoute {
     /// Right there.
     Straight,
     /// Right there, with a delay level that is none and not kept.
@@ -42,39 +42,39 @@ pub(crate) enum Way {
 
 impl<D: Disk> Delivery<D> {
     /// Which way a message goes before it comes to its topic.
-    pub(crate) fn way_of<C: Clock>(
+    pub(crate) fn route_of<C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,
         seen: &Seen<'_>,
         sys_flag: i32,
         topic: &str,
         is_dead: bool,
-    ) -> Result<Way, Refused> {
+    ) -> Result<DeliveryRoute, Refused> {
         let level = level_of(seen)?;
         if seen.is_half {
-            return Ok(Way::Half);
+            return Ok(DeliveryRoute::Half);
         }
         // A dead letter waits for nothing.
         if is_dead || (seen.delay.is_some() && level == 0 && !seen.timed.is_asked()) {
-            return Ok(Way::Undelayed);
+            return Ok(DeliveryRoute::Undelayed);
         }
         if !is_delayable(sys_flag) {
-            return Ok(Way::Straight);
+            return Ok(DeliveryRoute::Straight);
         }
         if level > 0 {
-            return Ok(Way::Level(clipped_level(cx.store, level)));
+            return Ok(DeliveryRoute::Level(clipped_level(cx.store, level)));
         }
         let timed = &seen.timed;
         if !timed.is_asked() || timed.is_out || topic == TIMER_TOPIC {
-            return Ok(Way::Straight);
+            return Ok(DeliveryRoute::Straight);
         }
         let timing = cx.policy.broker.timing;
         let Some(slot_ms) = timing.slot_of(timed, cx.store.wall_ms())? else {
-            return Ok(Way::Straight);
+            return Ok(DeliveryRoute::Straight);
         };
         let slot = self.wheel.as_ref().and_then(|wheel| wheel.slot(slot_ms));
         timing.check_congestion(slot.map_or(0, |slot| slot.count), self.next_turn())?;
-        Ok(Way::Timer(slot_ms))
+        Ok(DeliveryRoute::Timer(slot_ms))
     }
 
     /// Where a message really goes, with the flags and the properties that it has there: a half
@@ -84,10 +84,10 @@ impl<D: Disk> Delivery<D> {
         broker: &Broker,
         wanted: Target<'t>,
         text: &[u8],
-        (way, sys_flag): (Way, i32),
+        (route, sys_flag): (DeliveryRoute, i32),
         properties: &mut Vec<u8>,
     ) -> (Target<'t>, i32) {
-        if way == Way::Half {
+        if route == DeliveryRoute::Half {
             let queue_id = self.keep_half(broker, &wanted, text, properties);
             let target = Target {
                 topic: HALF_TOPIC,
@@ -95,8 +95,8 @@ impl<D: Disk> Delivery<D> {
             };
             return (target, sys_flag & !TRANSACTION_MASK);
         }
-        if matches!(way, Way::Straight | Way::Undelayed) {
-            let drops: &[&str] = if way == Way::Undelayed {
+        if matches!(route, DeliveryRoute::Straight | DeliveryRoute::Undelayed) {
+            let drops: &[&str] = if route == DeliveryRoute::Undelayed {
                 &[WAIT, DELAY]
             } else {
                 &[WAIT]
@@ -105,24 +105,28 @@ impl<D: Disk> Delivery<D> {
             return (wanted, sys_flag);
         }
         let queue = wanted.queue_id.to_string();
-        let waits_for = match way {
-            Way::Straight | Way::Undelayed | Way::Half => String::new(),
-            Way::Level(level) => level.to_string(),
-            Way::Timer(slot_ms) => slot_ms.to_string(),
+        let waits_for = match route {
+            DeliveryRoute::Straight | DeliveryRoute::Undelayed | DeliveryRoute::Half => {
+                String::new()
+            }
+            DeliveryRoute::Level(level) => level.to_string(),
+            DeliveryRoute::Timer(slot_ms) => slot_ms.to_string(),
         };
         let mut adds = vec![
             (REAL_TOPIC, wanted.topic.as_bytes()),
             (REAL_QID, queue.as_bytes()),
         ];
         let drops: &[&str];
-        let (topic, queue_id) = match way {
-            Way::Straight | Way::Undelayed | Way::Half => return (wanted, sys_flag),
-            Way::Level(level) => {
+        let (topic, queue_id) = match route {
+            DeliveryRoute::Straight | DeliveryRoute::Undelayed | DeliveryRoute::Half => {
+                return (wanted, sys_flag);
+            }
+            DeliveryRoute::Level(level) => {
                 adds.push((DELAY, waits_for.as_bytes()));
                 drops = &[WAIT, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC];
                 (SCHEDULE_TOPIC, level - 1)
             }
-            Way::Timer(_slot_ms) => {
+            DeliveryRoute::Timer(_slot_ms) => {
                 adds.push((TIMER_OUT_MS, waits_for.as_bytes()));
                 drops = &[WAIT, DELAY];
                 (TIMER_TOPIC, TIMER_QUEUE)
@@ -159,11 +163,11 @@ impl<D: Disk> Delivery<D> {
 /// (`attachRecallHandle`).
 pub(crate) fn recall_handle(
     broker: &Broker,
-    way: Way,
+    route: DeliveryRoute,
     seen: &Seen<'_>,
     topic: &str,
 ) -> Option<Box<str>> {
-    let Way::Timer(slot_ms) = way else {
+    let DeliveryRoute::Timer(slot_ms) = route else {
         return None;
     };
     let key = std::str::from_utf8(seen.uniq_key?).ok()?;

@@ -40,7 +40,7 @@ pub(crate) const GROUP: Group = Group {
 };
 
 /// A lane with one client.
-pub(crate) struct Desk {
+pub(crate) struct Serving {
     pub(crate) twin: TwinDisk,
     pub(crate) clock: ManualClock,
     pub(crate) store: Arc<Store<TwinDisk, ManualClock>>,
@@ -49,7 +49,7 @@ pub(crate) struct Desk {
     pub(crate) now_ms: u64,
 }
 
-impl Desk {
+impl Serving {
     pub(crate) fn new(flush: FlushDiskType) -> Self {
         Self::with(StoreConfig {
             flush_disk_type: flush,
@@ -72,9 +72,9 @@ impl Desk {
         let broker = Broker::clone(&self.lane.policy.broker);
         self.store.abandon();
         drop(self);
-        let mut desk = Self::over(twin, clock, config);
-        desk.lane.decide_broker(broker);
-        desk
+        let mut serving = Self::over(twin, clock, config);
+        serving.lane.decide_broker(broker);
+        serving
     }
 
     fn over(twin: TwinDisk, clock: ManualClock, config: StoreConfig) -> Self {
@@ -129,7 +129,7 @@ impl Desk {
     pub(crate) fn bytes(&mut self) -> Vec<u8> {
         let taken = |output: &mut mqcore_lane::output::Output<TwinDisk>| output.take(usize::MAX);
         self.lane
-            .desk
+            .connections
             .change_output(self.client, taken)
             .unwrap_or_default()
     }
@@ -253,6 +253,6 @@ pub(crate) fn pull_with(opaque: i32, more: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Code and remark of an answer.
-pub(crate) fn said(answer: &Command) -> (i32, &str) {
+pub(crate) fn response(answer: &Command) -> (i32, &str) {
     (answer.code, answer.remark.as_deref().unwrap_or_default())
 }

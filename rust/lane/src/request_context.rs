@@ -9,7 +9,7 @@ pub struct ConnectionId(pub u64);
 
 /// What an answer needs of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asker {
+pub struct RequestContext {
     /// The connection.
     pub connection: ConnectionId,
     /// Copied into the answer.
@@ -22,7 +22,7 @@ pub struct Asker {
     pub version: i32,
 }
 
-impl Asker {
+impl RequestContext {
     /// Who sent a command.
     #[must_use]
     pub fn of(connection: ConnectionId, command: &CommandRef<'_>) -> Self {
