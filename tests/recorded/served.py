@@ -209,7 +209,7 @@ async def _store_pops(broker: Broker) -> None:
 
 
 async def _write_notes(broker: Broker) -> None:
-    broker.state.lane.write_notes()
+    broker.state.lane.write_op_messages()
 
 
 async def _revive(broker: Broker) -> None:

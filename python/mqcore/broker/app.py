@@ -302,7 +302,7 @@ class Broker:
             await server.close(grace_s=_GRACE_S)
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
-            is_noted, _end = self.state.lane.write_notes()
+            is_noted, _end = self.state.lane.write_op_messages()
             if not await self._store_pops():
                 _log.error("at the stop: pops could not be stored: they are popped again")
             if not is_noted:

@@ -43,7 +43,7 @@ class HalfMessages:
         Raises:
             MQError: Ends cannot be noted, or dispatch stands still.
         """
-        is_noted, end = self._state.lane.write_notes()
+        is_noted, end = self._state.lane.write_op_messages()
         if not is_noted:
             raise MQError("transactions are not checked: their ends cannot be noted in the log now")
         store = self._state.store
