@@ -1,0 +1,84 @@
+"""Names and prose keep to the field's own words.
+
+What is left is listed by folder in `words_left.txt` with its count: it may shrink. Shown and
+written anew by
+
+    cd tests && python -m tidy.test_words FOLDER    # the faults of a folder, with what to use
+    cd tests && python -m tidy.test_words --write
+"""
+
+import sys
+from collections import Counter
+
+import pytest
+
+from tidy import house, word_rules
+
+LEFT = house.ROOT / "tests" / "tidy" / "words_left.txt"
+# Lists of names as they were, the rule itself, and what others wrote.
+APART = ("tests/listed.txt", "tests/successors.txt", "tests/tidy/word_rules.py", "Cargo.lock")
+KINDS = (".py", ".pyi", ".rs", ".md", ".toml", ".yml", "Makefile")
+# Folders that are counted one by one.
+_DEPTH = {"rust": 2, "python": 3, "tests": 2, "benches": 1, "docs": 1, "scripts": 1}
+
+
+def folder_of(path: str) -> str:
+    """Returns the folder under which a file is counted."""
+    parts = path.split("/")
+    depth = _DEPTH.get(parts[0], 1)
+    return "/".join(parts[:depth]) if len(parts) > depth else "/".join(parts[:-1]) or "."
+
+
+def found() -> dict[str, list[str]]:
+    """Returns the faults of every folder."""
+    faults: dict[str, list[str]] = {}
+    for path, text in house.texts(*KINDS):
+        if path not in APART:
+            faults.setdefault(folder_of(path), []).extend(word_rules.faults(path, text))
+    return faults
+
+
+def read_left() -> Counter[str]:
+    """Returns how many faults are left by folder."""
+    rows = [line.split() for line in LEFT.read_text(encoding="utf-8").splitlines()]
+    return Counter({row[0]: int(row[1]) for row in rows if row})
+
+
+def test_names_and_prose_keep_to_the_words_of_the_field() -> None:
+    left = read_left()
+    for folder, faults in found().items():
+        more = f"{folder}: {len(faults)} of {left[folder]} known\n" + "\n".join(faults[-20:])
+        assert len(faults) <= left[folder], more
+
+
+@pytest.mark.parametrize(
+    ("path", "planted", "count"),
+    [
+        ("a.py", "def told() -> None: ...", 1),
+        ("a.py", "x = 'told'  # not told", 1),
+        ("a.py", '"""What it says.\n\nHouse.\n"""', 2),
+        ("a.py", "x = machine_room", 0),
+        ("a.rs", "fn f(place: u64) { g(place) }", 2),
+        ("a.rs", "// The house.\nfn f() {}", 1),
+        ("a.rs", 'fn f() { println!("{told}", told = 1) }', 1),
+        ("a.md", "Who tells whom.", 1),
+        ("a.md", "Machine rooms, in place.", 0),
+    ],
+)
+def test_a_banned_word_is_found(path: str, planted: str, count: int) -> None:
+    assert len(word_rules.faults(path, planted)) == count
+
+
+def main() -> None:
+    """Prints the faults of folders, or writes how many are left."""
+    if sys.argv[1:] == ["--write"]:
+        rows = [f"{folder} {len(faults)}\n" for folder, faults in sorted(found().items()) if faults]
+        LEFT.write_text("".join(rows), encoding="utf-8")
+        return
+    for folder, faults in sorted(found().items()):
+        if any(folder.startswith(each) for each in sys.argv[1:]):
+            print("\n".join(faults))
+
+
+if __name__ == "__main__":
+    main()
