@@ -82,7 +82,7 @@ def test_large_pieces_give_the_gil_back(log: bytes) -> None:
     assert door_counts() == (kept + 1, detached)
 
 
-def test_damage_is_an_error_that_knows_its_place(log: bytes) -> None:
+def test_damage_is_an_error_with_its_physical_offset(log: bytes) -> None:
     hurt = bytearray(log)
     hurt[4] ^= 0xFF
     with pytest.raises(NoRecordError, match="no whole record") as caught:
@@ -91,7 +91,7 @@ def test_damage_is_an_error_that_knows_its_place(log: bytes) -> None:
     assert pickle.loads(pickle.dumps(caught.value)).physical_offset == 0
 
 
-def test_answers_are_fed_without_a_place(log: bytes) -> None:
+def test_answers_are_fed_without_a_physical_offset(log: bytes) -> None:
     reading = RecordColumns(["physicalOffset"])
     assert reading.feed(log) == []
     assert reading.feed(log) == []
@@ -119,8 +119,8 @@ def test_what_is_asked_wrongly_is_refused() -> None:
 
 def test_units_of_a_queue_file(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        places = filled(store, 10)
+        appended = filled(store, 10)
     units = (tmp_path / "consumequeue" / "topic" / "0" / f"{0:020}").read_bytes()
     batch = queue_units(units, 0)
     assert numbers(batch, 0) == list(range(10))
-    assert numbers(batch, 1) == [place.physical_offset for place in places]
+    assert numbers(batch, 1) == [each.physical_offset for each in appended]

@@ -26,7 +26,7 @@ def test_records_side_by_side_are_messages(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 4, 100, 1_100])
-def test_half_a_record_is_an_error_that_says_where(tmp_path: Path, cut: int) -> None:
+def test_half_a_record_is_an_error_with_its_position(tmp_path: Path, cut: int) -> None:
     with Store(tmp_path, config=SMALL) as store:
         filled(store, 2)
         first, second = (message.record for message in store.get("topic", 0, 0).messages)
@@ -59,9 +59,9 @@ def test_a_batch_that_is_one_record_comes_as_messages_to_who_asks() -> None:
     batch = decode_records(record, unwraps=True)
     assert batch.wrapped == 0
     assert list(batch.queue_offsets) == [known["queue_offset"], known["queue_offset"] + 1]
-    for place, message in enumerate(batch):
-        assert (message.keys, message.properties["pos"]) == (f"batch-1000-{place}", str(place))
-        assert (message.flag, len(message.body)) == (place, 1 + 53 * place)
+    for index, message in enumerate(batch):
+        assert (message.keys, message.properties["pos"]) == (f"batch-1000-{index}", str(index))
+        assert (message.flag, len(message.body)) == (index, 1 + 53 * index)
         assert (message.topic, message.queue_id) == (known["topic"], known["queue_id"])
         assert message.physical_offset == known["physical_offset"]
         assert message.store_timestamp_ms == known["store_timestamp"]

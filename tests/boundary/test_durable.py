@@ -18,9 +18,9 @@ def test_completions_of_synced_appends_come_in_order(tmp_path: Path) -> None:
     order: list[int] = []
 
     async def one(store: Store, number: int) -> str:
-        place = store.append("topic", b"body", wait=False)
-        status = await store.durable(place)
-        assert store.stats().flushed >= place.end
+        appended = store.append("topic", b"body", wait=False)
+        status = await store.durable(appended)
+        assert store.stats().flushed >= appended.end
         order.append(number)
         return status
 
@@ -49,10 +49,10 @@ def test_without_synchronous_flush_the_answer_comes_at_once(tmp_path: Path) -> N
 
 def test_with_a_pool_the_answer_means_committed(tmp_path: Path) -> None:
     async def work(store: Store) -> str:
-        place = store.append("topic", b"body", wait=False)
+        appended = store.append("topic", b"body", wait=False)
         async with asyncio.timeout(ANSWER_SECONDS):
-            status = await store.durable(place)
-        assert store.stats().committed >= place.end
+            status = await store.durable(appended)
+        assert store.stats().committed >= appended.end
         return status
 
     config = {**SMALL, "transientStorePoolEnable": True, "transientStorePoolSize": 3}
@@ -102,10 +102,10 @@ def test_one_loop_at_a_time(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         first = asyncio.new_event_loop()
         try:
-            place = store.append("topic", b"body")
-            assert first.run_until_complete(store.durable(place)) == "PUT_OK"
+            appended = store.append("topic", b"body")
+            assert first.run_until_complete(store.durable(appended)) == "PUT_OK"
             with pytest.raises(RuntimeError, match="another event loop"):
-                asyncio.run(store.durable(place))
+                asyncio.run(store.durable(appended))
         finally:
             store.close()
             first.close()

@@ -113,7 +113,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Pat
     assert not caught.value.is_no_space
 
 
-def test_messages_that_cannot_be_stored_say_why(tmp_path: Path) -> None:
+def test_messages_that_cannot_be_stored_are_refused_with_the_reason(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         refusals: list[tuple[type[RecordError], str, bytes, dict[str, str], str]] = [
             (mqcore.errors.TopicEmptyError, "", b"", {}, "MESSAGE_ILLEGAL"),
@@ -139,16 +139,16 @@ def test_messages_that_cannot_be_stored_say_why(tmp_path: Path) -> None:
         assert store.stats().appended == 0
 
 
-def test_a_place_without_a_record_is_named(tmp_path: Path) -> None:
+def test_a_physical_offset_without_a_record_is_named(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        place = store.append("topic", b"body")
-        for offset in (place.physical_offset + 1, place.end, 1 << 40):
+        appended = store.append("topic", b"body")
+        for offset in (appended.physical_offset + 1, appended.end, 1 << 40):
             with pytest.raises(mqcore.errors.NoRecordError) as caught:
                 store.message_at(offset)
             assert caught.value.physical_offset == offset
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
+def test_a_closed_store_refuses_every_call(tmp_path: Path) -> None:
     store = Store(tmp_path, config=SMALL)
     store.append("topic", b"body")
     scan = store.scan()
@@ -166,19 +166,19 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
             call()
 
 
-def test_a_wait_that_ends_early_is_told(tmp_path: Path) -> None:
+def test_a_wait_that_ends_early_is_an_error(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         with pytest.raises(mqcore.errors.StoreTimeoutError) as caught:
             store.wait_dispatched(1 << 40, timeout_ms=5)
         assert (caught.value.what, caught.value.waited_ms) == ("dispatch", 5)
 
 
-def test_damage_is_told_and_cut_on_request(tmp_path: Path) -> None:
+def test_damage_is_reported_and_cut_on_request(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        places = filled(store, 2_000)
+        appended = filled(store, 2_000)
     # Killed, by its looks; the body of a record long before the end is not what it was.
     (tmp_path / "abort").touch()
-    bad = places[300]
+    bad = appended[300]
     log = tmp_path / "commitlog" / ("0" * 20)
     with log.open("r+b") as file:
         file.seek(bad.physical_offset + 200)

@@ -28,7 +28,7 @@ def test_messages_outlive_their_file_and_the_store(tmp_path: Path) -> None:
     assert batch.stored_bodies[7] == body_of(7)
 
 
-def test_retention_says_what_nobody_had_read(tmp_path: Path) -> None:
+def test_retention_reports_what_nobody_had_read(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         filled(store, 2_500)
         store.flush()

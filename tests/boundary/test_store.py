@@ -14,7 +14,7 @@ from small_store import SMALL, body_of, filled
 
 def test_a_message_comes_back_with_everything_it_had(tmp_path: Path) -> None:
     with Store(tmp_path / "s", config=SMALL, store_host="10.0.0.1:10911") as store:
-        place = store.append(
+        appended = store.append(
             "topic",
             b"body",
             queue_id=3,
@@ -25,18 +25,18 @@ def test_a_message_comes_back_with_everything_it_had(tmp_path: Path) -> None:
             born_timestamp_ms=1_234,
             born_host="[::1]:99",
         )
-        store.wait_dispatched(place.end)
+        store.wait_dispatched(appended.end)
         message = store.get("topic", 3, 0).messages[0]
         assert (message.topic, message.queue_id, message.queue_offset) == ("topic", 3, 0)
-        assert (message.physical_offset, message.store_size_bytes) == (0, place.len_bytes)
+        assert (message.physical_offset, message.store_size_bytes) == (0, appended.len_bytes)
         assert (message.flag, message.born_timestamp_ms) == (-7, 1_234)
         assert (message.born_host, message.store_host) == ("[::1]:99", "10.0.0.1:10911")
         assert (message.tags, message.keys, message.uniq_key) == ("a", "k1 k2", None)
         assert message.properties == {"KEYS": "k1 k2", "TAGS": "a", "city": "上海"}
         assert message.body == message.stored_body == b"body"
-        assert message.message_id == place.message_id == "0A00000100002A9F0000000000000000"
-        assert message.store_timestamp_ms == place.store_timestamp_ms
-        assert place.status == "PUT_OK"
+        assert message.message_id == appended.message_id == "0A00000100002A9F0000000000000000"
+        assert message.store_timestamp_ms == appended.store_timestamp_ms
+        assert appended.status == "PUT_OK"
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_a_message_comes_back_with_everything_it_had(tmp_path: Path) -> None:
 )
 def test_a_body_is_any_buffer(tmp_path: Path, body: bytes) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        place = store.append("topic", body)
-        assert store.message_at(place.physical_offset).body == b"abc"
+        appended = store.append("topic", body)
+        assert store.message_at(appended.physical_offset).body == b"abc"
 
 
-def test_reads_by_queue_say_where_they_ended(tmp_path: Path) -> None:
+def test_reads_by_queue_return_where_they_ended(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         assert store.get("topic", 0, 0).status == "NO_MATCHED_LOGIC_QUEUE"
         filled(store, 50)
@@ -66,11 +66,11 @@ def test_reads_by_queue_say_where_they_ended(tmp_path: Path) -> None:
 
 def test_messages_are_found_by_key_and_by_time(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        places = filled(store, 20)
+        appended = filled(store, 20)
         found = store.query("topic", "k-7")
         assert [message.queue_offset for message in found] == [7]
         assert store.query("topic", "k-77") == []
-        assert store.offset_by_time("topic", 0, places[0].store_timestamp_ms) == 0
+        assert store.offset_by_time("topic", 0, appended[0].store_timestamp_ms) == 0
         assert store.offset_by_time("topic", 9, 0) is None
 
 
@@ -107,7 +107,7 @@ def test_columns_that_do_not_fit_store_nothing(tmp_path: Path) -> None:
         assert store.stats().appended == 0
 
 
-def test_the_error_of_many_says_how_many_are_stored(tmp_path: Path) -> None:
+def test_the_error_of_many_has_how_many_are_stored(tmp_path: Path) -> None:
     lens = array("I", [10, 10, 70_000, 10])
     with Store(tmp_path, config=SMALL) as store:
         with pytest.raises(BodyTooLargeError) as caught:
@@ -119,17 +119,17 @@ def test_the_error_of_many_says_how_many_are_stored(tmp_path: Path) -> None:
 
 def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        places = store.append_batch("topic", [(b"a", None), (b"b", {"x": "y"})], queue_id=2)
-        assert [place.queue_offset for place in places] == [0, 1]
+        appended = store.append_batch("topic", [(b"a", None), (b"b", {"x": "y"})], queue_id=2)
+        assert [each.queue_offset for each in appended] == [0, 1]
         with pytest.raises(BodyTooLargeError):
             store.append_batch("topic", [(b"a", None), (bytes(70_000), None)], queue_id=2)
-        assert store.stats().appended == places[-1].end
+        assert store.stats().appended == appended[-1].end
 
 
 def test_a_scan_gives_all_in_log_order_as_columns_and_one_by_one(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         # More than two files, so that the scan meets their ends.
-        places = filled(store, 2_500, queues=3)
+        appended = filled(store, 2_500, queues=3)
         rows: list[tuple[str, int, int, int, int, bytes]] = []
         blanks = 0
         for batch in store.scan(batch_bytes=100_000):
@@ -157,7 +157,7 @@ def test_a_scan_gives_all_in_log_order_as_columns_and_one_by_one(tmp_path: Path)
             assert list(batch.stored_body_lens_bytes) == [len(row[5]) for row in one_by_one]
             rows.extend(one_by_one)
             blanks += len(batch.blanks)
-        assert [row[3] for row in rows] == [place.physical_offset for place in places]
+        assert [row[3] for row in rows] == [each.physical_offset for each in appended]
         assert [row[5] for row in rows] == [body_of(number) for number in range(2_500)]
         assert blanks == 2
 
@@ -177,21 +177,21 @@ def test_a_scan_can_begin_and_end_anywhere_and_pick_topics(tmp_path: Path) -> No
 @pytest.mark.parametrize("batch_bytes", [1, 700, 1_337, 1 << 22])
 def test_a_scan_gives_the_same_in_batches_of_any_size(tmp_path: Path, batch_bytes: int) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        places = [store.append("topic", bytes(number * 97)) for number in range(600)]
+        appended = [store.append("topic", bytes(number * 97)) for number in range(600)]
         offsets = [
             physical_offset
             for batch in store.scan(batch_bytes=batch_bytes)
             for physical_offset in batch.physical_offsets
         ]
-        assert offsets == [place.physical_offset for place in places]
+        assert offsets == [each.physical_offset for each in appended]
     inspection = Inspection(tmp_path)
     assert [message.physical_offset for message in inspection.messages()] == offsets
-    for place in places[::50]:
-        message = inspection.message_at(place.physical_offset)
+    for each in appended[::50]:
+        message = inspection.message_at(each.physical_offset)
         assert message is not None
-        assert message.queue_offset == place.queue_offset
-    assert inspection.message_at(places[-1].physical_offset + 1) is None
-    assert inspection.last_message()[1] == places[-1].end
+        assert message.queue_offset == each.queue_offset
+    assert inspection.message_at(appended[-1].physical_offset + 1) is None
+    assert inspection.last_message()[1] == appended[-1].end
 
 
 def test_what_was_stored_is_there_after_a_clean_stop(tmp_path: Path) -> None:

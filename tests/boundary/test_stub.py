@@ -1,4 +1,4 @@
-"""The stub of the extension says what the extension has."""
+"""The stub of the extension declares what the extension has."""
 
 import subprocess
 import sys

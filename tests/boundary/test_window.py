@@ -9,7 +9,7 @@ from small_store import SMALL
 
 WINDOW_BYTES = 1 << 16
 PAGE_BYTES = 4096
-# Between two looks; the thread that populates says nothing when it is done.
+# Between two looks; the thread that populates gives no signal when it is done.
 _LOOK_S = 0.005
 
 

@@ -33,7 +33,7 @@ def dump_of(root: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def verdict_of(root: Path) -> dict[str, Any]:
+def verification_of(root: Path) -> dict[str, Any]:
     """Returns what `mqcore store verify` finds."""
     code, text = command("store", "verify", "--json", root)
     found: dict[str, Any] = json.loads(text)

@@ -1,4 +1,4 @@
-"""A broker on a golden directory with a clock that stands still, and what it answers of its tables.
+"""A broker on a golden directory with a clock that does not move, and what it answers of its tables.
 
 The clock shows the moment of the last session, so that nothing which waits becomes due while a test
 looks, whenever the test runs.
@@ -22,7 +22,7 @@ from mqcore.config import settings_of_pairs
 from mqcore.config.existing import existing_sizes
 from mqcore.remoting import Client, RequestCode, expect
 
-# What the golden stores were written with; the lengths of files do not say all of it.
+# What the golden stores were written with; the lengths of files do not show all of it.
 KEYS = SMALL | {
     "mappedFileSizeCommitLog": str(1 << 18),
     "mappedFileSizeConsumeQueue": "2000",

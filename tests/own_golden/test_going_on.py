@@ -49,12 +49,12 @@ def test_what_was_delayed_or_timed_comes_when_it_is_due(golden_copy: Roots) -> N
 
 def test_a_half_message_that_waited_can_be_ended(golden_copy: Roots) -> None:
     root, known = golden_copy(CLEAN), contents(CLEAN)
-    place = (known["half"][0], known["half"][1])
+    offsets = (known["half"][0], known["half"][1])
 
     async def run() -> None:
         async with serving(root, known["now_ms"]) as running:
             assert await bodies(running, "Tx") == [b"committed"]
-            await end_transaction(running, place, COMMIT)
+            await end_transaction(running, offsets, COMMIT)
             await running.settled()
             assert await bodies(running, "Tx") == [b"committed", b"open"]
 

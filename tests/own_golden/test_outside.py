@@ -52,15 +52,15 @@ def archived(store: Path, target: Path) -> Archived:
 
 
 def rows_of(archive: Path) -> dict[int, tuple[object, ...]]:
-    """Returns the rows that commits name, by the place of their record."""
+    """Returns the rows that commits name, by the physical offset of their record."""
     found: dict[int, tuple[object, ...]] = {}
     for part in ArchiveDirectory(archive).required_manifest().files():
         for row in pq.read_table(archive / part.path).to_pylist():
-            place = row["physicalOffset"]
-            assert place not in found or row["queueOffset"] != found[place][2]
+            physical_offset = row["physicalOffset"]
+            assert physical_offset not in found or row["queueOffset"] != found[physical_offset][2]
             properties = dict(row["properties"])
             key = (part.topic, row["queueId"], row["queueOffset"], len(row["body"]), row["tags"])
-            found[place] = (*key, properties)
+            found[physical_offset] = (*key, properties)
     return found
 
 

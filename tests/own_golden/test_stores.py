@@ -23,7 +23,7 @@ from own_golden.cases import (
     contents,
     listed_files,
 )
-from own_golden.observed import command, copied, dump_of, opened, served, verdict_of
+from own_golden.observed import command, copied, dump_of, opened, served, verification_of
 from own_golden.serving import STORE_KEYS, queues_of
 from own_golden.write import TORN_BYTES
 
@@ -48,16 +48,16 @@ def test_every_record_is_dumped_as_it_was_and_nothing_is_changed(
     root, expected = golden_root(name), contents(name)
     before = snapshot(root)
     assert dump_of(root) == expected["dump"]
-    assert verdict_of(root) == expected["verdict"]
+    assert verification_of(root) == expected["verdict"]
     assert command("store", "info", root)[0] == 0
     assert snapshot(root) == before
 
 
 @every_store
 def test_no_store_has_a_problem(name: str) -> None:
-    verdict = contents(name)["verdict"]
-    assert verdict["problems"] == []
-    assert verdict["records"] > 50
+    verification = contents(name)["verdict"]
+    assert verification["problems"] == []
+    assert verification["records"] > 50
 
 
 @every_store
@@ -80,8 +80,8 @@ def test_every_acknowledged_message_has_its_bytes(name: str, golden_copy: Roots)
             message = store.message_at(each["physical_offset"])
             # Delayed, timed and half messages lie in topics of the broker's own.
             topic = message.properties.get("REAL_TOPIC", message.topic)
-            place = (topic, message.queue_offset, message.flag)
-            assert place == (each["topic"], each["queue_offset"], each["flag"])
+            stored = (topic, message.queue_offset, message.flag)
+            assert stored ==  (each["topic"], each["queue_offset"], each["flag"])
             assert message.stored_body == base64.b64decode(each["body"])
             kept = {key: message.properties.get(key) for key in each["properties"]}
             assert kept == each["properties"] | {
@@ -151,7 +151,7 @@ def test_a_lost_queue_is_known_from_the_manifest(golden_copy: Roots) -> None:
         assert queues_of(store) != expected, "without the file nobody knows of it"
 
 
-def test_the_mark_of_the_session_tells_a_lost_end_from_a_torn_one(golden_copy: Roots) -> None:
+def test_the_mark_of_the_session_distinguishes_a_lost_end_from_a_torn_one(golden_copy: Roots) -> None:
     root = golden_copy(CLEAN)
     content = (root / "mqcore.session").read_bytes()
     slots = [struct.unpack_from(">8sQ16sQQQI", content, at) for at in (0, 4_096)]

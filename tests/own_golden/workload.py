@@ -74,13 +74,13 @@ class Workload:
             **{"g": BORN_MS, "h": flag, "i": text, "j": 0, "k": False, "m": False},
         }
         answer = await self.ask(RequestCode.SEND_MESSAGE_V2, ext, body)
-        place = parse_offset_id(answer.ext["msgId"])
-        assert place is not None
+        stored_at = parse_offset_id(answer.ext["msgId"])
+        assert stored_at is not None
         noted = {
             "topic": topic,
             "queue_id": int(answer.ext["queueId"]),
             "queue_offset": int(answer.ext["queueOffset"]),
-            "physical_offset": place.physical_offset,
+            "physical_offset": stored_at.physical_offset,
             "body": base64.b64encode(body).decode(),
             "properties": {name: str(value) for name, value in properties.items()},
             "flag": flag,
@@ -197,11 +197,11 @@ class Workload:
             half = await self.send(
                 "Tx", body, sys_flag=PREPARED, TRAN_MSG="true", PGROUP="pg", UNIQ_KEY=body.hex()
             )
-            place = (half["queue_offset"], half["physical_offset"])
+            offsets = (half["queue_offset"], half["physical_offset"])
             if state is None:
-                self.waiting_half = place
+                self.waiting_half = offsets
             else:
-                await end_transaction(self._running, place, state)
+                await end_transaction(self._running, offsets, state)
         await self._running.settled()
 
     async def groups(self) -> None:
@@ -278,16 +278,16 @@ class Workload:
         await self.delete()
 
 
-async def end_transaction(running: Live, place: tuple[int, int], state: int) -> None:
+async def end_transaction(running: Live, offsets: tuple[int, int], state: int) -> None:
     """Ends a half message.
 
     Args:
         running: The broker.
-        place: Its offset in the half queue, and in the log.
+        offsets: Its offset in the half queue, and in the log.
         state: `COMMIT` or `ROLLBACK`.
     """
     ext = {
-        **{"producerGroup": "pg", "tranStateTableOffset": place[0], "commitLogOffset": place[1]},
+        **{"producerGroup": "pg", "tranStateTableOffset": offsets[0], "commitLogOffset": offsets[1]},
         **{"commitOrRollback": state, "fromTransactionCheck": "false", "msgId": "m"},
     }
     answer = await running.call(RequestCode.END_TRANSACTION, ext)

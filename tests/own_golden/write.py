@@ -4,7 +4,7 @@
     cd tests && python -m own_golden.write_stream DIR
 
 Writes into DIR and never into `tests/golden`: golden directories are not replaced, a version that
-writes another format gets a directory of its own beside them. `tests/golden/ORIGIN.md` says how.
+writes another format gets a directory of its own beside them. `tests/golden/ORIGIN.md` describes how.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import in_threads, run_rounds
 from mqcore.spark.pipelines.archive_tasks import plan_store
 from own_golden.cases import ARCHIVE, CLEAN, CONFIG, CUT, KILLED, actual_files
-from own_golden.observed import command, config_keys, copied, dump_of, opened, served, verdict_of
+from own_golden.observed import command, config_keys, copied, dump_of, opened, served, verification_of
 from own_golden.serving import STORE_KEYS, serving
 from own_golden.workload import Sent, Workload
 
@@ -196,7 +196,7 @@ def store_contents(root: Path, facts: dict[str, Any], scratch: Path) -> dict[str
         **facts,
         "now_ms": now_ms,
         "dump": dump_of(root),
-        "verdict": verdict_of(root),
+        "verdict": verification_of(root),
         "opened": opened(copied(root, scratch / "opened")),
         "tables": served(copied(root, scratch / "served"), now_ms),
         "config_keys": config_keys(root),

@@ -42,7 +42,7 @@ __all__ = [
 # The wall clock when a conversation begins, Unix ms: 2025-06-15 12:00:00 UTC.
 NOW_MS: Final = 1_749_988_800_000
 KINDS: Final = ("json", "rocketmq")
-# What stands for the loopback address of the process that plays, which is exactly as long.
+# Replaces the loopback address of the process that plays, which is exactly as long.
 OWN: Final = "127.own.address"
 # Where a conversation that listens is dialled by its server.
 LISTENER: Final = f"{OWN}:10978"
@@ -62,12 +62,12 @@ class From:
     Attributes:
         step: The name of the step that it answered.
         name: The field of its header.
-        is_place: Whether the value is a message id, and its offset in the log is meant.
+        is_offset: Whether the value is a message id, and its offset in the log is meant.
     """
 
     step: str
     name: str
-    is_place: bool = False
+    is_offset: bool = False
 
 
 # A text, a number, a truth, a `From`, or a tuple of these that are joined by blanks.

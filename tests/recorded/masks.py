@@ -2,7 +2,7 @@
 
 A mask takes out exactly one value and leaves its name there; the lengths in front of the frame are
 then those of the masked frame. Everything that no mask names is compared byte for byte, but for the
-loopback address of the process, which is written `127.own.address` wherever it stands: that is
+loopback address of the process, which is written `127.own.address` wherever it occurs: that is
 exactly as long, and no other byte changes with it.
 """
 
@@ -23,7 +23,7 @@ class Mask:
 
     Attributes:
         name: Its name, as transcripts show it.
-        codes: The request codes in whose answers it stands.
+        codes: The request codes whose answers contain it.
         value: The value, as the group `value` of a pattern over the body.
         why: Why it is not the same everywhere.
     """
@@ -56,12 +56,12 @@ MASKS: Final[Sequence[Mask]] = (
 
 
 def unowned(frame: Frame, address: str) -> Frame:
-    """Returns a frame with what stands for the loopback address of the process."""
+    """Returns a frame with `OWN` in place of the loopback address of the process."""
     return _replaced(frame, address, OWN)
 
 
 def owned(frame: Frame, address: str) -> Frame:
-    """Returns a frame with the loopback address of the process where something stands for it."""
+    """Returns a frame with the loopback address of the process in place of `OWN`."""
     return _replaced(frame, OWN, address)
 
 

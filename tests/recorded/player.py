@@ -285,7 +285,7 @@ class _Player:
             await connection.fenced()
         if isinstance(step, Request) and step.is_held:
             # It may have gone to a thread that reads the disk, and other requests overtake it.
-            while self.server.held() <= self._held_before:  # noqa: ASYNC110 - nobody tells it
+            while self.server.held() <= self._held_before:  # noqa: ASYNC110 - nothing signals it
                 await asyncio.sleep(0.001)
 
     def _note(self, number: int, name: str, frame: Frame) -> None:
@@ -324,7 +324,7 @@ class _Player:
             return " ".join(self._text(each) for each in value)
         if isinstance(value, From):
             found = (self._answers[value.step].ext or {})[value.name]
-            return str(int(found[-16:], 16)) if value.is_place else found
+            return str(int(found[-16:], 16)) if value.is_offset else found
         return str(value)
 
     async def end(self) -> None:

@@ -102,7 +102,7 @@ class _Broker:
 
     async def settled(self) -> None:
         store = self.broker.state.store
-        while max(store.stats().follower_lag_bytes.values()):  # noqa: ASYNC110 - nobody tells it
+        while max(store.stats().follower_lag_bytes.values()):  # noqa: ASYNC110 - nothing signals it
             await asyncio.sleep(0.001)
 
     def connections(self) -> int:
@@ -193,7 +193,7 @@ async def served(
 def own_address() -> str:
     """Returns a loopback address that no other process of this machine takes: of its number.
 
-    Each part has three digits, so that the address is as long as what stands for it (`OWN`).
+    Each part has three digits, so that the address is as long as `OWN`, which replaces it.
     """
     number = os.getpid()
     parts = (number // _PARTS**2, number // _PARTS, number)

@@ -75,7 +75,7 @@ def difference(expected: str, got: str) -> str | None:
 
 
 def _steps(text: str) -> list[list[str]]:
-    """Returns the lines of each step; what stands before the first is one too."""
+    """Returns the lines of each step; the lines before the first are one too."""
     steps: list[list[str]] = [[]]
     for line in text.splitlines():
         if line.startswith("== "):

@@ -221,7 +221,7 @@ def test_what_cannot_start_is_closed() -> None:
     assert broker_threads() <= before
 
 
-def test_who_forgot_to_start_is_told() -> None:
+def test_a_broker_that_was_not_started_is_an_error() -> None:
     before = threading.active_count()
     broker = Broker()
     assert threading.active_count() == before

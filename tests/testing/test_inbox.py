@@ -38,14 +38,14 @@ def test_what_was_sent_before_is_received_too(broker: Broker) -> None:
         assert (message.body, message.tags) == (b"early", "a")
 
 
-def test_what_does_not_come_is_told(broker: Broker) -> None:
+def test_what_does_not_come_is_an_error(broker: Broker) -> None:
     broker.create_topic("inbox-none")
     came = pytest.raises(MQError, match=r"0 of 1 messages came within 0\.05 s")
     with Inbox(broker.namesrv, "inbox-none") as inbox, came:
         inbox.take(timeout_s=0.05)
 
 
-def test_a_group_that_cannot_be_joined_is_told(broker: Broker) -> None:
+def test_a_group_that_cannot_be_joined_is_an_error(broker: Broker) -> None:
     inbox = Inbox(broker.namesrv, "t", group="no good name!")
     with pytest.raises(MQError):
         inbox.start()

@@ -32,7 +32,7 @@ from recorded.requests import (
 
 __all__ = ["CONVERSATIONS"]
 
-_PLACE: Final = {"consumerGroup": "g", "topic": "t", "queueId": 0}
+_OF_GROUP: Final = {"consumerGroup": "g", "topic": "t", "queueId": 0}
 _MODE: Final = {"consumerGroup": "g", "mode": "POP", "popShareQueueNum": 1, "topic": "t"}
 _KEY: Final = {
     "topic": "t",
@@ -62,7 +62,7 @@ def _before() -> list[Request]:
         step(310, send_fields("t", 0, {"DELAY": 5}), b"delayed"),
         step(310, send_fields("t", 0, {"TIMER_DELAY_SEC": 90, "UNIQ_KEY": "T0"}), b"timed"),
         step(310, send_fields("t", 0, _HALF, f=4), b"half", name="half"),
-        step(15, _PLACE | {"commitOffset": 1}),
+        step(15, _OF_GROUP | {"commitOffset": 1}),
         step(200050, pop_fields("ordered"), answers=(210,)),
         step(310, send_fields("ordered"), b"in order"),
         step(
@@ -83,7 +83,7 @@ def _after() -> list[Step]:
         good(45),
         good(402),
         good(353, {"group": "g", "topic": "ordered"}),
-        good(14, _PLACE, answers=(0, 22)),
+        good(14, _OF_GROUP, answers=(0, 22)),
         good(11, pull_fields("t")),
         good(12, _KEY),
         good(61),
@@ -103,7 +103,7 @@ def _after() -> list[Step]:
             {
                 "producerGroup": "pg",
                 "tranStateTableOffset": From("half", "queueOffset"),
-                "commitLogOffset": From("half", "msgId", is_place=True),
+                "commitLogOffset": From("half", "msgId", is_offset=True),
                 "commitOrRollback": 8,
                 "fromTransactionCheck": False,
                 "msgId": "H0",
@@ -130,8 +130,8 @@ _MOUNTED = Conversation(
         good(21),
         good(11, pull_fields("t")),
         good(30, {"topic": "t", "queueId": 0}),
-        good(15, _PLACE | {"commitOffset": 1}),
-        good(14, _PLACE),
+        good(15, _OF_GROUP | {"commitOffset": 1}),
+        good(14, _OF_GROUP),
         good(200, body=compact({"groupName": "g"})),
         good(222, {"topic": "t", "group": "g", "timestamp": 0, "isForce": True}),
         good(26),

@@ -150,7 +150,7 @@ _NO_WRITES = Conversation(
 
 def _back(**more: object) -> dict[str, object]:
     fields: dict[str, object] = {
-        "offset": From("sent", "msgId", is_place=True),
+        "offset": From("sent", "msgId", is_offset=True),
         "group": "g",
         "delayLevel": 0,
         "originMsgId": From("sent", "msgId"),

@@ -33,7 +33,7 @@ def _end(name: str, state: int, **more: object) -> dict[str, object]:
     fields: dict[str, object] = {
         "producerGroup": "pg",
         "tranStateTableOffset": From(name, "queueOffset"),
-        "commitLogOffset": From(name, "msgId", is_place=True),
+        "commitLogOffset": From(name, "msgId", is_offset=True),
         "commitOrRollback": state,
         "fromTransactionCheck": False,
         "msgId": name,

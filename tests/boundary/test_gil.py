@@ -19,7 +19,7 @@ from small_store import SMALL, filled
 
 
 class Computing:
-    """A thread that computes; `steps` says how far it is."""
+    """A thread that computes; `steps` counts its progress."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -61,8 +61,8 @@ def test_short_calls_keep_the_gil(tmp_path: Path, computing: Computing) -> None:
 
 def test_calls_that_may_wait_give_it_back(tmp_path: Path, computing: Computing) -> None:
     with Store(tmp_path, config={**SMALL, "flushDiskType": "SYNC_FLUSH"}) as store:
-        place = store.append("topic", b"body", keys="k")
-        store.wait_dispatched(place.end)
+        appended = store.append("topic", b"body", keys="k")
+        store.wait_dispatched(appended.end)
         calls: list[Callable[[], object]] = [
             lambda: store.append("topic", b"body"),
             lambda: store.append_batch("topic", [(b"body", None)]),
