@@ -20,7 +20,9 @@ def test_supported_machines_pass(machine: str, libc: str) -> None:
         ("linux", "x86_64", "glibc 2.27", "glibc 2.27"),
     ],
 )
-def test_others_are_refused_with_the_reason(system: str, machine: str, libc: str, named: str) -> None:
+def test_others_are_refused_with_the_reason(
+    system: str, machine: str, libc: str, named: str
+) -> None:
     why = refusal(system, machine, libc)
     assert why is not None
     assert named in why

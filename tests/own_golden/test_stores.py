@@ -81,7 +81,7 @@ def test_every_acknowledged_message_has_its_bytes(name: str, golden_copy: Roots)
             # Delayed, timed and half messages lie in topics of the broker's own.
             topic = message.properties.get("REAL_TOPIC", message.topic)
             stored = (topic, message.queue_offset, message.flag)
-            assert stored ==  (each["topic"], each["queue_offset"], each["flag"])
+            assert stored == (each["topic"], each["queue_offset"], each["flag"])
             assert message.stored_body == base64.b64decode(each["body"])
             kept = {key: message.properties.get(key) for key in each["properties"]}
             assert kept == each["properties"] | {
@@ -151,7 +151,9 @@ def test_a_lost_queue_is_known_from_the_manifest(golden_copy: Roots) -> None:
         assert queues_of(store) != expected, "without the file nobody knows of it"
 
 
-def test_the_mark_of_the_session_distinguishes_a_lost_end_from_a_torn_one(golden_copy: Roots) -> None:
+def test_the_mark_of_the_session_distinguishes_a_lost_end_from_a_torn_one(
+    golden_copy: Roots,
+) -> None:
     root = golden_copy(CLEAN)
     content = (root / "mqcore.session").read_bytes()
     slots = [struct.unpack_from(">8sQ16sQQQI", content, at) for at in (0, 4_096)]

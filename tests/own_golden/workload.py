@@ -287,7 +287,11 @@ async def end_transaction(running: Live, offsets: tuple[int, int], state: int) -
         state: `COMMIT` or `ROLLBACK`.
     """
     ext = {
-        **{"producerGroup": "pg", "tranStateTableOffset": offsets[0], "commitLogOffset": offsets[1]},
+        **{
+            "producerGroup": "pg",
+            "tranStateTableOffset": offsets[0],
+            "commitLogOffset": offsets[1],
+        },
         **{"commitOrRollback": state, "fromTransactionCheck": "false", "msgId": "m"},
     }
     answer = await running.call(RequestCode.END_TRANSACTION, ext)

@@ -31,7 +31,15 @@ from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import in_threads, run_rounds
 from mqcore.spark.pipelines.archive_tasks import plan_store
 from own_golden.cases import ARCHIVE, CLEAN, CONFIG, CUT, KILLED, actual_files
-from own_golden.observed import command, config_keys, copied, dump_of, opened, served, verification_of
+from own_golden.observed import (
+    command,
+    config_keys,
+    copied,
+    dump_of,
+    opened,
+    served,
+    verification_of,
+)
 from own_golden.serving import STORE_KEYS, serving
 from own_golden.workload import Sent, Workload
 

@@ -41,7 +41,7 @@ class Cluster:
     master: str
 
 
-class Said:
+class Output:
     """What a process prints: kept whole, and waited for line by line."""
 
     def __init__(self, stream: IO[str]) -> None:
@@ -76,7 +76,7 @@ class Said:
         with self._changed:
             self._changed.wait_for(lambda: found() or self._is_over, timeout_s)
             match = found()
-        assert match is not None, f"nobody said {pattern}:\n{self.text}"
+        assert match is not None, f"no line matches {pattern}:\n{self.text}"
         return match
 
 
@@ -96,7 +96,7 @@ def spark_environment(directory: Path, host: str = DRIVER_HOST) -> dict[str, str
 
 
 @contextmanager
-def _running(directory: Path, host: str, program: str, *words: str) -> Iterator[Said]:
+def _running(directory: Path, host: str, program: str, *words: str) -> Iterator[Output]:
     here = ["--host", host, "--port", "0", "--webui-port", "0"]
     process = subprocess.Popen(
         [SPARK_CLASS, program, *here, *words],
@@ -110,7 +110,7 @@ def _running(directory: Path, host: str, program: str, *words: str) -> Iterator[
     )
     assert process.stdout is not None
     try:
-        yield Said(process.stdout)
+        yield Output(process.stdout)
     finally:
         process.terminate()
         try:
@@ -127,10 +127,10 @@ def _running(directory: Path, host: str, program: str, *words: str) -> Iterator[
 def standalone_cluster(directory: Path, *, workers: int = 2) -> Iterator[Cluster]:
     """Starts a master and workers of one core each, and ends them."""
     with ExitStack() as stack:
-        said = stack.enter_context(
+        output = stack.enter_context(
             _running(directory, DRIVER_HOST, "org.apache.spark.deploy.master.Master")
         )
-        master = said.wait_for(r"Starting Spark master at (spark://\S+)", START_S)[1]
+        master = output.wait_for(r"Starting Spark master at (spark://\S+)", START_S)[1]
         for number in range(workers):
             host = f"127.0.0.{2 + number}"
             small = ["--cores", "1", "--memory", "1g", master]

@@ -1,6 +1,6 @@
 """Drives epochs of the sink without Spark: tasks, commits, and the crash of whoever takes part.
 
-A driver is a client with its own memory: another one knows what servers tell it, as after a crash.
+A driver is a client with its own memory: another one knows only what servers report, as after a crash.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ class Driver:
         }
         made = batch_of(columns)
         mark = TaskMark(self._query, batch, partition, new_attempt(number))
-        places = check_columns(from_arrow_schema(made.schema), has_topic=True)
-        return WriteTask(self.options, mark, self.client).write([made], places)
+        columns_of = check_columns(from_arrow_schema(made.schema), has_topic=True)
+        return WriteTask(self.options, mark, self.client).write([made], columns_of)
 
     def tasks(self, batch: int, rows: Sequence[str], partitions: int = 2) -> list[TaskReport]:
         """Runs the tasks of an epoch."""

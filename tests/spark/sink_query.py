@@ -2,7 +2,7 @@
 
     python -m spark.sink_query ARGUMENTS.json
 
-The arguments say where everything is, and at which step the program is to end by `kill -9`: inside
+The arguments hold where everything is, and at which step the program is to end by `kill -9`: inside
 a task, before or after the sink's commit, within it, or when Spark has written its commit log. Run
 again without a step it goes on from its checkpoint and ends by itself. At the step `executor` that
 of a task is killed, once, and the program goes on.
@@ -47,7 +47,7 @@ KILLED_BATCH = 1
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What the program is told.
+    """The arguments of the program.
 
     Attributes:
         namesrv: The name server.

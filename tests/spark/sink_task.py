@@ -54,11 +54,11 @@ def write_rows(
     mark: TaskMark | None = None,
     **options: str,
 ) -> TaskReport:
-    """Runs a task to its end and returns what it tells the driver."""
+    """Runs a task to its end and returns what it reports to the driver."""
     made = read_options({"namesrv": served.namesrv, **options})
     listed = iter(batches)
     first = next(listed)
-    places = check_columns(from_arrow_schema(first.schema), has_topic=made.topic is not None)
+    columns_of = check_columns(from_arrow_schema(first.schema), has_topic=made.topic is not None)
     client = TopicClient(made.client)
 
     def all_of_them() -> Iterable[pa.RecordBatch]:
@@ -66,6 +66,6 @@ def write_rows(
         yield from listed
 
     try:
-        return WriteTask(made, mark or mark_of(), client).write(all_of_them(), places)
+        return WriteTask(made, mark or mark_of(), client).write(all_of_them(), columns_of)
     finally:
         client.close()

@@ -1,4 +1,4 @@
-"""A streaming query with a task that stands still, so that Spark runs it a second time beside it.
+"""A streaming query with a task that stops, so that Spark runs it a second time beside it.
 
     python -m spark.speculative_query ARGUMENTS.json
 

@@ -30,7 +30,7 @@ from spark.exact_sink import (
     until_ended,
 )
 
-# Rounds come when a test says so.
+# Rounds come when a test asks for them.
 SETTINGS = {"transactionCheckInterval": "86400000", "transactionCheckMax": "3"}
 BODY = StructType().add("body", "string")
 

@@ -1,4 +1,4 @@
-"""The page of Spark: its code runs as it stands, in order, in the session of the tests."""
+"""The page of Spark: its code runs unchanged, in order, in the session of the tests."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What must be there for Spark to start, and what is said when it is not."""
+"""What must be there for Spark to start, and the error when it is not."""
 
 import os
 import subprocess
@@ -14,8 +14,8 @@ from mqcore.spark.errors import SparkSetupError
 from mqcore.spark.setup import find_java, need_spark, version_of
 
 
-def java_that_says(directory: Path, words: str) -> Path:
-    """Makes a Java home whose `java -version` says `words`."""
+def java_that_prints(directory: Path, words: str) -> Path:
+    """Makes a Java home whose `java -version` prints `words`."""
     java = directory / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho '{words}' >&2\n", "utf-8")
@@ -23,7 +23,7 @@ def java_that_says(directory: Path, words: str) -> Path:
     return java
 
 
-def test_the_room_is_imported_without_spark() -> None:
+def test_the_module_is_imported_without_spark() -> None:
     code = "import sys, mqcore.spark; assert not {'pyspark', 'pyarrow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -40,7 +40,7 @@ def test_versions_are_read_up_to_what_is_no_number(text: str, numbers: tuple[int
     assert version_of(text) == numbers
 
 
-def test_a_missing_package_is_said_with_the_way_to_get_it(
+def test_a_missing_package_is_reported_with_the_way_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def missing(name: str) -> str:
@@ -51,21 +51,21 @@ def test_a_missing_package_is_said_with_the_way_to_get_it(
         need_spark()
 
 
-def test_a_package_that_is_too_old_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_too_old_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "version", {"pyspark": "4.2.1", "pyarrow": "17.0.0"}.get)
     with pytest.raises(SparkSetupError, match=r"pyarrow 18 or newer, and finds 17\.0\.0"):
         need_spark()
 
 
 def test_java_is_found_where_spark_looks(tmp_path: Path) -> None:
-    home = java_that_says(tmp_path / "home", 'openjdk version "17.0.9" 2023-10-17')
-    onpath = java_that_says(tmp_path / "onpath", 'openjdk version "21" 2023-09-19')
+    home = java_that_prints(tmp_path / "home", 'openjdk version "17.0.9" 2023-10-17')
+    onpath = java_that_prints(tmp_path / "onpath", 'openjdk version "21" 2023-09-19')
     assert find_java({"JAVA_HOME": str(tmp_path / "home"), "PATH": ""}) == home
     assert find_java({"PATH": str(onpath.parent)}) == onpath
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ('java version "1.8.0_402"', "is Java 8"),
         ('openjdk version "11.0.2"', "is Java 11"),
@@ -73,10 +73,10 @@ def test_java_is_found_where_spark_looks(tmp_path: Path) -> None:
     ],
 )
 def test_an_unfit_java_is_named_with_the_way_to_get_another(
-    tmp_path: Path, words: str, said: str
+    tmp_path: Path, words: str, expected: str
 ) -> None:
-    java_that_says(tmp_path, words)
-    with pytest.raises(SparkSetupError, match=said) as refused:
+    java_that_prints(tmp_path, words)
+    with pytest.raises(SparkSetupError, match=expected) as refused:
         find_java({"JAVA_HOME": str(tmp_path)})
     assert "apt install openjdk-17" in refused.value.message
 
@@ -97,7 +97,7 @@ def test_the_bundled_java_drops_one_argument(tmp_path: Path) -> None:
     home = java_home_over(runtime, tmp_path / "home")
     assert java_home_over(runtime, tmp_path / "home") == home
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "$x"]
-    said = subprocess.run(
+    done = subprocess.run(
         [home / "bin" / "java", *arguments], capture_output=True, text=True, check=True, timeout=60
     )
-    assert said.stdout.splitlines() == ["-Xmx1g", "a b", "$x"]
+    assert done.stdout.splitlines() == ["-Xmx1g", "a b", "$x"]

@@ -1,4 +1,4 @@
-"""The sink through the death of its driver and of executors: no row is lost, repeats are told."""
+"""The sink when its driver or executors are killed: no row is lost, repeats are reported."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def run(program: str, directory: Path, argument: Path) -> subprocess.CompletedPr
 
 
 def prepared(directory: Path, namesrv: str, topic: str, master: str = "local[2]") -> Arguments:
-    """Writes the files of the query; returns what its program is told."""
+    """Writes the files of the query; returns the arguments of its program."""
     source = directory / "source"
     source.mkdir()
     for number in range(FILES):

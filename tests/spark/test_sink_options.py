@@ -1,4 +1,4 @@
-"""The sink's options and columns: what is taken, and what is said of everything else."""
+"""The sink's options and columns: what is taken, and the error for everything else."""
 
 import pytest
 from pyspark.sql.types import (
@@ -71,7 +71,7 @@ def test_options_are_read_in_any_case_and_under_old_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "expected"),
     [
         ({}, "the option namesrv is missing"),
         ({"topics": "a"}, "writing to topics has no option topics; did you mean topic?"),
@@ -90,11 +90,11 @@ def test_options_are_read_in_any_case_and_under_old_names() -> None:
         ({"marks": "perhaps"}, "true or false"),
     ],
 )
-def test_what_cannot_work_is_one_sentence(given: dict[str, str], said: str) -> None:
+def test_what_cannot_work_is_one_sentence(given: dict[str, str], expected: str) -> None:
     options = given if not given else {**NAMESRV, **given}
     with pytest.raises(SparkError) as refused:
         read_options(options)
-    assert said in refused.value.message
+    assert expected in refused.value.message
     assert "\n" not in refused.value.message
 
 
@@ -111,7 +111,7 @@ def test_columns_are_found_in_any_case_and_those_of_a_read_are_passed_over() -> 
 
 
 @pytest.mark.parametrize(
-    ("ddl", "has_topic", "said"),
+    ("ddl", "has_topic", "expected"),
     [
         ("topic string", False, "has no column body"),
         ("body string", False, "option('topic', ...), or a column topic"),
@@ -125,11 +125,11 @@ def test_columns_are_found_in_any_case_and_those_of_a_read_are_passed_over() -> 
     ],
 )
 def test_columns_that_cannot_be_written_are_one_sentence(
-    ddl: str, has_topic: bool, said: str
+    ddl: str, has_topic: bool, expected: str
 ) -> None:
     with pytest.raises(SparkError) as refused:
         check_columns(schema(ddl), has_topic=has_topic)
-    assert said in refused.value.message
+    assert expected in refused.value.message
 
 
 def test_marks_are_short_and_legal() -> None:

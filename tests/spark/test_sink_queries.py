@@ -1,4 +1,4 @@
-"""The sink inside Spark: batches, streams, tasks that fail, and what is said of wrong input."""
+"""The sink inside Spark: batches, streams, tasks that fail, and the errors of wrong input."""
 
 import json
 from collections import Counter
@@ -63,7 +63,7 @@ def test_a_dataframe_is_written(spark: SparkSession, broker: Broker) -> None:
 def fail_once(directory: Path) -> str:
     """Returns SQL's name of a function that fails in the first attempt of partition 1."""
 
-    def judged(number: int) -> str:
+    def failing(number: int) -> str:
         context = TaskContext.get()
         assert context is not None
         if context.partitionId() == 1 and context.attemptNumber() == 0 and number % 1_000 == 900:
@@ -73,7 +73,7 @@ def fail_once(directory: Path) -> str:
 
     session = SparkSession.getActiveSession()
     assert session is not None
-    session.udf.register("fail_once", judged, StringType())
+    session.udf.register("fail_once", failing, StringType())
     return "fail_once"
 
 
@@ -195,21 +195,21 @@ def test_a_stream_is_written_once_per_row(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"topik": "x"}, "has no option topik; did you mean topic?"),
         ({"topic": "x", "namesrv": "127.0.0.1:1"}, "writing to x: "),
     ],
 )
 def test_wrong_options_are_one_error_on_the_driver(
-    spark: SparkSession, broker: Broker, options: dict[str, str], said: str
+    spark: SparkSession, broker: Broker, options: dict[str, str], expected: str
 ) -> None:
     rows = numbers(spark, 1)
     with pytest.raises(Exception, match=r"OptionError|SinkError") as refused:
         rows.write.format("mqcore").options(**{"namesrv": broker.namesrv, **options}).mode(
             "append"
         ).save()
-    assert said in str(refused.value)
+    assert expected in str(refused.value)
 
 
 def test_a_topic_cannot_be_overwritten(spark: SparkSession, broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""A task of the sink against a broker, driven without Spark: rows arrive as their columns say."""
+"""A task of the sink against a broker, driven without Spark: rows arrive as in their columns."""
 
 import random
 from collections import Counter
@@ -28,7 +28,7 @@ def marks(message: Message) -> tuple[str, int]:
     return message.properties["SPARK_TASK"], int(message.properties["SPARK_ROW"])
 
 
-def test_a_row_arrives_as_its_columns_say(broker: Broker) -> None:
+def test_a_row_arrives_as_in_its_columns(broker: Broker) -> None:
     batch = batch_of(
         {
             "body": [b"one", b"two"],
@@ -99,9 +99,9 @@ def test_rows_in_random_batches_all_arrive_once(broker: Broker) -> None:
             str(report.topic_rows[topic])
         }
         # They came in one request, in a row in one queue.
-        places = sorted((message.queue_id, message.queue_offset) for message in last)
-        (queue,) = {queue for queue, _ in places}
-        assert places == [(queue, places[0][1] + at) for at in range(len(places))]
+        offsets = sorted((message.queue_id, message.queue_offset) for message in last)
+        (queue,) = {queue for queue, _ in offsets}
+        assert offsets == [(queue, offsets[0][1] + at) for at in range(len(offsets))]
 
 
 def test_rows_of_a_group_keep_their_order_through_retries(broker: Broker) -> None:
@@ -160,7 +160,7 @@ def test_a_row_that_fills_a_request_goes_alone(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "expected"),
     [
         ({"body": [b"a", None]}, "row 1 of its input cannot be sent: its body is null"),
         ({"body": [b"a", b""]}, "row 1 of its input cannot be sent: its body is empty"),
@@ -177,11 +177,11 @@ def test_a_row_that_fills_a_request_goes_alone(broker: Broker) -> None:
     ],
 )
 def test_a_row_that_cannot_go_is_named(
-    broker: Broker, columns: dict[str, list[object]], said: str
+    broker: Broker, columns: dict[str, list[object]], expected: str
 ) -> None:
     with pytest.raises(RowRefusedError) as refused:
         write_rows(broker, [batch_of(columns)], mark_of(5), topic="refused", maxMessageBytes="64k")
-    assert said in refused.value.message
+    assert expected in refused.value.message
     assert refused.value.message.startswith("partition 5, attempt 0, row ")
 
 
@@ -203,14 +203,14 @@ def test_a_row_comes_at_its_time(broker: Broker) -> None:
     assert {each.body for each in broker.messages("timed")} == {b"now", b"later"}
 
 
-def test_a_topic_of_a_row_is_judged_before_anything_is_packed(broker: Broker) -> None:
-    for topics, said in (
+def test_a_topic_of_a_row_is_checked_before_anything_is_packed(broker: Broker) -> None:
+    for topics, expected in (
         (["fine", None], "row 1 of its input cannot be sent: its topic is null"),
         (["fine", "not fine"], "row 1 of its input cannot be sent: topic 'not fine'"),
     ):
         with pytest.raises(RowRefusedError) as refused:
             write_rows(broker, [batch_of({"body": [b"a", b"b"], "topic": topics})])
-        assert said in refused.value.message
+        assert expected in refused.value.message
 
 
 def test_rows_that_were_read_are_written_without_the_ids_of_others(broker: Broker) -> None:

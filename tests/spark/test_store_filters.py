@@ -120,7 +120,7 @@ def test_a_filter_brings_no_hidden_topic_back(root: Path) -> None:
     assert taken(root, asked, topics=hidden)[0] != []
 
 
-def test_a_spark_without_filters_is_told_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spark_without_filters_is_an_error(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("pyspark.sql.datasource.Filter")
     with pytest.raises(OptionError, match=r"needs PySpark 4\.1"):
         plan(root, DDL, pushdown=True)

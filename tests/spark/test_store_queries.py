@@ -98,7 +98,7 @@ def test_what_cannot_be_is_one_line_on_the_driver(
         reader.options(**options).load(path or str(root)).count()
 
 
-def test_damage_names_its_place_in_the_query_that_fails(
+def test_damage_names_its_physical_offset_in_the_query_that_fails(
     reader: DataFrameReader, unpacked: Callable[[GoldenStore], Path]
 ) -> None:
     damaged = unpacked(V49_CLEAN)

@@ -166,19 +166,19 @@ def test_tags_and_times_choose_rows_and_files(unpacked: Unpacked) -> None:
     lines = [line for line in V49_KILLED.messages() if not is_hidden(line["topic"])]
     ddl = "physicalOffset bigint"
 
-    def places(**options: object) -> list[int]:
+    def offsets(**options: object) -> list[int]:
         return [row["physicalOffset"] for row in rows(root, ddl, **options)]
 
     tag = next(line["tags"] for line in lines if line["tags"])
     tagged = [line["physical_offset"] for line in lines if line["tags"] == tag]
-    assert places(tags=f"{tag} || never") == tagged
+    assert offsets(tags=f"{tag} || never") == tagged
     middle = lines[len(lines) // 2]["store_timestamp"]
     before = [x["physical_offset"] for x in lines if x["store_timestamp"] < middle]
     behind = [x["physical_offset"] for x in lines if x["store_timestamp"] >= middle]
-    assert places(endTimestamp=middle) == before
-    assert places(startTimestamp=middle) == behind
+    assert offsets(endTimestamp=middle) == before
+    assert offsets(startTimestamp=middle) == behind
     text = datetime.fromtimestamp(middle / 1000, UTC).isoformat()
-    assert places(startTimestamp=text) == behind
+    assert offsets(startTimestamp=text) == behind
     # Far from everything no file is read at all.
     assert plan(root, ddl, startTimestamp="2020-01-01", endTimestamp="2020-01-02")[1] == [None]
 
@@ -213,14 +213,14 @@ def test_flushed_only_stops_before_what_the_checkpoint_does_not_promise(
     root = unpacked(V49_KILLED)
     flushed_ms = int.from_bytes((root / "checkpoint").read_bytes()[:8], "big")
     lines = V49_KILLED.messages()
-    expected_places = [
+    flushed = [
         x["physical_offset"]
         for x in lines
         if x["store_timestamp"] < flushed_ms and not is_hidden(x["topic"])
     ]
     found = rows(root, "physicalOffset bigint", flushedOnly=True)
     assert 0 < len(found) < len(lines)
-    assert [row["physicalOffset"] for row in found] == expected_places
+    assert [row["physicalOffset"] for row in found] == flushed
     # A store that was closed is flushed.
     clean = unpacked(V49_CLEAN)
     assert rows(clean, flushedOnly=True) == rows(clean)

@@ -1,4 +1,4 @@
-"""What else a store holds, as tables: what the manifest and the files say."""
+"""What else a store holds, as tables: the content of the manifest and the files."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def test_small_state_and_index(unpacked: Unpacked) -> None:
     assert [round(r["physicTimestamp"].timestamp() * 1000) for r in checkpoint] == [last]
 
 
-def test_the_generation_before_stands_in_for_a_broken_state_file(unpacked: Unpacked) -> None:
+def test_the_generation_before_replaces_a_broken_state_file(unpacked: Unpacked) -> None:
     config = unpacked(V49_CLEAN) / "config"
     before = rows(config.parent, view="topics")
     config.joinpath("topics.json.bak").write_bytes(config.joinpath("topics.json").read_bytes())

@@ -30,7 +30,7 @@ QUERY_S = 90
 def filled(
     broker: Broker, topic: str, first: int, count: int, *, queue_at: int | None = None
 ) -> None:
-    """Sends numbered messages, to one queue where that is said; returns when they can be read."""
+    """Sends numbered messages, to one queue where it is given; returns when they can be read."""
     with mqcore.Producer(broker.namesrv) as producer:
         queue = None if queue_at is None else sorted(producer.queues(topic))[queue_at]
         tag = "even" if first % 2 == 0 else "odd"
@@ -104,7 +104,7 @@ def test_filters_are_pushed_only_when_asked(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"subscrib": "t"}, "did you mean subscribe"),
         ({"subscribe": "nosuchtopic"}, "topic nosuchtopic is not known"),
@@ -113,10 +113,10 @@ def test_filters_are_pushed_only_when_asked(
     ],
 )
 def test_bad_input_is_one_clear_error_on_the_driver(
-    spark: SparkSession, broker: Broker, options: dict[str, str], said: str
+    spark: SparkSession, broker: Broker, options: dict[str, str], expected: str
 ) -> None:
     read = spark.read.format("mqcore").options(**{"namesrv": broker.namesrv} | options)
-    with pytest.raises(PySparkException, match=said):
+    with pytest.raises(PySparkException, match=expected):
         read.load().count()
 
 
@@ -208,13 +208,13 @@ def test_the_group_shows_even_the_last_batch(
 ) -> None:
     filled(broker, topic, 0, 100)
     group = f"g{topic}"
-    told = threading.Event()
+    committed = threading.Event()
 
     class Heard(LagListener):
         def tell(self, end_offset: str | None) -> None:
             super().tell(end_offset)
             if sum(broker.offsets(group, topic).values()) == 100:
-                told.set()
+                committed.set()
 
     listener = Heard()
     spark.streams.addListener(listener)
@@ -222,7 +222,7 @@ def test_the_group_shows_even_the_last_batch(
         frame = streaming(spark, broker.namesrv, topic, group=group)
         query = to_parquet(frame, tmp_path, available_now=True)
         assert query.awaitTermination(QUERY_S)
-        assert told.wait(QUERY_S)
+        assert committed.wait(QUERY_S)
     finally:
         spark.streams.removeListener(listener)
     left = mqcore.spark.lag(spark, group, namesrv=broker.namesrv)

@@ -76,12 +76,12 @@ def test_a_store_that_grew_is_taken_from_where_it_was(store: Path, tmp_path: Pat
 
 def test_of_an_open_store_only_full_and_flushed_files_are_taken(tmp_path: Path) -> None:
     with Store(tmp_path / "store", config=SMALL) as opened:
-        places = filled(opened, 3_000)
+        appended = filled(opened, 3_000)
         opened.flush()
         plan = planned(tmp_path / "store", tmp_path / "a")
         assert all(task.segment.len_bytes == SEGMENT_LEN_BYTES for task in plan.tasks)
-        assert plan.end <= places[-1].end - places[-1].end % SEGMENT_LEN_BYTES
-    assert planned(tmp_path / "store", tmp_path / "a").end == places[-1].end
+        assert plan.end <= appended[-1].end - appended[-1].end % SEGMENT_LEN_BYTES
+    assert planned(tmp_path / "store", tmp_path / "a").end == appended[-1].end
 
 
 def test_a_round_that_fails_is_not_committed_and_the_next_run_goes_on(
@@ -113,7 +113,9 @@ def test_a_round_that_fails_is_not_committed_and_the_next_run_goes_on(
     assert len(list(target.rglob("*.parquet"))) == len(ArchiveDirectory(target).manifest().files())
 
 
-def test_what_retention_took_before_it_was_archived_is_told(store: Path, tmp_path: Path) -> None:
+def test_what_retention_took_before_it_was_archived_is_reported(
+    store: Path, tmp_path: Path
+) -> None:
     plan = planned(store, tmp_path / "a")
     first = [task for task in plan.tasks if task.segment.base == 0]
     with in_threads(str(tmp_path / "a"), 2) as execute:
@@ -157,7 +159,7 @@ def test_another_choice_of_topics_needs_another_archive(store: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("golden", GOLDEN_STORES, ids=lambda golden: str(golden.name))
-def test_stores_of_official_brokers_are_archived_as_their_manifests_say(
+def test_stores_of_official_brokers_are_archived_as_in_their_manifests(
     golden: GoldenStore, tmp_path: Path
 ) -> None:
     root = golden.unpack(tmp_path)

@@ -1,4 +1,4 @@
-"""`mqcore store archive` and `mqcore spark`: what people type, and what they are told."""
+"""`mqcore store archive` and `mqcore spark`: what people type, and what is printed."""
 
 import json
 import subprocess
@@ -58,29 +58,31 @@ def test_an_empty_directory_is_no_store(tmp_path: Path) -> None:
     assert not (tmp_path / "a" / "_mqcore" / "commits").exists()
 
 
-def test_the_pipelines_are_told_with_their_settings() -> None:
+def test_the_pipelines_are_listed_with_their_settings() -> None:
     listed = ran("spark", "list")
     assert listed.exit_code == 0, listed.output
     assert all(name in listed.output for name in PIPELINES)
-    told = [json.loads(line) for line in ran("spark", "list", "--json").output.splitlines()]
-    assert [one["name"] for one in told] == list(PIPELINES)
+    rows = [json.loads(line) for line in ran("spark", "list", "--json").output.splitlines()]
+    assert [one["name"] for one in rows] == list(PIPELINES)
     settings = ran("spark", "list", "verify").output
     assert "must be given" in settings
     assert "common_range" in settings
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (("verfy",), "did you mean verify"),
         (("verify",), "verify needs left, right"),
         (("archive", "-c", "sorce=x"), "did you mean source"),
     ],
 )
-def test_what_is_wrong_is_told_before_a_jvm_starts(arguments: tuple[str, ...], told: str) -> None:
+def test_what_is_wrong_is_reported_before_a_jvm_starts(
+    arguments: tuple[str, ...], expected: str
+) -> None:
     done = ran("spark", "run", *arguments)
     assert isinstance(done.exception, PipelineSettingError)
-    assert told in str(done.exception)
+    assert expected in str(done.exception)
 
 
 @pytest.mark.matrix

@@ -1,4 +1,4 @@
-"""The judge on real data: flights through topic, stream and Parquet count as the CSV says.
+"""Real data: flights through topic, stream and Parquet are counted as in the CSV.
 
 The broker is killed while the query runs, and the query is stopped and started again from its
 checkpoint.
@@ -84,7 +84,7 @@ def flights_arrive(
     return spark.read.parquet(str(where / "flights"))
 
 
-def test_a_sample_of_the_flights_counts_as_the_csv_says(
+def test_a_sample_of_the_flights_counts_as_in_the_csv(
     spark: SparkSession, modules: dict[str, ModuleType], tmp_path: Path
 ) -> None:
     rows = modules["flights"].flights()[::SAMPLE]
@@ -94,7 +94,7 @@ def test_a_sample_of_the_flights_counts_as_the_csv_says(
 
 
 @pytest.mark.matrix
-def test_all_flights_count_as_the_csv_says(
+def test_all_flights_count_as_in_the_csv(
     spark: SparkSession, modules: dict[str, ModuleType], tmp_path: Path
 ) -> None:
     rows = modules["flights"].flights()

@@ -58,7 +58,7 @@ def test_a_store_is_archived_by_tasks_and_verified(spark: SparkSession, tmp_path
     assert same.lines()[-1] == "both hold the same messages"
 
 
-def test_a_task_that_fails_is_told_in_a_sentence_and_commits_nothing(
+def test_a_task_that_fails_is_reported_in_a_sentence_and_commits_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with Store(tmp_path / "store", config=SMALL) as opened:
@@ -68,9 +68,9 @@ def test_a_task_that_fails_is_told_in_a_sentence_and_commits_nothing(
     content[5_000] ^= 0xFF
     segment.write_bytes(content)
     arguments = {"source": f"store:{tmp_path / 'store'}", "target": str(tmp_path / "a")}
-    with pytest.raises(PipelineError, match=r"^archive: /.* of the log: ") as told:
+    with pytest.raises(PipelineError, match=r"^archive: /.* of the log: ") as refused:
         run(spark, "archive", arguments)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
     assert ArchiveDirectory(tmp_path / "a").manifest().commits == []
 
 
@@ -91,7 +91,9 @@ def test_only_manifested_files_are_read_and_topics_come_back(
         archive_frame(spark, str(small / "none"))
 
 
-def test_what_differs_is_told_with_its_place(spark: SparkSession, small: Path) -> None:
+def test_what_differs_is_reported_with_its_physical_offset(
+    spark: SparkSession, small: Path
+) -> None:
     left = archive_frame(spark, str(small)).drop("dt")
     changed = left.where("physicalOffset <> 1200").withColumn(
         "tags", F.when(F.col("physicalOffset") == 2_400, F.lit("b")).otherwise(F.col("tags"))
@@ -127,16 +129,16 @@ def test_nulls_do_not_hide_a_difference(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "expected"),
     [
         ({"by": "luck"}, "place or origin"),
         ({"by": "origin", "common_range": True}, "compares offsets"),
     ],
 )
-def test_settings_that_contradict_are_told(
-    spark: SparkSession, settings: dict[str, str | bool], told: str
+def test_settings_that_contradict_are_refused(
+    spark: SparkSession, settings: dict[str, str | bool], expected: str
 ) -> None:
-    with pytest.raises(PipelineSettingError, match=told):
+    with pytest.raises(PipelineSettingError, match=expected):
         verify(spark, "archive:/a", "archive:/b", **settings)  # type: ignore[arg-type]
     with pytest.raises(PipelineSettingError, match="topic:NAME"):
         verify(spark, "/a", "archive:/b")
@@ -189,13 +191,13 @@ def test_the_last_value_of_each_key_stays(spark: SparkSession, tmp_path: Path) -
 
 def test_a_report_counts_what_is_there(spark: SparkSession, small: Path, tmp_path: Path) -> None:
     done = report(spark, f"archive:{small}", str(tmp_path), title="A <b>title</b>")
-    told = done.traffic
-    assert (told.messages, told.topics) == (400, ["2013", "%RETRY%1"])
-    assert sum(one.messages for one in told.slices) == 400
-    assert sum(one.messages for one in told.sizes) == 400
-    assert {one.bound_bytes for one in told.sizes} == {8}
-    assert {(one.median_ms, one.p99_ms, one.max_ms) for one in told.slices} == {(7.0, 7.0, 7.0)}
-    assert [(one.queue_id, one.messages, one.last_offset) for one in told.queues] == [
+    traffic = done.traffic
+    assert (traffic.messages, traffic.topics) == (400, ["2013", "%RETRY%1"])
+    assert sum(one.messages for one in traffic.slices) == 400
+    assert sum(one.messages for one in traffic.sizes) == 400
+    assert {one.bound_bytes for one in traffic.sizes} == {8}
+    assert {(one.median_ms, one.p99_ms, one.max_ms) for one in traffic.slices} == {(7.0, 7.0, 7.0)}
+    assert [(one.queue_id, one.messages, one.last_offset) for one in traffic.queues] == [
         (1, 100, 99),
         (0, 100, 99),
         (2, 100, 99),
@@ -204,7 +206,7 @@ def test_a_report_counts_what_is_there(spark: SparkSession, small: Path, tmp_pat
     page = (tmp_path / "report.html").read_text()
     assert "A &lt;b&gt;title&lt;/b&gt;" in page
     assert "<svg" in page
-    assert pq.read_table(tmp_path / "slices.parquet").num_rows == len(told.slices)
+    assert pq.read_table(tmp_path / "slices.parquet").num_rows == len(traffic.slices)
     assert pq.read_table(tmp_path / "queues.parquet").num_rows == 4
 
 

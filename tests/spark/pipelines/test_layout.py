@@ -16,7 +16,7 @@ from mqcore.spark.pipelines.spans import Span
         ("2013", "2013"),
     ],
 )
-def test_a_topic_stands_in_its_directory_and_comes_back(topic: str, directory: str) -> None:
+def test_a_topic_is_in_its_directory_and_comes_back(topic: str, directory: str) -> None:
     path = layout.part_path(topic, "2026-11-22", "s", 3)
     assert path == f"topic={directory}/dt=2026-11-22/s-0003.parquet"
     assert layout.unescaped(layout.escaped(topic)) == topic
@@ -27,7 +27,7 @@ def test_days_are_those_of_utc() -> None:
     assert layout.date_text(20_779) == "2026-11-22"
 
 
-def test_a_stem_tells_what_was_read() -> None:
+def test_a_stem_names_what_was_read() -> None:
     stem = layout.stem_of([Span("store:a", 5, 1_000)])
     assert stem.startswith("store_a-00000000000000000005-00000000000000001000-")
 

@@ -35,17 +35,17 @@ def test_a_commit_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"[]", b"{}", b'{"version": 1}', b"\xff"])
-def test_what_is_no_commit_is_refused_with_its_place(broken: bytes) -> None:
+def test_what_is_no_commit_is_refused_with_its_path(broken: bytes) -> None:
     with pytest.raises(ArchiveError, match="commits/7"):
         decode_commit(broken, "commits/7")
 
 
 def test_a_later_version_and_a_false_sum_are_refused() -> None:
-    told = json.loads(encode_commit(Commit(spans=(), files=(part("1"),), committed_ms=1)))
+    content = json.loads(encode_commit(Commit(spans=(), files=(part("1"),), committed_ms=1)))
     with pytest.raises(ArchiveError, match="version 2"):
-        decode_commit(json.dumps(told | {"version": 2}).encode(), "x")
+        decode_commit(json.dumps(content | {"version": 2}).encode(), "x")
     with pytest.raises(ArchiveError, match="3 rows and says 4"):
-        decode_commit(json.dumps(told | {"rows": 4}).encode(), "x")
+        decode_commit(json.dumps(content | {"rows": 4}).encode(), "x")
 
 
 def test_an_archive_is_the_sum_of_its_commits(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_of_two_that_commit_at_once_one_is_refused(tmp_path: Path) -> None:
     assert archive.manifest().covered() == {}
 
 
-def test_a_commit_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_commit_that_is_gone_is_reported(tmp_path: Path) -> None:
     archive = ArchiveDirectory(tmp_path)
     for begin in (0, 10, 20):
         archive.commit([Span("s", begin, begin + 10)], [], now_ms=1)
@@ -91,6 +91,6 @@ def test_a_commit_that_is_gone_is_told(tmp_path: Path) -> None:
         archive.manifest()
 
 
-def test_a_directory_that_is_no_archive_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_is_no_archive_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="is no archive"):
         ArchiveDirectory(tmp_path).required_manifest()

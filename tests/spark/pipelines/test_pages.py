@@ -75,7 +75,7 @@ def test_ticks_are_even_and_reach_the_maximum(maximum: float, is_binary: bool) -
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("shown", "expected"),
     [
         (count_text(950), "950"),
         (count_text(9_999), "9,999"),
@@ -88,11 +88,11 @@ def test_ticks_are_even_and_reach_the_maximum(maximum: float, is_binary: bool) -
         (duration_text(7_200_000), "2 h"),
     ],
 )
-def test_numbers_read_as_people_read_them(told: str, expected: str) -> None:
-    assert told == expected
+def test_numbers_read_as_people_read_them(shown: str, expected: str) -> None:
+    assert shown == expected
 
 
-def test_bars_stand_on_one_another_and_are_as_high_as_they_count() -> None:
+def test_bars_are_stacked_and_are_as_high_as_they_count() -> None:
     chart = stacked_bars(["a", "b"], [Series("x", [1, 2]), Series("y", [3, None])])
     rects = parsed(chart).findall(f".//{SVG}rect")
     heights = {rect.find(f"{SVG}title").text: float(rect.get("height", "")) for rect in rects}  # type: ignore[union-attr]
@@ -126,11 +126,11 @@ def test_cells_are_stronger_where_values_are_larger() -> None:
 
 
 def test_figures_follow_from_what_was_counted() -> None:
-    told = traffic()
-    assert (told.messages, told.body_bytes) == (240, 16_000)
-    assert told.times_ms == [BEGIN_MS, BEGIN_MS + HOUR_MS, BEGIN_MS + 2 * HOUR_MS]
-    assert told.peak_per_s == pytest.approx(120 / 3_600)
-    assert told.skew("topic-0") == pytest.approx(80 * 2 / 120)
+    found = traffic()
+    assert (found.messages, found.body_bytes) == (240, 16_000)
+    assert found.times_ms == [BEGIN_MS, BEGIN_MS + HOUR_MS, BEGIN_MS + 2 * HOUR_MS]
+    assert found.peak_per_s == pytest.approx(120 / 3_600)
+    assert found.skew("topic-0") == pytest.approx(80 * 2 / 120)
     assert bucket_for(0, 90_000) == 1_000
     assert bucket_for(0, 90 * HOUR_MS) == HOUR_MS
     assert bucket_for(0, 10**15) == 86_400_000
@@ -140,8 +140,8 @@ def test_figures_follow_from_what_was_counted() -> None:
 
 @pytest.mark.parametrize("topics", [1, 2, 30])
 def test_a_page_needs_nothing_from_outside(topics: int) -> None:
-    told = traffic(topics)
-    html = traffic_page(told, title="A & B", source="store:/s", made_ms=BEGIN_MS)
+    found = traffic(topics)
+    html = traffic_page(found, title="A & B", source="store:/s", made_ms=BEGIN_MS)
     assert "A &amp; B" in html
     assert "&lt;billing&gt;" in html
     assert not re.search(r'(src|href)="', html)

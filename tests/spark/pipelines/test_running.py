@@ -1,4 +1,4 @@
-"""Settings as texts: names, types and words come from the functions; what is wrong is told."""
+"""Settings as texts: names, types and words come from the functions; what is wrong is an error."""
 
 from datetime import UTC, datetime
 
@@ -11,7 +11,7 @@ ARCHIVE = {"source": "store:/s", "target": "/a"}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_every_pipeline_tells_what_it_does_and_takes(name: str) -> None:
+def test_every_pipeline_describes_what_it_does_and_takes(name: str) -> None:
     assert summary(name).endswith((".", "?"))
     settings = settings_of(name)
     assert all(setting.note.endswith(".") for setting in settings)
@@ -41,7 +41,7 @@ def test_texts_become_what_the_function_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "texts", "told"),
+    ("name", "texts", "expected"),
     [
         ("archiv", {}, "did you mean archive"),
         ("x", {}, "there are archive"),
@@ -53,12 +53,12 @@ def test_texts_become_what_the_function_takes() -> None:
         ("replay", {"start": "tomorrow"}, "a time such as"),
     ],
 )
-def test_what_is_wrong_is_told(name: str, texts: dict[str, str], told: str) -> None:
-    with pytest.raises(PipelineSettingError, match=told):
+def test_what_is_wrong_is_an_error(name: str, texts: dict[str, str], expected: str) -> None:
+    with pytest.raises(PipelineSettingError, match=expected):
         bound(name, texts)
 
 
-def test_of_a_page_of_java_the_sentence_is_told() -> None:
+def test_of_a_page_of_java_the_sentence_is_reported() -> None:
     trace = """Job aborted due to stage failure: Task 1 in stage 3.0 failed 4 times
 Traceback (most recent call last):
   File "x.py", line 1, in run

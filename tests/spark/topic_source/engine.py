@@ -55,10 +55,10 @@ class Engine:
             pass
 
     def trigger(self, *, fails: bool = False, limit: ReadLimit | None = None) -> bool:
-        """Runs one trigger; tells whether there was a batch.
+        """Runs one trigger; returns whether there was a batch.
 
         Raises:
-            TaskFailed: It was told to fail: the batch is planned and not done.
+            TaskFailed: It was made to fail: the batch is planned and not done.
         """
         if len(self.offset_log) == self.committed and not self._plan(limit):
             return False

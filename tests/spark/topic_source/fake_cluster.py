@@ -13,7 +13,7 @@ class FakeCluster:
     Attributes:
         held: What queues hold.
         groups: Offsets of groups.
-        told: Commits in order.
+        committed: Commits in order.
     """
 
     def __init__(self, **queues: tuple[int, int]) -> None:
@@ -24,7 +24,7 @@ class FakeCluster:
             for name, bounds in queues.items()
         }
         self.groups: dict[tuple[str, MessageQueue], int] = {}
-        self.told: list[tuple[MessageQueue, int]] = []
+        self.committed: list[tuple[MessageQueue, int]] = []
 
     def put(self, name: str, low: int, high: int) -> None:
         """Sets what a queue holds."""
@@ -54,7 +54,7 @@ class FakeCluster:
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
         self.groups[group, queue] = offset
-        self.told.append((queue, offset))
+        self.committed.append((queue, offset))
 
     def make_group_known(self, group: str, queues: Iterable[MessageQueue]) -> None:
         """It is known."""

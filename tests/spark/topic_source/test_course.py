@@ -81,20 +81,20 @@ def test_a_pattern_takes_new_topics_and_leaves_the_servers_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said", "goes_on"),
+    ("low", "high", "expected", "goes_on"),
     [
         (7, 20, "offsets 5 to 6 are gone (the oldest is 7)", {"t0": (7, 20)}),
         (0, 3, "offset 5 was reached before, and the queue ends at 3", {}),
     ],
 )
 def test_what_is_lost_ends_the_query_or_is_skipped(
-    low: int, high: int, said: str, goes_on: dict[str, Any], caplog: pytest.LogCaptureFixture
+    low: int, high: int, expected: str, goes_on: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = FakeCluster(t0=(low, high))
     start = StreamOffset({q("t0"): 5})
     with pytest.raises(DataLossError) as caught:
         batch(course(cluster), start)
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
     assert "failOnDataLoss" in str(caught.value)
     lenient = course(cluster, failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
@@ -105,10 +105,10 @@ def test_what_is_lost_ends_the_query_or_is_skipped(
         cluster.put("t0", 0, 9)
         assert batch(lenient, end)[0] == {"t0": (3, 9)}
     else:
-        assert said in caplog.text
+        assert expected in caplog.text
 
 
-def test_a_queue_that_is_gone_is_loss_and_keeps_its_place(
+def test_a_queue_that_is_gone_is_loss_and_keeps_its_offset(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = FakeCluster(t0=(0, 9), t1=(0, 9))
@@ -229,27 +229,27 @@ def test_json_names_every_queue_and_no_other(named: str) -> None:
         course(cluster, startingOffsets=given).initial()
 
 
-def test_the_group_is_told_and_never_moved_back() -> None:
+def test_offsets_are_committed_to_the_group_and_never_moved_back() -> None:
     cluster = FakeCluster(t0=(0, 10))
     cluster.groups["g", q("t0")] = 4
     run = course(cluster, startingOffsets="earliest", group="g")
     run.tell(StreamOffset({q("t0"): 3}))
-    assert cluster.told == []
+    assert cluster.committed == []
     run.tell(StreamOffset({q("t0"): 6}))
     run.tell(StreamOffset({q("t0"): 5}))
-    assert cluster.told == [(q("t0"), 6)]
+    assert cluster.committed == [(q("t0"), 6)]
 
 
-def test_what_a_restarted_query_goes_on_from_is_told() -> None:
+def test_what_a_restarted_query_goes_on_from_is_committed() -> None:
     cluster = FakeCluster(t0=(0, 10))
     run = course(cluster, group="g")
     run.between(StreamOffset({q("t0"): 7}), StreamOffset({q("t0"): 9}))
-    assert cluster.told == [(q("t0"), 7)]
+    assert cluster.committed == [(q("t0"), 7)]
     silent = FakeCluster(t0=(0, 10))
     course(silent, group="g", commitToGroup="false").between(
         StreamOffset({q("t0"): 7}), StreamOffset({q("t0"): 9})
     )
-    assert silent.told == []
+    assert silent.committed == []
 
 
 def test_offsets_of_others_are_refused() -> None:

@@ -47,7 +47,7 @@ def test_an_unknown_option_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_stream", "options", "said"),
+    ("is_stream", "options", "expected"),
     [
         (False, {"startingOffsets": "latest"}, "begins at latest has no rows"),
         (False, {"startingOffsets": json.dumps({key_of(Q): -1})}, "begins at latest"),
@@ -75,8 +75,10 @@ def test_an_unknown_option_names_the_nearest() -> None:
         (True, {"topic": "u"}, "given by two of its names"),
     ],
 )
-def test_what_cannot_work_is_said(is_stream: bool, options: dict[str, str], said: str) -> None:
-    with pytest.raises(OptionError, match=said):
+def test_what_cannot_work_is_refused(
+    is_stream: bool, options: dict[str, str], expected: str
+) -> None:
+    with pytest.raises(OptionError, match=expected):
         read_options(BASE | options, is_stream=is_stream)
 
 
@@ -87,7 +89,7 @@ def test_without_name_server_or_topic_nothing_is_read() -> None:
         read_options({"namesrv": "h:1"}, is_stream=False)
 
 
-def test_places_nested_and_flat_are_the_same() -> None:
+def test_offsets_nested_and_flat_are_the_same() -> None:
     nested = places("o", '{"t": {"broker-a": {"3": 7, "4": -2}}}', -2)
     assert nested == places("o", '{"t@broker-a:3": 7, "t@broker-a:4": -2}', -2)
     assert nested[Q] == 7
@@ -95,7 +97,7 @@ def test_places_nested_and_flat_are_the_same() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"t": 3}', '{"t": {"b": {"x": 1}}}', '{"t@b:0":-3}'])
-def test_other_json_is_no_place(text: str) -> None:
+def test_other_json_has_no_offsets(text: str) -> None:
     with pytest.raises(OptionError, match="must be"):
         places("startingOffsets", text, -2)
 

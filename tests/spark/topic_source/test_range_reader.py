@@ -120,6 +120,6 @@ def test_a_torn_answer_is_an_error(records: list[bytes]) -> None:
         read(FakeBroker(torn), 0, 60)
 
 
-def test_a_broker_that_stands_still_is_given_up(records: list[bytes]) -> None:
+def test_a_broker_that_makes_no_progress_is_given_up(records: list[bytes]) -> None:
     with pytest.raises(RemotingError, match="with the next offset 0"):
         read(FakeBroker(records, per_answer=0), 0, 60)

@@ -46,7 +46,7 @@ def columns(*names: str) -> StructType:
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
-PLACE = columns("topic", "queueId", "queueOffset", "body")
+COLUMNS = columns("topic", "queueId", "queueOffset", "body")
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def rows(reader: Any) -> list[dict[str, Any]]:
     ]
 
 
-def by_place(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+def sorted_rows(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
@@ -91,7 +91,7 @@ def bodies(found: list[dict[str, Any]]) -> Counter[int]:
 def read(broker: Broker) -> Callable[..., list[dict[str, Any]]]:
     """Reads a batch with options."""
 
-    def run(schema: StructType = PLACE, **options: str) -> list[dict[str, Any]]:
+    def run(schema: StructType = COLUMNS, **options: str) -> list[dict[str, Any]]:
         return rows(batch_reader({"namesrv": broker.namesrv} | options, schema))
 
     return run
@@ -130,12 +130,12 @@ def test_every_message_once_however_it_is_cut(
     assert bodies(read(subscribe=topic, minPartitions="11", pullBatchSize="3")) == wanted
     assert bodies(read(subscribe=topic, maxBytesPerPartition="1k", batchRows="5")) == wanted
     planned = batch_reader(
-        {"namesrv": broker.namesrv, "subscribe": topic, "maxRowsPerPartition": "7"}, PLACE
+        {"namesrv": broker.namesrv, "subscribe": topic, "maxRowsPerPartition": "7"}, COLUMNS
     ).partitions()
     assert len(planned) >= 200 // 7
 
 
-def test_places_come_without_records_and_are_the_same(
+def test_offsets_come_without_records_and_are_the_same(
     broker: Broker, topic: str, read: Callable[..., list[dict[str, Any]]]
 ) -> None:
     send(broker, topic, 60, tag="kept")
@@ -145,7 +145,7 @@ def test_places_come_without_records_and_are_the_same(
     for row in whole:
         del row["body"]
     for options in ({}, {"pullBatchSize": "7"}, {"maxRowsPerPartition": "11"}):
-        assert by_place(read(columns(*names), subscribe=topic, **options)) == by_place(whole)
+        assert sorted_rows(read(columns(*names), subscribe=topic, **options)) == sorted_rows(whole)
     kept = read(columns("queueId", "queueOffset"), subscribe=topic, filter="kept")
     assert len(kept) == 60, "filters look at records"
     late = read(columns("queueId"), subscribe=topic, endingTimestamp="2000-01-01T00:00:00Z")
@@ -230,12 +230,14 @@ def test_without_bodies_all_else_is_the_same(
 def test_an_empty_topic_has_no_task(
     topic: str, read: Callable[..., list[dict[str, Any]]], broker: Broker
 ) -> None:
-    reader = batch_reader({"namesrv": broker.namesrv, "subscribe": topic}, PLACE)
+    reader = batch_reader({"namesrv": broker.namesrv, "subscribe": topic}, COLUMNS)
     assert reader.partitions() == []
     assert read(subscribe=topic) == []
 
 
-def test_what_is_not_there_is_said(topic: str, read: Callable[..., list[dict[str, Any]]]) -> None:
+def test_what_is_not_there_is_reported(
+    topic: str, read: Callable[..., list[dict[str, Any]]]
+) -> None:
     with pytest.raises(NoRouteError, match="topic nosuch is not known at name servers"):
         read(subscribe="nosuch")
     with pytest.raises(OptionError, match="assign names queues that are not there"):
@@ -244,7 +246,7 @@ def test_what_is_not_there_is_said(topic: str, read: Callable[..., list[dict[str
         rows(
             batch_reader(
                 {"namesrv": "127.0.0.1:1", "subscribe": "t", "retries": "0"},
-                PLACE,
+                COLUMNS,
             )
         )
 
@@ -293,8 +295,8 @@ def engine(request: pytest.FixtureRequest, broker: Broker) -> Callable[..., Engi
 
         def make() -> Any:
             if is_legacy:
-                return LegacyTopicStreamReader(read_options(given, is_stream=True), PLACE)
-            return stream_reader(given, PLACE)
+                return LegacyTopicStreamReader(read_options(given, is_stream=True), COLUMNS)
+            return stream_reader(given, COLUMNS)
 
         return Engine(make, is_legacy=is_legacy)
 
@@ -390,15 +392,15 @@ def test_limits_make_batches_and_available_now_ends(broker: Broker, topic: str) 
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": "20",
     }
-    query = Engine(lambda: stream_reader(given, PLACE))
+    query = Engine(lambda: stream_reader(given, COLUMNS))
     query.available_now()
     assert [len(batch) for batch in query.batches] == [20, 20, 10]
     assert bodies(query.rows) == Counter(range(50))
-    once = Engine(lambda: stream_reader(given, PLACE))
+    once = Engine(lambda: stream_reader(given, COLUMNS))
     once.trigger(limit=EVERYTHING)
     assert len(once.rows) == 50
     by_bytes = given | {"maxBytesPerTrigger": "2k"}
-    small = Engine(lambda: stream_reader(by_bytes, PLACE))
+    small = Engine(lambda: stream_reader(by_bytes, COLUMNS))
     small.available_now()
     assert len(small.batches) > 3
     assert bodies(small.rows) == Counter(range(50))
@@ -407,9 +409,9 @@ def test_limits_make_batches_and_available_now_ends(broker: Broker, topic: str) 
 def test_limits_before_4_2_are_refused(broker: Broker, topic: str) -> None:
     given = {"namesrv": broker.namesrv, "subscribe": topic, "maxOffsetsPerTrigger": "9"}
     with pytest.raises(OptionError, match=r"need Spark 4\.2"):
-        LegacyTopicStreamReader(read_options(given, is_stream=True), PLACE)
+        LegacyTopicStreamReader(read_options(given, is_stream=True), COLUMNS)
     given["legacyRateLimit"] = "true"
-    LegacyTopicStreamReader(read_options(given, is_stream=True), PLACE)
+    LegacyTopicStreamReader(read_options(given, is_stream=True), COLUMNS)
 
 
 def test_a_broker_that_was_killed_goes_on() -> None:
@@ -422,7 +424,7 @@ def test_a_broker_that_was_killed_goes_on() -> None:
             "startingOffsets": "earliest",
             "retries": "0",
         }
-        query = Engine(lambda: stream_reader(given, PLACE))
+        query = Engine(lambda: stream_reader(given, COLUMNS))
         query.trigger()
         own.kill()
         with pytest.raises(MQError):
