@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave out the tests that need Java 17: the official broker, Spark",
     )
     parser.addoption(
-        "--judge",
+        "--official",
         metavar="VERSION",
         help="run the cases of the official clients against the official servers of this release",
     )

@@ -72,7 +72,7 @@ class Case:
                 return str(error)
             return ""
 
-        refused = eventually(probed, lambda said: not said)
+        refused = eventually(probed, lambda remark: not remark)
         assert not refused, refused
         return self.send(producer, count=count, **fields)
 

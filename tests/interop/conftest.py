@@ -9,8 +9,8 @@ from interop.install import JavaMissingError
 from interop.official import VERSIONS, Official, official_release
 from interop.servers import (
     IDLE,
-    JUDGE_CONFIG,
     OURS,
+    REFERENCE_CONFIG,
     Servers,
     Software,
     official_software,
@@ -70,33 +70,37 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 
 @pytest.fixture(scope="session")
-def judge_49(official_49: Official, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def reference_49(
+    official_49: Official, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
     """Returns the official servers of 4.9.7 that the tests of our clients share."""
-    root = tmp_path_factory.mktemp("judge_49")
-    with serving(official_software(official_49.version), root, JUDGE_CONFIG) as servers:
+    root = tmp_path_factory.mktemp("reference_49")
+    with serving(official_software(official_49.version), root, REFERENCE_CONFIG) as servers:
         yield servers
 
 
 @pytest.fixture(scope="session")
-def judge_53(official_53: Official, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+def reference_53(
+    official_53: Official, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Servers]:
     """Returns the official servers of 5.3.3 that the tests of our clients share."""
-    root = tmp_path_factory.mktemp("judge_53")
-    with serving(official_software(official_53.version), root, JUDGE_CONFIG) as servers:
+    root = tmp_path_factory.mktemp("reference_53")
+    with serving(official_software(official_53.version), root, REFERENCE_CONFIG) as servers:
         yield servers
 
 
 @pytest.fixture(scope="session")
-def judge(driver: Driver, request: pytest.FixtureRequest) -> Servers:
+def reference(driver: Driver, request: pytest.FixtureRequest) -> Servers:
     """Returns the official servers of the release whose clients drive."""
-    name = {"4.9.7": "judge_49", "5.3.3": "judge_53"}[driver.version]
+    name = {"4.9.7": "reference_49", "5.3.3": "reference_53"}[driver.version]
     servers: Servers = request.getfixturevalue(name)
     return servers
 
 
 @pytest.fixture(scope="session")
 def sample_software(request: pytest.FixtureRequest) -> Software:
-    """Returns whose servers the cases run against: ours, or with --judge=VERSION the official."""
-    version = request.config.getoption("--judge")
+    """Returns the software that the cases run against: ours, or that of --official=VERSION."""
+    version = request.config.getoption("--official")
     return official_software(version) if version else OURS
 
 

@@ -55,7 +55,7 @@ class Driver:
             self._process = subprocess.Popen(
                 official.java("mqcore.interop.Drive", home),
                 env={**environment(), "ROCKETMQ_HOME": str(home)},
-                # mqadmin leaves folders where it stands.
+                # mqadmin leaves folders in its working directory.
                 cwd=home,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -125,8 +125,8 @@ class Driver:
             if item.get("done") is True:
                 return items
             items.append(item)
-        said = self._errors.read_text(encoding="utf-8", errors="replace")
-        raise OfficialError(f"the driving JVM ended at {words}:\n{said[-4000:]}")
+        errors = self._errors.read_text(encoding="utf-8", errors="replace")
+        raise OfficialError(f"the driving JVM ended at {words}:\n{errors[-4000:]}")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
     python -m interop.filter_cases > ../golden/vectors/filters.json     # in tests/
 
 The file is read by `rust/lane/tests/lane/sql_vectors.rs`; `test_filters.py` asks again whether the
-official filter still says so. Expressions are those below, and `RANDOM_CASES` more that a seeded
+official filter still answers so. Expressions are those below, and `RANDOM_CASES` more that a seeded
 generator puts together from the grammar's words, most of them legal and some not.
 """
 
@@ -48,7 +48,7 @@ MAPS: list[dict[str, str]] = [
     {"A": "1", "_x$9": "7", "$": "d", "LIKE": "k", "TAGS": "t", "between_": "1"},
 ]
 
-# What stands on either side of an operator.
+# Both sides of an operator.
 _OPERANDS = [
     *("a", "b", "(a)", "+a", "-a", "-(a)", "c"),
     *("0", "1", "5", "-5", "+5", "- -5", "007", "5l", "2147483647", "2147483648", "-2147483648"),
@@ -108,7 +108,7 @@ _WHOLE = [
     *("", " ", "a", "(a)", "NOT a", "NOT NOT a", "TRUE", "FALSE", "NULL", "NOT NULL", "NOT TRUE"),
     *("5", "'x'", "-a", "+a", "a AND b", "a OR TRUE", "TRUE OR a", "NULL OR TRUE", "NULL AND TRUE"),
     *("NULL AND FALSE", "FALSE OR NULL", "TRUE AND 5", "5 OR TRUE", "TRUE AND a", "NOT 5"),
-    # What throws ends all, on whichever side it stands; a decided AND or OR looks no further.
+    # What throws ends all, on either side; a decided AND or OR looks no further.
     *("a > 1 OR TRUE", "TRUE OR a > 1", "a > 1 AND FALSE", "FALSE AND a > 1", "NOT (a > 1)"),
     *("(a > 1) IS NULL", "-(a > 1) IS NULL", "-(a = 'x') IS NULL", "(a = TRUE) = (b = TRUE)"),
     *("c > (a = 1)", "c > -(a > 1)", "a > b", "a < b", "a >= b", "a <= b", "a = b", "a <> b"),
@@ -134,7 +134,7 @@ _WHOLE = [
         "NOT a IS NULL",
     ),
     *("a BETWEEN 1 AND 5 AND b = 2", "a BETWEEN 1 AND b AND b = 2", "a NOT IN ('1') OR b IN ('1')"),
-    # What stands behind is not read, but for one token.
+    # What follows is not read, but for one token.
     *("a = 1 garbage", "a = 1 garbage '", "a = 1 #", "a = 1 'x", "a LIKE 'x'", "a = 1)", "a = 007"),
     *(
         "a = 1 b = 2",
@@ -252,7 +252,7 @@ def _any(dice: random.Random, depth: int) -> str:
 
 
 def official_answers(texts: Iterable[str], version: str = VERSION) -> list[str]:
-    """Returns what the official filter says of expressions: a letter per map, or `!`.
+    """Returns the official filter's answers to expressions: a letter per map, or `!`.
 
     Raises:
         OfficialError: The release cannot be made ready.
@@ -265,7 +265,7 @@ def official_answers(texts: Iterable[str], version: str = VERSION) -> list[str]:
 
 
 def official_faults(texts: Iterable[str], version: str = VERSION) -> list[str]:
-    """Returns what the official filter says of expressions that it does not compile.
+    """Returns the official filter's errors of expressions that it does not compile.
 
     Raises:
         OfficialError: The release cannot be made ready.
@@ -287,8 +287,8 @@ def official_bits(sizes: Iterable[tuple[int, int, str]], version: str = VERSION)
         OfficialError: The release cannot be made ready.
     """
     rows = (map(_coded, map(str, size)) for size in sizes)
-    said = _asked(("\t".join(["B", *row]) for row in rows), version)
-    return [[int(number) for number in line.split()] for line in said]
+    bits = _asked(("\t".join(["B", *row]) for row in rows), version)
+    return [[int(number) for number in line.split()] for line in bits]
 
 
 def _asked(lines: Iterable[str], version: str) -> list[str]:

@@ -33,7 +33,7 @@ class OfficialError(Exception):
 
 
 class JavaMissingError(OfficialError):
-    """Java 17, Maven or Go is not there; the text says how to get it."""
+    """Java 17, Maven or Go is not there; the text describes how to get it."""
 
 
 P = ParamSpec("P")
@@ -56,19 +56,19 @@ def need_java() -> None:
     """Raises JavaMissingError unless Java 17, javac and Maven are there."""
     if not all(shutil.which(tool) for tool in ("java", "javac", "mvn")):
         raise JavaMissingError(HOW_TO_GET_JAVA)
-    said = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
-    words = (said.stdout + said.stderr).split()
+    done = subprocess.run(["javac", "-version"], capture_output=True, text=True, check=False)
+    words = (done.stdout + done.stderr).split()
     major = words[1].split(".")[0] if len(words) > 1 else ""
     if not major.isdigit() or int(major) < JAVA_NEEDED:
         raise JavaMissingError(f"{HOW_TO_GET_JAVA} (found: {' '.join(words) or 'no version'})")
 
 
 @alone
-def go_judge() -> Path:
+def go_client() -> Path:
     """Returns our program over the official Go client, built once per state of its sources.
 
     Raises:
-        JavaMissingError: Go is not there; the text says how to get it.
+        JavaMissingError: Go is not there; the text describes how to get it.
         OfficialError: It does not build.
     """
     if shutil.which("go") is None:
@@ -76,7 +76,7 @@ def go_judge() -> Path:
     sources = sorted(GO_SOURCES.iterdir())
     wanted = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     home = CACHE / "go"
-    program, stamp = home / "judge", home / "judge.sha256"
+    program, stamp = home / "client", home / "client.sha256"
     if not (program.is_file() and stamp.is_file() and stamp.read_text("utf-8") == wanted):
         home.mkdir(parents=True, exist_ok=True)
         _run("building the Go client", ["go", "build", "-o", str(program), "."], GO_SOURCES)

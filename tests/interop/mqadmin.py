@@ -22,7 +22,7 @@ PRODUCER_GROUP = "PG_admin"
 MESSAGES = 8
 
 
-# What updateTopic says of each broker that made the topic.
+# What updateTopic prints for each broker that made the topic.
 _CREATED = re.compile(r"create topic to \S+ success")
 
 
@@ -32,7 +32,7 @@ class Command:
 
     Attributes:
         label: What the tests call it.
-        line: Command and arguments; `{...}` stands for what the scene knows.
+        line: Command and arguments; `{...}` is replaced by what the scene knows.
         until: What it prints before it is cut, for one that never ends.
         line_49: The line for tools of 4.9, where it differs.
         waits_for: What it prints once the servers are as far; asked again until then.
@@ -149,20 +149,22 @@ def create_topic(driver: Driver, namesrv: str, topic: str, queues: int = 4) -> N
     sizes = ["-r", str(queues), "-w", str(queues)]
     line = "updateTopic", "-n", namesrv, "-c", CLUSTER, "-t", topic, *sizes
     # An official broker serves before the name server knows it.
-    said = eventually(lambda: driver.mqadmin(*line), lambda said: _CREATED.search(said) is not None)
-    assert _CREATED.search(said), said
+    printed = eventually(
+        lambda: driver.mqadmin(*line), lambda text: _CREATED.search(text) is not None
+    )
+    assert _CREATED.search(printed), printed
     until_routed(driver, namesrv, topic)
 
 
 def until_routed(driver: Driver, namesrv: str, topic: str) -> None:
-    """Waits until the name server has a topic that the broker was told to make."""
+    """Waits until the name server has a topic that the broker was asked to make."""
     asked = "topicRoute", "-t", topic, "-n", namesrv
     seen = eventually(lambda: driver.mqadmin(*asked), lambda printed: "brokerDatas" in printed)
     assert "brokerDatas" in seen, seen
 
 
 def until_committed(driver: Driver, consumer: str, namesrv: str) -> None:
-    """Waits until the consumer has told the broker how far it is.
+    """Waits until the consumer has committed its offsets.
 
     Of its retry topic it knows when the first pull has ended, which the broker holds for 15 s.
     """

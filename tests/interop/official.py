@@ -1,4 +1,4 @@
-"""The official Apache RocketMQ brokers as judges of a store directory.
+"""The official Apache RocketMQ brokers as the reference for a store directory.
 
     official = official_release("5.3.3")               # jars by Maven, classes by javac; cached
     write_topics(store, {"flights": 4})                # without it a broker refuses to serve pulls
@@ -21,10 +21,10 @@ Messages are dictionaries with the fields and values of the golden manifests, re
 decoder of the same version. A served store is changed (that is what a broker does): give it a
 copy. What the broker itself appends after its start lies at or above the end of the log it found:
 `below(messages, end)` leaves it out. No name server is needed: questions go to the broker. Sizes
-of files belong to the caller: `config` must say `mappedFileSizeCommitLog` and its like as the store
-was written.
+of files belong to the caller: `config` must have `mappedFileSizeCommitLog` and its like as they
+were when the store was written.
 
-Knows nothing of mqcore; needs Java 17 and Maven, and says so where they are missing.
+Knows nothing of mqcore; needs Java 17 and Maven, and raises an error where they are missing.
 """
 
 import json
@@ -67,7 +67,7 @@ _OPENED = [
 ]
 # A small heap, and a JVM that starts fast rather than runs fast.
 _JVM = ["-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-# The age of a golden store and a nearly full disk must not make the judge delete evidence.
+# The age of a golden store and a nearly full disk must not make the official broker delete files.
 _KEEP_FILES = [
     "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",
     "-Drocketmq.broker.diskSpaceCleanForciblyRatio=0.99",
@@ -167,7 +167,7 @@ class Official:
         """Takes what `official_release` prepared."""
         self.version = version
         self._class_path = class_path
-        self._asker: subprocess.Popen[str] | None = None
+        self._client: subprocess.Popen[str] | None = None
 
     @contextmanager
     def serve(self, store: Path, config: Mapping[str, str] | None = None) -> Iterator["Broker"]:
@@ -175,7 +175,7 @@ class Official:
 
         Args:
             store: Root directory of the store; it is changed.
-            config: Settings over the judge's own.
+            config: Settings over the official broker's own.
 
         Raises:
             StartError: The broker ended instead of serving.
@@ -188,7 +188,7 @@ class Official:
                 broker.stop()
 
     def refusal(self, store: Path, config: Mapping[str, str] | None = None) -> str:
-        """Starts a broker that must not come up and returns what it said.
+        """Starts a broker that must not come up and returns what it printed.
 
         The official broker takes the lock last: before it finds it held, it has loaded and
         recovered the store. Where `abort` is present it has by then removed log files beyond the
@@ -217,9 +217,11 @@ class Official:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as holder:
             try:
-                said = pipe(holder.stdout).readline().strip()
-                if said != "locked":
-                    raise OfficialError(f"the lock of {store} is held by another process: {said}")
+                printed = pipe(holder.stdout).readline().strip()
+                if printed != "locked":
+                    raise OfficialError(
+                        f"the lock of {store} is held by another process: {printed}"
+                    )
                 yield
             finally:
                 pipe(holder.stdin).close()
@@ -232,13 +234,13 @@ class Official:
             RefusedError: The broker refused it.
             OfficialError: The asking process ended.
         """
-        asker = self._asker
-        if asker is None or asker.poll() is not None:
-            asker = self._asker = self._start_asker()
-        pipe(asker.stdin).write("\t".join(str(field) for field in question) + "\n")
-        pipe(asker.stdin).flush()
+        client = self._client
+        if client is None or client.poll() is not None:
+            client = self._client = self._start_client()
+        pipe(client.stdin).write("\t".join(str(field) for field in question) + "\n")
+        pipe(client.stdin).flush()
         items: list[Message] = []
-        for line in pipe(asker.stdout):
+        for line in pipe(client.stdout):
             item: Message = json.loads(line)
             if "refused" in item:
                 raise RefusedError(f"{question}: {item['refused']}")
@@ -249,13 +251,13 @@ class Official:
 
     def close(self) -> None:
         """Ends the asking process, if there is one."""
-        asker, self._asker = self._asker, None
-        if asker is not None:
-            pipe(asker.stdin).close()
-            asker.wait(STOP_TIMEOUT_S)
-            pipe(asker.stdout).close()
+        client, self._client = self._client, None
+        if client is not None:
+            pipe(client.stdin).close()
+            client.wait(STOP_TIMEOUT_S)
+            pipe(client.stdout).close()
 
-    def _start_asker(self) -> subprocess.Popen[str]:
+    def _start_client(self) -> subprocess.Popen[str]:
         scratch = CACHE / self.version / "ask"
         scratch.mkdir(exist_ok=True)
         return subprocess.Popen(
@@ -371,7 +373,7 @@ class Broker:
         return offset
 
     def status(self) -> dict[str, str]:
-        """Returns what the broker says of itself (`commitLogMaxOffset` and its like, as text)."""
+        """Returns the broker's runtime figures (`commitLogMaxOffset` and its like, as text)."""
         # Its statistics are refused until it has taken the first sample, a second after the start.
         answer = eventually(self._status, lambda answer: "table" in answer)
         if "table" not in answer:

@@ -17,12 +17,12 @@ from interop.install import OfficialError
 # A start takes some three seconds alone and several times that on a busy machine.
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 60.0
-# Linux gives outgoing connections ports from 32768 on; below 10000 stand well-known servers.
+# Linux gives outgoing connections ports from 32768 on; below 10000 are well-known servers.
 _PORTS = (12_000, 32_000)
 
 
 class StartError(OfficialError):
-    """The program ended before it served; `output` holds what it said."""
+    """The program ended before it served; `output` holds what it printed."""
 
     def __init__(self, version: str, output: str) -> None:
         """Keeps the whole `output` and shows its end."""
@@ -78,20 +78,20 @@ def write_log_settings(scratch: Path) -> None:
 
 
 def wait_until_serving(
-    process: subprocess.Popen[str], version: str, scratch: Path, says: str = "boot success"
+    process: subprocess.Popen[str], version: str, scratch: Path, ready: str = "boot success"
 ) -> None:
-    """Returns when the program says that it serves; goes on draining its output.
+    """Returns when the program prints that it serves; goes on draining its output.
 
     Args:
         process: The program, its output a pipe.
         version: What to call it.
         scratch: Where its log files are.
-        says: What stands in the line that tells.
+        ready: A part of the line that it prints when it serves.
 
     Raises:
-        StartError: It ended, or did not say so in time.
+        StartError: It ended, or did not print it in time.
     """
-    said: list[str] = []
+    printed: list[str] = []
     decided = threading.Event()
     is_serving = threading.Event()
 
@@ -99,8 +99,8 @@ def wait_until_serving(
         with pipe(process.stdout) as output:
             for line in output:
                 if not is_serving.is_set():
-                    said.append(line)
-                if says in line:
+                    printed.append(line)
+                if ready in line:
                     is_serving.set()
                     decided.set()
         decided.set()
@@ -111,18 +111,18 @@ def wait_until_serving(
         return
     process.kill()
     process.wait()
-    raise StartError(version, complaints(scratch, said))
+    raise StartError(version, complaints(scratch, printed))
 
 
-def complaints(scratch: Path, said: list[str]) -> str:
-    """Returns the warnings of a broker's log files and what it `said`, without logback's chat."""
+def complaints(scratch: Path, printed: list[str]) -> str:
+    """Returns the warnings of a broker's log files and what it `printed`, without logback's lines."""
     logged = [
         line
         for log in sorted(scratch.rglob("*.log"))
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         if " WARN " in line or " ERROR " in line
     ]
-    return "".join([*logged, *(line for line in said if "|-INFO" not in line)])
+    return "".join([*logged, *(line for line in printed if "|-INFO" not in line)])
 
 
 def ended(process: subprocess.Popen[str], how: signal.Signals) -> None:

@@ -43,11 +43,11 @@ QUICK_STOP = {"reviveQueueNum": "1"}
 # processor: this is for servers that many tests share.
 IDLE = {"timerFlushIntervalMs": "60000"}
 # Settings of the official servers that the tests of our clients share.
-JUDGE_ROOM = "east"
-JUDGE_CONFIG = {
+MACHINE_ROOM = "east"
+REFERENCE_CONFIG = {
     **IDLE,
     # Machine rooms are read from the names of brokers.
-    "brokerName": f"{JUDGE_ROOM}@broker-a",
+    "brokerName": f"{MACHINE_ROOM}@broker-a",
     # A retry comes after a second, not after ten.
     "messageDelayLevel": " ".join(["1s"] * 18),
     "enablePropertyFilter": "true",
@@ -81,8 +81,8 @@ class Software(Protocol):
         """What to call it."""
 
     @property
-    def says(self) -> str:
-        """What stands in the line that tells that a program serves."""
+    def ready(self) -> str:
+        """A part of the line that a program prints when it serves."""
 
     @property
     def stops_at_once(self) -> bool:
@@ -98,7 +98,7 @@ class Software(Protocol):
 @dataclass(frozen=True, slots=True)
 class _Ours:
     name: str = "mqcore"
-    says: str = " ready on "
+    ready: str = " ready on "
     stops_at_once: bool = True
 
     def namesrv(self, conf: Path, home: Path) -> list[str]:
@@ -116,7 +116,7 @@ class _Ours:
 @dataclass(frozen=True, slots=True)
 class _OfficialSoftware:
     release: Official
-    says: str = "boot success"
+    ready: str = "boot success"
     # Three seconds for a broker of 4.9, eight for one of 5.3.
     stops_at_once: bool = False
 
@@ -192,7 +192,7 @@ class Program:
             errors="replace",
         )
         what = f"{self._kind} ({self._software.name})"
-        wait_until_serving(self._process, what, self._home, self._software.says)
+        wait_until_serving(self._process, what, self._home, self._software.ready)
 
     def stop(self) -> None:
         """Ends it cleanly, if it runs."""

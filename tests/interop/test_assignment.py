@@ -1,7 +1,7 @@
 """Assignment by the broker: the same questions to ours and to the official 5.3 broker.
 
 Members are heartbeats of this process; a push consumer of Java 5.3 that lets the broker divide is
-judged in `test_clients_of_assignment`.
+tested in `test_clients_of_assignment`.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SHARES = (-1, 0, 1, 2, 3)
 Answer = tuple[int, list[tuple[str, int, str]] | None]
 
 
-async def told(client: Client, address: str, code: int, body: dict[str, Any]) -> Answer:
+async def assigned(client: Client, address: str, code: int, body: dict[str, Any]) -> Answer:
     """Returns the code of an answer and the queues in it, sorted; None without any."""
     answer = await client.call(address, code, {}, compact(body), timeout_s=20.0)
     rows = parse_object(answer.body).get("messageQueueAssignments") if answer.body else None
@@ -52,7 +52,9 @@ async def answers(address: str) -> dict[str, Answer]:
             **{"messageModel": "CLUSTERING", **fields},
         }
         words = f"{len(found)} {fields}"
-        found[words] = await told(asker, address, RequestCode.QUERY_ASSIGNMENT, asked)
+        found[words] = await assigned(
+            client_of_questions, address, RequestCode.QUERY_ASSIGNMENT, asked
+        )
 
     async def set_mode(**fields: object) -> None:
         wanted = {
@@ -60,10 +62,12 @@ async def answers(address: str) -> dict[str, Answer]:
             **fields,
         }
         words = f"{len(found)} mode {fields}"
-        found[words] = await told(asker, address, RequestCode.SET_MESSAGE_REQUEST_MODE, wanted)
+        found[words] = await assigned(
+            client_of_questions, address, RequestCode.SET_MESSAGE_REQUEST_MODE, wanted
+        )
 
     async with AsyncExitStack() as stack:
-        asker = await stack.enter_async_context(Client())
+        client_of_questions = await stack.enter_async_context(Client())
         await ask()
         for member in MEMBERS:
             client = await stack.enter_async_context(Client())

@@ -65,7 +65,7 @@ def test_a_topic_of_batch_queues_goes_to_and_fro(
 
 
 def test_both_brokers_answer_alike(side_by_side: dict[str, Servers], driver_53: Driver) -> None:
-    said = {}
+    answers = {}
     for whose, servers in side_by_side.items():
         case = Case(driver_53, servers, "batch_alike")
         try:
@@ -86,8 +86,8 @@ def test_both_brokers_answer_alike(side_by_side: dict[str, Servers], driver_53: 
                 ).split(),
                 lambda words: "6" in words,
             )
-            said[whose] = (offsets, ids, queues[queues.index("6") - 1])
+            answers[whose] = (offsets, ids, queues[queues.index("6") - 1])
         finally:
             case.close()
-    assert said["ours"] == said["official"]
-    assert said["ours"] == ([0, 3, 4], [1, 1, 1], "0")
+    assert answers["ours"] == answers["official"]
+    assert answers["ours"] == ([0, 3, 4], [1, 1, 1], "0")

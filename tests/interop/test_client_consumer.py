@@ -14,7 +14,7 @@ import mqcore
 from interop.cases import Case, bodies, by_queue, name_of
 from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
-from interop.servers import CLUSTER, JUDGE_CONFIG, JUDGE_ROOM, Servers
+from interop.servers import CLUSTER, MACHINE_ROOM, REFERENCE_CONFIG, Servers
 from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql
 from mqcore.admin import Admin
 from mqcore.model.allocation import (
@@ -62,9 +62,9 @@ class Bag:
 
 
 @pytest.fixture
-def case(driver: Driver, judge: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
+def case(driver: Driver, reference: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
     name = name_of(request, request.node.name[:50], driver.version)
-    case = Case(driver, judge, f"cons_{name}")
+    case = Case(driver, reference, f"cons_{name}")
     yield case
     case.close()
 
@@ -80,12 +80,12 @@ def send(case: Case, count: int, **options: Any) -> None:
             producer.send(Message(case.topic, f"m-{at}", **options))
 
 
-def _room_of_queue(queue: MessageQueue) -> str:
+def _machine_room_of_queue(queue: MessageQueue) -> str:
     return str(queue.queue_id % 3)
 
 
-def _room_of_client(client_id: str) -> str:
-    # As java/mqcore/interop/Strategies.java has it: the third room has no client.
+def _machine_room_of_client(client_id: str) -> str:
+    # As java/mqcore/interop/Strategies.java has it: the third machine room has no client.
     return "0" if client_id.endswith("0") else "1"
 
 
@@ -93,9 +93,9 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "AVG": Averagely,
     "AVG_BY_CIRCLE": AveragelyByCircle,
     "CONSISTENT_HASH": ConsistentHash,
-    "MACHINE_ROOM": lambda: ByMachineRoom([JUDGE_ROOM]),
+    "MACHINE_ROOM": lambda: ByMachineRoom([MACHINE_ROOM]),
     "MACHINE_ROOM_NEARBY-AVG": lambda: MachineRoomNearby(
-        Averagely(), _room_of_queue, _room_of_client
+        Averagely(), _machine_room_of_queue, _machine_room_of_client
     ),
 }
 
@@ -113,7 +113,7 @@ class Group:
         self._case = case
         self._listed = [
             [
-                MessageQueue(case.topic, JUDGE_CONFIG["brokerName"], at)
+                MessageQueue(case.topic, REFERENCE_CONFIG["brokerName"], at)
                 for at in range(member, QUEUES, 4)
             ]
             for member in range(4)
@@ -125,8 +125,8 @@ class Group:
         self.java = [
             case.push(
                 strategy=strategy,
-                room=JUDGE_ROOM,
-                broker=JUDGE_CONFIG["brokerName"],
+                machine_room=MACHINE_ROOM,
+                broker=REFERENCE_CONFIG["brokerName"],
                 listed=",".join(str(queue.queue_id) for queue in listed),
             )
             for listed in self._listed[:2]
@@ -237,8 +237,8 @@ def test_batches_that_are_one_record_come_as_messages(case: Case) -> None:
         ("AB"[at % 2], (f"k-{at}",)) for at in range(5)
     ] * 2
     # Of one record, where the topic keeps batches so.
-    places = {message.physical_offset for message in messages}
-    assert len(places) == (2 if batching else 10)
+    physical_offsets = {message.physical_offset for message in messages}
+    assert len(physical_offsets) == (2 if batching else 10)
     # Its broker filters such a record by the tag that it has not.
     tagged = {item["body"] for item in case.pull(expr="B")}
     whole = {f"{body}-{at}" for body in ("first", "second") for at in (1, 3)}
@@ -430,17 +430,17 @@ def test_the_trace_is_found_at_our_broker_too(driver: Driver, servers: Servers) 
     ours = trace_lines(case, f"{case.group}_2", 4)
     assert len(ours) == 4
     assert trace_lines(case, f"{case.group}_4", 4) == ours
-    told = asyncio.run(tree_of(case.namesrv, got[0]["msg_id"]))
-    assert [each.line.group for each in told.sends] == ["PG_traced"]
+    trace = asyncio.run(tree_of(case.namesrv, got[0]["msg_id"]))
+    assert [each.line.group for each in trace.sends] == ["PG_traced"]
     groups = [f"{case.group}{end}" for end in ("", "_2", "_3", "_4")]
-    assert [each.group for each in told.groups] == groups
-    assert all(each.deliveries[-1].result == "SUCCESS" for each in told.groups)
-    assert [each.topic for each in told.copies] == [case.topic]
+    assert [each.group for each in trace.groups] == groups
+    assert all(each.deliveries[-1].result == "SUCCESS" for each in trace.groups)
+    assert [each.topic for each in trace.copies] == [case.topic]
     case.close()
 
 
 async def tree_of(namesrv: str, message_id: str) -> MessageTrace:
-    """Returns what clients of all kinds told of a message."""
+    """Returns what clients of all kinds traced of a message."""
     async with Admin(namesrv) as admin:
         found = await admin.traces.by_id(message_id)
     assert found is not None

@@ -25,8 +25,10 @@ pytestmark = pytest.mark.java
 
 
 @pytest.fixture
-def case(driver: Driver, judge: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
-    case = Case(driver, judge, f"py_{name_of(request, request.node.originalname, driver.version)}")
+def case(driver: Driver, reference: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
+    case = Case(
+        driver, reference, f"py_{name_of(request, request.node.originalname, driver.version)}"
+    )
     yield case
     case.close()
 
@@ -96,14 +98,14 @@ def test_a_batch_with_a_key_is_one_record_in_a_topic_of_batch_queues(case: Case)
     ids = [result.message_id.split(",") for result in results]
     pulled = case.pulled(10)
     assert [item["body"] for item in pulled] == [f"m-{at}" for at in range(5)] * 2
-    told = [item["msg_id"] for item in pulled]
+    msg_ids = [item["msg_id"] for item in pulled]
     if has_batch_queues:
-        assert told == [*ids[0], *ids[1]]
+        assert msg_ids == [*ids[0], *ids[1]]
         assert len({result.batch_id for result in results} - {None}) == 2
         assert len(results[0].offset_message_id.split(",")) == 1
     else:
-        # Why it is off by default: the batch's key stands in for the messages' own.
-        assert len(set(told)) == 2
+        # Why it is off by default: the batch's key replaces the messages' own.
+        assert len(set(msg_ids)) == 2
         assert {result.batch_id for result in results} == {None}
 
 

@@ -1,7 +1,7 @@
 """Unmodified official clients of 4.9 and 5.3 against our name server and broker.
 
-`--judge=VERSION` runs the same cases against the official servers: what fails there says that the
-judge is wrong, not we.
+`--official=VERSION` runs the same cases against the official servers: what fails there is a fault
+of the case, not ours.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from interop.servers import Servers
 
 pytestmark = pytest.mark.java
 
-# Below the 4 MiB at which clients refuse, with room for properties.
+# Below the 4 MiB at which clients refuse, with space for properties.
 LARGE_BYTES = (4 << 20) - 4096
 COMPRESSED_FLAG = 1
 
@@ -34,10 +34,10 @@ def test_what_is_acknowledged_is_pulled(case: Case, how: str) -> None:
     case.create()
     sent = case.send(case.producer(), how=how, count=40, keys="k", tags="A,B")
     pulled = case.pulled(40)
-    places = {(item["queue_id"], item["queue_offset"]): item for item in pulled}
-    assert len(pulled) == len(places) == 40
+    by_offset = {(item["queue_id"], item["queue_offset"]): item for item in pulled}
+    assert len(pulled) == len(by_offset) == 40
     for item in sent:
-        there = places[item["queue_id"], item["queue_offset"]]
+        there = by_offset[item["queue_id"], item["queue_offset"]]
         for name in ("msg_id", "offset_msg_id", "body"):
             assert there[name] == item[name]
         number = int(there["number"])

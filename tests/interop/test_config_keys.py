@@ -1,4 +1,4 @@
-"""The official releases' own configuration classes say whether our table of keys is whole."""
+"""The official releases' own configuration classes show whether our table of keys is whole."""
 
 import subprocess
 
@@ -65,15 +65,15 @@ def test_every_official_key_is_known_with_its_default(official: Official) -> Non
         if key is None:
             faults.append(f"{kind}.{name} is unknown")
         elif default_of(key, official.version) is None:
-            faults.append(f"{kind}.{name} is not said to be in {official.version}")
+            faults.append(f"{kind}.{name} is not listed as of {official.version}")
         elif name not in _MACHINE and default not in ("?", "null"):
-            said = default_of(key, official.version)
-            if said != default.strip():
-                faults.append(f"{kind}.{name}: {said!r}, officially {default!r}")
+            found = default_of(key, official.version)
+            if found != default.strip():
+                faults.append(f"{kind}.{name}: {found!r}, officially {default!r}")
     assert faults == []
 
 
-def test_no_key_is_said_to_be_official_that_is_not(official: Official) -> None:
+def test_no_key_is_listed_as_official_that_is_not(official: Official) -> None:
     theirs = {name for _, name, _ in official_keys(official)}
     # Fields without a setter: listed because people find them in the sources.
     unset = {"timerCheckMetricsWhen", "timerEnableDisruptor", "timerStopDequeue", "timerWarmEnable"}

@@ -27,9 +27,9 @@ BITS_LEN = 112 // 8
 
 def assert_sound(store: Path) -> None:
     """Asserts that log, queues and their extensions agree, and that nothing is missing."""
-    verdict = Inspection(store).verify()
-    assert verdict.problems == []
-    assert [note for note in verdict.notes if "extension" in note] == []
+    verification = Inspection(store).verify()
+    assert verification.problems == []
+    assert [note for note in verification.notes if "extension" in note] == []
 
 
 def queue_files(store: Path, topic: str) -> dict[str, bytes]:
@@ -84,12 +84,12 @@ def assert_has_bits(servers: Servers, topic: str) -> None:
     """Asserts that the last unit of each extension has bits of the usual number."""
     for queue in (servers.store / "consumequeue_ext" / topic).iterdir():
         content = sorted(queue.iterdir())[-1].read_bytes()
-        place, last_len = 0, 0
-        while (size := int.from_bytes(content[place : place + 2], "big", signed=True)) > 0:
-            last_len = int.from_bytes(content[place + 18 : place + 20], "big")
-            place += size
+        position, last_len = 0, 0
+        while (size := int.from_bytes(content[position : position + 2], "big", signed=True)) > 0:
+            last_len = int.from_bytes(content[position + 18 : position + 20], "big")
+            position += size
         assert last_len in (0, BITS_LEN)
-        if place:
+        if position:
             assert last_len == BITS_LEN, queue
 
 

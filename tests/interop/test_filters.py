@@ -18,17 +18,17 @@ NEWER = ("CONTAINS", "STARTSWITH", "ENDSWITH")
 
 
 @pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
-def test_the_official_filter_answers_as_the_vectors_say(version: str) -> None:
+def test_the_official_filter_answers_as_in_the_vectors(version: str) -> None:
     vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
     assert vectors["maps"] == MAPS
     cases = vectors["cases"]
     if version.startswith("4"):
         cases = [case for case in cases if not any(word in case[0].upper() for word in NEWER)]
-    said = official_answers([text for text, _answer in cases], version)
-    assert dict(zip((text for text, _ in cases), said, strict=True)) == dict(cases)
+    answers = official_answers([text for text, _answer in cases], version)
+    assert dict(zip((text for text, _ in cases), answers, strict=True)) == dict(cases)
 
 
-def test_what_is_wrong_stands_where_the_official_parser_says() -> None:
+def test_what_is_wrong_is_at_the_official_parser_s_position() -> None:
     vectors = json.loads(VECTORS.read_text(encoding="utf-8"))
     wrong = [text for text, answer in vectors["cases"] if answer == "!" and text]
     wrong += [
@@ -39,15 +39,15 @@ def test_what_is_wrong_stands_where_the_official_parser_says() -> None:
         "a = 1 OR\n\n ) ",
         "a = '\U0001f600' = =",
     ]
-    places = 0
-    for text, said in zip(wrong, official_faults(wrong), strict=True):
-        found = re.search(r"Encountered .*? at (line \d+, column \d+)\.", said)
+    located = 0
+    for text, error in zip(wrong, official_faults(wrong), strict=True):
+        found = re.search(r"Encountered .*? at (line \d+, column \d+)\.", error)
         fault = sql_fault(text)
         assert fault is not None
-        if found is not None and "Lexical" not in said:
-            places += 1
-            assert fault.endswith(found[1]), (text, said)
-    assert places > 40
+        if found is not None and "Lexical" not in error:
+            located += 1
+            assert fault.endswith(found[1]), (text, error)
+    assert located > 40
 
 
 def test_our_bits_are_the_official_ones() -> None:
@@ -63,7 +63,7 @@ def test_our_bits_are_the_official_ones() -> None:
     ]
     sizes = [(20, 32), (20, 64), (1, 1), (50, 1000), (10, 128), (33, 7)]
     asked = [(percent, count, text) for percent, count in sizes for text in texts]
-    said = official_bits(asked)
-    for (percent, count, text), bits in zip(asked, said, strict=True):
+    official = official_bits(asked)
+    for (percent, count, text), bits in zip(asked, official, strict=True):
         ours = BloomFilter.of(percent, count).bits_of(text)
         assert [ours.count, *ours.positions] == bits, (percent, count, text)

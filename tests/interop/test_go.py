@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interop.driver import Driver
-from interop.install import JavaMissingError, go_judge
+from interop.install import JavaMissingError, go_client
 from interop.mqadmin import create_topic
 from interop.processes import environment
 from interop.servers import Servers
@@ -24,7 +24,7 @@ def test_the_go_client_sends_and_consumes(
     driver_53: Driver, servers: Servers, tmp_path: Path
 ) -> None:
     try:
-        program = go_judge()
+        program = go_client()
     except JavaMissingError as missing:
         pytest.fail(str(missing), pytrace=False)
     namesrv = servers.namesrv.address

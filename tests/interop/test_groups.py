@@ -29,7 +29,7 @@ POLICIES = {
     "written": '{"type":"CUSTOMIZED","customizedRetryPolicy":{"next":[1000,5000,7000]}}',
     "half": '{"type":"EXPONENTIAL"}',
 }
-PLACES = {"found": 0, "at the end": 6, "beyond": 9}
+OFFSETS = {"found": 0, "at the end": 6, "beyond": 9}
 
 
 async def asked(servers: Servers, code: int, ext: dict[str, str], body: bytes = b"") -> Any:
@@ -50,8 +50,8 @@ def test_retry_policies_are_kept_as_officially(
         servers = side_by_side[name]
         for group, policy in POLICIES.items():
             line = ("updateSubGroup", "-n", servers.namesrv.address, "-c", CLUSTER, "-g", group)
-            said = driver_53.mqadmin(*line, "-p", policy, "-r", "5")
-            assert "success" in said, said
+            printed = driver_53.mqadmin(*line, "-p", policy, "-r", "5")
+            assert "success" in printed, printed
         found[name] = {group: config_of(servers, group) for group in POLICIES}
     assert found["ours"] == found["official"]
     assert found["ours"]["grows"]["groupRetryPolicy"] == json.loads(POLICIES["grows"])
@@ -84,7 +84,7 @@ async def suggestions(servers: Servers, topic: str) -> dict[str, tuple[int, str]
         config = GroupConfig(group, broker_id=broker_id, slow_broker_id=slow_id)
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         await asked(servers, code, {}, compact(config.to_json()))
-        for place, offset in PLACES.items():
+        for where, offset in OFFSETS.items():
             for wanted in ("*", "none"):
                 ext = {
                     **{"consumerGroup": group, "topic": topic, "queueId": "0"},
@@ -93,8 +93,8 @@ async def suggestions(servers: Servers, topic: str) -> dict[str, tuple[int, str]
                     **{"subscription": wanted, "expressionType": "TAG"},
                 }
                 answer = await asked(servers, RequestCode.PULL_MESSAGE, ext)
-                told = answer.ext.get("suggestWhichBrokerId", "")
-                found[f"{group} {place} {wanted}"] = (answer.code, told)
+                suggested = answer.ext.get("suggestWhichBrokerId", "")
+                found[f"{group} {where} {wanted}"] = (answer.code, suggested)
     return found
 
 

@@ -27,10 +27,10 @@ BODY_RECORD, LENGTH_RECORD, PAGE_RECORD = 30, 90, 200
 def damaged(root: Path) -> None:
     """Flips a bit of a body and of a length, and fills a page with other bytes."""
     path = log_files(root)[0]
-    places = [record_at(path, number) for number in (BODY_RECORD, LENGTH_RECORD, PAGE_RECORD)]
-    flip(path, places[0] + BODY_AT)
-    flip(path, places[1] + 2)
-    page = places[2] - places[2] % PAGE_BYTES + PAGE_BYTES
+    positions = [record_at(path, number) for number in (BODY_RECORD, LENGTH_RECORD, PAGE_RECORD)]
+    flip(path, positions[0] + BODY_AT)
+    flip(path, positions[1] + 2)
+    page = positions[2] - positions[2] % PAGE_BYTES + PAGE_BYTES
     overwrite(path, page, b"\xa5" * PAGE_BYTES)
 
 
@@ -52,7 +52,7 @@ def test_official_brokers_serve_all_but_the_damaged_records(
     assert (root / "abort").exists() == (stop == "killed")
     before = {line["physical_offset"]: line for line in lines}
     whole = [line for line in kept if before.get(line["physical_offset"]) == line]
-    last, places = max(before), {line["physical_offset"] for line in whole}
+    last, offsets = max(before), {line["physical_offset"] for line in whole}
     # A body, a length, and what the page touches: a record in front, those in it, one behind.
     assert len(lines) - 2 - PAGE_BYTES // 100 <= len(whole) < len(lines) - 2
     assert before[last] in whole
@@ -65,5 +65,5 @@ def test_official_brokers_serve_all_but_the_damaged_records(
             pulled = broker.pull_all()
             broker.kill()
         served = [message for message in pulled.messages if message["topic"] in TOPICS]
-        found: list[Line] = [m for m in served if m["physical_offset"] in places]
+        found: list[Line] = [m for m in served if m["physical_offset"] in offsets]
         assert_same(found, whole)

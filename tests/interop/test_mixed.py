@@ -78,7 +78,7 @@ class Turns:
         if is_exact:
             again = self._consumed & set(bodies(case.driver.call("got", consumer, count=0)))
             assert again == set()
-        # Shut down, a consumer tells the broker how far it is.
+        # Shut down, a consumer commits its offsets.
         case.close(consumer)
         self._consumed = wanted
         assert late_before <= eventually(

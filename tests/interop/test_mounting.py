@@ -44,15 +44,15 @@ def test_official_clients_read_a_mounted_store(
     with serving(OURS, tmp_path / "ours", GOLDEN_CONFIG | mounted) as servers:
         case = Case(driver, servers, "mounted")
         consumer = case.push(topic=TOPIC)
-        # By place: bodies are there more than once.
-        places = eventually(
+        # By queue offset: bodies are there more than once.
+        offsets = eventually(
             lambda: {
                 (each["queue_id"], each["queue_offset"])
                 for each in case.driver.call("got", consumer, count=0)
             },
             lambda seen: len(seen) >= len(wanted),
         )
-        assert places == wanted
+        assert offsets == wanted
         status = case.driver.mqadmin("topicStatus", "-n", case.namesrv, "-t", TOPIC)
         assert status.count("broker-a") == 4
         with pytest.raises(OfficialError):

@@ -126,8 +126,8 @@ def test_the_same_topics_are_listed(printed: Printed, label: str) -> None:
 def test_there_is_no_epoch_without_a_controller(printed: Printed) -> None:
     # 4.9 does not know the command, 5.3 refuses it: outside of the controller mode it cannot apply.
     for table in (printed.ours, printed.official):
-        said = table["getBrokerEpoch"]
-        assert "command failed" in said or "not exist" in said
+        text = table["getBrokerEpoch"]
+        assert "command failed" in text or "not exist" in text
 
 
 def test_a_process_of_its_own_prints_what_the_driver_prints(
@@ -148,7 +148,7 @@ def test_a_process_of_its_own_prints_what_the_driver_prints(
         check=True,
         timeout=PROCESS_TIMEOUT_S,
     )
-    # What logback prints of its own start stands between.
+    # What logback prints of its own start is in between.
     printed = [each for each in done.stdout.splitlines() if " |-" not in each]
     assert any("brokerDatas" in each for each in printed)
     assert shape("\n".join(printed)) == shape(driver.mqadmin(*line))

@@ -1,4 +1,4 @@
-"""The official brokers register with our name server, and mqadmin cannot tell."""
+"""The official brokers register with our name server, and mqadmin sees no difference."""
 
 import json
 import re
@@ -42,14 +42,14 @@ class Admin:
     """The official mqadmin, at one name server."""
 
     def __init__(self, driver: Driver, address: str) -> None:
-        """Takes who runs it."""
+        """Takes the driver that runs it."""
         self._driver = driver
         self._address = address
 
     def _run(self, command: str, *arguments: str) -> str:
         return self._driver.mqadmin(command, "-n", self._address, *arguments)
 
-    def said(self, command: str, *arguments: str) -> str:
+    def printed(self, command: str, *arguments: str) -> str:
         """Returns what a command printed that must succeed."""
         printed = self._run(command, *arguments)
         assert "Exception" not in printed, printed
@@ -79,44 +79,44 @@ def test_an_official_broker_and_mqadmin_use_our_name_server(driver: Driver, tmp_
         official.serve(tmp_path / "store", {**CONFIG, "namesrvAddr": address}) as broker,
     ):
         admin = Admin(driver, address)
-        # 5.3 says that it serves before it has registered.
+        # 5.3 prints that it serves before it has registered.
         wait_for(address, {"broker-a": {"0": broker.address}})
         # clusterList asks for statistics, which it refuses before its first sample.
         broker.status()
         version = "V" + official.version.replace(".", "_")
-        listed = admin.said("clusterList").splitlines()
+        listed = admin.printed("clusterList").splitlines()
         assert [line.split()[:5] for line in listed if line.startswith("Cluster ")] == [
             ["Cluster", "broker-a", "0", broker.address, version]
         ]
 
-        # What is created on the broker is told to us before the command ends.
-        admin.said("updateTopic", "-t", "Flights", "-c", "Cluster", "-r", "3", "-w", "2")
-        row = route_of(admin.said("topicRoute", "-t", "Flights"))
+        # What is created on the broker is registered with us before the command ends.
+        admin.printed("updateTopic", "-t", "Flights", "-c", "Cluster", "-r", "3", "-w", "2")
+        row = route_of(admin.printed("topicRoute", "-t", "Flights"))
         assert (row["readQueueNums"], row["writeQueueNums"], row["perm"]) == (3, 2, 6)
-        assert {"Flights", "TBW102", "broker-a"} <= set(admin.said("topicList").split())
-        assert admin.said("topicClusterList", "-t", "Flights").split()[-1] == "Cluster"
-        assert "SEND_OK" in admin.said("sendMessage", "-t", "Flights", "-p", "hello")
+        assert {"Flights", "TBW102", "broker-a"} <= set(admin.printed("topicList").split())
+        assert admin.printed("topicClusterList", "-t", "Flights").split()[-1] == "Cluster"
+        assert "SEND_OK" in admin.printed("sendMessage", "-t", "Flights", "-p", "hello")
 
-        admin.said("updateTopicPerm", "-t", "Flights", "-p", "4", "-c", "Cluster")
-        assert route_of(admin.said("topicRoute", "-t", "Flights"))["perm"] == 4
-        assert "OK" in admin.said("addWritePerm", "-b", "broker-a")
-        assert route_of(admin.said("topicRoute", "-t", "Flights"))["perm"] == 6
-        assert "OK" in admin.said("wipeWritePerm", "-b", "broker-a")
-        assert route_of(admin.said("topicRoute", "-t", "Flights"))["perm"] == 4
+        admin.printed("updateTopicPerm", "-t", "Flights", "-p", "4", "-c", "Cluster")
+        assert route_of(admin.printed("topicRoute", "-t", "Flights"))["perm"] == 4
+        assert "OK" in admin.printed("addWritePerm", "-b", "broker-a")
+        assert route_of(admin.printed("topicRoute", "-t", "Flights"))["perm"] == 6
+        assert "OK" in admin.printed("wipeWritePerm", "-b", "broker-a")
+        assert route_of(admin.printed("topicRoute", "-t", "Flights"))["perm"] == 4
 
-        admin.said("updateKvConfig", "-s", "space", "-k", "key", "-v", "value")
+        admin.printed("updateKvConfig", "-s", "space", "-k", "key", "-v", "value")
         kept = json.loads((tmp_path / "kv.json").read_text(encoding="utf-8"))
         assert kept["configTable"]["space"] == {"key": "value"}
-        admin.said("deleteKvConfig", "-s", "space", "-k", "key")
+        admin.printed("deleteKvConfig", "-s", "space", "-k", "key")
 
-        admin.said("updateTopic", "-t", "Ordered", "-c", "Cluster", "-o", "true")
-        admin.said("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
-        assert re.search(r"orderMessageEnable\s+=\s+true", admin.said("getNamesrvConfig"))
-        assert '"orderTopicConf":"broker-a:8"' in admin.said("topicRoute", "-t", "Ordered")
+        admin.printed("updateTopic", "-t", "Ordered", "-c", "Cluster", "-o", "true")
+        admin.printed("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "true")
+        assert re.search(r"orderMessageEnable\s+=\s+true", admin.printed("getNamesrvConfig"))
+        assert '"orderTopicConf":"broker-a:8"' in admin.printed("topicRoute", "-t", "Ordered")
         refused = admin.failure("updateNamesrvConfig", "-k", "kvConfigPath", "-v", "x")
         assert "CODE: 16" in refused
 
-        admin.said("deleteTopic", "-t", "Flights", "-c", "Cluster")
+        admin.printed("deleteTopic", "-t", "Flights", "-c", "Cluster")
         assert "CODE: 17" in admin.failure("topicRoute", "-t", "Flights")
 
         broker.kill()
@@ -125,7 +125,7 @@ def test_an_official_broker_and_mqadmin_use_our_name_server(driver: Driver, tmp_
         assert "CODE: 17" in admin.failure("topicRoute", "-t", "Ordered")
 
 
-def test_an_official_broker_that_stops_says_goodbye_and_comes_back(
+def test_an_official_broker_that_stops_unregisters_and_comes_back(
     official_49: Official, tmp_path: Path
 ) -> None:
     with name_server(tmp_path) as address:

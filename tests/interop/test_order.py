@@ -1,8 +1,8 @@
 """Strict order over the end of a broker: one queue, a producer that waits, an orderly consumer.
 
-Each message is sent when the one before is acknowledged, so its number is its place. The consumer
-may get a message again, since offsets are saved in steps; what it gets for the first time comes in
-order, and nothing is left out.
+Each message is sent when the one before is acknowledged, so the numbers have the order of the
+queue. The consumer may get a message again, since offsets are saved in steps; what it gets for the
+first time comes in order, and nothing is left out.
 """
 
 import threading
@@ -42,7 +42,7 @@ def alone(tmp_path: Path, sample_software: Software) -> Iterator[Servers]:
 
 @contextmanager
 def consuming(case: Case, whose: str) -> Iterator[Numbers]:
-    """Starts an orderly consumer; yields what tells the numbers that came, in order of arrival."""
+    """Starts an orderly consumer; yields what returns the numbers in order of arrival."""
     if whose == "ours":
         bag = Bag()
         with push(case, bag.add, orderly=True):

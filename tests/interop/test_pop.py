@@ -83,8 +83,8 @@ def test_the_answers_are_those_of_the_official_broker(
             assert counted(first) == Counter(BODIES)
             answer = await group.request()
             assert (answer.code, answer.remark) == (POLLING_TIMEOUT, "NO_MESSAGE_IN_QUEUE")
-            told = {name: answer.ext[name] for name in ("restNum", "startOffsetInfo")}
-            assert told == {"restNum": "0", "startOffsetInfo": ""}
+            fields = {name: answer.ext[name] for name in ("restNum", "startOffsetInfo")}
+            assert fields == {"restNum": "0", "startOffsetInfo": ""}
             acked, left = first[:6], first[6:]
             assert [await group.ack(each) for each in acked] == [0] * 6
             assert await group.ack(acked[0]) == 0, "twice"

@@ -45,8 +45,8 @@ class Popping(Case):
         made = self.driver.mqadmin("updateSubGroup", "-n", self.namesrv, "-c", CLUSTER, "-g", group)
         assert "success" in made, made
         line = ("setConsumeMode", "-n", self.namesrv, "-c", CLUSTER, "-t", self.topic, "-g", group)
-        said = self.driver.mqadmin(*line, "-m", "POP", "-q", str(share))
-        assert "success" in said, said
+        printed = self.driver.mqadmin(*line, "-m", "POP", "-q", str(share))
+        assert "success" in printed, printed
 
     def pop(self, **settings: object) -> str:
         """Starts a consumer that pops; returns its name."""
@@ -93,10 +93,10 @@ def test_every_message_is_popped_once(case: Popping) -> None:
     case.driver.got(consumer, 60)
     assert bodies(case.got_by(consumer)) == bodies(sent)
     assert set(map(tuple, case.outcome(consumer).values())) == {(0,)}
-    # They are told as they were sent: topic, place, keys, tags.
-    places = {(item["queue_id"], item["queue_offset"]): item for item in sent}
+    # They come as they were sent: topic, queue offset, keys, tags.
+    by_offset = {(item["queue_id"], item["queue_offset"]): item for item in sent}
     for item in case.got_by(consumer):
-        there = places[item["queue_id"], item["queue_offset"]]
+        there = by_offset[item["queue_id"], item["queue_offset"]]
         assert (item["body"], item["msg_id"]) == (there["body"], there["msg_id"])
         assert (item["topic"], item["tags"]) == (case.topic, "A")
 

@@ -96,7 +96,7 @@ def test_the_handle_of_an_earlier_pop_is_not_stored(side_by_side: dict[str, Serv
         assert "POP_CK" not in official[body], body
         assert ours[body] == official[body]
         assert ours[body].items() >= KEPT.items()
-    # The official broker looks at the header alone: what stands in a batch's body it stores.
+    # The official broker looks at the header alone: what is in a batch's body it stores.
     assert [official[body].get("POP_CK") for body in BODIES[2:]] == [OLD_HANDLE] * 2
     for body in BODIES[2:]:
         assert ours[body] == {

@@ -1,4 +1,4 @@
-"""The official releases' own `RequestCode` says whether our table of request codes is whole."""
+"""The official releases' own `RequestCode` shows whether our table of request codes is whole."""
 
 import re
 import subprocess

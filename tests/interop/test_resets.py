@@ -57,11 +57,11 @@ async def call(group: Popper, code: int, ext: dict[str, str]) -> tuple[int, str,
 
 async def kept(servers: Servers) -> list[object]:
     """Returns the answers around a reset that the broker keeps."""
-    said: list[object] = []
+    answers: list[object] = []
     async with Client() as client:
         group = await prepared(client, servers, "resets")
-        place = QUEUE | {"topic": "resets", "consumerGroup": "g"}
-        commit = place | {"commitOffset": "1"}
+        queue_of_group = QUEUE | {"topic": "resets", "consumerGroup": "g"}
+        commit = queue_of_group | {"commitOffset": "1"}
         reset = {"topic": "resets", "group": "g", "timestamp": "0", "isForce": "true"}
         await group.client.call(
             group.address, RequestCode.HEART_BEAT, body=beat("A", "g", "resets"), timeout_s=20.0
@@ -69,13 +69,13 @@ async def kept(servers: Servers) -> list[object]:
         for code, ext in (
             (RequestCode.UPDATE_CONSUMER_OFFSET, commit),
             (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset),
-            (RequestCode.QUERY_CONSUMER_OFFSET, place),
+            (RequestCode.QUERY_CONSUMER_OFFSET, queue_of_group),
             (RequestCode.UPDATE_CONSUMER_OFFSET, commit),
-            (RequestCode.QUERY_CONSUMER_OFFSET, place),
+            (RequestCode.QUERY_CONSUMER_OFFSET, queue_of_group),
             (RequestCode.PULL_MESSAGE, pull("resets", "g", 1)),
             (RequestCode.PULL_MESSAGE, pull("resets", "g", 0)),
             (RequestCode.UPDATE_CONSUMER_OFFSET, commit),
-            (RequestCode.QUERY_CONSUMER_OFFSET, place),
+            (RequestCode.QUERY_CONSUMER_OFFSET, queue_of_group),
             (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset | {"topic": "nowhere"}),
             (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset | {"group": "nobody"}),
             (
@@ -86,8 +86,8 @@ async def kept(servers: Servers) -> list[object]:
             status, remark, fields = await call(group, code, ext)
             fields.pop("suggestWhichBrokerId", None)
             wanted = ("offset", "nextBeginOffset", "minOffset", "maxOffset")
-            said.append((code, status, remark, {k: fields[k] for k in wanted if k in fields}))
-    return said
+            answers.append((code, status, remark, {k: fields[k] for k in wanted if k in fields}))
+    return answers
 
 
 def test_a_reset_that_the_broker_keeps_is_answered_as_officially(
@@ -144,12 +144,12 @@ def sending_resets(servers: Servers) -> Iterator[None]:
 
 async def sent_to_members(servers: Servers) -> list[object]:
     """Returns the answers around a reset that members are sent, and what they are sent."""
-    said: list[object] = []
-    told: list[Request] = []
-    group_name, topic = "g_told", "resets_told"
+    answers: list[object] = []
+    notified: list[Request] = []
+    group_name, topic = "g_notified", "resets_notified"
     async with Client() as client:
         group = await prepared(client, servers, topic)
-        client.hub.dispatcher.on(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told.append)
+        client.hub.dispatcher.on(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, notified.append)
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         reset = {"topic": topic, "group": group_name, "timestamp": "0"}
 
@@ -157,7 +157,7 @@ async def sent_to_members(servers: Servers) -> list[object]:
             answer = await client.call(group.address, code, reset | more, timeout_s=20.0)
             # Beside a success the official broker leaves the remark that it begins with.
             remark = answer.remark if answer.code != 0 else ""
-            said.append((answer.code, remark, offsets(answer.body)))
+            answers.append((answer.code, remark, offsets(answer.body)))
 
         beaten = beat("B", group_name, topic)
         await client.call(group.address, RequestCode.HEART_BEAT, body=beaten, timeout_s=20.0)
@@ -171,21 +171,21 @@ async def sent_to_members(servers: Servers) -> list[object]:
         await asked(isForce="true", timestamp="-1")
         await asked(isForce="true", topic="nowhere")
         async with asyncio.timeout(PATIENCE_S):
-            while len(told) < 3:  # noqa: ASYNC110
+            while len(notified) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        said += [offsets(each.command.body) for each in told]
+        answers += [offsets(each.command.body) for each in notified]
     async with Client() as client:
         # Their offsets are theirs to commit, and who is offline is sent nothing.
         group = Popper(client, servers.broker.address, topic)
-        place = QUEUE | {"topic": topic} | {"consumerGroup": group_name}
-        status, _, fields = await call(group, RequestCode.QUERY_CONSUMER_OFFSET, place)
-        said.append((status, fields["offset"]))
+        queue_of_group = QUEUE | {"topic": topic} | {"consumerGroup": group_name}
+        status, _, fields = await call(group, RequestCode.QUERY_CONSUMER_OFFSET, queue_of_group)
+        answers.append((status, fields["offset"]))
         async with asyncio.timeout(PATIENCE_S):
             while (await call(group, code, reset | {"isForce": "true"}))[0] == 0:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         status, remark, _ = await call(group, code, reset | {"isForce": "true"})
-        said.append((status, remark))
-    return said
+        answers.append((status, remark))
+    return answers
 
 
 def offsets(body: bytes) -> dict[int, int]:
@@ -213,7 +213,7 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 
 def committed(driver: Driver, consumer: str, line: tuple[str, ...]) -> str:
-    """Returns what mqadmin prints after the consumer has told the broker how far it is."""
+    """Returns what mqadmin prints after the consumer has committed its offsets."""
     driver.call("commit", consumer)
     return driver.mqadmin(*line)
 

@@ -87,7 +87,7 @@ def test_clients_live_on_without_a_name_server(case: Case, alone: Servers) -> No
     second = case.send(producer, body="without", count=10)
     assert bodies(case.driver.got(consumer, 20)) == bodies(first + second)
     alone.namesrv.start()
-    # It starts empty: the broker tells it again what it has.
+    # It starts empty: the broker registers its topics again.
     case.until_routed()
     third = case.send(case.producer(), body="again", count=10)
     assert bodies(case.driver.got(consumer, 30)) == bodies(first + second + third)

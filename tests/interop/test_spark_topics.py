@@ -39,7 +39,7 @@ COLUMNS = StructType.fromJson(
 )
 
 
-@pytest.fixture(scope="session", params=["judge", "servers"], ids=["official", "ours"])
+@pytest.fixture(scope="session", params=["reference", "servers"], ids=["official", "ours"])
 def written_to(request: pytest.FixtureRequest, driver: Driver) -> Servers:
     """Returns servers of the client's release, and ours."""
     del driver
@@ -75,8 +75,8 @@ def test_each_message_comes_once_and_whole(case: Case) -> None:
     sent += case.send(producer, count=3, body="long", size=100_000)
     case.pulled(COUNT + 3)
     found = rows(case)
-    places = Counter((row["queueId"], row["queueOffset"]) for row in found)
-    assert places == Counter((item["queue_id"], item["queue_offset"]) for item in sent)
+    offsets = Counter((row["queueId"], row["queueOffset"]) for row in found)
+    assert offsets == Counter((item["queue_id"], item["queue_offset"]) for item in sent)
     assert {row["msgId"] for row in found} == {item["msg_id"] for item in sent}
     texts = Counter(row["body"] for row in found if row["keys"])
     assert texts == Counter(b"m-%d" % number for number in range(COUNT))

@@ -1,6 +1,6 @@
 """SQL92 filters of unmodified official clients on our broker.
 
-`--judge=VERSION` runs the same cases against the official servers: what is expected here is what
+`--official=VERSION` runs the same cases against the official servers: what is expected here is what
 those give.
 """
 
@@ -45,7 +45,7 @@ SELECTED = {
     "FALSE OR NULL": [],
     "number": [],
     "NOT number": range(COUNT),
-    "number = 9 whatever stands behind": [9],
+    "number = 9 whatever follows": [9],
     "number /* c */ = 10": [10],
 }
 # Words that came with 5.x.
@@ -63,8 +63,8 @@ WRONG = ["number >", "number > 'x'", "(number = 1", "number = 0.0", "number IN (
 def case(driver: Driver, servers: Servers, request: pytest.FixtureRequest) -> Iterator[Case]:
     case = Case(driver, servers, name_of(request, request.node.originalname, driver.version))
     change = ["-b", servers.broker.address, "-k", "enablePropertyFilter", "-v", "true"]
-    said = driver.mqadmin("updateBrokerConfig", "-n", case.namesrv, *change)
-    assert "success" in said
+    printed = driver.mqadmin("updateBrokerConfig", "-n", case.namesrv, *change)
+    assert "success" in printed
     yield case
     case.close()
 
@@ -78,8 +78,8 @@ def test_expressions_select_what_they_select_officially(
     wanted = SELECTED if sample_software.name == "official 4.9.7" else SELECTED | SELECTED_5
     asked = {"group": case.group, "namesrv": case.namesrv, "topic": case.topic}
     found = case.driver.call("select", "selecting", sqls="\x1f".join(wanted), **asked)
-    told = {item["sql"]: [int(number) for number in item["numbers"]] for item in found}
-    assert told == {sql: list(numbers) for sql, numbers in wanted.items()}
+    selected = {item["sql"]: [int(number) for number in item["numbers"]] for item in found}
+    assert selected == {sql: list(numbers) for sql, numbers in wanted.items()}
 
 
 def test_push_and_lite_consumers_get_what_matches(case: Case) -> None:

@@ -80,7 +80,7 @@ def test_a_load_shows_soon_after(driver_53: Driver, side_by_side: dict[str, Serv
     assert found["ours"] == found["official"] == (SENT, SENT, "0")
 
 
-def test_producers_are_told_with_their_ports(side_by_side: dict[str, Servers]) -> None:
+def test_producers_are_reported_with_their_ports(side_by_side: dict[str, Servers]) -> None:
     async def seen(servers: Servers) -> str:
         async with Client() as client:
             address = servers.broker.address

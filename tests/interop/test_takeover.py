@@ -72,12 +72,12 @@ def log_bytes(root: Path, end: int) -> bytes:
 
 def assert_sound(root: Path) -> None:
     """Asserts that log, queues and index of a closed store agree."""
-    verdict = Inspection(root).verify()
-    assert verdict.problems == []
+    verification = Inspection(root).verify()
+    assert verification.problems == []
 
 
 def log_end(broker: Broker) -> int:
-    """Returns the end of the log as the broker tells it."""
+    """Returns the end of the log as the broker reports it."""
     return int(broker.status()["commitLogMaxOffset"])
 
 
@@ -109,8 +109,8 @@ def assert_finds(broker: Broker, lines: list[Line]) -> None:
             assert len(found) == min(len(expected), 64), key
         unique = line["properties"].get("UNIQ_KEY")
         if unique is not None:
-            places = [m["physical_offset"] for m in broker.query_unique(line["topic"], unique)]
-            assert places == [line["physical_offset"]]
+            offsets = [m["physical_offset"] for m in broker.query_unique(line["topic"], unique)]
+            assert offsets == [line["physical_offset"]]
     for (topic, queue_id), there in by_queue(lines).items():
         for line in (there[0], there[len(there) // 2], there[-1]):
             at = broker.search(topic, queue_id, line["store_timestamp"])
@@ -129,13 +129,13 @@ def send_some(broker: Broker, queues: Iterable[Queue]) -> list[Line]:
         properties = {"UNIQ_KEY": f"F{number:015X}", "KEYS": f"sent-{number}", "TAGS": "标签"}
         answer = broker.send(topic, queue_id, body, properties)
         sha256 = hashlib.sha256(body).hexdigest()
-        place = {"topic": topic, "queue_id": queue_id, "body_sha256": sha256}
-        sent.append({**place, **answer, "properties": properties})
+        sent_to = {"topic": topic, "queue_id": queue_id, "body_sha256": sha256}
+        sent.append({**sent_to, **answer, "properties": properties})
     return sent
 
 
 def assert_has(lines: list[Line], sent: list[Line]) -> None:
-    """Asserts that every message that a broker acknowledged is there, where it said."""
+    """Asserts that every message that a broker acknowledged is at the offset of its answer."""
     there = {(line["topic"], line["queue_id"], line["queue_offset"]): line for line in lines}
     for line in sent:
         found = there[(line["topic"], line["queue_id"], line["queue_offset"])]
@@ -200,7 +200,7 @@ def test_a_store_that_was_closed_goes_from_broker_to_broker(
 
 
 def killed_writer(root: Path, acks: Path, seed: int, mode: str) -> list[Line]:
-    """Kills an appending process at a moment that the seed tells; returns the acknowledged."""
+    """Kills an appending process at a moment that the seed determines; returns the acknowledged."""
     settings = [f"{key}={value}" for key, value in {**GOLDEN_CONFIG, **MODES[mode]}.items()]
     command = [sys.executable, writer.__file__, str(root), str(acks), str(seed), *settings]
     with subprocess.Popen(command) as process:
@@ -233,11 +233,11 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
         served[version] = [m for m in pulled.messages if m["topic"] in TOPICS]
         for queue, there in by_queue(served[version]).items():
             assert [line["queue_offset"] for line in there] == list(range(len(there))), queue
-        # One append may have been stored and not told.
-        places = {line["physical_offset"] for line in acknowledged}
-        told = [line for line in served[version] if line["physical_offset"] in places]
-        assert_same(told, acknowledged)
-        assert len(served[version]) - len(told) <= 1
+        # One append may have been stored and not acknowledged.
+        offsets = {line["physical_offset"] for line in acknowledged}
+        served_acked = [line for line in served[version] if line["physical_offset"] in offsets]
+        assert_same(served_acked, acknowledged)
+        assert len(served[version]) - len(served_acked) <= 1
     with open_ours(root, mode) as store:
         assert not store.open_report().was_clean
         ours = lines_of(store)

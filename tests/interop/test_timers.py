@@ -1,6 +1,6 @@
 """Timed and delayed messages with the official clients; stores that change hands while they wait.
 
-The same cases run against the official broker with --judge=5.3.3.
+The same cases run against the official broker with --official=5.3.3.
 """
 
 import time
@@ -21,7 +21,7 @@ from interop.servers import OURS, QUICK_STOP, Servers, Software, official_softwa
 pytestmark = pytest.mark.java
 
 VERSION = "5.3.3"
-# `reportedVersion` is ours alone: 5.3 tools ask more of a broker that says it is one.
+# `reportedVersion` is ours alone: 5.3 tools ask more of a broker that reports such a version.
 CONFIG = {"recallMessageEnable": "true", **QUICK_STOP}
 STEP_MS = 1_000
 # What the official dequeue may be late on a busy machine.
@@ -43,7 +43,7 @@ def due_ms(deliver_ms: int) -> int:
 
 
 def entered(store: Path) -> int:
-    """Returns how many messages the timers of a store have entered, as their check point says."""
+    """Returns how many messages the timers of a store have entered, as in their check point."""
     check_point = store / "config" / "timercheck"
     if not check_point.exists():
         return 0
@@ -71,11 +71,11 @@ def test_the_official_client_times_delays_and_recalls(
     case.send(producer, body="s", delay_s=2)
     case.send(producer, body="ms", delay_ms=1_700)
     case.send(producer, body="level", delay=1)
-    (told,) = case.send(producer, body="recalled", delay_ms=6_000)
+    (sent,) = case.send(producer, body="recalled", delay_ms=6_000)
     (past,) = case.send(producer, body="past", deliver_ms=now_ms - 1)
     assert past["recall_handle"] is None
-    (recalled,) = driver_53.call("recall", producer, topic=case.topic, handle=told["recall_handle"])
-    assert recalled["msg_id"] == told["msg_id"]
+    (recalled,) = driver_53.call("recall", producer, topic=case.topic, handle=sent["recall_handle"])
+    assert recalled["msg_id"] == sent["msg_id"]
     case.send(producer, body="last", delay_ms=8_000)
     got = case.pulled(6)
     wanted = {"at": now_ms + 2_500, "s": now_ms + 2_000, "ms": now_ms + 1_700}
@@ -125,8 +125,8 @@ def changing_hands(driver: Driver, root: Path, first: str, ended: str) -> Iterat
         wanted = {f"m{at}": now_ms + 20_000 + at * 300 for at in range(20)}
         for body, deliver_ms in wanted.items():
             case.send(producer, body=body, deliver_ms=deliver_ms)
-        (told,) = case.send(producer, body="recalled", deliver_ms=now_ms + 21_000)
-        driver.call("recall", producer, topic=case.topic, handle=told["recall_handle"])
+        (sent,) = case.send(producer, body="recalled", deliver_ms=now_ms + 21_000)
+        driver.call("recall", producer, topic=case.topic, handle=sent["recall_handle"])
         # The fourth level is thirty seconds.
         case.send(producer, body="level", delay=4)
         wanted["level"] = now_ms + 30_000 - STEP_MS

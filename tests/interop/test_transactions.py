@@ -182,12 +182,12 @@ async def delayed(address: str, topic: str) -> tuple[int, int]:
     async with Client() as client:
         code = RequestCode.SEND_MESSAGE_V2
         sent = await client.call(address, code, ext, b"late", timeout_s=20.0)
-        place = parse_offset_id(sent.ext["msgId"])
-        assert place is not None
+        stored_at = parse_offset_id(sent.ext["msgId"])
+        assert stored_at is not None
         end = {
             "producerGroup": "PG",
             "tranStateTableOffset": sent.ext["queueOffset"],
-            "commitLogOffset": str(place.physical_offset),
+            "commitLogOffset": str(stored_at.physical_offset),
             "commitOrRollback": "8",
             "msgId": "ABCD",
             "topic": topic,

@@ -21,7 +21,7 @@ OURS = (
 # A 5.x store with a timer log cannot be opened with another size of its files.
 TIMER_CONFIG = {"mappedFileSizeTimerLog": "1040000"}
 BATCH_TOPIC = "GoldenBcq"
-# Its records stand in the log, its queues went with the topic.
+# Its records are in the log, its queues went with the topic.
 DELETED_TOPIC = "GoldenDeleted"
 
 
@@ -75,10 +75,10 @@ def test_5_3_takes_its_store_back_with_timers_and_batch_queues(
                 assert bounds == (queue["min_offset"], queue["max_offset"])
         broker.kill()
     served = [message for message in below(pulled, end) if message["topic"] != BATCH_TOPIC]
-    places = [message["physical_offset"] for message in served]
-    assert len(places) == len(golden)
-    by_place = dict(zip(places, served, strict=True))
-    assert by_place == {message["physical_offset"]: message for message in golden}
+    offsets = [message["physical_offset"] for message in served]
+    assert len(offsets) == len(golden)
+    by_offset = dict(zip(offsets, served, strict=True))
+    assert by_offset == {message["physical_offset"]: message for message in golden}
     later = {message["physical_offset"]: message["body_sha256"] for message in pulled}
     for line in lines:
         assert later[line["physical_offset"]] == line["body_sha256"]

@@ -1,6 +1,6 @@
 """What the take-over tests store, and how they compare what is served with it.
 
-A `Line` holds the fields of a golden manifest that say what a message is and where it stands: the
+A `Line` holds the fields of a golden manifest that identify a message and its offsets: the
 same names and values whether it comes from the appends, from `mqcore.Store` or from an official
 broker. Knows no Java.
 """
@@ -139,7 +139,7 @@ def draft(rng: random.Random, number: int, topics: Mapping[str, int] = TOPICS) -
         keys=rng.choice((None, f"key-{number % 500}", f"key-{number % 500} other-{number} 键")),
         properties=properties,
         flag=rng.choice((0, 7, -1)),
-        # 5.3.3 cannot say when the log begins if its first record has a long born host
+        # 5.3.3 does not know when the log begins if its first record has a long born host
         # (CommitLog.pickupStoreTimestamp looks at too few bytes).
         born_host=rng.choice(BORN_HOSTS) if number else BORN_HOSTS[0],
         born_timestamp_ms=1_700_000_000_000 + number,
@@ -166,8 +166,8 @@ def fill_batch(store: Store, rng: random.Random, number: int) -> list[Line]:
     """Appends one batch of seven messages to one queue."""
     queue_id = rng.randrange(TOPICS["Batch"])
     drafts = [
-        Draft("Batch", queue_id, rng.randbytes(50 * place), properties={"in": f"{number}/{place}"})
-        for place in range(7)
+        Draft("Batch", queue_id, rng.randbytes(50 * index), properties={"in": f"{number}/{index}"})
+        for index in range(7)
     ]
     appended = store.append_batch(
         "Batch",
@@ -176,7 +176,7 @@ def fill_batch(store: Store, rng: random.Random, number: int) -> list[Line]:
         born_host=BORN_HOSTS[0],
         born_timestamp_ms=drafts[0].born_timestamp_ms,
     )
-    return [one.stored_at(place) for one, place in zip(drafts, appended, strict=True)]
+    return [one.stored_at(each) for one, each in zip(drafts, appended, strict=True)]
 
 
 def line_of(message: Message) -> Line:

@@ -1,4 +1,4 @@
-"""A process that appends until it is killed, and says what was acknowledged.
+"""A process that appends until it is killed, and records what was acknowledged.
 
 `python writer.py STORE ACKS SEED KEY=VALUE...`: after each acknowledged append the message's line
 is written to ACKS, in one call, so that a kill leaves at most the last line cut. The messages are
@@ -22,7 +22,7 @@ COUNT_MAX = 200_000
 
 
 def main(root: str, acks: str, seed: str, *settings: str) -> None:
-    """Appends and tells."""
+    """Appends and records."""
     config = dict(setting.split("=", 1) for setting in settings)
     rng = random.Random(int(seed))
     with Store(root, config=config) as store:

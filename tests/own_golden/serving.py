@@ -1,4 +1,4 @@
-"""A broker on a golden directory with a clock that does not move, and what it answers of its tables.
+"""A broker on a golden directory with a stopped clock, and what it answers of its tables.
 
 The clock shows the moment of the last session, so that nothing which waits becomes due while a test
 looks, whenever the test runs.

@@ -4,7 +4,7 @@
     cd tests && python -m own_golden.write_stream DIR
 
 Writes into DIR and never into `tests/golden`: golden directories are not replaced, a version that
-writes another format gets a directory of its own beside them. `tests/golden/ORIGIN.md` describes how.
+writes another format gets a directory of its own beside them (`tests/golden/ORIGIN.md`).
 """
 
 import asyncio

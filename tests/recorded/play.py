@@ -25,7 +25,7 @@ from recorded.conversations import CONVERSATIONS
 from recorded.player import played
 from recorded.wall_clock import is_loaded
 
-# They wait most of the time: for the disk at the start and the end, for events that are reported late.
+# They wait most of the time: for the disk at the start and the end, for events that come late.
 _AT_ONCE: Final = 6
 
 

@@ -1,6 +1,6 @@
 """Drives epochs of the sink without Spark: tasks, commits, and the crash of whoever takes part.
 
-A driver is a client with its own memory: another one knows only what servers report, as after a crash.
+A driver is a client with its own memory: another one knows what servers report, as after a crash.
 """
 
 import asyncio

@@ -177,7 +177,7 @@ def test_a_compressed_body_comes_inflated_and_one_that_is_none_is_damage(
 
 @pytest.fixture
 def compressed() -> Callable[[Store], int]:
-    """Returns what stores a compressed body and one that is none, and returns the latter's offset."""
+    """Returns what stores a compressed body, and one that is none and whose offset it returns."""
     from mqcore.native import Compression, compress
 
     def store_both(opened: Store) -> int:

@@ -40,7 +40,7 @@ def test_the_units_of_the_queues_point_at_their_records(unpacked: Unpacked) -> N
         assert (row["queueOffset"], row["sizeBytes"]) == (line["queue_offset"], line["store_size"])
 
 
-def test_tags_codes_that_stand_beside_a_queue_are_those_in_it(tmp_path: Path) -> None:
+def test_tags_codes_that_are_beside_a_queue_are_those_in_it(tmp_path: Path) -> None:
     found = []
     for extended in (False, True):
         root = tmp_path / str(extended)

@@ -1,4 +1,4 @@
-"""The commands of the page of pipelines run as they stand, in order, and print what it shows.
+"""The commands of the page of pipelines run unchanged, in order, and print what it shows.
 
 Numbers differ from the page's, which are of a larger store; everything else is as shown.
 """

@@ -69,5 +69,5 @@ def q(name: str) -> MessageQueue:
 
 
 def as_any(value: object) -> Any:
-    """Lets a model stand for what it models."""
+    """Returns a model as the type that it models."""
     return value

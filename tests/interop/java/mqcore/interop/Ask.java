@@ -26,9 +26,9 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * ADDRESS query TOPIC KEY BEGIN END      one line per message, as the broker orders them
  * ADDRESS unique TOPIC KEY               the same by unique key
  * ADDRESS search TOPIC QUEUE TIME        one line: offset
- * ADDRESS status                         one line: what the broker says of itself
+ * ADDRESS status                         one line: what the broker reports of itself
  * ADDRESS send TOPIC QUEUE TEXT BODY     one line: queue_offset, msg_id; properties' text and body
- *                                        in base 64; refused unless the broker says SEND_OK
+ *                                        in base 64; refused unless the broker answers SEND_OK
  */
 public final class Ask {
     private static final int SEND_MESSAGE = 10;
@@ -45,9 +45,9 @@ public final class Ask {
     /** Answer of a query that finds nothing (QUERY_NOT_FOUND). */
     private static final int QUERY_NOT_FOUND = 22;
 
-    /** PullSysFlag: the subscription stands in the request, no consumer need be registered. */
+    /** PullSysFlag: the subscription is in the request, no consumer need be registered. */
     private static final int PULL_WITH_SUBSCRIPTION = 4;
-    private static final String GROUP = "CG_mqcore_judge";
+    private static final String GROUP = "CG_mqcore_reference";
     private static final int BATCH_MESSAGES = 1024;
     private static final long TIMEOUT_MS = 20_000;
     /** A broker that is killed answers nothing; whoever sends finds out after this. */

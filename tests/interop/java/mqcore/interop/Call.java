@@ -7,12 +7,12 @@ import java.util.Map;
 
 /** One line put to `Drive`: a verb, the name of a client, and fields as KEY=VALUE, between tabs. */
 final class Call {
-    /** The JVM that drives is given seconds, not minutes, where nothing else is said. */
+    /** The JVM that drives is given seconds, not minutes, where nothing else is given. */
     private static final long DEADLINE_MS = 60_000;
 
     final String verb;
     final String name;
-    /** What stands after the name, as it came. */
+    /** The fields after the name, as they came. */
     final List<String> rest;
     private final Map<String, String> fields = new HashMap<>();
 

@@ -122,7 +122,7 @@ final class Consumers {
         }
     }
 
-    /** The class of the models stands in different packages of the two major versions. */
+    /** The class of the models is in different packages of the two major versions. */
     @SuppressWarnings({"unchecked", "rawtypes"})
     private static void broadcast(DefaultMQPushConsumer consumer) throws Exception {
         for (Method method : DefaultMQPushConsumer.class.getMethods()) {

@@ -14,7 +14,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** What one consumer was given, in order of arrival; safe for the client's threads. */
 final class Deliveries {
-    /** Of a longer body the beginning and the digest are told. */
+    /** A longer body is reported as null with its length and digest. */
     private static final int SHOWN_BYTES = 64;
 
     private final List<Map<String, Object>> items = new ArrayList<>();
@@ -23,15 +23,15 @@ final class Deliveries {
     /** Notes a delivery; returns how often this message came until now, this time included. */
     synchronized int add(MessageExt message) {
         items.add(read(message));
-        return times.merge(place(message), 1, Integer::sum);
+        return times.merge(keyOf(message), 1, Integer::sum);
     }
 
     /** How often a message came until now. */
     synchronized int times(MessageExt message) {
-        return times.getOrDefault(place(message), 0);
+        return times.getOrDefault(keyOf(message), 0);
     }
 
-    private static String place(MessageExt message) {
+    private static String keyOf(MessageExt message) {
         return message.getTopic() + "/" + new String(message.getBody(), StandardCharsets.UTF_8);
     }
 

@@ -36,7 +36,7 @@ import org.apache.rocketmq.remoting.protocol.RemotingCommand;
  * select NAME group= namesrv= topic= sqls=             what SQL92 texts (between units separators)
  *      give of the topic by pulls: one item per text
  * got NAME count=             waits for so many different messages; one item per delivery
- * commit NAME                 lets a push consumer tell the brokers now how far it is
+ * commit NAME                 lets a push consumer commit its offsets now
  * allocated NAME topic= count=                          waits until it has so many queues
  * transactions NAME group= namesrv=                    starts a producer of transactions
  * half NAME topic= body= state=commit|rollback|unknown [tags=] [immune=]    sent, then ended so

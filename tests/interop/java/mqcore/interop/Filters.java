@@ -16,10 +16,11 @@ import org.apache.rocketmq.filter.FilterFactory;
 import org.apache.rocketmq.filter.util.BloomFilter;
 
 /**
- * Asks the official filter what expressions say of maps of properties. Lines in, all fields in
- * Base64 and between tabs: `M NAME VALUE...` adds a map, `E EXPRESSION` is answered by a line with
- * one letter per map: True, False, Null, Exception; or by `!` where it does not compile. `P
- * EXPRESSION` is answered by what is said of one that does not compile. `B PERCENT COUNT TEXT` is answered by the bits of a text in a Bloom filter: how many there are, then where.
+ * Evaluates expressions over maps of properties with the official filter. Lines in, all fields
+ * in Base64 and between tabs: `M NAME VALUE...` adds a map, `E EXPRESSION` is answered by a line
+ * with one letter per map: True, False, Null, Exception; or by `!` where it does not compile. `P
+ * EXPRESSION` is answered by the error of one that does not compile. `B PERCENT COUNT TEXT` is
+ * answered by the bits of a text in a Bloom filter: the size of the filter, then their positions.
  */
 public final class Filters {
     private Filters() { }
@@ -33,7 +34,7 @@ public final class Filters {
         for (String line = in.readLine(); line != null; line = in.readLine()) {
             String[] parts = line.split("\t", -1);
             if (parts[0].equals("E")) {
-                out.println(said(decoded(parts[1]), maps));
+                out.println(answers(decoded(parts[1]), maps));
                 continue;
             }
             if (parts[0].equals("P")) {
@@ -71,7 +72,7 @@ public final class Filters {
         }
     }
 
-    private static String said(String text, List<Map<String, String>> maps) {
+    private static String answers(String text, List<Map<String, String>> maps) {
         Expression expression;
         try {
             expression = FilterFactory.INSTANCE.get("SQL92").compile(text);

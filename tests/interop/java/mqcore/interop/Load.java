@@ -54,8 +54,8 @@ public final class Load {
                     long ended = System.nanoTime();
                     if (began >= from && ended < until) {
                         (isSent ? sent : failed).increment();
-                        long place = samples.getAndIncrement();
-                        latencies[(int) (place % latencies.length)] = ended - began;
+                        long index = samples.getAndIncrement();
+                        latencies[(int) (index % latencies.length)] = ended - began;
                     }
                 }
             });

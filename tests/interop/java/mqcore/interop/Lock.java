@@ -4,7 +4,7 @@ import java.io.RandomAccessFile;
 import java.nio.channels.FileLock;
 
 /**
- * Takes a store's lock as the official DefaultMessageStore.start does, says `locked` or `refused`,
+ * Takes a store's lock as the official DefaultMessageStore.start does, prints `locked` or `refused`,
  * and holds it until its standard input ends. Argument: the store's root directory.
  */
 public final class Lock {
@@ -16,7 +16,7 @@ public final class Lock {
             System.out.println(lock == null ? "refused" : "locked");
             System.out.flush();
             while (lock != null && System.in.read() >= 0) {
-                // Nothing is said on the input: its end is the signal.
+                // Nothing is written to the input: its end is the signal.
             }
         }
     }

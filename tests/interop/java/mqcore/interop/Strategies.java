@@ -12,7 +12,7 @@ import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueByMachi
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueConsistentHash;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** The official strategies by name, with rooms and lists as the tests choose them. */
+/** The official strategies by name, with machine rooms and lists as the tests choose them. */
 final class Strategies {
     private Strategies() {
     }
@@ -23,9 +23,9 @@ final class Strategies {
             case "AVG_BY_CIRCLE" -> new AllocateMessageQueueAveragelyByCircle();
             case "CONSISTENT_HASH" -> new AllocateMessageQueueConsistentHash();
             case "CONFIG" -> byConfig(call);
-            case "MACHINE_ROOM" -> byRoom(call);
+            case "MACHINE_ROOM" -> byMachineRoom(call);
             case "MACHINE_ROOM_NEARBY-AVG" -> new AllocateMachineRoomNearby(
-                new AllocateMessageQueueAveragely(), new Rooms());
+                new AllocateMessageQueueAveragely(), new MachineRooms());
             default -> throw new IllegalArgumentException(call.text("strategy"));
         };
     }
@@ -42,15 +42,15 @@ final class Strategies {
         return strategy;
     }
 
-    /** The room `room`, which brokers have before the `@` of their names. */
-    private static AllocateMessageQueueStrategy byRoom(Call call) {
+    /** The machine room `machine_room`, which brokers have before the `@` of their names. */
+    private static AllocateMessageQueueStrategy byMachineRoom(Call call) {
         AllocateMessageQueueByMachineRoom strategy = new AllocateMessageQueueByMachineRoom();
-        strategy.setConsumeridcs(Set.of(call.text("room")));
+        strategy.setConsumeridcs(Set.of(call.text("machine_room")));
         return strategy;
     }
 
-    /** A queue is in the room of its id's rest by three, a client in that of the last letter. */
-    private static final class Rooms implements AllocateMachineRoomNearby.MachineRoomResolver {
+    /** The machine room of a queue is its id modulo three, that of a client its last letter. */
+    private static final class MachineRooms implements AllocateMachineRoomNearby.MachineRoomResolver {
         @Override
         public String brokerDeployIn(MessageQueue queue) {
             return Integer.toString(queue.getQueueId() % 3);

@@ -18,8 +18,8 @@ final class Tools {
         List<String> line = new ArrayList<>(call.rest);
         line.removeIf(field -> field.startsWith("until=") || field.startsWith("timeout="));
         String until = call.text("until", null);
-        ByteArrayOutputStream said = new ByteArrayOutputStream();
-        PrintStream keep = new PrintStream(said, true, StandardCharsets.UTF_8);
+        ByteArrayOutputStream printed = new ByteArrayOutputStream();
+        PrintStream keep = new PrintStream(printed, true, StandardCharsets.UTF_8);
         PrintStream before = System.out;
         PrintStream errors = System.err;
         forgetCommands();
@@ -30,7 +30,7 @@ final class Tools {
         try {
             command.start();
             Drive.await(call, () -> !command.isAlive()
-                || until != null && said.toString(StandardCharsets.UTF_8).contains(until));
+                || until != null && printed.toString(StandardCharsets.UTF_8).contains(until));
             if (command.isAlive()) {
                 command.interrupt();
                 command.join(call.deadline() - System.currentTimeMillis());
@@ -39,7 +39,7 @@ final class Tools {
             System.setOut(before);
             System.setErr(errors);
         }
-        return List.of(Map.of("printed", said.toString(StandardCharsets.UTF_8),
+        return List.of(Map.of("printed", printed.toString(StandardCharsets.UTF_8),
             "ended", !command.isAlive()));
     }
 

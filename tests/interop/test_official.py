@@ -1,4 +1,4 @@
-"""The judge itself is right: official brokers serve the golden stores as their manifests say."""
+"""The reference itself is right: official brokers serve the golden stores as in their manifests."""
 
 import fcntl
 import os
@@ -11,16 +11,15 @@ import pytest
 
 from golden_stores import GOLDEN_CONFIG, TINY, V49_CLEAN, V53_CLEAN, GoldenStore
 from interop import install
-from interop import official as judge
 from interop.install import JavaMissingError, OfficialError
-from interop.official import Official, below, write_topics
+from interop.official import Message, Official, below, write_topics
 
 pytestmark = pytest.mark.java
 
 Unpack = Callable[[GoldenStore], Path]
 # The broker of 5.x serves a batch queue's record once per pull position: not comparable by queue.
 BATCH_TOPIC = "GoldenBcq"
-# Its records stand in the log, its queues went with the topic.
+# Its records are in the log, its queues went with the topic.
 DELETED_TOPIC = "GoldenDeleted"
 V53_UNIQUE_KEY = "FD0000000000000000000000000000023E9430946E0968CE2C34007B"
 # A 5.x store with a timer log cannot be opened with another size of its files.
@@ -30,14 +29,14 @@ LOCK_REFUSAL = "Lock failed,MQ already started"
 F_OFD_SETLK = 37
 
 
-def readable(store: GoldenStore, *unserved: str) -> list[judge.Message]:
+def readable(store: GoldenStore, *unserved: str) -> list[Message]:
     """Returns the manifest's messages of all topics but `unserved`, ordered by queue."""
     messages = [message for message in store.messages() if message["topic"] not in unserved]
     return sorted(messages, key=order)
 
 
-def order(message: judge.Message) -> tuple[str, int, int]:
-    """Returns where a message stands among all queues."""
+def order(message: Message) -> tuple[str, int, int]:
+    """Returns the order of a message among all queues."""
     return message["topic"], message["queue_id"], message["queue_offset"]
 
 
@@ -127,7 +126,7 @@ def test_a_store_that_is_served_is_no_refusal(official_49: Official, unpacked: U
         official_49.refusal(unpacked(TINY), GOLDEN_CONFIG)
 
 
-def test_missing_java_is_told_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_java_is_reported_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     with pytest.raises(JavaMissingError, match="apt install openjdk-17-jdk-headless maven"):
         install.need_java()

@@ -20,7 +20,7 @@ from mqcore.model.queues import MessageQueue
 
 pytestmark = [pytest.mark.java, pytest.mark.usefixtures("sent")]
 
-TOPIC, GROUP = "TopicRoom", "CG_room"
+TOPIC, GROUP = "TopicAdmin", "CG_admin"
 COUNT = 8
 # Routes, indexes and statistics follow within seconds.
 DEADLINE_S = 30.0
@@ -139,7 +139,7 @@ def test_groups_are_seen(running: Servers) -> None:
     asked(running, work)
 
 
-def test_an_online_group_tells_of_itself(running: Servers) -> None:
+def test_an_online_group_reports_its_state(running: Servers) -> None:
     async def work(admin: Admin) -> None:
         namesrv = running.namesrv.address
 
@@ -151,8 +151,8 @@ def test_an_online_group_tells_of_itself(running: Servers) -> None:
             (client,) = online.clients
             assert online.message_model == "CLUSTERING"
             assert TOPIC in online.subscriptions
-            told = await admin.groups.running_info("CG_live", client.client_id)
-            assert "properties" in told
+            info = await admin.groups.running_info("CG_live", client.client_id)
+            assert "properties" in info
             with pytest.raises(ResponseError):
                 await admin.groups.running_info("CG_live", "nobody")
 
@@ -209,7 +209,7 @@ def test_messages_are_found(running: Servers, sent: list[SendResult]) -> None:
 def test_a_broker_is_seen_and_set(running: Servers) -> None:
     async def work(admin: Admin) -> None:
         address = running.broker.address
-        # An official broker has no figures before its first sample, and fails to say so.
+        # An official broker has no figures before its first sample, and fails without them.
         assert "putTps" in await eventually(lambda: admin.brokers.runtime(address))
         await admin.brokers.change_config(address, {"defaultTopicQueueNums": "5"})
         assert (await admin.brokers.config(address))["defaultTopicQueueNums"] == "5"
