@@ -115,7 +115,7 @@ def wait_until_serving(
 
 
 def complaints(scratch: Path, printed: list[str]) -> str:
-    """Returns the warnings of a broker's log files and what it `printed`, without logback's lines."""
+    """Returns the warnings of a broker's log files, and what it `printed` without logback."""
     logged = [
         line
         for log in sorted(scratch.rglob("*.log"))

@@ -4,8 +4,8 @@ import java.io.RandomAccessFile;
 import java.nio.channels.FileLock;
 
 /**
- * Takes a store's lock as the official DefaultMessageStore.start does, prints `locked` or `refused`,
- * and holds it until its standard input ends. Argument: the store's root directory.
+ * Takes a store's lock as the official DefaultMessageStore.start does, prints `locked` or
+ * `refused`, and holds it until its standard input ends. Argument: the store's root directory.
  */
 public final class Lock {
     private Lock() { }

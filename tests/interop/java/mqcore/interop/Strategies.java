@@ -50,7 +50,8 @@ final class Strategies {
     }
 
     /** The machine room of a queue is its id modulo three, that of a client its last letter. */
-    private static final class MachineRooms implements AllocateMachineRoomNearby.MachineRoomResolver {
+    private static final class MachineRooms
+            implements AllocateMachineRoomNearby.MachineRoomResolver {
         @Override
         public String brokerDeployIn(MessageQueue queue) {
             return Integer.toString(queue.getQueueId() % 3);
