@@ -83,10 +83,10 @@ def test_large_pieces_give_the_gil_back(log: bytes) -> None:
 
 
 def test_damage_is_an_error_with_its_physical_offset(log: bytes) -> None:
-    hurt = bytearray(log)
-    hurt[4] ^= 0xFF
+    damaged = bytearray(log)
+    damaged[4] ^= 0xFF
     with pytest.raises(NoRecordError, match="no whole record") as caught:
-        RecordColumns([]).feed(hurt, 0)
+        RecordColumns([]).feed(damaged, 0)
     assert caught.value.physical_offset == 0
     assert pickle.loads(pickle.dumps(caught.value)).physical_offset == 0
 

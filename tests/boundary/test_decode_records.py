@@ -1,4 +1,4 @@
-"""Records out of the body of an answer: what lies in a log, side by side, without the log."""
+"""Records out of the body of an answer: records that follow one another, without the log."""
 
 import json
 import zlib

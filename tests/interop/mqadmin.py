@@ -1,11 +1,11 @@
-"""A scene in which every command of mqadmin has something to show, and the commands in order.
+"""A cluster in which every command of mqadmin has something to show, and the commands in order.
 
-    with closing(Scene(driver, servers, 1)) as scene:
-        lines = scene.played()                     # {"topicRoute": "what it printed", ...}
+    with closing(SampleCluster(driver, servers, 1)) as sample:
+        lines = sample.outputs()                   # {"topicRoute": "what it printed", ...}
     shape(lines["topicRoute"])                     # the same without figures, ids, times, addresses
 
-The scene is the same for every kind of servers, so that what they make mqadmin print can be
-compared. Knows nothing of what is right.
+The clients and messages are the same for every kind of servers, so that what they make mqadmin
+print can be compared. Knows nothing of what is right.
 """
 
 import re
@@ -32,7 +32,7 @@ class Command:
 
     Attributes:
         label: What the tests call it.
-        line: Command and arguments; `{...}` is replaced by what the scene knows.
+        line: Command and arguments; `{...}` is replaced by what `SampleCluster` knows.
         until: What it prints before it is cut, for one that never ends.
         line_49: The line for tools of 4.9, where it differs.
         waits_for: What it prints once the servers are as far; asked again until then.
@@ -109,11 +109,11 @@ COMMANDS = (
 )
 
 
-class Scene:
+class SampleCluster:
     """Servers with a topic, and a producer and a consumer that are online."""
 
     def __init__(self, driver: Driver, servers: Servers, number: int) -> None:
-        """Starts the clients, which differ from those of other scenes by the `number`."""
+        """Starts the clients, which differ from those of other clusters by the `number`."""
         self._driver = driver
         self._servers = servers
         self._namesrv = servers.namesrv.address
@@ -122,11 +122,11 @@ class Scene:
         driver.call("producer", self._producer, group=PRODUCER_GROUP, namesrv=self._namesrv)
         asked = {"group": GROUP, "namesrv": self._namesrv, "topic": TOPIC}
         driver.call("push", self._consumer, **asked)
-        # No word in the bodies that a figure could be mistaken for.
+        # The bodies have no word that looks like a figure.
         fields = {"topic": TOPIC, "body": "body", "keys": "key", "tags": "TagA", "how": "selector"}
         self._sent = driver.call("send", self._producer, count=MESSAGES, **fields)
 
-    def played(self) -> dict[str, str]:
+    def outputs(self) -> dict[str, str]:
         """Runs every command; returns what each printed, by label."""
         driver, namesrv = self._driver, self._namesrv
         driver.got(self._consumer, MESSAGES)

@@ -44,7 +44,7 @@ def environment() -> dict[str, str]:
 def free_port() -> int:
     """Returns a port p such that p-2 (fast remoting), p and p+1 (replication) are free now.
 
-    It lies below those that outgoing connections are given, so that nobody takes it while a
+    It is below those that outgoing connections are given, so that nobody takes it while a
     program is restarted.
     """
     while True:

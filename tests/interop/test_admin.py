@@ -20,7 +20,7 @@ from mqcore.model.queues import MessageQueue
 
 pytestmark = [pytest.mark.java, pytest.mark.usefixtures("sent")]
 
-TOPIC, GROUP = "TopicAdmin", "CG_admin"
+TOPIC, GROUP = "TopicRequests", "CG_requests"
 COUNT = 8
 # Routes, indexes and statistics follow within seconds.
 DEADLINE_S = 30.0
@@ -51,7 +51,7 @@ def running(version: str | None, tmp_path_factory: pytest.TempPathFactory) -> It
 def sent(running: Servers) -> list[SendResult]:
     """Makes a topic, fills it, and lets a group read it."""
 
-    async def scene() -> list[SendResult]:
+    async def run() -> list[SendResult]:
         namesrv = running.namesrv.address
         async with Admin(namesrv) as admin:
             await eventually(lambda: admin.topics.create(TOPIC, queues=2))
@@ -72,7 +72,7 @@ def sent(running: Servers) -> list[SendResult]:
             await consumer.commit()
         return results
 
-    return asyncio.run(scene())
+    return asyncio.run(run())
 
 
 async def eventually(ask: Callable[[], Awaitable[Any]]) -> Any:
@@ -89,11 +89,11 @@ async def eventually(ask: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def asked(running: Servers, work: Callable[[Admin], Awaitable[Any]]) -> Any:
-    async def scene() -> Any:
+    async def run() -> Any:
         async with Admin(running.namesrv.address) as admin:
             return await work(admin)
 
-    return asyncio.run(scene())
+    return asyncio.run(run())
 
 
 def test_topics_are_seen(running: Servers) -> None:

@@ -37,7 +37,7 @@ FIRST = ConsumeFrom.FIRST_OFFSET
 QUEUES = 8
 
 
-class Bag:
+class Received:
     """What a handler got; safe between threads."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class Group:
         python: Ours.
     """
 
-    def __init__(self, case: Case, bag: Bag, opened: ExitStack, strategy: str) -> None:
+    def __init__(self, case: Case, received: Received, opened: ExitStack, strategy: str) -> None:
         """Starts them; `opened` closes ours."""
         self._case = case
         self._listed = [
@@ -132,19 +132,19 @@ class Group:
             for listed in self._listed[:2]
         ]
         self.python = [
-            self._opened(opened, bag, f"{case.topic}-{at}", chosen)
+            self._opened(opened, received, f"{case.topic}-{at}", chosen)
             for at, chosen in enumerate(self._strategies[2:])
         ]
 
     def _opened(
-        self, opened: ExitStack, bag: Bag, name: str, strategy: Strategy
+        self, opened: ExitStack, received: Received, name: str, strategy: Strategy
     ) -> mqcore.PushConsumer:
         client = opened.enter_context(mqcore.Client(self._case.namesrv, instance_name=name))
         return opened.enter_context(
             client.push_consumer(
                 group=self._case.group,
                 topics=self._case.topic,
-                handler=bag.add,
+                handler=received.add,
                 consume_from=FIRST,
                 strategy=strategy,
             )
@@ -179,9 +179,9 @@ class Group:
 def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str) -> None:
     case.create(QUEUES)
     every = list(range(QUEUES))
-    bag = Bag()
+    received = Received()
     with ExitStack() as opened:
-        group = Group(case, bag, opened, strategy)
+        group = Group(case, received, opened, strategy)
         expected = group.expected
         assert sorted(chain(*expected)) == every
         assert eventually(group.shares, lambda found: found == expected) == expected
@@ -190,9 +190,9 @@ def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str)
         def got() -> list[Item]:
             return [item for name in group.java for item in case.driver.call("got", name, count=0)]
 
-        java = eventually(got, lambda items: len(bodies(items) | bag.bodies) >= 40)
+        java = eventually(got, lambda items: len(bodies(items) | received.bodies) >= 40)
         # Nothing is lost; a member that is late on a busy machine may bring something twice.
-        assert set(bodies(java) | bag.bodies) == {f"m-{at}" for at in range(40)}
+        assert set(bodies(java) | received.bodies) == {f"m-{at}" for at in range(40)}
         assert eventually(group.shares, lambda found: found == expected) == expected
     if strategy != "CONFIG":
         # Who is left takes all.
@@ -202,13 +202,13 @@ def test_java_and_python_share_queues_without_overlap(case: Case, strategy: str)
 
 def test_what_java_sends_python_reads(case: Case) -> None:
     case.create(1)
-    bag = Bag()
+    received = Received()
     producer = case.producer(compress_over=100)
     case.send(producer, body="größe 漢字 😀", tags="täg", keys="schlüssel")
     case.send(producer, body="big", size=5000)
     case.send(producer, body="batch", count=5, how="batch")
-    with push(case, bag.add):
-        one, big, *batch = bag.holds(7)
+    with push(case, received.add):
+        one, big, *batch = received.holds(7)
     assert one.body_text() == "größe 漢字 😀-0"
     assert (one.tags, one.keys) == ("täg", ("schlüssel-0",))
     assert one.properties["number"] == "0"
@@ -226,9 +226,9 @@ def test_batches_that_are_one_record_come_as_messages(case: Case) -> None:
     producer = case.producer()
     for body in ("first", "second"):
         case.send(producer, body=body, count=5, how="batch", tags="A,B", keys="k")
-    bag = Bag()
-    with push(case, bag.add):
-        messages = bag.holds(10)
+    received = Received()
+    with push(case, received.add):
+        messages = received.holds(10)
     assert [message.body_text() for message in messages] == [
         f"{body}-{at}" for body in ("first", "second") for at in range(5)
     ]
@@ -254,17 +254,17 @@ def test_batches_that_are_one_record_come_as_messages(case: Case) -> None:
 
 def test_failures_come_again_and_rejects_are_dead(case: Case) -> None:
     case.create(2)
-    bag = Bag()
+    received = Received()
 
     def handler(message: ReceivedMessage) -> Any:
-        bag.add(message)
+        received.add(message)
         if message.body == b"m-0":
             return Reject()
         return None if message.attempt > 2 else Retry(delay=1)
 
     with push(case, handler):
         send(case, 2)
-        messages = bag.holds(4)
+        messages = received.holds(4)
     assert sorted((m.body, m.attempt) for m in messages) == [
         (b"m-0", 1),
         (b"m-1", 1),
@@ -278,18 +278,18 @@ def test_failures_come_again_and_rejects_are_dead(case: Case) -> None:
 
 def test_an_orderly_group_of_java_and_python_keeps_the_order(case: Case) -> None:
     case.create(4)
-    bag = Bag()
+    received = Received()
     java = case.push(order=1)
-    with push(case, bag.add, orderly=True) as consumer:
+    with push(case, received.add, orderly=True) as consumer:
         eventually(lambda: len(consumer.queues), lambda count: count == 2)
         send(case, 40)
         got = eventually(
             lambda: case.driver.call("got", java, count=0),
-            lambda items: len(items) + len(bag.messages) >= 40,
+            lambda items: len(items) + len(received.messages) >= 40,
         )
     ours = by_queue(
         {"queue_id": message.queue.queue_id, "queue_offset": message.queue_offset}
-        for message in bag.messages
+        for message in received.messages
     )
     theirs = by_queue(got)
     assert len(ours) == len(theirs) == 2
@@ -300,21 +300,21 @@ def test_an_orderly_group_of_java_and_python_keeps_the_order(case: Case) -> None
 
 def test_the_broker_filters_by_sql(case: Case) -> None:
     case.create(1)
-    bag = Bag()
+    received = Received()
     with mqcore.Producer(case.namesrv, group="PG_py") as producer:
         for at in range(10):
             producer.send(Message(case.topic, f"m-{at}", properties={"n": str(at)}))
-    with push(case, bag.add, topics={case.topic: Sql("n BETWEEN 3 AND 5")}):
-        bag.holds(3)
-    assert [message.body for message in bag.messages] == [b"m-3", b"m-4", b"m-5"]
+    with push(case, received.add, topics={case.topic: Sql("n BETWEEN 3 AND 5")}):
+        received.holds(3)
+    assert [message.body for message in received.messages] == [b"m-3", b"m-4", b"m-5"]
 
 
 def test_mqadmin_sees_our_consumer_and_resets_it(case: Case) -> None:
     case.create(1)
-    bag = Bag()
+    received = Received()
     send(case, 3)
-    with push(case, bag.add, persist_interval_s=0.2) as consumer:
-        bag.holds(3)
+    with push(case, received.add, persist_interval_s=0.2) as consumer:
+        received.holds(3)
         consumer.commit()
         asked = "-n", case.namesrv, "-g", case.group
         assert "PYTHON" in case.driver.mqadmin("consumerConnection", *asked)
@@ -327,9 +327,9 @@ def test_mqadmin_sees_our_consumer_and_resets_it(case: Case) -> None:
         )
         line = "resetOffsetByTime", "-n", case.namesrv, "-g", case.group, "-t", case.topic
         case.driver.mqadmin(*line, "-s", "0", "-f", "true")
-        # A pull that is held hears of a reset at the broker when it is asked anew.
+        # A held pull sees a reset at the broker when it is sent again.
         send(case, 1)
-        messages = bag.holds(7)
+        messages = received.holds(7)
     assert sorted(message.body for message in messages[:7]).count(b"m-1") == 2
 
 
@@ -374,18 +374,18 @@ def trace_lines(case: Case, group: str, count: int) -> list[list[str]]:
 def is_traced(case: Case) -> None:
     """Sends and consumes traced messages, and has the official tool show both halves."""
     case.create(1)
-    bag = Bag()
+    received = Received()
 
     def handler(message: ReceivedMessage) -> Any:
-        bag.add(message)
+        received.add(message)
         return message.body != b"m-1" or message.attempt > 1
 
     with mqcore.Producer(case.namesrv, group="PG_traced", is_traced=True) as producer:
         sent = [producer.send(Message(case.topic, f"m-{at}", keys=["k"])) for at in range(2)]
     with push(case, handler, is_traced=True):
-        bag.holds(3)
-    with push(case, bag.add, is_traced=True, orderly=True, group=f"{case.group}_2"):
-        bag.holds(5)
+        received.holds(3)
+    with push(case, received.add, is_traced=True, orderly=True, group=f"{case.group}_2"):
+        received.holds(5)
     with mqcore.PullConsumer(
         case.namesrv,
         group=f"{case.group}_3",

@@ -1,6 +1,6 @@
 """Apache's mqadmin, of 4.9 and 5.3, prints of our servers what it prints of the official ones.
 
-The same scene is played against both; each command's output is compared but for figures.
+The same commands run at both; each command's output is compared but for figures.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 
 from interop.cases import Case
 from interop.driver import Driver, write_tools_settings
-from interop.mqadmin import COMMANDS, Scene, keys, shape
+from interop.mqadmin import COMMANDS, SampleCluster, keys, shape
 from interop.official import official_release
 from interop.processes import environment
 from interop.servers import OURS, Servers, official_software, serving
@@ -65,10 +65,10 @@ def printed(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Printed
     with (
         serving(OURS, root / "ours") as ours,
         serving(official_software(driver.version), root / "official") as official,
-        closing(Scene(driver, ours, 1)) as scene,
-        closing(Scene(driver, official, 2)) as official_scene,
+        closing(SampleCluster(driver, ours, 1)) as sample,
+        closing(SampleCluster(driver, official, 2)) as official_sample,
     ):
-        return Printed(scene.played(), official_scene.played())
+        return Printed(sample.outputs(), official_sample.outputs())
 
 
 # What these print depends on how far a running consumer is at that moment.

@@ -120,7 +120,7 @@ def test_an_official_broker_and_mqadmin_use_our_name_server(driver: Driver, tmp_
         assert "CODE: 17" in admin.failure("topicRoute", "-t", "Flights")
 
         broker.kill()
-        # The connection of a dead broker ends, and that is the end of its routes.
+        # The connection of a killed broker ends, and its routes are removed.
         wait_for(address, {})
         assert "CODE: 17" in admin.failure("topicRoute", "-t", "Ordered")
 

@@ -17,7 +17,7 @@ from interop.cases import Case
 from interop.driver import Driver, Item
 from interop.patience import PATIENCE_S, eventually
 from interop.servers import Servers, Software, serving
-from interop.test_client_consumer import Bag, push
+from interop.test_client_consumer import Received, push
 
 pytestmark = pytest.mark.java
 
@@ -44,9 +44,9 @@ def alone(tmp_path: Path, sample_software: Software) -> Iterator[Servers]:
 def consuming(case: Case, whose: str) -> Iterator[Numbers]:
     """Starts an orderly consumer; yields what returns the numbers in order of arrival."""
     if whose == "ours":
-        bag = Bag()
-        with push(case, bag.add, orderly=True):
-            yield lambda: [int(each.body_text().split("-")[1]) for each in list(bag.messages)]
+        received = Received()
+        with push(case, received.add, orderly=True):
+            yield lambda: [int(each.body_text().split("-")[1]) for each in list(received.messages)]
         return
     consumer = case.push(order=1)
     yield lambda: [number_of(item) for item in case.driver.call("got", consumer, count=0)]

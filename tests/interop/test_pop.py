@@ -1,7 +1,7 @@
 """Pops at our broker and at the official one of 5.3.
 
 The answers are the same, and directories change hands with messages popped and not acknowledged.
-The client speaks by hand, so that what a client leaves out can be asked too; the official clients
+Requests are made by hand, so that those that no client sends are tested too; the official clients
 in the mode of pops have tests of their own.
 """
 

@@ -78,7 +78,7 @@ def test_every_acknowledged_message_has_its_bytes(name: str, golden_copy: Roots)
     with Store(golden_copy(name), config=STORE_KEYS) as store:
         for each in sent:
             message = store.message_at(each["physical_offset"])
-            # Delayed, timed and half messages lie in topics of the broker's own.
+            # Delayed, timed and half messages are in topics of the broker's own.
             topic = message.properties.get("REAL_TOPIC", message.topic)
             stored = (topic, message.queue_offset, message.flag)
             assert stored == (each["topic"], each["queue_offset"], each["flag"])

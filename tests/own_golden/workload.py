@@ -1,6 +1,6 @@
 """What is done in a broker whose directory becomes a golden one: some of everything that is stored.
 
-The steps speak the protocol and use no file. Each returns when what it sent can be read.
+The steps send requests and use no file. Each returns when what it sent can be read.
 """
 
 import base64

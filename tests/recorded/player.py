@@ -278,7 +278,7 @@ class _Player:
         for name in step.closes if isinstance(step, Do) else closes:
             await self._connections[name].closed()
         if self._stopping is not None:
-            # Whether there is more to come shows at the end: nobody is heard any more.
+            # Whether more frames come is seen at the end: no connection is read any more.
             return
         await self.server.settled()
         for connection in list(self._connections.values()):

@@ -80,12 +80,12 @@ def plan(
 def batches(path: Path | str, ddl: str | None = None, **options: object) -> list[pa.RecordBatch]:
     """Returns everything that the tasks yield."""
     reader, partitions, schema, _left = plan(path, ddl, **options)  # type: ignore[arg-type]
-    promised = to_arrow_schema(schema, **_IN_UTC)
+    expected = to_arrow_schema(schema, **_IN_UTC)
     found = []
     for partition in partitions:
         for batch in reader.read(pickle.loads(pickle.dumps(partition))):
             batch.validate(full=True)
-            assert batch.schema.equals(promised), (batch.schema, promised)
+            assert batch.schema.equals(expected), (batch.schema, expected)
             assert batch.num_rows > 0
             found.append(batch)
     return found

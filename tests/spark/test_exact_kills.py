@@ -1,4 +1,4 @@
-"""Exactly once, whichever driver or executor dies: what is read is what was written, once."""
+"""Exactly once, whichever driver or executor is killed: what is read is what was written, once."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -31,15 +31,15 @@ def overwrite(root: Path, physical_offset: int, junk: bytes) -> None:
         file.write(junk)
 
 
-# What is hurt, from the start of a record: its magic, its length, its own offset.
-@pytest.mark.parametrize("hurt_at", [4, 0, 28])
+# What is damaged, from the start of a record: its magic, its length, its own offset.
+@pytest.mark.parametrize("damaged_at", [4, 0, 28])
 @pytest.mark.parametrize("split", ["128m", "70000"])
 def test_a_damaged_record_fails_is_left_out_or_becomes_a_row(
-    hurt_at: int, split: str, store: tuple[Path, list[int]]
+    damaged_at: int, split: str, store: tuple[Path, list[int]]
 ) -> None:
     root, offsets = store
     bad = offsets[COUNT // 2]
-    overwrite(root, bad + hurt_at, b"\x7f\xff")
+    overwrite(root, bad + damaged_at, b"\x7f\xff")
     with pytest.raises(DamagedLogError, match=f"at {bad} of the log") as caught:
         rows(root, DDL, splitBytes=split)
     assert caught.value.physical_offset == bad

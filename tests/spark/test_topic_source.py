@@ -210,13 +210,13 @@ def test_the_group_shows_even_the_last_batch(
     group = f"g{topic}"
     committed = threading.Event()
 
-    class Heard(LagListener):
+    class Committing(LagListener):
         def tell(self, end_offset: str | None) -> None:
             super().tell(end_offset)
             if sum(broker.offsets(group, topic).values()) == 100:
                 committed.set()
 
-    listener = Heard()
+    listener = Committing()
     spark.streams.addListener(listener)
     try:
         frame = streaming(spark, broker.namesrv, topic, group=group)

@@ -67,14 +67,14 @@ def test_a_kill_leaves_an_unclean_store_that_has_everything(broker: Broker) -> N
 
 
 def test_a_kill_answers_nobody(broker: Broker) -> None:
-    async def scene() -> None:
+    async def run() -> None:
         async with aio.Producer(broker.namesrv, group="p", retries=0) as producer:
             await producer.send(Message("t", b"one"))
             await asyncio.to_thread(broker.kill)
             with pytest.raises(MQError):
                 await producer.send(Message("t", b"two"), timeout_s=1.0)
 
-    asyncio.run(scene())
+    asyncio.run(run())
 
 
 def test_sends_are_refused_as_often_as_asked(broker: Broker) -> None:
@@ -107,7 +107,7 @@ def test_time_does_not_go_back(broker: Broker) -> None:
 
 
 def test_behind_a_partition_nothing_is_answered_until_it_ends(broker: Broker) -> None:
-    async def scene() -> None:
+    async def run() -> None:
         async with aio.Producer(broker.namesrv, group="p", retries=0) as producer:
             await producer.send(Message("t", b"one"))
             with broker.partition():
@@ -119,24 +119,24 @@ def test_behind_a_partition_nothing_is_answered_until_it_ends(broker: Broker) ->
                         await late.send(Message("t", b"three"), timeout_s=0.2)
             await producer.send(Message("t", b"four"))
 
-    asyncio.run(scene())
+    asyncio.run(run())
     # What was on its way arrived afterwards: its sender could not know.
     assert {b"one", b"four"} <= set(bodies(broker))
 
 
 def test_after_dropped_connections_a_client_comes_again(broker: Broker) -> None:
-    async def scene() -> None:
+    async def run() -> None:
         async with aio.Producer(broker.namesrv, group="p") as producer:
             await producer.send(Message("t", b"one"))
             await asyncio.to_thread(broker.drop_connections)
             await producer.send(Message("t", b"two"))
 
-    asyncio.run(scene())
+    asyncio.run(run())
     assert bodies(broker) == [b"one", b"two"]
 
 
 def test_the_async_face_has_the_same_names() -> None:
-    async def scene() -> None:
+    async def run() -> None:
         async with Broker() as broker:
             await broker.create_topic("t", queues=1)
             async with aio.Producer(broker.namesrv, group="p") as producer:
@@ -150,11 +150,11 @@ def test_the_async_face_has_the_same_names() -> None:
             assert [message.body for message in await broker.messages("t")] == [b"one", b"two"]
             assert await broker.offsets("g", "t") == {}
 
-    asyncio.run(scene())
+    asyncio.run(run())
 
 
 def test_two_brokers_make_a_cluster() -> None:
-    async def scene(namesrv: str) -> set[str]:
+    async def run(namesrv: str) -> set[str]:
         async with aio.Producer(namesrv, group="p") as producer:
             sent = [await producer.send(Message("both", b"x")) for _ in range(8)]
         return {result.queue.broker_name for result in sent}
@@ -166,7 +166,7 @@ def test_two_brokers_make_a_cluster() -> None:
         assert second.namesrv == first.namesrv
         first.create_topic("both", queues=2)
         second.create_topic("both", queues=2)
-        assert asyncio.run(scene(first.namesrv)) == {"a", "b"}
+        assert asyncio.run(run(first.namesrv)) == {"a", "b"}
         second.kill()
         assert first.is_running
 

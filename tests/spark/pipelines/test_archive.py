@@ -104,7 +104,7 @@ def test_a_round_that_fails_is_not_committed_and_the_next_run_goes_on(
     with pytest.raises(ZeroDivisionError), in_threads(str(target), 2) as execute:
         run_rounds(ArchiveDirectory(target), plan.tasks, failing(execute), tasks_per_round=2)
     assert len(ArchiveDirectory(target).manifest().commits) == 2
-    # Files of the third round lie there, and nobody reads them.
+    # Files of the third round are there, and nobody reads them.
     written = len(list(target.rglob("*.parquet")))
     assert written > len(ArchiveDirectory(target).manifest().files())
     archived(store, target)
@@ -163,7 +163,7 @@ def test_stores_of_official_brokers_are_archived_as_in_their_manifests(
     golden: GoldenStore, tmp_path: Path
 ) -> None:
     root = golden.unpack(tmp_path)
-    # A killed store is taken as it lies only after a recovery; here its files rest.
+    # A killed store is archived only after a recovery; here its files do not change.
     (root / "abort").unlink(missing_ok=True)
     archived(root, tmp_path / "a")
     found = {}
