@@ -19,7 +19,7 @@ STAMP = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "c1"}
 
 
 def offset_of(code: int, **ext: str | int) -> Command:
-    """Returns a question about a place."""
+    """Returns a query of an offset."""
     return Command(code, ext={name: str(value) for name, value in ext.items()}, opaque=7)
 
 
@@ -158,7 +158,7 @@ def test_offsets_are_kept_and_asked_for(tmp_path: Path) -> None:
     run_on("asyncio", talk())
 
 
-def test_places_of_queues_are_told(tmp_path: Path) -> None:
+def test_offsets_of_queues_are_returned(tmp_path: Path) -> None:
     async def talk() -> None:
         async with serving(tmp_path) as desk, desk.client() as client:
             for at in range(3):
