@@ -38,10 +38,10 @@ def add(first: int, second: int) -> None:
 
 def handle(message: mqcore.ReceivedMessage) -> None:
     """Calls the task of a message; what raises is tried again, later and later."""
-    told = json.loads(message.body)
-    if told["task"] not in TASKS:
-        raise mqcore.Reject(f"no task {told['task']}")
-    TASKS[told["task"]](*told["arguments"])
+    call = json.loads(message.body)
+    if call["task"] not in TASKS:
+        raise mqcore.Reject(f"no task {call['task']}")
+    TASKS[call["task"]](*call["arguments"])
 
 
 def main(namesrv: str = "127.0.0.1:9876") -> None:

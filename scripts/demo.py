@@ -155,7 +155,7 @@ def run(broker: Broker) -> None:
         reader.kill()
     if ended != (0, 0):
         sys.exit(f"publisher and reader ended with {ended}; what they said is in {CLIENTS_LOG}")
-    judge(seconds)
+    check_counts(seconds)
 
 
 def numbers(path: Path) -> Counter[int]:
@@ -163,7 +163,7 @@ def numbers(path: Path) -> Counter[int]:
     return Counter(map(int, path.read_text(encoding="utf-8").split()))
 
 
-def judge(seconds: float) -> None:
+def check_counts(seconds: float) -> None:
     """Compares what was acknowledged with what was consumed; ends the run where it differs."""
     acknowledged, seen = numbers(ACKS), numbers(SEEN)
     lost = acknowledged.keys() - seen.keys()

@@ -191,7 +191,7 @@ def test_an_address_that_nobody_can_dial_is_told(tmp_path: Path) -> None:
 
 def test_ports_are_told_and_forgotten(tmp_path: Path) -> None:
     options = said(Program.NAMESRV, "--port-file", tmp_path / "ports.json")
-    options.tell_ports({"namesrv": 9876})
+    options.write_ports({"namesrv": 9876})
     assert json.loads((tmp_path / "ports.json").read_text()) == {"namesrv": 9876}
     assert [each.name for each in tmp_path.iterdir()] == ["ports.json"]
     options.forget_ports()

@@ -12,7 +12,7 @@ from mqcore.model.trace_lines import (
     RecallLine,
     lines_of,
 )
-from mqcore.model.traces import MessageTrace, Told, trace_of
+from mqcore.model.traces import MessageTrace, Reported, trace_of
 
 ID = "7F00000100010000000000000000AAAA"
 OTHER = "7F00000100010000000000000000BBBB"
@@ -138,7 +138,7 @@ def test_what_is_no_line_is_passed_over() -> None:
 
 
 def traced(*texts: str, host: str = "10.0.0.7") -> MessageTrace | None:
-    return trace_of(ID, [Told(each, host) for text in texts for each in read(text)])
+    return trace_of(ID, [Reported(each, host) for text in texts for each in read(text)])
 
 
 def test_deliveries_are_joined_in_the_order_of_time() -> None:

@@ -6,7 +6,7 @@ import re
 from tidy.rust_rules import is_vague
 
 FUNCTION_LINES_MAX = 70
-SPARK_ROOM = "python/mqcore/spark/"
+SPARK_FOLDER = "python/mqcore/spark/"
 SPARK_PACKAGES = frozenset({"pyarrow", "pyspark"})
 # Names that a protocol of the standard library prescribes: asyncio.BufferedProtocol.
 PRESCRIBED_NAMES = frozenset({"get_buffer"})
@@ -46,7 +46,7 @@ def class_faults(path: str, text: str) -> list[str]:
 def spark_faults(path: str, text: str) -> list[str]:
     """Of the package only the room of Spark imports PySpark and PyArrow, which few users have."""
     in_package = path.startswith("python/mqcore/")
-    if not in_package or path.startswith(SPARK_ROOM):
+    if not in_package or path.startswith(SPARK_FOLDER):
         return []
     faults = []
     for node in ast.walk(ast.parse(text)):
@@ -57,7 +57,7 @@ def spark_faults(path: str, text: str) -> list[str]:
         else:
             continue
         faults += [
-            f"{path}:{node.lineno}: imports {name} outside of {SPARK_ROOM}"
+            f"{path}:{node.lineno}: imports {name} outside of {SPARK_FOLDER}"
             for name in names
             if name.split(".")[0] in SPARK_PACKAGES
         ]

@@ -7,7 +7,7 @@ per place. Nothing here parses Rust fully: comments and literals are blanked, th
 import re
 from collections.abc import Iterator
 
-from tidy.house import line_at
+from tidy.project import line_at
 
 # Top down; the crates of one line do not know one another.
 CRATE_FLOORS = (

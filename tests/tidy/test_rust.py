@@ -2,34 +2,34 @@
 
 import pytest
 
-from tidy import house, rust_rules
+from tidy import project, rust_rules
 
 ENGINE = "rust/engine/src/"
 
 
 def test_every_rust_file_opens_with_a_header() -> None:
-    faults = [f for p, t in house.texts(".rs") for f in rust_rules.header_faults(p, t)]
+    faults = [f for p, t in project.texts(".rs") for f in rust_rules.header_faults(p, t)]
     assert faults == []
 
 
 def test_unsafe_stands_in_its_named_files() -> None:
-    faults = [f for p, t in house.texts(".rs") for f in rust_rules.unsafe_faults(p, t)]
+    faults = [f for p, t in project.texts(".rs") for f in rust_rules.unsafe_faults(p, t)]
     assert faults == []
 
 
 def test_names_say_what_they_are() -> None:
-    faults = [f for p, t in house.texts(".rs") for f in rust_rules.name_faults(p, t)]
+    faults = [f for p, t in project.texts(".rs") for f in rust_rules.name_faults(p, t)]
     assert faults == []
 
 
 def test_crates_use_only_lower_crates() -> None:
-    members = [(p, t) for p, t in house.texts(".rs", "/Cargo.toml")]
+    members = [(p, t) for p, t in project.texts(".rs", "/Cargo.toml")]
     assert any(p.startswith("rust/record/") for p, _ in members)
     assert [f for p, t in members for f in rust_rules.crate_faults(p, t)] == []
 
 
 def test_rooms_of_the_engine_use_only_lower_rooms() -> None:
-    rooms = [(p, t) for p, t in house.texts(".rs") if p.startswith(ENGINE)]
+    rooms = [(p, t) for p, t in project.texts(".rs") if p.startswith(ENGINE)]
     assert len(rooms) > 1
     assert [f for p, t in rooms for f in rust_rules.engine_faults(p, t)] == []
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from tidy.house import line_at
+from tidy.project import line_at
 
 FILE_LINES_MAX = 500
 

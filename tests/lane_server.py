@@ -80,7 +80,7 @@ class Client:
         return answer
 
 
-class Desk:
+class LaneServer:
     """A store, its lane and a port."""
 
     def __init__(self, store: Store, lane: Lane) -> None:
@@ -103,24 +103,26 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def serving(path: Path, **config: str | int) -> AsyncIterator[Desk]:
+async def serving(path: Path, **config: str | int) -> AsyncIterator[LaneServer]:
     """Yields a lane that serves topic `t` with 4 queues to group `g`."""
     with Store(path, config={**SMALL, **config}) as store:
         policy = BrokerPolicy(name="b", cluster="c1", address="127.0.0.1")
-        desk = Desk(store, Lane(store, broker=policy))
+        running = LaneServer(store, Lane(store, broker=policy))
         topics = {"t": TopicPolicy(read_queues=4, write_queues=4), "%RETRY%g": TopicPolicy()}
-        desk.lane.set_topics(topics)
-        desk.lane.set_groups({"g": GroupPolicy()})
-        desk.lane.set_members("g", MembersPolicy([Subscription("t", "*", "TAG", 1)]))
+        running.lane.set_topics(topics)
+        running.lane.set_groups({"g": GroupPolicy()})
+        running.lane.set_members("g", MembersPolicy([Subscription("t", "*", "TAG", 1)]))
         loop = asyncio.get_running_loop()
-        desk.lane.start(loop)
-        server = await loop.create_server(lambda: Spoken(desk.lane, desk.served), "127.0.0.1", 0)
-        desk.port = server.sockets[0].getsockname()[1]
+        running.lane.start(loop)
+        server = await loop.create_server(
+            lambda: Spoken(running.lane, running.served), "127.0.0.1", 0
+        )
+        running.port = server.sockets[0].getsockname()[1]
         try:
-            yield desk
+            yield running
         finally:
             server.close()
-            desk.lane.stop()
+            running.lane.stop()
 
 
 def send(
