@@ -32,7 +32,7 @@ def delay(producer: mqcore.Producer, name: str, *arguments: Any) -> str:
 
 @task
 def add(first: int, second: int) -> None:
-    """Adds two numbers, and tells."""
+    """Adds two numbers, and logs the sum."""
     LOGGER.info("%d + %d = %d", first, second, first + second)
 
 
@@ -45,7 +45,7 @@ def handle(message: mqcore.ReceivedMessage) -> None:
 
 
 def main(namesrv: str = "127.0.0.1:9876") -> None:
-    """Works until it is told to stop; a task that runs is finished."""
+    """Works until SIGTERM or SIGINT; a task that runs is finished."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

@@ -31,7 +31,7 @@ SPARK = CACHE / "spark"
 ARCHIVE = CACHE / "archive"
 REPORT = CACHE / "report"
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-# Carriers with fewer flights in an hour say nothing about it.
+# Carriers with fewer flights in an hour are too few for a mean.
 _FEW = 20
 _LATE_MIN = 15.0
 

@@ -1,6 +1,6 @@
 """The store on real input: stores the flights of New York 2013, is killed, recovers, queries.
 
-A child process appends one message per flight and tells how many were acknowledged; half way the
+A child process appends one message per flight and prints how many were acknowledged; half way the
 parent kills it with -9. Then the store is opened again, everything acknowledged is looked for, the
 rest is appended, one aeroplane's flights are found through the index, and the store is verified.
 The store stays in .cache/demo/store.
@@ -32,7 +32,7 @@ CONFIG = {
     "maxHashSlotNum": 250_000,
     "maxIndexNum": 1_000_000,
 }
-# The child tells after this many acknowledged messages, and the parent kills it at this many.
+# The child prints after this many acknowledged messages, and the parent kills it at this many.
 REPORT_EVERY = 500
 KILL_AT = FLIGHTS // 2
 
@@ -59,7 +59,7 @@ def append(store: Store, number: int, flight: dict[str, str]) -> None:
 
 
 def write_all() -> None:
-    """Appends every flight and tells how many were acknowledged. Runs in the child."""
+    """Appends every flight and prints how many were acknowledged. Runs in the child."""
     rows = flights()
     with Store(STORE, config=CONFIG) as store:
         for number, flight in enumerate(rows):
@@ -75,7 +75,7 @@ def progress_bar() -> Progress:
 
 
 def killed_half_way() -> tuple[int, float]:
-    """Lets a child append until it is killed; returns what it told, and messages per second."""
+    """Lets a child append until it is killed; returns acknowledged messages, and their rate."""
     child = subprocess.Popen(
         [sys.executable, str(Path(__file__)), "--write"], stdout=subprocess.PIPE, text=True
     )
@@ -93,7 +93,7 @@ def killed_half_way() -> tuple[int, float]:
             if acknowledged >= KILL_AT:
                 child.send_signal(signal.SIGKILL)
                 break
-        # What it told between the signal and its end counts too.
+        # What it printed between the signal and its end counts too.
         for line in child.stdout or ():
             acknowledged = int(line) if line.endswith("\n") else acknowledged
     code = child.wait()

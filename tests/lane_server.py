@@ -59,7 +59,7 @@ class Client:
         self.frames = FrameReader()
         self.got: list[Command] = []
 
-    def say(self, *commands: Command) -> None:
+    def send(self, *commands: Command) -> None:
         """Sends commands in one write."""
         self.writer.write(b"".join(command.encode() for command in commands))
 
@@ -75,7 +75,7 @@ class Client:
 
     async def ask(self, command: Command) -> Command:
         """Sends a command and returns the answer."""
-        self.say(command)
+        self.send(command)
         [answer] = await self.hear()
         return answer
 

@@ -27,8 +27,8 @@ from mqcore.native import BrokerPolicy, PopPolicy, TimingPolicy, WaitPolicy
 
 ROOT = Path(__file__).parents[2]
 ROW = (
-    "heldWishesMax | int>=1<=900 | | - | - | 7 | broker | held_wishes_max | live "
-    "| waits.wishes_max:usize<=500 | wishes that are held at the most\n"
+    "heldWaitsMax | int>=1<=900 | | - | - | 7 | broker | held_waits_max | live "
+    "| waits.waits_max:usize<=500 | waits that are held at the most\n"
 )
 UNIT_OF_SUFFIX = {
     "_ms": "ms",
@@ -47,11 +47,11 @@ KINDS: dict[str, Any] = {
 CACHED: tuple[Any, ...] = (table_keys, keys_of, policy_fields.policy_fields)
 
 
-@pytest.mark.parametrize("place", DERIVED)
-def test_what_is_made_from_the_tables_is_current(place: str) -> None:
-    made = DERIVED[place]()
+@pytest.mark.parametrize("path", DERIVED)
+def test_what_is_made_from_the_tables_is_current(path: str) -> None:
+    made = DERIVED[path]()
     again = "make it again: python -m mqcore.config.derived ."
-    assert (ROOT / place).read_text(encoding="utf-8") == made, again
+    assert (ROOT / path).read_text(encoding="utf-8") == made, again
 
 
 @pytest.fixture
@@ -87,12 +87,12 @@ def test_a_new_row_is_seen_in_everything_that_is_made(add_row: Callable[[str], N
     add_row(ROW)
     typed = made_classes(typed_source())["BrokerFields"]
     hints = get_type_hints(typed, include_extras=True)
-    assert hints["held_wishes_max"] == Annotated[int, "heldWishesMax"]
+    assert hints["held_waits_max"] == Annotated[int, "heldWaitsMax"]
     policy = made_classes(policies_source())["WaitPolicy"]
-    assert policy._field_defaults["wishes_max"] == 7
-    assert "Wishes that are held at the most (`heldWishesMax`)." in policy.__doc__
-    assert "    pub(crate) wishes_max: usize,\n" in rows_source()
-    row = "| `heldWishesMax` | int>=1<=900 | 7 | yes | wishes that are held at the most |\n"
+    assert policy._field_defaults["waits_max"] == 7
+    assert "Waits that are held at the most (`heldWaitsMax`)." in policy.__doc__
+    assert "    pub(crate) waits_max: usize,\n" in rows_source()
+    row = "| `heldWaitsMax` | int>=1<=900 | 7 | yes | waits that are held at the most |\n"
     assert row in page()
     # Nothing else is another one: without the lines of the row each is what it was.
     after = [typed_source(), policies_source(), rows_source(), page()]
@@ -101,37 +101,37 @@ def test_a_new_row_is_seen_in_everything_that_is_made(add_row: Callable[[str], N
         assert left == [line for line in old.splitlines() if "ishes" not in line]
 
 
-def test_a_new_row_is_read_judged_changed_and_handed_over(add_row: Callable[[str], None]) -> None:
+def test_a_new_row_is_read_checked_changed_and_handed_over(add_row: Callable[[str], None]) -> None:
     add_row(ROW)
-    configuration = resolved(Program.BROKER, [Layer("a file", {"heldWishesMax": "600"})])
-    assert configuration.value("heldWishesMax") == 600
-    assert resolved(Program.BROKER, ()).value("heldWishesMax") == 7
-    with pytest.raises(ConfigurationError, match="heldWishesMax=901: expected at most 900"):
-        resolved(Program.BROKER, [Layer("a file", {"heldWishesMax": "901"})])
-    fresh, made = changed(broker_settings(configuration), {"heldWishesMax": "800"})
-    assert made == {"heldWishesMax": "800"}
-    assert fresh.configuration.value("heldWishesMax") == 800
+    configuration = resolved(Program.BROKER, [Layer("a file", {"heldWaitsMax": "600"})])
+    assert configuration.value("heldWaitsMax") == 600
+    assert resolved(Program.BROKER, ()).value("heldWaitsMax") == 7
+    with pytest.raises(ConfigurationError, match="heldWaitsMax=901: expected at most 900"):
+        resolved(Program.BROKER, [Layer("a file", {"heldWaitsMax": "901"})])
+    fresh, made = changed(broker_settings(configuration), {"heldWaitsMax": "800"})
+    assert made == {"heldWaitsMax": "800"}
+    assert fresh.configuration.value("heldWaitsMax") == 800
 
     class Typed:
         """Typed settings as `typed_source` would make them."""
 
-        held_wishes_max = 800
+        held_waits_max = 800
 
         def __getattr__(self, name: str) -> object:
             return getattr(fresh, name)
 
-    assert policy_values("waits", Typed())["wishes_max"] == 500
+    assert policy_values("waits", Typed())["waits_max"] == 500
 
 
 def test_a_row_that_cannot_be_read_is_an_error(add_row: Callable[[str], None]) -> None:
     add_row(ROW.replace("| live", "| alive"))
-    with pytest.raises(ValueError, match="heldWishesMax: alive is not live"):
+    with pytest.raises(ValueError, match="heldWaitsMax: alive is not live"):
         keys_of(Program.BROKER)
 
 
 def test_a_row_with_a_wrong_policy_is_an_error(add_row: Callable[[str], None]) -> None:
-    add_row(ROW.replace("waits.wishes_max:usize", "wishes_max"))
-    with pytest.raises(ValueError, match="no field of a policy: wishes_max"):
+    add_row(ROW.replace("waits.waits_max:usize", "waits_max"))
+    with pytest.raises(ValueError, match="no field of a policy: waits_max"):
         policy_fields.policy_fields("waits")
 
 

@@ -57,12 +57,12 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
 
     async def talk() -> None:
         async with serving(tmp_path) as running, running.client() as client:
-            client.say(*(send(at, bytes([at]) * 60_000) for at in range(count)))
+            client.send(*(send(at, bytes([at]) * 60_000) for at in range(count)))
             assert [answer.opaque for answer in await client.hear(count)] == list(range(count))
             await until(lambda: running.store.bounds("t", 0) == (0, count))
             # Far more than any socket buffer takes, and nobody reads until all is asked.
             asked = [pull(at, at % count, count=4) for at in range(count * rounds)]
-            client.say(*asked)
+            client.send(*asked)
             answers = await client.hear(len(asked))
             assert [answer.opaque for answer in answers] == list(range(len(asked)))
             for at, answer in enumerate(answers):
@@ -79,12 +79,12 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
 def test_a_held_pull_wakes_for_the_tags_it_wants(kind: str, tmp_path: Path) -> None:
     async def talk() -> None:
         async with serving(tmp_path) as running, running.client() as client:
-            client.say(pull(1, 0, suspend_ms=20_000, tags="b || c", queue=3))
+            client.send(pull(1, 0, suspend_ms=20_000, tags="b || c", queue=3))
             await until(lambda: running.lane.stats()["held"] == 1)
             await client.ask(send(2, b"no", queue=3, properties="TAGS\x01a\x02"))
             await until(lambda: running.store.bounds("t", 3) == (0, 1))
             assert running.lane.stats()["held"] == 1
-            client.say(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
+            client.send(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
             by_opaque = {answer.opaque: answer for answer in await client.hear(2)}
             assert by_opaque[3].code == 0
             assert by_opaque[1].code == 0
@@ -100,7 +100,7 @@ def test_a_hold_ends_with_its_time_and_with_its_connection(tmp_path: Path) -> No
         async with serving(tmp_path) as running:
             async with running.client() as client:
                 running.lane.drain(1_000)
-                client.say(pull(1, 0, suspend_ms=15_000), pull(2, 5, suspend_ms=60_000))
+                client.send(pull(1, 0, suspend_ms=15_000), pull(2, 5, suspend_ms=60_000))
                 [moved] = await client.hear()
                 assert (moved.opaque, moved.code) == (2, 21), "beyond an empty queue"
                 await until(lambda: running.lane.stats()["held"] == 1)
@@ -109,7 +109,7 @@ def test_a_hold_ends_with_its_time_and_with_its_connection(tmp_path: Path) -> No
                 running.lane.drain(16_000)
                 [late] = await client.hear()
                 assert (late.opaque, late.code) == (1, 19)
-                client.say(pull(3, 0, suspend_ms=15_000))
+                client.send(pull(3, 0, suspend_ms=15_000))
                 await until(lambda: running.lane.stats()["held"] == 1)
             await until(lambda: running.lane.stats()["connections"] == 0)
             assert running.lane.stats()["held"] == 0
@@ -124,7 +124,7 @@ def test_with_synchronous_flush_an_answer_comes_after_the_sync(kind: str, tmp_pa
             serving(tmp_path, flushDiskType=SYNC_FLUSH) as running,
             running.client() as client,
         ):
-            client.say(*(send(at, b"x" * 100) for at in range(200)))
+            client.send(*(send(at, b"x" * 100) for at in range(200)))
             answers = await client.hear(200)
             assert [(answer.opaque, answer.code) for answer in answers] == [
                 (at, 0) for at in range(200)
@@ -187,7 +187,7 @@ def test_exactly_the_native_requests_are_executed(tmp_path: Path) -> None:
         """Sends every request without fields; returns which were handed over, with the reason."""
         known = len(running.served)
         async with running.client() as client:
-            client.say(*(Command(code, opaque=1) for code in [*sorted(native), *others]))
+            client.send(*(Command(code, opaque=1) for code in [*sorted(native), *others]))
             await until(lambda: len(running.served) > known)
             handed = running.served[known].requests
             # In their order, so that the last one ends the list.
@@ -214,7 +214,7 @@ def test_what_the_policy_does_not_know_comes_up_and_goes_on_decided(
 ) -> None:
     async def talk() -> None:
         async with serving(tmp_path) as running, running.client() as client:
-            client.say(send(1, b"x", topic="new"), Command(105, opaque=2))
+            client.send(send(1, b"x", topic="new"), Command(105, opaque=2))
             await until(lambda: bool(running.served) and len(running.served[0].requests) == 2)
             served = running.served[0]
             unknown, other = served.requests
@@ -237,7 +237,7 @@ def test_bad_bytes_close_their_connection_and_no_other(kind: str, tmp_path: Path
     async def talk(running: LaneServer) -> None:
         async with running.client() as good, running.client() as bad:
             assert (await good.ask(send(1, b"x"))).code == 0
-            bad.say(send(1, b"before"))
+            bad.send(send(1, b"before"))
             bad.writer.write(b"\xff\xff\xff\xff garbage")
             with pytest.raises(ConnectionError):
                 await bad.hear(2)
@@ -264,7 +264,7 @@ def test_a_client_that_never_reads_is_not_executed_further(kind: str, tmp_path: 
                 await other.ask(send(at, b"x" * 120_000))
             await until(lambda: running.store.bounds("t", 0) == (0, 8))
             # Far more is asked for than sockets and the lane keep; the client does not read.
-            client.say(*(pull(at, 0) for at in range(400)))
+            client.send(*(pull(at, 0) for at in range(400)))
             await until(lambda: running.lane.stats()["queued_bytes"] >= 8 << 20)
             assert (await other.ask(send(9, b"y"))).code == 0, "others do not notice"
             assert running.lane.stats()["queued_bytes"] < 16 << 20
@@ -314,7 +314,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
                 "REAL_QID": "0",
             }
             assert waiting.reconsume_times == 1
-            client.say(back(3, 0, delayLevel=-1))
+            client.send(back(3, 0, delayLevel=-1))
             await until(lambda: len(running.served[0].requests) == 1)
             handed = running.served[0].requests[0]
             assert (handed.need, handed.name) == ("topic", "%DLQ%g")
@@ -350,7 +350,7 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
             client = Client(*streams)
             assert (await client.ask(send(1, b"t" * 50_000))).code == 0
             await until(lambda: running.store.bounds("t", 0) == (0, 1))
-            client.say(*(pull(at, 0) for at in range(count)))
+            client.send(*(pull(at, 0) for at in range(count)))
             answers = await client.hear(count)
             assert [answer.opaque for answer in answers] == list(range(count))
             assert all(b"t" * 50_000 in answer.body for answer in answers)

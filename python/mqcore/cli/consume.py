@@ -233,9 +233,9 @@ def consume(
     Without --group nobody else notices. With it the queues are shared with the group's other
     members, and what was printed counts as consumed.
 
-    Formats: line (time, queue and offset, tags, keys, body), body (one per line), raw (bodies as they
-    are, nothing between), json (as --json: one object per line, which `mqcore produce -f json`
-    takes), card (everything, for people).
+    Formats: line (time, queue and offset, tags, keys, body), body (one per line), raw (bodies as
+    they are, nothing between), json (as --json: one object per line, which `mqcore produce -f
+    json` takes), card (everything, for people).
     """
     if offset is not None and queue is None:
         raise click.UsageError("--offset is one of a queue: add --queue BROKER:ID")
