@@ -30,10 +30,10 @@ SMALL: dict[str, str | int | Path] = {
 ONEWAY = 2
 
 
-class Spoken(LaneProtocol):
+class RecordingProtocol(LaneProtocol):
     """A connection that keeps what is handed over."""
 
-    def __init__(self, lane: Lane, all_of_them: list["Spoken"]) -> None:
+    def __init__(self, lane: Lane, all_of_them: list["RecordingProtocol"]) -> None:
         """Keeps itself in `all_of_them`."""
         super().__init__(lane)
         self.requests: list[Handed] = []
@@ -50,10 +50,10 @@ class Spoken(LaneProtocol):
 
 
 class Client:
-    """A client that speaks commands."""
+    """A client that sends and receives commands."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Speaks over a stream."""
+        """Uses a stream."""
         self.reader = reader
         self.writer = writer
         self.frames = FrameReader()
@@ -63,20 +63,20 @@ class Client:
         """Sends commands in one write."""
         self.writer.write(b"".join(command.encode() for command in commands))
 
-    async def hear(self, count: int = 1) -> list[Command]:
+    async def receive(self, count: int = 1) -> list[Command]:
         """Returns the next answers."""
         while len(self.got) < count:
             data = await self.reader.read(1 << 16)
             if not data:
                 raise ConnectionError("closed")
             self.got.extend(self.frames.feed(data))
-        heard, self.got = self.got[:count], self.got[count:]
-        return heard
+        received, self.got = self.got[:count], self.got[count:]
+        return received
 
     async def ask(self, command: Command) -> Command:
         """Sends a command and returns the answer."""
         self.send(command)
-        [answer] = await self.hear()
+        [answer] = await self.receive()
         return answer
 
 
@@ -87,7 +87,7 @@ class LaneServer:
         """Serves nobody yet."""
         self.store = store
         self.lane = lane
-        self.served: list[Spoken] = []
+        self.served: list[RecordingProtocol] = []
         self.port = 0
 
     @contextlib.asynccontextmanager
@@ -115,7 +115,7 @@ async def serving(path: Path, **config: str | int) -> AsyncIterator[LaneServer]:
         loop = asyncio.get_running_loop()
         running.lane.start(loop)
         server = await loop.create_server(
-            lambda: Spoken(running.lane, running.served), "127.0.0.1", 0
+            lambda: RecordingProtocol(running.lane, running.served), "127.0.0.1", 0
         )
         running.port = server.sockets[0].getsockname()[1]
         try:

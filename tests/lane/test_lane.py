@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from lane_server import Client, LaneServer, Spoken, pull, send, serving
+from lane_server import Client, LaneServer, RecordingProtocol, pull, send, serving
 from loops import FACTORIES, run_on, until
 from mqcore.native import BrokerPolicy, Command, TopicPolicy
 from mqcore.remoting import AnsweredBy, RequestCode, answered_by
@@ -58,12 +58,12 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
     async def talk() -> None:
         async with serving(tmp_path) as running, running.client() as client:
             client.send(*(send(at, bytes([at]) * 60_000) for at in range(count)))
-            assert [answer.opaque for answer in await client.hear(count)] == list(range(count))
+            assert [answer.opaque for answer in await client.receive(count)] == list(range(count))
             await until(lambda: running.store.bounds("t", 0) == (0, count))
             # Far more than any socket buffer takes, and nobody reads until all is asked.
             asked = [pull(at, at % count, count=4) for at in range(count * rounds)]
             client.send(*asked)
-            answers = await client.hear(len(asked))
+            answers = await client.receive(len(asked))
             assert [answer.opaque for answer in answers] == list(range(len(asked)))
             for at, answer in enumerate(answers):
                 first = at % count
@@ -85,7 +85,7 @@ def test_a_held_pull_wakes_for_the_tags_it_wants(kind: str, tmp_path: Path) -> N
             await until(lambda: running.store.bounds("t", 3) == (0, 1))
             assert running.lane.stats()["held"] == 1
             client.send(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
-            by_opaque = {answer.opaque: answer for answer in await client.hear(2)}
+            by_opaque = {answer.opaque: answer for answer in await client.receive(2)}
             assert by_opaque[3].code == 0
             assert by_opaque[1].code == 0
             assert by_opaque[1].ext["nextBeginOffset"] == "2"
@@ -101,13 +101,13 @@ def test_a_hold_ends_with_its_time_and_with_its_connection(tmp_path: Path) -> No
             async with running.client() as client:
                 running.lane.drain(1_000)
                 client.send(pull(1, 0, suspend_ms=15_000), pull(2, 5, suspend_ms=60_000))
-                [moved] = await client.hear()
+                [moved] = await client.receive()
                 assert (moved.opaque, moved.code) == (2, 21), "beyond an empty queue"
                 await until(lambda: running.lane.stats()["held"] == 1)
                 running.lane.drain(15_999)
                 assert running.lane.stats()["held"] == 1
                 running.lane.drain(16_000)
-                [late] = await client.hear()
+                [late] = await client.receive()
                 assert (late.opaque, late.code) == (1, 19)
                 client.send(pull(3, 0, suspend_ms=15_000))
                 await until(lambda: running.lane.stats()["held"] == 1)
@@ -125,7 +125,7 @@ def test_with_synchronous_flush_an_answer_comes_after_the_sync(kind: str, tmp_pa
             running.client() as client,
         ):
             client.send(*(send(at, b"x" * 100) for at in range(200)))
-            answers = await client.hear(200)
+            answers = await client.receive(200)
             assert [(answer.opaque, answer.code) for answer in answers] == [
                 (at, 0) for at in range(200)
             ]
@@ -222,7 +222,7 @@ def test_what_the_policy_does_not_know_comes_up_and_goes_on_decided(
             assert (other.need, other.command.code) == ("code", 105)
             served.respond(Command.response_to(other.command, 17, remark="none"))
             served.execute(unknown.command)
-            first, second = await client.hear(2)
+            first, second = await client.receive(2)
             assert (first.opaque, first.code, first.remark) == (2, 17, "none")
             assert (second.opaque, second.code) == (1, 17)
             assert (second.remark or "").startswith("topic[new] not exist, apply first please!")
@@ -240,7 +240,7 @@ def test_bad_bytes_close_their_connection_and_no_other(kind: str, tmp_path: Path
             bad.send(send(1, b"before"))
             bad.writer.write(b"\xff\xff\xff\xff garbage")
             with pytest.raises(ConnectionError):
-                await bad.hear(2)
+                await bad.receive(2)
             assert any(served.reasons for served in running.served)
             assert (await good.ask(send(2, b"x"))).code == 0
             assert running.lane.stats()["closed_bad_bytes"] == 1
@@ -268,7 +268,7 @@ def test_a_client_that_never_reads_is_not_executed_further(kind: str, tmp_path: 
             await until(lambda: running.lane.stats()["queued_bytes"] >= 8 << 20)
             assert (await other.ask(send(9, b"y"))).code == 0, "others do not notice"
             assert running.lane.stats()["queued_bytes"] < 16 << 20
-            answers = await client.hear(400)
+            answers = await client.receive(400)
             assert [answer.opaque for answer in answers] == list(range(400))
 
     run_on(kind, talk())
@@ -320,7 +320,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
             assert (handed.need, handed.name) == ("topic", "%DLQ%g")
             running.lane.set_topic("%DLQ%g", TopicPolicy(read_queues=1, write_queues=1))
             running.served[0].execute(handed.command)
-            assert [answer.code for answer in await client.hear()] == [0]
+            assert [answer.code for answer in await client.receive()] == [0]
             await until(lambda: running.store.bounds("%DLQ%g", 0) == (0, 1))
             lost = await client.ask(back(4, 5))
             assert (lost.code, lost.remark) == (1, "look message by offset failed, 5")
@@ -341,7 +341,10 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
         async with serving(tmp_path) as running:
             loop = asyncio.get_running_loop()
             server = await loop.create_server(
-                lambda: Spoken(running.lane, running.served), "127.0.0.1", 0, ssl=server_side
+                lambda: RecordingProtocol(running.lane, running.served),
+                "127.0.0.1",
+                0,
+                ssl=server_side,
             )
             port = server.sockets[0].getsockname()[1]
             streams = await asyncio.open_connection(
@@ -351,7 +354,7 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
             assert (await client.ask(send(1, b"t" * 50_000))).code == 0
             await until(lambda: running.store.bounds("t", 0) == (0, 1))
             client.send(*(pull(at, 0) for at in range(count)))
-            answers = await client.hear(count)
+            answers = await client.receive(count)
             assert [answer.opaque for answer in answers] == list(range(count))
             assert all(b"t" * 50_000 in answer.body for answer in answers)
             client.writer.close()

@@ -67,7 +67,7 @@ class _Reading:
         self._is_divided = False
 
     def divided(self, _topic: str, _ours: Sequence[QueueRef], _all: Sequence[QueueRef]) -> None:
-        """Hears that the queues of the group were divided."""
+        """Is called when the queues of the group were divided."""
         self._is_divided = True
 
     async def alone(self, consumer: PullConsumer) -> None:

@@ -53,7 +53,7 @@ def verify(
 ) -> None:
     """Walk log, queues and index of DIR and print everything that disagrees.
 
-    Exit code 1 when something does. Notes are what looks odd and has a lawful reason.
+    Exit code 1 when something does. Notes are what looks odd and has a known reason.
     """
     inspection = Inspection(directory, config=settings_of(config_file, assignments))
     result = verified(inspection)

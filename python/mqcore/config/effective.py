@@ -1,6 +1,6 @@
 """Lays what a user set over the defaults and checks it: every value knows its source.
 
-Nothing is taken in silence: an unknown key, a key without effect and a value read otherwise than
+Nothing is ignored silently: an unknown key, a key without effect and a value read otherwise than
 it looks are warned about; a key that promises what is not there refuses the start. Touches no file.
 """
 
