@@ -117,7 +117,7 @@ def settings(cluster: Cluster, name: str) -> None:
                 "broker": broker,
                 "may consume": config.is_consume_enabled,
                 "may broadcast": config.is_broadcast_enabled,
-                "notified of members": config.notifies_changes,
+                "notifies members": config.notifies_changes,
                 "retries": config.retry_max_times,
                 "retry queues": config.retry_queues,
                 "reads from": f"broker {config.broker_id}, far behind {config.slow_broker_id}",
