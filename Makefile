@@ -1,4 +1,4 @@
-# The commands of the house. `make help` prints this list; every command sets up what it needs.
+# The commands of the project. `make help` prints this list; every command sets up what it needs.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -11,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CACHE  := .cache
 
-# What the longer commands run, in one place.
+# What the longer commands run.
 DEMO  = $(BIN)/python scripts/demo.py
 DEMO_STORE = $(BIN)/python scripts/demo_store.py
 BENCH = cargo bench --locked -p mqcore-benches && $(BIN)/python benches/python_rows.py && \
@@ -71,7 +71,7 @@ demo: setup ## Real flights through a killed broker, then Spark: delays, archive
 demo-store: setup ## The store alone: real flights, a kill, recovery, a query
 	@$(DEMO_STORE)
 
-test: lint setup ## Everything that proves the house: lint, Rust tests, Python tests
+test: lint setup ## Everything that proves the project: lint, Rust tests, Python tests
 	@cargo test --locked --workspace --exclude mqcore-bindings
 	@$(MAKE) listed
 	@$(MAKE) pytest
@@ -102,7 +102,7 @@ bench-peers: setup ## Beside the official broker, from Maven jars, under the sam
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/peers.txt
 	@$(BIN)/python benches/peers.py
 
-lint: $(TOOLS_STAMP) ## Formatting, lints, types, import floors, the house's own rules, licences
+lint: $(TOOLS_STAMP) ## Formatting, lints, types, import layers, the project's own rules, licences
 	@cargo fmt --all --check
 	@cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 	@$(BIN)/ruff check --quiet .
@@ -112,7 +112,7 @@ lint: $(TOOLS_STAMP) ## Formatting, lints, types, import floors, the house's own
 	@$(MAKE) tidy
 
 # With no extension needed: conftest files above tests/tidy import nothing of mqcore.
-tidy: $(TOOLS_STAMP) ## The house reads itself: floors, lengths, headers, names, licences
+tidy: $(TOOLS_STAMP) ## The rules of the sources: layers, lengths, headers, names, licences
 	@$(BIN)/pytest --quiet tests/tidy
 
 docs: setup ## Build the book into target/book: guide, reference, rustdoc, pages for maintainers

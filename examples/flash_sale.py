@@ -2,7 +2,7 @@
 
 python examples/flash_sale.py [name server]      sells three pieces to five buyers
 
-- An order and the message that tells of it stand or fall together: a transaction. A crash between
+- An order and the message about it are both stored or neither is: a transaction. A crash between
   the two is no loss: the broker asks `was_it_ordered`.
 - Each order sets a reminder, a message that arrives only after PAY_WITHIN_LEVEL: whoever has not
   paid by then gives the piece back.
@@ -42,7 +42,7 @@ class Shop:
             self._rows.execute("insert into orders values (?, 'ordered')", [buyer])
 
     def move(self, buyer: str, before: str, after: str) -> bool:
-        """Moves an order on once, however often it is asked to; tells whether it did."""
+        """Moves an order on once, however often it is asked to; returns whether it did."""
         with self._gate:
             change = "update orders set state = ? where buyer = ? and state = ?"
             return self._rows.execute(change, [after, buyer, before]).rowcount == 1
@@ -62,7 +62,7 @@ class SoldOutError(Exception):
 
 
 def sell(producer: mqcore.TransactionProducer, shop: Shop, buyer: str) -> bool:
-    """Takes an order and tells of it, or does neither."""
+    """Takes an order and sends a message about it, or does neither."""
     body = json.dumps({"buyer": buyer})
     try:
         with producer.transaction() as transaction:

@@ -20,10 +20,10 @@ def flights(spark: SparkSession, namesrv: str) -> DataFrame:
         .options(namesrv=namesrv, subscribe="flights", startingOffsets="earliest")
         .load()
     )
-    told = bodies.select(F.from_json(F.col("body").cast("string"), BODY).alias("flight"))
+    parsed = bodies.select(F.from_json(F.col("body").cast("string"), BODY).alias("flight"))
     numbers = {name: F.col(name).try_cast("int") for name in NUMBERS}
     # A producer sends again what was not acknowledged: a number counts once.
-    return told.select("flight.*").withColumns(numbers).dropDuplicates(["number"])
+    return parsed.select("flight.*").withColumns(numbers).dropDuplicates(["number"])
 
 
 def write(spark: SparkSession, namesrv: str, directory: str) -> None:

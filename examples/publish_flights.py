@@ -16,9 +16,9 @@ async def send_all(producer: aio.Producer, lines: TextIO, acks: TextIO) -> None:
     """Several of these share the lines: each has one message under way."""
     for line in lines:
         flight = json.loads(line)
-        tag, told = flight["carrier"], {name: flight[name] for name in ("origin", "dep_delay")}
+        tag, fields = flight["carrier"], {name: flight[name] for name in ("origin", "dep_delay")}
         keys = [tag + flight["flight"], *filter(None, [flight["tailnum"]])]
-        message = Message("flights", line.rstrip(), tags=tag, keys=keys, properties=told)
+        message = Message("flights", line.rstrip(), tags=tag, keys=keys, properties=fields)
         while True:
             try:
                 await producer.send(message)
@@ -34,6 +34,6 @@ async def publish(namesrv: str, lines: TextIO, acks: TextIO) -> None:
         await asyncio.gather(*(send_all(producer, lines, acks) for _ in range(IN_FLIGHT)))
 
 
-_, address, source, told = sys.argv
-with Path(source).open(encoding="utf-8") as lines, Path(told).open("w", buffering=1) as acks:
+_, address, source, sink = sys.argv
+with Path(source).open(encoding="utf-8") as lines, Path(sink).open("w", buffering=1) as acks:
     asyncio.run(publish(address, lines, acks))

@@ -32,20 +32,20 @@ def delay(producer: mqcore.Producer, name: str, *arguments: Any) -> str:
 
 @task
 def add(first: int, second: int) -> None:
-    """Adds two numbers, and tells."""
+    """Adds two numbers, and logs the sum."""
     LOGGER.info("%d + %d = %d", first, second, first + second)
 
 
 def handle(message: mqcore.ReceivedMessage) -> None:
     """Calls the task of a message; what raises is tried again, later and later."""
-    told = json.loads(message.body)
-    if told["task"] not in TASKS:
-        raise mqcore.Reject(f"no task {told['task']}")
-    TASKS[told["task"]](*told["arguments"])
+    call = json.loads(message.body)
+    if call["task"] not in TASKS:
+        raise mqcore.Reject(f"no task {call['task']}")
+    TASKS[call["task"]](*call["arguments"])
 
 
 def main(namesrv: str = "127.0.0.1:9876") -> None:
-    """Works until it is told to stop; a task that runs is finished."""
+    """Works until SIGTERM or SIGINT; a task that runs is finished."""
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

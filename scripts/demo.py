@@ -113,7 +113,7 @@ class Tally:
 
 
 def example(name: str, *arguments: object) -> subprocess.Popen[bytes]:
-    """Starts a script as a person would; what it says goes to a file."""
+    """Starts a script as a person would; its output goes to a file."""
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
     with CLIENTS_LOG.open("ab") as log:
         return subprocess.Popen(command, stdout=log, stderr=log)
@@ -142,7 +142,7 @@ def run(broker: Broker) -> None:
                     console.print(f"killed the broker with -9 after {consumed.lines} flights")
                     seconds = broker.start()
                     console.print(f"it serves again {seconds:.2f} s after it was started")
-                # The files have no descriptor to wait for, and the reader ends when it is told to.
+                # The files have no descriptor to wait for, and the reader ends at a signal.
                 with suppress(subprocess.TimeoutExpired):
                     reader.wait(LOOK_S)
             for bar, tally in zip(bars, (acknowledged, consumed), strict=True):
@@ -154,16 +154,16 @@ def run(broker: Broker) -> None:
         publisher.kill()
         reader.kill()
     if ended != (0, 0):
-        sys.exit(f"publisher and reader ended with {ended}; what they said is in {CLIENTS_LOG}")
-    judge(seconds)
+        sys.exit(f"publisher and reader ended with {ended}; their output is in {CLIENTS_LOG}")
+    check_counts(seconds)
 
 
 def numbers(path: Path) -> Counter[int]:
-    """Returns how often each number stands in a file."""
+    """Returns how often each number is in a file."""
     return Counter(map(int, path.read_text(encoding="utf-8").split()))
 
 
-def judge(seconds: float) -> None:
+def check_counts(seconds: float) -> None:
     """Compares what was acknowledged with what was consumed; ends the run where it differs."""
     acknowledged, seen = numbers(ACKS), numbers(SEEN)
     lost = acknowledged.keys() - seen.keys()

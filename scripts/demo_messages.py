@@ -14,7 +14,7 @@ from rich.console import Console
 
 import mqcore
 
-# What the broker of the demonstration is told: expressions, and a look at open transactions often.
+# Settings of the broker of the demonstration: expressions, and a look at open transactions often.
 SETTINGS = {
     "enablePropertyFilter": "true",
     "timerPrecisionMs": "100",

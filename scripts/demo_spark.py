@@ -31,7 +31,7 @@ SPARK = CACHE / "spark"
 ARCHIVE = CACHE / "archive"
 REPORT = CACHE / "report"
 MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-# Carriers with fewer flights in an hour say nothing about it.
+# Carriers with fewer flights in an hour are too few for a mean.
 _FEW = 20
 _LATE_MIN = 15.0
 
@@ -119,7 +119,7 @@ def delays(rows: DataFrame) -> list[Any]:
     )
 
 
-def say(found: list[Any]) -> None:
+def print_answer(found: list[Any]) -> None:
     """Prints the mean delay by carrier and hour."""
     hours = sorted({row["hour"] for row in found})
     cells = {(row["carrier"], row["hour"]): row for row in found}
@@ -235,7 +235,7 @@ def show_delays(spark: SparkSession, namesrv: str, flights: list[dict[str, str]]
     rows = stream(spark, namesrv)
     compare(rows, flights)
     found = delays(rows)
-    say(found)
+    print_answer(found)
     path = write_page(rows, found, REPORT)
     console.print(f"the page: {path.relative_to(ROOT)}")
 

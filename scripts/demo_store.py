@@ -1,6 +1,6 @@
 """The store on real input: stores the flights of New York 2013, is killed, recovers, queries.
 
-A child process appends one message per flight and tells how many were acknowledged; half way the
+A child process appends one message per flight and prints how many were acknowledged; half way the
 parent kills it with -9. Then the store is opened again, everything acknowledged is looked for, the
 rest is appended, one aeroplane's flights are found through the index, and the store is verified.
 The store stays in .cache/demo/store.
@@ -32,8 +32,8 @@ CONFIG = {
     "maxHashSlotNum": 250_000,
     "maxIndexNum": 1_000_000,
 }
-# The child tells after this many acknowledged messages, and the parent kills it at this many.
-TELL_EVERY = 500
+# The child prints after this many acknowledged messages, and the parent kills it at this many.
+REPORT_EVERY = 500
 KILL_AT = FLIGHTS // 2
 
 console = Console(soft_wrap=True, highlight=False)
@@ -47,24 +47,24 @@ def body_of(number: int, flight: dict[str, str]) -> bytes:
 def append(store: Store, number: int, flight: dict[str, str]) -> None:
     """Stores one flight: its number and its aeroplane are its keys."""
     keys = [key for key in (flight["carrier"] + flight["flight"], flight["tailnum"]) if key]
-    place = store.append(
+    appended = store.append(
         TOPIC,
         body_of(number, flight),
         queue_id=QUEUES[flight["origin"]],
         tags=flight["carrier"],
         keys=keys,
     )
-    if place.status != "PUT_OK":
-        sys.exit(f"flight {number}: {place.status}")
+    if appended.status != "PUT_OK":
+        sys.exit(f"flight {number}: {appended.status}")
 
 
 def write_all() -> None:
-    """Appends every flight and tells how many were acknowledged. Runs in the child."""
+    """Appends every flight and prints how many were acknowledged. Runs in the child."""
     rows = flights()
     with Store(STORE, config=CONFIG) as store:
         for number, flight in enumerate(rows):
             append(store, number, flight)
-            if (number + 1) % TELL_EVERY == 0:
+            if (number + 1) % REPORT_EVERY == 0:
                 print(number + 1, flush=True)
 
 
@@ -75,7 +75,7 @@ def progress_bar() -> Progress:
 
 
 def killed_half_way() -> tuple[int, float]:
-    """Lets a child append until it is killed; returns what it told, and messages per second."""
+    """Lets a child append until it is killed; returns acknowledged messages, and their rate."""
     child = subprocess.Popen(
         [sys.executable, str(Path(__file__)), "--write"], stdout=subprocess.PIPE, text=True
     )
@@ -84,22 +84,22 @@ def killed_half_way() -> tuple[int, float]:
     seconds = 0.0
     with progress_bar() as progress:
         task = progress.add_task("appending", total=FLIGHTS)
-        for told in child.stdout or ():
+        for line in child.stdout or ():
             now = time.perf_counter()
             started = started or now
-            acknowledged = int(told)
+            acknowledged = int(line)
             seconds = now - started
             progress.update(task, completed=acknowledged)
             if acknowledged >= KILL_AT:
                 child.send_signal(signal.SIGKILL)
                 break
-        # What it told between the signal and its end counts too.
-        for told in child.stdout or ():
-            acknowledged = int(told) if told.endswith("\n") else acknowledged
+        # What it printed between the signal and its end counts too.
+        for line in child.stdout or ():
+            acknowledged = int(line) if line.endswith("\n") else acknowledged
     code = child.wait()
     if code != -signal.SIGKILL:
         sys.exit(f"the child ended by itself with {code}")
-    return acknowledged, (acknowledged - TELL_EVERY) / seconds
+    return acknowledged, (acknowledged - REPORT_EVERY) / seconds
 
 
 def stored(store: Store) -> Iterator[tuple[str, bytes]]:
@@ -140,7 +140,7 @@ def finish(store: Store, rows: list[dict[str, str]]) -> float:
         task: TaskID = progress.add_task("finishing", total=FLIGHTS, completed=done)
         for number in range(done, FLIGHTS):
             append(store, number, rows[number])
-            if number % TELL_EVERY == 0:
+            if number % REPORT_EVERY == 0:
                 progress.update(task, completed=number)
         progress.update(task, completed=FLIGHTS)
     rate = (FLIGHTS - done) / (time.perf_counter() - started)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says what `make setup` needs and does not find, and how to get it on Debian.
-# Usage: prerequisites.sh PYTHON. Missing build tools fail; missing Java is told and goes on,
+# Prints what `make setup` needs and does not find, and how to get it on Debian.
+# Usage: prerequisites.sh PYTHON. Missing build tools fail; missing Java is a warning,
 # because only the tests with the official broker need it (they fail by themselves).
 set -euo pipefail
 python=${1:-python3}

@@ -87,7 +87,7 @@ def _folder_of(test: str) -> str:
 
 
 def print_report(path: Path) -> None:
-    """Prints the report of a file; says so where no test was run."""
+    """Prints the report of a file, also where no test was run."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     print("\n".join(RunReport.of_lines(lines).lines()), flush=True)
 

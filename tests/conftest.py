@@ -1,6 +1,6 @@
 """What every test may ask for: the command-line switches and unpacked golden stores.
 
-Imports nothing of mqcore, so that the house's own rules can be checked before it is built.
+Imports nothing of mqcore, so that the project's own rules can be checked before it is built.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from sampling import VARIABLE, left_out, seed_of
 
 # The same examples in every run and on every machine, however slow; none is written to disk.
 settings.register_profile(
-    "house",
+    "mqcore",
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("house")
+settings.load_profile("mqcore")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Says how the same cases are chosen again."""
+    """Returns how the same cases are chosen again."""
     if config.getoption("--matrix"):
         return "sampled tables: whole"
     return f"sampled tables: --seed={seed_of(config.getoption('--seed'))} chooses the same cases"

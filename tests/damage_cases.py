@@ -110,8 +110,8 @@ def queue_files(root: Path, topic: str = "events", queue_id: int = 0) -> list[Pa
     return sorted((root / "consumequeue" / topic / str(queue_id)).iterdir())
 
 
-# Fields of a record: length 0, magic 4, CRC 8, queue id 12, flag 16, queue offset 20, place 28; the
-# body begins at 88.
+# Fields of a record: length 0, magic 4, CRC 8, queue id 12, flag 16, queue offset 20, physical
+# offset 28; the body begins at 88.
 _BODY_AT = 88
 _QUEUE_OFFSET_AT = 20
 

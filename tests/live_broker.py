@@ -42,12 +42,12 @@ class Live:
     Attributes:
         broker: The broker.
         client: The client.
-        told: Requests that the broker sent to the client, in order.
+        broker_requests: Requests that the broker sent to the client, in order.
     """
 
     broker: Broker
     client: Client
-    told: list[Command]
+    broker_requests: list[Command]
 
     @property
     def address(self) -> str:
@@ -57,7 +57,7 @@ class Live:
     async def call(
         self, code: int, ext: Mapping[str, object] | None = None, body: bytes = b""
     ) -> Command:
-        """Sends a request; returns its answer, whatever it says."""
+        """Sends a request; returns its answer, whatever it is."""
         texts = {name: _text(value) for name, value in (ext or {}).items()}
         return await self.client.call(self.address, code, texts, body, timeout_s=20.0)
 
@@ -68,7 +68,7 @@ class Live:
     async def settled(self) -> None:
         """Returns when everything that was sent can be found by queue and by key."""
         store = self.broker.state.store
-        while max(store.stats().follower_lag_bytes.values()):  # noqa: ASYNC110 - not ours to tell
+        while max(store.stats().follower_lag_bytes.values()):  # noqa: ASYNC110 - no event to wait for
             await asyncio.sleep(0.001)
 
     async def create(self, topic: str, queues: int = 1, perm: int = 6) -> None:
@@ -109,7 +109,7 @@ class Live:
     async def pull(
         self, topic: str, offset: int, *, queue_id: int = 0, group: str = "g", wait_ms: int = 0
     ) -> Command:
-        """Pulls with the subscription in the request; holds when `wait_ms` says so."""
+        """Pulls with the subscription in the request; holds with `wait_ms`."""
         ext = {
             "consumerGroup": group,
             "topic": topic,
@@ -136,7 +136,7 @@ async def live(
     await broker.start()
     try:
         async with Client() as client:
-            yield _told(Live(broker, client, []))
+            yield _recording(Live(broker, client, []))
     finally:
         await broker.stop()
 
@@ -145,18 +145,18 @@ async def live(
 async def another(running: Live) -> AsyncIterator[Live]:
     """A second client of a broker that runs."""
     async with Client() as client:
-        yield _told(Live(running.broker, client, []))
+        yield _recording(Live(running.broker, client, []))
 
 
-def _told(running: Live) -> Live:
-    """Keeps what the broker tells a client by itself."""
+def _recording(running: Live) -> Live:
+    """Keeps the requests that the broker sends to a client."""
 
-    def note(request: Request) -> None:
-        running.told.append(request.command)
+    def record(request: Request) -> None:
+        running.broker_requests.append(request.command)
 
     dispatcher: Dispatcher = running.client.hub.dispatcher
-    dispatcher.on(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, note)
-    dispatcher.on(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, note)
+    dispatcher.on(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, record)
+    dispatcher.on(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, record)
     return running
 
 

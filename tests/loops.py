@@ -8,7 +8,7 @@ import uvloop
 
 _Result = TypeVar("_Result")
 
-# No test waits for it: it turns a hang into a failure that names its place.
+# No test waits for it: it turns a hang into a failure that names its line.
 DEADLINE_S = 60.0
 
 FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {

@@ -48,7 +48,7 @@ class Popper:
         address: Where the broker listens.
         topic: The topic.
         group: The group.
-        broker: The broker's name, as handles say it.
+        broker: The broker's name, as handles have it.
     """
 
     client: Client
@@ -58,7 +58,7 @@ class Popper:
     broker: str = "broker-a"
 
     async def request(self, **fields: object) -> Command:
-        """Pops; returns the answer, whatever it says."""
+        """Pops; returns the answer, whatever it is."""
         usual: dict[str, object] = {
             "consumerGroup": self.group,
             "topic": self.topic,

@@ -23,9 +23,9 @@ def body_of(number: int, len_bytes: int = 1_000) -> bytes:
 
 def filled(store: Store, count: int, *, topic: str = "topic", queues: int = 1) -> list[Appended]:
     """Appends `count` messages with a key each and waits until they are in their queues."""
-    places = [
+    appended = [
         store.append(topic, body_of(number), queue_id=number % queues, tags="a", keys=f"k-{number}")
         for number in range(count)
     ]
-    store.wait_dispatched(places[-1].end)
-    return places
+    store.wait_dispatched(appended[-1].end)
+    return appended

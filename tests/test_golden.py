@@ -30,7 +30,7 @@ def test_a_missing_golden_file_fails_with_its_name(
 
 
 @pytest.mark.parametrize("store", GOLDEN_STORES, ids=lambda store: store.name)
-def test_an_archive_holds_what_its_list_says(
+def test_an_archive_holds_what_its_list_names(
     store: GoldenStore, unpacked: Callable[[GoldenStore], Path]
 ) -> None:
     root = unpacked(store)

@@ -1,4 +1,4 @@
-"""The exception tree of mqcore on one page: `MQError`, and what stands below it.
+"""The exception tree of mqcore on one page: `MQError`, and what is below it.
 
 Everything raised on purpose descends from `MQError`. Catch `StoreError` for what the store
 refuses or fails to do, `RecordError` for a message that cannot be stored, `FrameError` for bytes
@@ -146,7 +146,7 @@ class BadJsonError(MQError):
 
 
 class MountError(MQError):
-    """A store cannot be served without being changed: it is none, or there is no room for it."""
+    """A store cannot be served without being changed: it is none, or there is no space for it."""
 
 
 class StateFileError(MQError):
@@ -176,7 +176,7 @@ class ConfigFileError(MQError):
 
 
 class RemotingError(MQError):
-    """Something between two processes failed, or a peer said no.
+    """Something between two processes failed, or a peer refused.
 
     Attributes:
         address: The other side.

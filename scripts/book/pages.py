@@ -27,7 +27,7 @@ ROOT_PAGES = {
     "README.md": "index.md",
     "SECURITY.md": "maintainers/security.md",
 }
-# Stands where the commands belong.
+# Marks where the commands belong.
 COMMANDS = "<!-- commands -->"
 SOURCES = "source/"
 _LANGUAGES = {

@@ -207,7 +207,7 @@ def test_a_group_is_moved_to_a_time_and_goes_on_there(tmp_path: Path) -> None:
             assert moved.ext["nextBeginOffset"] == "0"
             again = await client.call(RequestCode.PULL_MESSAGE, pull | {"queueOffset": 0})
             assert again.code == 0
-            assert not client.told, "nobody who is online pauses"
+            assert not client.broker_requests, "nobody who is online pauses"
             ext["timestamp"] = -1
             found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
             assert rows(found, "offsetTable") == {0: 4}
@@ -240,8 +240,8 @@ def test_members_are_sent_where_to_go_on_where_the_broker_does_not_keep_it(tmp_p
             ext = {"topic": "T", "group": "g", "timestamp": 0, "isForce": True}
             found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
             assert rows(found, "offsetTable") == {0: 0}
-            await until(lambda: bool(client.told))
-            told = client.told[-1]
+            await until(lambda: bool(client.broker_requests))
+            told = client.broker_requests[-1]
             assert told.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET
             assert rows(parse_object(told.body), "offsetTable") == {0: 0}
             place = {"consumerGroup": "g", "topic": "T", "queueId": 0}

@@ -317,12 +317,14 @@ def test_members_are_told_of_changes_in_slices(tmp_path: Path, counted: type[Cou
         async with live(tmp_path) as client, another(client) as other:
             told = [group(f"g{at}") for at in range(50)]
             assert (await beat(client, told)).code == 0
-            await until(lambda: len(client.told) >= 50)
-            client.told.clear()
+            await until(lambda: len(client.broker_requests) >= 50)
+            client.broker_requests.clear()
             counted.all_of_them.clear()
             assert (await beat(other, told)).code == 0
-            await until(lambda: len(client.told) == 50 and len(other.told) == 50)
-            names = sorted(each.ext["consumerGroup"] for each in client.told)
+            await until(
+                lambda: len(client.broker_requests) == 50 and len(other.broker_requests) == 50
+            )
+            names = sorted(each.ext["consumerGroup"] for each in client.broker_requests)
             assert names == sorted(f"g{at}" for at in range(50))
 
     run_on("uvloop", run())

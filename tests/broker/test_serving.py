@@ -97,16 +97,16 @@ def test_members_hear_of_each_other(tmp_path: Path) -> None:
             assert await members(one, "g") == ["A"]
             retry = await one.json(RequestCode.GET_TOPIC_CONFIG, {"topic": "%RETRY%g"})
             assert retry["readQueueNums"] == 1
-            await until(lambda: len(one.told) == 1)
-            one.told.clear()
+            await until(lambda: len(one.broker_requests) == 1)
+            one.broker_requests.clear()
             async with another(one) as two:
                 await heartbeat(two, "B", "g", "T", "%RETRY%g")
                 assert await members(two, "g") == ["A", "B"]
-                await until(lambda: len(one.told) == 1)
-                assert one.told[0].code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
-                assert one.told[0].ext["consumerGroup"] == "g"
-                assert one.told[0].is_oneway
-            await until(lambda: len(one.told) == 2)
+                await until(lambda: len(one.broker_requests) == 1)
+                assert one.broker_requests[0].code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+                assert one.broker_requests[0].ext["consumerGroup"] == "g"
+                assert one.broker_requests[0].is_oneway
+            await until(lambda: len(one.broker_requests) == 2)
             assert await members(one, "g") == ["A"]
             left = {"clientID": "A", "consumerGroup": "g"}
             assert (await one.call(RequestCode.UNREGISTER_CLIENT, left)).code == 0

@@ -55,30 +55,30 @@ def run(broker: Broker, *arguments: str, stdin: str = "") -> Result:
     return CliRunner().invoke(commands, arguments, env=environment, input=stdin)
 
 
-def told(broker: Broker, *arguments: str) -> Any:
+def run_json(broker: Broker, *arguments: str) -> Any:
     result = run(broker, *arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def test_topics_are_listed(broker: Broker) -> None:
-    rows = told(broker, "topic", "list")
+    rows = run_json(broker, "topic", "list")
     assert [row["topic"] for row in rows if row["topic"] == "orders"] == ["orders"]
     assert "TBW102" not in {row["topic"] for row in rows}
-    assert "TBW102" in {row["topic"] for row in told(broker, "topic", "list", "--all")}
-    (row,) = (row for row in told(broker, "topic", "list", "-l") if row["topic"] == "orders")
+    assert "TBW102" in {row["topic"] for row in run_json(broker, "topic", "list", "--all")}
+    (row,) = (row for row in run_json(broker, "topic", "list", "-l") if row["topic"] == "orders")
     assert row["messages"] == COUNT
     assert "orders" in run(broker, "topic", "list", "-l").stdout
 
 
 def test_a_topic_lives(broker: Broker) -> None:
-    made = told(broker, "topic", "create", "short", "-q", "3", "--ordered", "--perm", "r")
+    made = run_json(broker, "topic", "create", "short", "-q", "3", "--ordered", "--perm", "r")
     assert made == {"topic": "short", "brokers": [broker.address]}
-    seen = told(broker, "topic", "describe", "short")
+    seen = run_json(broker, "topic", "describe", "short")
     assert (seen["read_queues"], seen["perm"], len(seen["queues"])) == (3, "R--", 3)
     assert "no group has read it" in run(broker, "topic", "describe", "short").stdout
-    assert told(broker, "topic", "delete", "short", "--yes")["topic"] == "short"
-    assert "short" not in {row["topic"] for row in told(broker, "topic", "list")}
+    assert run_json(broker, "topic", "delete", "short", "--yes")["topic"] == "short"
+    assert "short" not in {row["topic"] for row in run_json(broker, "topic", "list")}
 
 
 def test_what_cannot_be_taken_back_is_asked(broker: Broker) -> None:
@@ -89,35 +89,35 @@ def test_what_cannot_be_taken_back_is_asked(broker: Broker) -> None:
 
 
 def test_a_group_is_described_and_moved(broker: Broker) -> None:
-    assert "readers" in {row["group"] for row in told(broker, "group", "list")}
+    assert "readers" in {row["group"] for row in run_json(broker, "group", "list")}
     assert "it has committed no offset yet" in run(broker, "group", "describe", "readers").stdout
     ends = {
         str(row["queue"]): row["max_offset"]
-        for row in told(broker, "topic", "describe", "orders")["queues"]
+        for row in run_json(broker, "topic", "describe", "orders")["queues"]
     }
-    planned = told(broker, "group", "reset", "readers", "orders", "--to-latest", "--dry-run")
+    planned = run_json(broker, "group", "reset", "readers", "orders", "--to-latest", "--dry-run")
     assert {str(row["queue"]): row["to"] for row in planned["queues"]} == ends
-    assert told(broker, "group", "describe", "readers")["queues"] == []
-    told(broker, "group", "reset", "readers", "orders", "--to-latest", "-y")
-    assert told(broker, "group", "describe", "readers")["lag"] == 0
-    told(broker, "group", "reset", "readers", "orders", "--to-time", "1h", "-y")
-    assert told(broker, "group", "describe", "readers")["lag"] == COUNT
+    assert run_json(broker, "group", "describe", "readers")["queues"] == []
+    run_json(broker, "group", "reset", "readers", "orders", "--to-latest", "-y")
+    assert run_json(broker, "group", "describe", "readers")["lag"] == 0
+    run_json(broker, "group", "reset", "readers", "orders", "--to-time", "1h", "-y")
+    assert run_json(broker, "group", "describe", "readers")["lag"] == COUNT
     one = ["--queue", "broker-test:1", "--to-offset", "1"]
-    told(broker, "group", "reset", "readers", "orders", *one, "-y")
+    run_json(broker, "group", "reset", "readers", "orders", *one, "-y")
     assert broker.offsets("readers", "orders") == {0: 0, 1: 1}
-    told(broker, "group", "reset", "readers", "orders", "--by", "1", "-y")
+    run_json(broker, "group", "reset", "readers", "orders", "--by", "1", "-y")
     assert broker.offsets("readers", "orders") == {0: 1, 1: 2}
-    told(broker, "group", "reset", "readers", "orders", "--by", "-2", *one[:2], "-y")
+    run_json(broker, "group", "reset", "readers", "orders", "--by", "-2", *one[:2], "-y")
     assert broker.offsets("readers", "orders") == {0: 1, 1: 0}
-    planned = told(broker, "group", "reset", "readers", "orders", "--by", "-9", "--dry-run")
+    planned = run_json(broker, "group", "reset", "readers", "orders", "--by", "-9", "--dry-run")
     assert {row["to"] for row in planned["queues"]} == {0}
-    told(broker, "group", "reset", "readers", "orders", "--by", "900", "-y")
-    assert told(broker, "group", "describe", "readers")["lag"] == 0
-    told(broker, "group", "reset", "readers", "orders", "--to-earliest", "-y")
-    told(broker, "group", "reset", "readers", "orders", *one, "-y")
+    run_json(broker, "group", "reset", "readers", "orders", "--by", "900", "-y")
+    assert run_json(broker, "group", "describe", "readers")["lag"] == 0
+    run_json(broker, "group", "reset", "readers", "orders", "--to-earliest", "-y")
+    run_json(broker, "group", "reset", "readers", "orders", *one, "-y")
     result = run(broker, "group", "reset", "nobody", "orders", "--by", "1", "-y")
     assert "nobody" in str(result.exception)
-    lags = told(broker, "topic", "describe", "orders")["groups"]
+    lags = run_json(broker, "topic", "describe", "orders")["groups"]
     assert lags == {"readers": COUNT - 1}
     assert "readers" in run(broker, "group", "describe", "readers").stdout
 
@@ -130,18 +130,18 @@ def test_members_that_want_different_messages_are_shown(broker: Broker) -> None:
         return PushConsumer(broker.namesrv, group="divided", topics=topics, handler=handler.append)
 
     with consumer("new") as one:
-        assert told(broker, "group", "describe", "divided")["inconsistent"] == {}
+        assert run_json(broker, "group", "describe", "divided")["inconsistent"] == {}
         with consumer("old") as other:
-            seen = told(broker, "group", "describe", "divided")["inconsistent"]
+            seen = run_json(broker, "group", "describe", "divided")["inconsistent"]
             wanted = {one.client_id: {"orders": "new"}, other.client_id: {"orders": "old"}}
             assert seen == wanted
-            said = run(broker, "group", "describe", "divided").stdout
-            assert "want different messages" in said
+            output = run(broker, "group", "describe", "divided").stdout
+            assert "want different messages" in output
 
 
 def test_an_offset_that_is_not_there_is_refused(broker: Broker) -> None:
-    place = ["--queue", "broker-test:0", "--to-offset", "999"]
-    result = run(broker, "group", "reset", "readers", "orders", *place, "-y")
+    queue = ["--queue", "broker-test:0", "--to-offset", "999"]
+    result = run(broker, "group", "reset", "readers", "orders", *queue, "-y")
     assert "not in consume queue range" in str(result.exception)
 
 
@@ -161,7 +161,7 @@ def test_an_offset_that_is_not_there_is_refused(broker: Broker) -> None:
         ["topic", "list", "--access-key", "a"],
     ],
 )
-def test_wrong_usage_is_told(broker: Broker, arguments: list[str]) -> None:
+def test_wrong_usage_is_reported(broker: Broker, arguments: list[str]) -> None:
     result = run(broker, *arguments)
     assert result.exit_code == 2
     assert "Error:" in result.output
@@ -169,13 +169,13 @@ def test_wrong_usage_is_told(broker: Broker, arguments: list[str]) -> None:
 
 def test_a_message_is_found_by_each_of_its_names(broker: Broker, sent: list[SendResult]) -> None:
     first = sent[0]
-    place = ["-t", "orders", "--queue", f"broker-test:{first.queue.queue_id}"]
+    queue = ["-t", "orders", "--queue", f"broker-test:{first.queue.queue_id}"]
     for arguments in (
         [first.offset_message_id],
         [first.message_id, "-t", "orders"],
-        [*place, "--offset", str(first.queue_offset)],
+        [*queue, "--offset", str(first.queue_offset)],
     ):
-        seen = told(broker, "msg", "get", *arguments)
+        seen = run_json(broker, "msg", "get", *arguments)
         assert (seen["message_id"], seen["body"]) == (first.message_id, "order 0 ü")
         assert seen["keys"] == ["k0", "all"]
     assert "order 0 ü" in run(broker, "msg", "get", first.offset_message_id).stdout
@@ -185,7 +185,7 @@ def test_messages_are_found_by_key(broker: Broker) -> None:
     result = run(broker, "msg", "query", "orders", "all", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert sorted(row["body"] for row in rows) == [f"order {n} ü" for n in range(COUNT)]
-    assert len(told(broker, "msg", "query", "orders", "k3")["keys"]) == 2
+    assert len(run_json(broker, "msg", "query", "orders", "k3")["keys"]) == 2
     assert "k1 all" in run(broker, "msg", "query", "orders", "all").stdout
 
 
@@ -215,12 +215,12 @@ def test_a_body_that_is_no_text_is_base64(broker: Broker) -> None:
             return await producer.send(Message("raw", b"\xff\x00"))
 
     offset_id = asyncio.run(send()).offset_message_id
-    assert told(broker, "msg", "get", offset_id)["body_base64"] == "/wA="
+    assert run_json(broker, "msg", "get", offset_id)["body_base64"] == "/wA="
     assert "2 bytes that are no text" in run(broker, "msg", "get", offset_id).stdout
 
 
 def test_top_shows_topics_and_groups(broker: Broker) -> None:
-    seen = told(broker, "top", "--count", "1", "-i", "0.1")
+    seen = run_json(broker, "top", "--count", "1", "-i", "0.1")
     (topic,) = (row for row in seen["topics"] if row["topic"] == "orders")
     assert (topic["messages"], topic["queues"]) == (COUNT, 2)
     assert "readers" in {row["group"] for row in seen["groups"]}

@@ -20,7 +20,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def mqcore(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs the command in a process of its own: errors are told there."""
+    """Runs the command in a process of its own: errors are printed there."""
     command = [sys.executable, "-m", "mqcore.cli.main", *(str(each) for each in arguments)]
     return subprocess.run(command, capture_output=True, text=True)
 
@@ -34,9 +34,9 @@ def root(tmp_path: Path) -> Path:
 
 def problems(root: Path) -> list[tuple[str, str, str]]:
     result = run("store", "verify", "--json", root)
-    verdict = json.loads(result.stdout)
-    assert result.exit_code == (1 if verdict["problem_count"] else 0)
-    return [(part, place, why) for part, place, why in verdict["problems"]]
+    result_json = json.loads(result.stdout)
+    assert result.exit_code == (1 if result_json["problem_count"] else 0)
+    return [(part, location, why) for part, location, why in result_json["problems"]]
 
 
 def overwrite(path: Path, position: int, content: bytes) -> None:
@@ -59,10 +59,10 @@ def test_a_store_is_verified_while_it_is_written(tmp_path: Path) -> None:
         assert run("store", "verify", tmp_path).exit_code == 0
 
 
-def test_a_unit_that_names_another_place_is_found(root: Path) -> None:
+def test_a_unit_that_names_another_offset_is_found(root: Path) -> None:
     overwrite(root / QUEUE_FILE, 20 * 7, (123).to_bytes(8, "big"))
     found = problems(root)
-    assert {(part, place) for part, place, _ in found} == {("queue", "topic 0")}
+    assert {(part, location) for part, location, _ in found} == {("queue", "topic 0")}
     assert any("offset 7 " in why for _, _, why in found)
 
 
@@ -100,8 +100,8 @@ def test_the_extensions_of_queues_are_looked_through(tmp_path: Path) -> None:
     content = first.read_bytes()
     for position in (20 * 7 + 2, 20 * 7 + 10):
         overwrite(first, position, bytes(8))
-        ((part, place, why),) = problems(root)
-        assert (part, place) == ("queue", "topic 0")
+        ((part, location, why),) = problems(root)
+        assert (part, location) == ("queue", "topic 0")
         assert "offset 7 " in why
         first.write_bytes(content)
     first.unlink()
@@ -139,16 +139,16 @@ def test_sizes_can_be_given(root: Path, tmp_path: Path) -> None:
     assert run("store", "info", "--set", "nonsense", root).exit_code == 2
 
 
-def test_recover_tells_what_it_cut(root: Path) -> None:
+def test_recover_prints_what_it_cut(root: Path) -> None:
     end = json.loads(run("store", "info", "--json", root).stdout)["broker_status"]
     (root / "abort").touch()
     # Half of a record, as a power loss leaves it.
     position = int(end["commitLogMaxOffset"]) % (1 << 20)
     overwrite(root / "commitlog" / f"{1 << 20:020}", position, b"\x00\x00\x04\x00\xda\xa3\x20\xa7")
-    told = run("store", "recover", root)
-    assert told.exit_code == 0, told.output
-    assert "without being closed" in told.stdout
-    assert "cut off" in told.stdout
+    ended = run("store", "recover", root)
+    assert ended.exit_code == 0, ended.output
+    assert "without being closed" in ended.stdout
+    assert "cut off" in ended.stdout
     assert list((root / "truncated").iterdir())
     assert problems(root) == []
 

@@ -74,12 +74,12 @@ def test_only_some_tags(broker: Broker) -> None:
     assert consumed(broker, "orders", "-t", "odd || none") == [b"1", b"3", b"5"]
 
 
-def test_a_place_to_begin(broker: Broker, sent: list[SendResult]) -> None:
+def test_an_offset_to_begin_at(broker: Broker, sent: list[SendResult]) -> None:
     assert consumed(broker, "orders", "--from", "end") == []
     assert len(consumed(broker, "orders", "--from", "1h")) == COUNT
     one = [result for result in sent if result.queue.queue_id == 1]
-    place = ["--queue", "broker-test:1", "--offset", "1"]
-    assert len(consumed(broker, "orders", *place)) == len(one) - 1
+    options = ["--queue", "broker-test:1", "--offset", "1"]
+    assert len(consumed(broker, "orders", *options)) == len(one) - 1
 
 
 @filled
@@ -187,28 +187,28 @@ def test_what_was_printed_can_be_sent(broker: Broker) -> None:
     ],
 )
 @filled
-def test_wrong_usage_is_told(broker: Broker, arguments: list[str]) -> None:
+def test_wrong_usage_is_reported(broker: Broker, arguments: list[str]) -> None:
     with started(broker, "consume", "orders", *arguments) as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert b"Traceback" not in err
 
 
-def test_a_topic_that_is_not_there_is_told(broker: Broker) -> None:
+def test_a_topic_that_is_not_there_is_reported(broker: Broker) -> None:
     with started(broker, "consume", "nowhere") as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert err.count(b"\n") == 1
 
 
-def test_bench_tells_rates(broker: Broker) -> None:
+def test_bench_prints_rates(broker: Broker) -> None:
     arguments = ["-d", "0.3", "--size", "100", "--in-flight", "4", "--json"]
-    told = json.loads(output(broker, "bench", "produce", "measured", *arguments))
-    assert told["messages"] > 0
-    assert 0 < told["p50_us"] <= told["p99_us"] <= told["max_us"]
-    assert len(broker.messages("measured")) == told["messages"] + 1
+    report = json.loads(output(broker, "bench", "produce", "measured", *arguments))
+    assert report["messages"] > 0
+    assert 0 < report["p50_us"] <= report["p99_us"] <= report["max_us"]
+    assert len(broker.messages("measured")) == report["messages"] + 1
     got = json.loads(output(broker, "bench", "consume", "measured", "-d", "0.3", "--json"))
-    assert 0 < got["messages"] <= told["messages"] + 1
+    assert 0 < got["messages"] <= report["messages"] + 1
 
 
 def test_latencies_are_within_three_percent() -> None:

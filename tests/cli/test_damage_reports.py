@@ -70,7 +70,7 @@ def test_open_reports_are_printed_until_they_are_acknowledged(tmp_path: Path) ->
     ]
 
 
-def test_a_log_cut_twice_at_one_place_keeps_both_reports(tmp_path: Path) -> None:
+def test_a_log_cut_twice_at_one_offset_keeps_both_reports(tmp_path: Path) -> None:
     report(tmp_path, 100, bytes=1)
     acknowledge(tmp_path)
     report(tmp_path, 100, bytes=2)

@@ -1,4 +1,4 @@
-"""`mqcore doctor` judges the numbers that a machine gives, and reads a real one."""
+"""`mqcore doctor` checks the numbers that a machine gives, and reads a real one."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def test_huge_pages_for_everybody_get_advice(tmp_path: Path) -> None:
     assert advised(machine(tmp_path))["transparent_hugepage"].value == "always"
 
 
-def test_what_the_system_does_not_say_is_unknown_and_no_fault(tmp_path: Path) -> None:
+def test_what_the_system_does_not_report_is_unknown_and_no_fault(tmp_path: Path) -> None:
     found = [each for each in kernel_findings(tmp_path) if each.name != "kernel"]
     assert {each.value for each in found} == {"unknown"}
     assert [each for each in found if each.advice] == []
@@ -94,11 +94,11 @@ def disk(tmp_path: Path, mounts: str) -> dict[str, Finding]:
 
 
 def test_the_file_system_is_that_of_the_nearest_mount(tmp_path: Path) -> None:
-    place = str(tmp_path / "a store").replace(" ", "\\040")
+    mount_point = str(tmp_path / "a store").replace(" ", "\\040")
     found = disk(
         tmp_path,
         "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-        f"23 22 8:2 / {place} rw,noatime shared:2 - xfs /dev/sda2 rw,nobarrier\n"
+        f"23 22 8:2 / {mount_point} rw,noatime shared:2 - xfs /dev/sda2 rw,nobarrier\n"
         "24 22 8:3 / /elsewhere rw - btrfs /dev/sda3 rw\n",
     )
     assert found["file system"].value.startswith("xfs at ")
@@ -132,7 +132,7 @@ def test_the_scheduler_is_the_devices(
 @pytest.mark.parametrize(
     ("times", "is_well"), [([90.0, 100.0, 9000.0], True), ([20000.0], False), ([2.0], False)]
 )
-def test_times_of_a_sync_are_judged(times: list[float], is_well: bool) -> None:
+def test_times_of_a_sync_are_checked(times: list[float], is_well: bool) -> None:
     assert (sync_finding(times).advice == "") is is_well
 
 
@@ -150,7 +150,7 @@ def test_a_slow_clock_gets_advice(tmp_path: Path) -> None:
     assert "synchronised" in offset.value
 
 
-def test_the_command_tells_all_of_this_machine(tmp_path: Path) -> None:
+def test_the_command_prints_all_of_this_machine(tmp_path: Path) -> None:
     result = CliRunner().invoke(commands, ["doctor", "--json", str(tmp_path / "not" / "yet")])
     assert result.exit_code == 0, result.output
     found = {each["name"]: each for each in json.loads(result.stdout)}

@@ -1,4 +1,4 @@
-"""The commands over the stores that official brokers wrote: what they say is what is known."""
+"""The commands over the stores that official brokers wrote: what they print is what is known."""
 
 import json
 from collections.abc import Callable
@@ -65,12 +65,12 @@ NOTES = {
 def test_verify_finds_the_known_surprises_and_no_disagreement(
     golden: GoldenStore, unpacked: Unpack
 ) -> None:
-    verdict = json.loads(run("store", "verify", "--json", unpacked(golden)).stdout)
-    assert verdict["problems"] == []
-    assert verdict["notes"] == NOTES[golden]
-    assert (verdict["records"], verdict["blanks"]) == (golden.records, golden.blanks)
-    assert verdict["log_end"] == golden.max_physical_offset
-    assert verdict["index_entries"] > 0
+    found = json.loads(run("store", "verify", "--json", unpacked(golden)).stdout)
+    assert found["problems"] == []
+    assert found["notes"] == NOTES[golden]
+    assert (found["records"], found["blanks"]) == (golden.records, golden.blanks)
+    assert found["log_end"] == golden.max_physical_offset
+    assert found["index_entries"] > 0
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_verify_finds_the_known_surprises_and_no_disagreement(
     [(V49_CLEAN, "official"), (V49_KILLED, "after-official-recovery"), (V53_CLEAN, "official")],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_info_says_what_the_official_broker_says(
+def test_info_prints_what_the_official_broker_reports(
     golden: GoldenStore, kind: str, unpacked: Unpack
 ) -> None:
     facts = json.loads(run("store", "info", "--json", unpacked(golden)).stdout)
@@ -96,7 +96,7 @@ def test_info_says_what_the_official_broker_says(
             assert row["max_offset"] == 0 or row["topic"] == "GoldenDeleted"
             continue
         if row["topic"] == "rmq_sys_REVIVE_LOG_DefaultCluster":
-            # The official broker appended to it before it answered; the golden README says so.
+            # The official broker appended to it before it answered; see the golden README.
             assert mine["max_offset"] == 4
             continue
         for key in ("min_offset", "max_offset", "earliest_store_timestamp"):
@@ -106,7 +106,7 @@ def test_info_says_what_the_official_broker_says(
     assert compared > 60
 
 
-def test_info_tells_files_checkpoint_and_ends(unpacked: Unpack) -> None:
+def test_info_prints_files_checkpoint_and_ends(unpacked: Unpack) -> None:
     facts = json.loads(run("store", "info", "--json", unpacked(TINY)).stdout)
     assert facts["first_record"]["physical_offset"] == 0
     assert facts["last_record"]["queue_offset"] == 4

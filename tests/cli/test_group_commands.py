@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.test_cluster_commands import run, told
+from cli.test_cluster_commands import run, run_json
 from mqcore import ConsumeFrom, Message, Producer, PushConsumer, ReceivedMessage, Reject
 from mqcore.testing import Broker, Inbox
 
@@ -22,18 +22,18 @@ def broker() -> Iterator[Broker]:
 
 
 def test_a_group_is_made_and_changed(broker: Broker) -> None:
-    made = told(broker, "group", "create", "made", "--retries", "3", "--pause-first", "4s")
+    made = run_json(broker, "group", "create", "made", "--retries", "3", "--pause-first", "4s")
     assert made == {"group": "made", "brokers": [broker.address]}
-    (seen,) = told(broker, "group", "settings", "made").values()
+    (seen,) = run_json(broker, "group", "settings", "made").values()
     policy = {"initial": 4_000, "max": 7_200_000, "multiplier": 2}
     assert (seen["retryMaxTimes"], seen["groupRetryPolicy"]["exponentialRetryPolicy"]) == (
         3,
         policy,
     )
-    told(broker, "group", "update", "made", "--no-broadcast", "--slow-broker", "2")
-    (changed,) = told(broker, "group", "settings", "made").values()
+    run_json(broker, "group", "update", "made", "--no-broadcast", "--slow-broker", "2")
+    (changed,) = run_json(broker, "group", "settings", "made").values()
     assert changed == seen | {"consumeBroadcastEnable": False, "whichBrokerWhenConsumeSlowly": 2}
-    told(broker, "group", "update", "made", "--pauses", "1s,2s,500ms,1m30s")
+    run_json(broker, "group", "update", "made", "--pauses", "1s,2s,500ms,1m30s")
     shown = run(broker, "group", "settings", "made").stdout
     assert "CUSTOMIZED, s: 0.5, 90, 90" in shown
 
@@ -53,7 +53,7 @@ def test_what_makes_no_sense_is_a_usage_error(broker: Broker, line: list[str]) -
 
 
 def test_groups_that_are_there_or_not(broker: Broker) -> None:
-    told(broker, "group", "create", "once")
+    run_json(broker, "group", "create", "once")
     assert "update" in str(run(broker, "group", "create", "once").exception)
     for line in (["update", "nobody", "--retries", "1"], ["settings", "nobody"]):
         assert "there is no group nobody" in str(run(broker, "group", *line).exception)
@@ -61,8 +61,8 @@ def test_groups_that_are_there_or_not(broker: Broker) -> None:
     assert "no dead letters" in run(broker, "group", "dead-letters", "once").stdout
 
 
-def test_a_group_is_told_to_pop(broker: Broker) -> None:
-    made = told(broker, "group", "mode", "poppers", "orders", "pop", "--share", "2")
+def test_a_group_is_set_to_pop(broker: Broker) -> None:
+    made = run_json(broker, "group", "mode", "poppers", "orders", "pop", "--share", "2")
     assert made == {"group": "poppers", "brokers": [broker.address]}
     path = broker.directory / "config" / "messageRequestMode.json"
     wanted = {"consumerGroup": "poppers", "mode": "POP", "popShareQueueNum": 2, "topic": "orders"}
@@ -122,7 +122,7 @@ def test_dead_letters_are_listed(broker: Broker, dead: list[str]) -> None:
 
 def test_nothing_is_sent_in_a_dry_run(broker: Broker, dead: list[str]) -> None:
     before = len(broker.messages("orders"))
-    planned = told(broker, "msg", "resend-dlq", GROUP, "--dry-run", "--limit", "2")
+    planned = run_json(broker, "msg", "resend-dlq", GROUP, "--dry-run", "--limit", "2")
     assert len(planned["messages"]) == 2
     assert {row["message_id"] for row in planned["messages"]} <= set(dead)
     assert "nothing was sent" in run(broker, "msg", "resend-dlq", GROUP, "--dry-run").stdout
@@ -132,7 +132,7 @@ def test_nothing_is_sent_in_a_dry_run(broker: Broker, dead: list[str]) -> None:
 
 
 def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -> None:
-    told(broker, "msg", "resend-dlq", GROUP, "-y", "--id", dead[1])
+    run_json(broker, "msg", "resend-dlq", GROUP, "-y", "--id", dead[1])
     found = [each for each in broker.messages("orders") if each.uniq_key == dead[1]]
     assert len(found) == 2
     first, again = sorted(found, key=lambda each: each.physical_offset)
@@ -144,7 +144,7 @@ def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -
 
 def test_dead_letters_go_to_their_group_alone(broker: Broker, dead: list[str]) -> None:
     before = len(broker.messages("orders"))
-    sent = told(broker, "msg", "resend-dlq", GROUP, "-y", "--only-group")
+    sent = run_json(broker, "msg", "resend-dlq", GROUP, "-y", "--only-group")
     assert {row["topic"] for row in sent["messages"]} == {f"%RETRY%{GROUP}"}
     assert len(broker.messages("orders")) == before
     with Inbox(broker.namesrv, "orders", group=GROUP) as inbox:
@@ -153,10 +153,10 @@ def test_dead_letters_go_to_their_group_alone(broker: Broker, dead: list[str]) -
     assert {each.topic for each in came} == {"orders"}
 
 
-def test_what_cannot_be_sent_again_is_told(broker: Broker) -> None:
+def test_what_cannot_be_sent_again_is_reported(broker: Broker) -> None:
     letters = "%DLQ%odd"
     broker.ensure_topic(letters, queues=1)
-    told(broker, "group", "create", "odd")
+    run_json(broker, "group", "create", "odd")
     with Producer(broker.namesrv, group="p") as producer:
         producer.send(Message(letters, "from nowhere"))
     with Inbox(broker.namesrv, letters) as inbox:
@@ -164,4 +164,4 @@ def test_what_cannot_be_sent_again_is_told(broker: Broker) -> None:
     result = run(broker, "msg", "resend-dlq", "odd", "-y", "--json")
     assert result.exit_code == 1
     (row,) = json.loads(result.stdout)["messages"]
-    assert "not told" in row["error"]
+    assert "not known" in row["error"]

@@ -38,8 +38,8 @@ def test_an_idle_broker_and_name_server_take_less_than_a_hundred_megabytes(tmp_p
                 if sum(each.resident for each in files) >= RESTING_WINDOW_BYTES:
                     break
                 threading.Event().wait(_LOOK_S)
-            told = CliRunner().invoke(memory, ["--json", str(store)], catch_exceptions=False)
-            facts = json.loads(told.stdout)
+            result = CliRunner().invoke(memory, ["--json", str(store)], catch_exceptions=False)
+            facts = json.loads(result.stdout)
         finally:
             process.send_signal(signal.SIGTERM)
             _, errors = process.communicate(timeout=_DEADLINE_S)

@@ -41,7 +41,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert all(f"  {name} " in done.stdout for name in commands.commands)
 
 
-def test_an_unknown_command_is_told() -> None:
+def test_an_unknown_command_is_reported() -> None:
     shown = CliRunner().invoke(commands, ["nothing"])
     assert shown.exit_code == 2
     assert "No such command 'nothing'" in shown.output

@@ -1,4 +1,4 @@
-"""`mqcore broker memory` finds the process of a store and says what both occupy."""
+"""`mqcore broker memory` finds the process of a store and prints what both occupy."""
 
 import json
 import os
@@ -20,8 +20,8 @@ HOLDER = """
 import sys, mqcore
 config = {"mappedFileSizeCommitLog": "67108864"}
 store = mqcore.Store(sys.argv[1], config=config)
-place = store.append("topic", b"x" * 100_000)
-store.wait_dispatched(place.end)
+appended = store.append("topic", b"x" * 100_000)
+store.wait_dispatched(appended.end)
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -49,7 +49,7 @@ def test_a_store_and_its_process_find_each_other(holder: tuple[int, Path]) -> No
     assert store_of(pid) == store
 
 
-def test_what_both_occupy_is_told(holder: tuple[int, Path]) -> None:
+def test_what_both_occupy_is_printed(holder: tuple[int, Path]) -> None:
     pid, store = holder
     result = CliRunner().invoke(memory, ["--json", str(store)], catch_exceptions=False)
     facts = json.loads(result.stdout)

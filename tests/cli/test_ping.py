@@ -1,4 +1,4 @@
-"""`mqcore ping` says whether somebody answers, and waits for who is about to."""
+"""`mqcore ping` prints whether a server answers, and waits for one that starts."""
 
 import asyncio
 import json
@@ -27,11 +27,11 @@ LONG_S = 60.0
 
 
 async def answered(code: int | None) -> tuple[str, int]:
-    """Returns what a ping says of a server that answers with a code, or knows no code at all."""
+    """Returns what a ping prints of a server that answers with a code, or knows no code at all."""
     dispatcher = Dispatcher()
 
     def answer(request: Request) -> Command:
-        return request.answer(code or 0, "said so")
+        return request.answer(code or 0, "a remark")
 
     if code is not None:
         dispatcher.on(RequestCode.GET_BROKER_RUNTIME_INFO, answer)
@@ -51,23 +51,23 @@ def closed_port() -> socket.socket:
 
 
 @pytest.mark.parametrize(("code", "who"), [(ResponseCode.SUCCESS, "broker"), (None, "name server")])
-def test_who_answers_is_told(code: int | None, who: str) -> None:
+def test_the_program_that_answers_is_printed(code: int | None, who: str) -> None:
     assert asyncio.run(answered(code))[0] == who
 
 
 def test_another_answer_is_not_ready() -> None:
-    with pytest.raises(RemotingError, match="code 1: said so"):
+    with pytest.raises(RemotingError, match="code 1: a remark"):
         asyncio.run(answered(ResponseCode.SYSTEM_ERROR))
 
 
 def test_waiting_outlasts_a_start(tmp_path: Path) -> None:
     async def late() -> str:
-        place = str(tmp_path / "s")
-        waiting = asyncio.ensure_future(pinged(f"unix:{place}", LONG_S, LONG_S))
+        path = str(tmp_path / "s")
+        waiting = asyncio.ensure_future(pinged(f"unix:{path}", LONG_S, LONG_S))
         with pytest.raises(RemotingError):
-            await pinged(f"unix:{place}", LONG_S, 0.0)
+            await pinged(f"unix:{path}", LONG_S, 0.0)
         server = Server(Dispatcher())
-        await server.listen(UnixAddress(place))
+        await server.listen(UnixAddress(path))
         try:
             return (await waiting)[0]
         finally:
@@ -85,9 +85,9 @@ def test_nobody_there_is_exit_code_2(
         with pytest.raises(SystemExit) as ended:
             main()
     assert ended.value.code == 2
-    said = capsys.readouterr()
-    assert json.loads(said.out)["ready"] is False
-    assert address in said.err
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["ready"] is False
+    assert address in captured.err
 
 
 @pytest.mark.parametrize("address", ["nowhere", "a:b", "", "127.0.0.1:99999"])

@@ -49,8 +49,11 @@ def test_lines_become_messages(broker: Broker) -> None:
     assert produced(broker, "lines", stdin=lines) == [b"last", b"one", b"two"]
 
 
-def test_a_message_may_be_said(broker: Broker) -> None:
-    assert produced(broker, "said", "-m", "hello", "-m", "wörld") == [b"hello", "wörld".encode()]
+def test_a_message_may_be_an_argument(broker: Broker) -> None:
+    assert produced(broker, "arguments", "-m", "hello", "-m", "wörld") == [
+        b"hello",
+        "wörld".encode(),
+    ]
 
 
 def test_files_go_whole_or_by_line(broker: Broker, tmp_path: Path) -> None:
@@ -71,7 +74,7 @@ def test_keys_and_tags_are_made_of_the_body(broker: Broker) -> None:
     assert message.properties["__SHARDINGKEY"] == "ü"
 
 
-def test_json_lines_say_everything(broker: Broker) -> None:
+def test_json_lines_hold_everything(broker: Broker) -> None:
     lines = [
         {"body": "text", "tags": "a", "keys": ["k1", "k2"], "properties": {"p": "1"}},
         {"body_base64": "/wA="},
@@ -97,11 +100,11 @@ def test_acknowledgements_are_lines_of_json(broker: Broker) -> None:
 
 def test_each_acknowledgement_is_that_of_its_message(broker: Broker) -> None:
     lines = "".join(f"{number}\n" for number in range(300)).encode()
-    ended = mqcore(broker, "produce", "places", "--json", "-s", "{line}", "-k", "{n}", stdin=lines)
-    told = {row["message_id"]: row for row in map(json.loads, ended.stdout.splitlines())}
-    assert len(told) == 300
-    for message in broker.messages("places"):
-        row = told[message.uniq_key or ""]
+    ended = mqcore(broker, "produce", "fields", "--json", "-s", "{line}", "-k", "{n}", stdin=lines)
+    by_id = {row["message_id"]: row for row in map(json.loads, ended.stdout.splitlines())}
+    assert len(by_id) == 300
+    for message in broker.messages("fields"):
+        row = by_id[message.uniq_key or ""]
         assert (row["queue"], row["offset"]) == (message.queue_id, message.queue_offset)
         assert row["offset_id"] == message.message_id
 
@@ -120,14 +123,14 @@ def test_it_ends_after_a_count(broker: Broker) -> None:
         (b'{"body_base64": "!"}', "message 1"),
     ],
 )
-def test_a_line_that_is_no_message_is_told(broker: Broker, line: bytes, why: str) -> None:
+def test_a_line_that_is_no_message_is_reported(broker: Broker, line: bytes, why: str) -> None:
     ended = mqcore(broker, "produce", "bad", "-f", "json", stdin=line)
     assert (ended.returncode, ended.stderr.count(b"\n")) == (2, 1)
     assert why in ended.stderr.decode()
     assert "0 messages sent" in ended.stderr.decode()
 
 
-def test_a_refusal_ends_it_and_says_how_many_were_sent(broker: Broker) -> None:
+def test_a_refusal_ends_it_and_prints_how_many_were_sent(broker: Broker) -> None:
     broker.create_topic("refused")
     broker.fail_sends(1_000)
     try:
@@ -139,7 +142,7 @@ def test_a_refusal_ends_it_and_says_how_many_were_sent(broker: Broker) -> None:
     assert b"Traceback" not in ended.stderr
 
 
-def test_ctrl_c_is_told_by_the_exit_code(broker: Broker) -> None:
+def test_ctrl_c_is_shown_by_the_exit_code(broker: Broker) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "mqcore.cli.main", "produce", "stopped", "--json"],
         env=os.environ | {"MQCORE_NAMESRV": broker.namesrv},
@@ -175,14 +178,14 @@ def test_a_template_is_filled() -> None:
 
 @pytest.mark.parametrize("text", ["{", "a}b", "{nope}", "{}", "{n"])
 def test_a_template_that_cannot_be_filled_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"place|brace|lone"):
+    with pytest.raises(ValueError, match=r"field|brace|lone"):
         Template(text)
 
 
 @pytest.mark.parametrize(
     ("line", "why"), [("x", "is no JSON"), ("{}", "no member"), ("[1]", "no m")]
 )
-def test_a_member_that_is_missing_is_told(line: str, why: str) -> None:
+def test_a_member_that_is_missing_is_reported(line: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Template("{.a}").fill({"n": 1, "file": "f", "line": line})
 
@@ -220,7 +223,7 @@ def test_who_leaves_early_is_not_waited_for() -> None:
     asyncio.run(scene())
 
 
-def test_a_stream_that_cannot_be_opened_is_told() -> None:
+def test_a_stream_that_cannot_be_opened_is_reported() -> None:
     async def scene() -> None:
         async for _ in lines_of(partial(io.FileIO, "/nowhere/at/all")):
             pass

@@ -25,7 +25,7 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
 
 
-def said(program: Program, *arguments: str | Path) -> ProgramOptions:
+def options_of(program: Program, *arguments: str | Path) -> ProgramOptions:
     """Returns the options that a command line gives."""
     seen: list[ProgramOptions] = []
 
@@ -42,7 +42,7 @@ def said(program: Program, *arguments: str | Path) -> ProgramOptions:
 
 
 def broker(tmp_path: Path, *arguments: str | Path) -> BrokerSettings:
-    return said(Program.BROKER, "--data", tmp_path / "store", *arguments).broker()
+    return options_of(Program.BROKER, "--data", tmp_path / "store", *arguments).broker()
 
 
 def test_flags_are_above_the_environment_and_that_above_files(
@@ -73,7 +73,7 @@ def test_flags_are_above_the_environment_and_that_above_files(
 def test_a_name_server_has_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MQCORE_BROKER_LISTEN_PORT", "2")
     monkeypatch.setenv("MQCORE_NAMESRV_KV_CONFIG_PATH", str(tmp_path / "kv.json"))
-    settings: NamesrvSettings = said(Program.NAMESRV, "--host", "::1").namesrv()
+    settings: NamesrvSettings = options_of(Program.NAMESRV, "--host", "::1").namesrv()
     assert settings.listener.port == 9876
     assert settings.listener.host == "::1"
     assert settings.kv_config_path == tmp_path / "kv.json"
@@ -85,8 +85,8 @@ def test_a_metrics_port_opens_metrics(tmp_path: Path) -> None:
     assert not broker(tmp_path).has_metrics
 
 
-def test_printed_settings_say_value_default_and_source(tmp_path: Path) -> None:
-    options = said(
+def test_printed_settings_have_value_default_and_source(tmp_path: Path) -> None:
+    options = options_of(
         Program.BROKER, "-p", "--data", tmp_path, "--port", "7", "--set", "maxDelayTime=3"
     )
     runner = CliRunner()
@@ -103,7 +103,7 @@ def test_printed_settings_say_value_default_and_source(tmp_path: Path) -> None:
     assert "warning: --set: maxDelayTime=3 has no effect" in result.stderr
 
 
-def test_sizes_of_files_that_exist_win_and_are_told(tmp_path: Path) -> None:
+def test_sizes_of_files_that_exist_win_and_are_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "store", config=SMALL) as store:
         store.append("topic", b"x", keys=["k"])
         store.wait_dispatched(store.stats().appended)
@@ -117,17 +117,19 @@ def test_sizes_of_files_that_exist_win_and_are_told(tmp_path: Path) -> None:
     assert settings.configuration.settings["mappedFileSizeCommitLog"].source == "files of the store"
 
 
-def test_an_embedded_broker_takes_small_files_unless_told(tmp_path: Path) -> None:
-    options = said(Program.BROKER, "--data", tmp_path)
+def test_an_embedded_broker_takes_small_files_by_default(tmp_path: Path) -> None:
+    options = options_of(Program.BROKER, "--data", tmp_path)
     settings = options.broker(EMBEDDED)
     assert settings.engine == dict(EMBEDDED)
     with Store(tmp_path / "old", config=SMALL) as store:
         store.append("topic", b"x")
-    old = said(Program.BROKER, "--data", tmp_path / "old").broker(EMBEDDED)
+    old = options_of(Program.BROKER, "--data", tmp_path / "old").broker(EMBEDDED)
     assert old.engine["mappedFileSizeCommitLog"] == str(SMALL["mappedFileSizeCommitLog"])
     assert old.configuration.warnings == ()
-    told = said(Program.BROKER, "--data", tmp_path, "--set", "mappedFileSizeCommitLog=8388608")
-    assert told.broker(EMBEDDED).engine["mappedFileSizeCommitLog"] == "8388608"
+    given = options_of(
+        Program.BROKER, "--data", tmp_path, "--set", "mappedFileSizeCommitLog=8388608"
+    )
+    assert given.broker(EMBEDDED).engine["mappedFileSizeCommitLog"] == "8388608"
 
 
 def test_an_index_of_known_capacity_wins(tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_settings_that_cannot_work_together_are_refused(
         broker(tmp_path, "--set", assignment)
 
 
-def test_an_address_that_nobody_can_dial_is_told(tmp_path: Path) -> None:
+def test_an_address_that_nobody_can_dial_is_reported(tmp_path: Path) -> None:
     [warning] = broker(tmp_path, "--set", "brokerIP1=10.0.0.5").configuration.warnings
     assert "bindAddress=0.0.0.0" in warning
     [warning] = broker(
@@ -189,9 +191,9 @@ def test_an_address_that_nobody_can_dial_is_told(tmp_path: Path) -> None:
     assert "set brokerIP1" in warning
 
 
-def test_ports_are_told_and_forgotten(tmp_path: Path) -> None:
-    options = said(Program.NAMESRV, "--port-file", tmp_path / "ports.json")
-    options.tell_ports({"namesrv": 9876})
+def test_the_port_file_is_written_and_removed(tmp_path: Path) -> None:
+    options = options_of(Program.NAMESRV, "--port-file", tmp_path / "ports.json")
+    options.write_ports({"namesrv": 9876})
     assert json.loads((tmp_path / "ports.json").read_text()) == {"namesrv": 9876}
     assert [each.name for each in tmp_path.iterdir()] == ["ports.json"]
     options.forget_ports()
@@ -205,10 +207,10 @@ def test_the_log_of_a_start_holds_settings_once_and_no_secret(
     caplog.set_level(logging.INFO, "mqcore.config")
     settings = broker(tmp_path, "--set", "tls.server.keyPassword=rosebud", "--port", "7")
     log_configuration(settings.configuration)
-    told = [record.getMessage() for record in caplog.records]
-    assert "listenPort=7 (--port)" in told
-    assert "tls.server.keyPassword=****** (--set)" in told
-    assert sum("brokerPermission=6" in line for line in told) == 1
+    lines = [record.getMessage() for record in caplog.records]
+    assert "listenPort=7 (--port)" in lines
+    assert "tls.server.keyPassword=****** (--set)" in lines
+    assert sum("brokerPermission=6" in line for line in lines) == 1
     assert "rosebud" not in caplog.text
 
 

@@ -35,7 +35,7 @@ def test_a_date_without_a_zone_is_local() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "10", "10x", "5m later", "2024-13-01", "-5m", "ago"])
-def test_what_is_no_time_is_told(text: str) -> None:
+def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is no time"):
         parse_time(text, NOW)
 

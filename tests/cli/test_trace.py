@@ -1,4 +1,4 @@
-"""`mqcore msg trace` over a broker in this process: what clients told of a message, as one tree."""
+"""`mqcore msg trace` over a broker in this process: what clients reported, as one tree."""
 
 import json
 import time
@@ -35,13 +35,13 @@ def run(broker: Broker, *arguments: str) -> Result:
     return CliRunner().invoke(commands, ["msg", "trace", *arguments], env=environment)
 
 
-def told(broker: Broker, *arguments: str) -> list[dict[str, Any]]:
+def traces(broker: Broker, *arguments: str) -> list[dict[str, Any]]:
     result = run(broker, *arguments, "--json")
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_a_message_that_was_tried_again_is_told_as_a_tree(broker: Broker) -> None:
+def test_a_message_that_was_tried_again_is_printed_as_a_tree(broker: Broker) -> None:
     failed, done = Event(), Event()
 
     def handle(message: ReceivedMessage) -> None:
@@ -65,7 +65,7 @@ def test_a_message_that_was_tried_again_is_told_as_a_tree(broker: Broker) -> Non
         until_back(broker)
         broker.advance(10)
         assert done.wait(30)
-    (found,) = told(broker, sent.message_id)
+    (found,) = traces(broker, sent.message_id)
     assert (found["topic"], found["tags"], found["keys"]) == ("orders", "new", ["order-1"])
     assert [(each["group"], each["is_ok"]) for each in found["sends"]] == [("shop", True)]
     assert [each["offset_id"] for each in found["stored"]] == [sent.offset_message_id]
@@ -83,7 +83,7 @@ def test_a_message_that_was_tried_again_is_told_as_a_tree(broker: Broker) -> Non
     assert starts == wanted, text
     for part in ("by shop at 127.0.0.1", "group bills", "EXCEPTION", "SUCCESS", "%RETRY%bills"):
         assert part in text
-    assert [each["message_id"] for each in told(broker, "--key", "order-1")] == [sent.message_id]
+    assert [each["message_id"] for each in traces(broker, "--key", "order-1")] == [sent.message_id]
 
 
 def until_back(broker: Broker) -> None:
@@ -93,7 +93,7 @@ def until_back(broker: Broker) -> None:
         assert time.monotonic() < last_s, "it never came back"
 
 
-def test_a_transaction_is_told_with_the_question_of_the_broker(broker: Broker) -> None:
+def test_a_transaction_is_printed_with_the_check_of_the_broker(broker: Broker) -> None:
     asked = Event()
 
     def check(_message: ReceivedMessage) -> TransactionState:
@@ -107,7 +107,7 @@ def test_a_transaction_is_told_with_the_question_of_the_broker(broker: Broker) -
         )
         broker.advance(60)
         assert asked.wait(30)
-    (found,) = told(broker, result.sent.message_id)
+    (found,) = traces(broker, result.sent.message_id)
     assert [each["kind"] for each in found["sends"]] == ["half"]
     assert [(each["state"], each["is_from_check"]) for each in found["transaction_ends"]] == [
         ("UNKNOW", False),
@@ -119,7 +119,7 @@ def test_a_transaction_is_told_with_the_question_of_the_broker(broker: Broker) -
     )
 
 
-def test_nothing_told_is_a_finding(broker: Broker) -> None:
+def test_nothing_reported_is_a_finding(broker: Broker) -> None:
     result = run(broker, "7F000001000100000000000000000000")
     assert (result.exit_code, result.stdout) == (1, "")
     assert run(broker, "--key", "nobody").exit_code == 1

@@ -1,4 +1,4 @@
-"""Whatever stands in a file or a value: settings come out, or a refusal, and nothing else."""
+"""Whatever is in a file or a value: settings come out, or a refusal, and nothing else."""
 
 import contextlib
 
@@ -84,7 +84,7 @@ def test_any_toml(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> N
 
 @BOUNDED
 @given(st.sampled_from(NAMES), TEXTS)
-def test_a_value_stands_for_itself_when_written_back(name: str, text: str) -> None:
+def test_a_value_is_the_same_when_written_back(name: str, text: str) -> None:
     key = keys_of(Program.BROKER).get(name) or keys_of(Program.NAMESRV)[name]
     try:
         value = parsed(key.kind, text)

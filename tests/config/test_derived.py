@@ -27,8 +27,8 @@ from mqcore.native import BrokerPolicy, PopPolicy, TimingPolicy, WaitPolicy
 
 ROOT = Path(__file__).parents[2]
 ROW = (
-    "heldWishesMax | int>=1<=900 | | - | - | 7 | broker | held_wishes_max | live "
-    "| waits.wishes_max:usize<=500 | wishes that are held at the most\n"
+    "heldTicketsMax | int>=1<=900 | | - | - | 7 | broker | held_tickets_max | live "
+    "| waits.tickets_max:usize<=500 | tickets that are held at the most\n"
 )
 UNIT_OF_SUFFIX = {
     "_ms": "ms",
@@ -47,11 +47,11 @@ KINDS: dict[str, Any] = {
 CACHED: tuple[Any, ...] = (table_keys, keys_of, policy_fields.policy_fields)
 
 
-@pytest.mark.parametrize("place", DERIVED)
-def test_what_is_made_from_the_tables_is_current(place: str) -> None:
-    made = DERIVED[place]()
+@pytest.mark.parametrize("path", DERIVED)
+def test_what_is_made_from_the_tables_is_current(path: str) -> None:
+    made = DERIVED[path]()
     again = "make it again: python -m mqcore.config.derived ."
-    assert (ROOT / place).read_text(encoding="utf-8") == made, again
+    assert (ROOT / path).read_text(encoding="utf-8") == made, again
 
 
 @pytest.fixture
@@ -87,51 +87,51 @@ def test_a_new_row_is_seen_in_everything_that_is_made(add_row: Callable[[str], N
     add_row(ROW)
     typed = made_classes(typed_source())["BrokerFields"]
     hints = get_type_hints(typed, include_extras=True)
-    assert hints["held_wishes_max"] == Annotated[int, "heldWishesMax"]
+    assert hints["held_tickets_max"] == Annotated[int, "heldTicketsMax"]
     policy = made_classes(policies_source())["WaitPolicy"]
-    assert policy._field_defaults["wishes_max"] == 7
-    assert "Wishes that are held at the most (`heldWishesMax`)." in policy.__doc__
-    assert "    pub(crate) wishes_max: usize,\n" in rows_source()
-    row = "| `heldWishesMax` | int>=1<=900 | 7 | yes | wishes that are held at the most |\n"
+    assert policy._field_defaults["tickets_max"] == 7
+    assert "Tickets that are held at the most (`heldTicketsMax`)." in policy.__doc__
+    assert "    pub(crate) tickets_max: usize,\n" in rows_source()
+    row = "| `heldTicketsMax` | int>=1<=900 | 7 | yes | tickets that are held at the most |\n"
     assert row in page()
     # Nothing else is another one: without the lines of the row each is what it was.
     after = [typed_source(), policies_source(), rows_source(), page()]
     for old, new in zip(before, after, strict=True):
-        left = [line for line in new.splitlines() if "ishes" not in line]
-        assert left == [line for line in old.splitlines() if "ishes" not in line]
+        left = [line for line in new.splitlines() if "ickets" not in line]
+        assert left == [line for line in old.splitlines() if "ickets" not in line]
 
 
-def test_a_new_row_is_read_judged_changed_and_handed_over(add_row: Callable[[str], None]) -> None:
+def test_a_new_row_is_read_checked_changed_and_handed_over(add_row: Callable[[str], None]) -> None:
     add_row(ROW)
-    configuration = resolved(Program.BROKER, [Layer("a file", {"heldWishesMax": "600"})])
-    assert configuration.value("heldWishesMax") == 600
-    assert resolved(Program.BROKER, ()).value("heldWishesMax") == 7
-    with pytest.raises(ConfigurationError, match="heldWishesMax=901: expected at most 900"):
-        resolved(Program.BROKER, [Layer("a file", {"heldWishesMax": "901"})])
-    fresh, made = changed(broker_settings(configuration), {"heldWishesMax": "800"})
-    assert made == {"heldWishesMax": "800"}
-    assert fresh.configuration.value("heldWishesMax") == 800
+    configuration = resolved(Program.BROKER, [Layer("a file", {"heldTicketsMax": "600"})])
+    assert configuration.value("heldTicketsMax") == 600
+    assert resolved(Program.BROKER, ()).value("heldTicketsMax") == 7
+    with pytest.raises(ConfigurationError, match="heldTicketsMax=901: expected at most 900"):
+        resolved(Program.BROKER, [Layer("a file", {"heldTicketsMax": "901"})])
+    fresh, made = changed(broker_settings(configuration), {"heldTicketsMax": "800"})
+    assert made == {"heldTicketsMax": "800"}
+    assert fresh.configuration.value("heldTicketsMax") == 800
 
     class Typed:
         """Typed settings as `typed_source` would make them."""
 
-        held_wishes_max = 800
+        held_tickets_max = 800
 
         def __getattr__(self, name: str) -> object:
             return getattr(fresh, name)
 
-    assert policy_values("waits", Typed())["wishes_max"] == 500
+    assert policy_values("waits", Typed())["tickets_max"] == 500
 
 
 def test_a_row_that_cannot_be_read_is_an_error(add_row: Callable[[str], None]) -> None:
     add_row(ROW.replace("| live", "| alive"))
-    with pytest.raises(ValueError, match="heldWishesMax: alive is not live"):
+    with pytest.raises(ValueError, match="heldTicketsMax: alive is not live"):
         keys_of(Program.BROKER)
 
 
 def test_a_row_with_a_wrong_policy_is_an_error(add_row: Callable[[str], None]) -> None:
-    add_row(ROW.replace("waits.wishes_max:usize", "wishes_max"))
-    with pytest.raises(ValueError, match="no field of a policy: wishes_max"):
+    add_row(ROW.replace("waits.tickets_max:usize", "tickets_max"))
+    with pytest.raises(ValueError, match="no field of a policy: tickets_max"):
         policy_fields.policy_fields("waits")
 
 

@@ -1,4 +1,4 @@
-"""Settings are laid over each other, judged, and told with their sources."""
+"""Settings are laid over each other, checked, and shown with their sources."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_later_layers_win_and_are_named() -> None:
     assert found.settings["brokerId"].source == "default"
 
 
-def test_everything_wrong_is_told_at_once() -> None:
+def test_everything_wrong_is_reported_at_once() -> None:
     message = refusal({"listenPort": "70000", "brokerRole": "SLAVE", "maxMessageSize": "4m"})
     assert all(
         part in message for part in ("listenPort=70000", "brokerRole=SLAVE", "maxMessageSize=4m")
@@ -59,11 +59,13 @@ def test_everything_wrong_is_told_at_once() -> None:
         ("useTLS", "true"),
     ],
 )
-def test_a_promise_that_is_not_kept_refuses_and_yields_to_being_told(key: str, value: str) -> None:
+def test_a_promise_that_is_not_kept_refuses_and_yields_to_being_ignored(
+    key: str, value: str
+) -> None:
     assert f"--ignore {key}" in refusal({key: value})
     [warning] = broker({key: value}, ignored=(key,)).warnings
     assert key in warning
-    assert "ignored as told" in warning
+    assert "ignored as requested" in warning
 
 
 def test_the_file_of_the_official_distribution_is_read_without_a_word(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_the_file_of_the_official_distribution_is_read_without_a_word(tmp_path: 
     }
 
 
-def test_a_promise_at_its_default_is_nothing_to_tell() -> None:
+def test_a_promise_at_its_default_gives_no_warning() -> None:
     pairs = {"brokerRole": "ASYNC_MASTER", "aclEnable": "false", "storeType": "default"}
     assert broker(pairs).warnings == ()
 
@@ -92,18 +94,18 @@ def test_ignoring_what_is_no_key_is_an_error() -> None:
         broker({}, ignored=("brokerRoll",))
 
 
-def test_an_unknown_key_is_told_with_the_nearest_and_refused_when_strict() -> None:
+def test_an_unknown_key_is_reported_with_the_nearest_and_refused_when_strict() -> None:
     [warning] = broker({"flushDiskTyp": "SYNC_FLUSH"}).warnings
     assert "did you mean flushDiskType?" in warning
     assert "did you mean flushDiskType?" in refusal({"flushDiskTyp": "x"}, is_strict=True)
 
 
-def test_a_key_of_the_name_server_is_told_as_such() -> None:
+def test_a_key_of_the_name_server_is_reported_as_such() -> None:
     [warning] = broker({"kvConfigPath": "x"}).warnings
     assert "a key of the namesrv" in warning
 
 
-def test_a_key_without_effect_is_told_with_the_reason() -> None:
+def test_a_key_without_effect_is_reported_with_the_reason() -> None:
     [warning] = broker({"sendMessageThreadPoolNums": "16"}).warnings
     assert "sendMessageThreadPoolNums=16 has no effect: one event loop" in warning
 
@@ -114,7 +116,7 @@ def test_old_spellings_are_known() -> None:
     assert found.engine_settings() == {"mappedFileSizeCommitLog": "1048576"}
 
 
-def test_a_boolean_is_read_as_java_does_and_told() -> None:
+def test_a_boolean_is_read_as_java_does_and_reported() -> None:
     found = broker(
         {"autoCreateTopicEnable": "yes", "traceOn": " False", "longPollingEnable": "TRUE"}
     )
@@ -212,7 +214,7 @@ def test_toml_has_the_same_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["a = ", "a = 1979-05-27", "a = [1]", "broker = 1", "\ud800"])
-def test_bad_toml_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
+def test_bad_toml_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "b.toml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(ConfigFileError, match=r"b\.toml"):

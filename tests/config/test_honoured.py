@@ -33,7 +33,7 @@ def handed_over() -> list[PolicyField]:
 
 
 def is_taken(field: PolicyField) -> bool:
-    """Tells whether the extension does something with a field of the policy."""
+    """Returns whether the extension does something with a field of the policy."""
     return any(f".{field.name}" in text for text in BINDINGS)
 
 

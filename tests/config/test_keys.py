@@ -12,7 +12,7 @@ from mqcore.config.values import parsed
 TABLES = ("broker", "store", "own", "server", "auth", "namesrv")
 
 
-def test_no_key_stands_twice_for_one_program() -> None:
+def test_no_key_is_twice_in_one_program() -> None:
     for tables in (("broker", "store", "own", "server", "auth"), ("namesrv", "server")):
         names = [key.name for table in tables for key in table_keys(table)]
         assert len(names) == len(set(names))
@@ -45,7 +45,7 @@ def test_an_honoured_key_has_a_setting_and_a_setting_an_honoured_key() -> None:
         fields = set(key_fields(kind).values()) | listener
         assert all(keys[name].fate.is_honoured for name in fields)
         wanted = {key.name for key in keys.values() if key.fate in (fate, Fate.SERVER)}
-        # The budget is judged before there are settings.
+        # The budget is checked before there are settings.
         assert wanted - fields <= {"memoryAllowed", "memoryBudget"}
 
 
@@ -54,7 +54,7 @@ def test_other_spellings_lead_to_keys() -> None:
     assert all(new in keys and old not in keys for old, new in SPELLINGS.items())
 
 
-def test_every_key_says_why() -> None:
+def test_every_key_has_a_reason() -> None:
     for table in TABLES:
         assert all(len(key.words.split()) >= 1 for key in table_keys(table))
 

@@ -16,7 +16,7 @@ UNBOUNDED = resource.RLIM_INFINITY
 
 
 def machine(root: Path, groups: str, files: dict[str, str]) -> Path:
-    """Makes what the kernel tells of a machine with 8 GiB."""
+    """Makes what the kernel reports of a machine with 8 GiB."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/meminfo").write_text(f"MemTotal: {8 << 20} kB\nMemFree: 1 kB\n")
     (root / "proc/self/cgroup").write_text(groups)
@@ -56,9 +56,9 @@ def test_the_least_of_all_limits_counts(
     assert available_memory_bytes(root, address_space=100 * MIB) == 100 * MIB
 
 
-def test_a_setting_says_how_much_is_allowed() -> None:
-    said = resolved(Program.BROKER, [Layer("test", {"memoryAllowed": "160m"})])
-    plan = memory_plan(said)
+def test_a_setting_limits_how_much_is_allowed() -> None:
+    configuration = resolved(Program.BROKER, [Layer("test", {"memoryAllowed": "160m"})])
+    plan = memory_plan(configuration)
     assert plan.allowed_bytes == 160 * MIB
     assert plan.budget_bytes == 120 * MIB
     assert "memory allowed 160 MiB, budget 120 MiB" in str(plan)
@@ -90,15 +90,15 @@ def test_little_memory_shrinks_the_windows_that_nobody_has_set() -> None:
     small = derived_windows(plain, 160 * MIB)
     assert small == {"populateWindowBytes": str(7 * MIB), "hotWindowBytes": str(7 * MIB)}
     assert check_budget(resolved(Program.BROKER, [Layer("x", small)]), 160 * MIB) == []
-    said = resolved(Program.BROKER, [Layer("test", {"hotWindowBytes": "67108864"})])
-    assert "hotWindowBytes" not in derived_windows(said, 160 * MIB)
+    configuration = resolved(Program.BROKER, [Layer("test", {"hotWindowBytes": "67108864"})])
+    assert "hotWindowBytes" not in derived_windows(configuration, 160 * MIB)
     with pytest.raises(ConfigurationError, match="hotWindowBytes"):
-        check_budget(said, 160 * MIB)
+        check_budget(configuration, 160 * MIB)
 
 
 def test_a_machine_smaller_than_the_process_is_warned_of() -> None:
-    said = resolved(
+    configuration = resolved(
         Program.BROKER, [Layer("x", derived_windows(resolved(Program.BROKER, []), 96 * MIB))]
     )
-    [warning] = check_budget(said, 96 * MIB)
+    [warning] = check_budget(configuration, 96 * MIB)
     assert "96 MiB of memory are allowed" in warning

@@ -1,4 +1,4 @@
-"""The files in `deploy` say only what the programs take: settings, options, commands."""
+"""The files in `deploy` hold only what the programs take: settings, options, commands."""
 
 import configparser
 import json
@@ -21,7 +21,7 @@ def parsed(words: list[str]) -> click.Context:
     """Returns the context of a command line of ours; fails where it could not be run."""
     assert words[0].endswith("mqcore")
     command = commands.commands[words[1]]
-    # A file named on another machine is not here: only the options are judged.
+    # A file named on another machine is not here: only the options are checked.
     arguments = [
         word if not word.startswith("/") else str(DEPLOY / Path(word).name) for word in words[2:]
     ]

@@ -125,7 +125,7 @@ def test_a_native_example_is_built_and_called(name: str, copy: Path) -> None:
     call(brought, copy)
 
 
-def test_the_crash_image_of_the_page_is_read_as_it_says(tmp_path: Path) -> None:
+def test_the_crash_image_of_the_page_is_read_as_described(tmp_path: Path) -> None:
     page = (ROOT / "HACKING.md").read_text(encoding="utf-8")
     (script,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     (tmp_path / "crash_image.py").write_text(script, encoding="utf-8")
@@ -135,9 +135,9 @@ def test_the_crash_image_of_the_page_is_read_as_it_says(tmp_path: Path) -> None:
 
 def test_the_breakpoints_of_the_page_are_at_functions() -> None:
     page = (ROOT / "HACKING.md").read_text(encoding="utf-8")
-    places = re.findall(r"break ([\w/]+\.rs):(\d+)", page)
-    assert places
-    for name, line in places:
+    breakpoints = re.findall(r"break ([\w/]+\.rs):(\d+)", page)
+    assert breakpoints
+    for name, line in breakpoints:
         (path,) = (ROOT / "rust").glob(f"*/src/**/{name}")
         lines = path.read_text(encoding="utf-8").splitlines()
         # The function that the file is named for.

@@ -32,7 +32,7 @@ def turns(block: str) -> Iterator[tuple[str, str]]:
 
 
 def is_as_shown(shown: str, printed: str) -> bool:
-    """Tells whether an output is the shown one, in which `...` stands for anything."""
+    """Returns whether an output is the shown one, in which `...` matches anything."""
     lines = "\n".join(line.rstrip() for line in printed.strip("\n").splitlines())
     how = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     return doctest.OutputChecker().check_output(shown, lines + "\n", how)

@@ -47,7 +47,7 @@ def lines(process: "subprocess.Popen[str]", count: int) -> list[str]:
     return [process.stdout.readline().rstrip() for _ in range(count)]
 
 
-def until_told(process: "subprocess.Popen[str]", wanted: set[str]) -> None:
+def until_reported(process: "subprocess.Popen[str]", wanted: set[str]) -> None:
     """Reads until all lines came; the library's own warnings may be between them."""
     missing = set(wanted)
     while missing:
@@ -76,7 +76,7 @@ def test_a_script_to_copy_is_short() -> None:
         assert len((EXAMPLES / name).read_text().splitlines()) < COPYABLE_LINES_MAX
 
 
-def test_every_example_says_how_it_is_run() -> None:
+def test_every_example_shows_how_it_is_run() -> None:
     for path in EXAMPLES.glob("*.py"):
         assert "examples" in (ast.get_docstring(ast.parse(path.read_text())) or ""), path
 
@@ -120,9 +120,9 @@ def test_a_worker_does_its_tasks(broker: Broker) -> None:
         worker.delay(producer, "unknown")
         with running("worker.py", broker.namesrv) as process:
             # In any order: what was sent before is waiting.
-            until_told(process, {"working", "1 + 2 = 3"})
+            until_reported(process, {"working", "1 + 2 = 3"})
             worker.delay(producer, "add", 3, 4)
-            until_told(process, {"3 + 4 = 7"})
+            until_reported(process, {"3 + 4 = 7"})
             until_stored(broker, "%DLQ%workers")
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
@@ -132,9 +132,9 @@ def test_logged_records_are_published(broker: Broker) -> None:
     with running("log_records.py", broker.namesrv) as process:
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
-    told = [json.loads(message.body) for message in broker.messages("logs")]
-    assert {row["message"] for row in told} == {"the program begins", "and fails"}
-    assert any("ValueError" in row.get("exception", "") for row in told)
+    rows = [json.loads(message.body) for message in broker.messages("logs")]
+    assert {row["message"] for row in rows} == {"the program begins", "and fails"}
+    assert any("ValueError" in row.get("exception", "") for row in rows)
 
 
 def test_a_web_application_publishes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,15 +152,15 @@ def test_a_web_application_publishes(broker: Broker, monkeypatch: pytest.MonkeyP
 
 def test_a_flash_sale_sells_cancels_and_looks_at_dead_letters(broker: Broker) -> None:
     with running("flash_sale.py", broker.namesrv) as sale:
-        until_told(sale, {"sold to ann, bob, cid", "cid has paid", "somebody should call bob"})
+        until_reported(sale, {"sold to ann, bob, cid", "cid has paid", "somebody should call bob"})
         last_s = time.monotonic() + 30
         while len(broker.messages("SCHEDULE_TOPIC_XXXX")) < 3:
             assert time.monotonic() < last_s, "not every order has its reminder"
         # Nobody waits for the five seconds that an order may stay unpaid.
         broker.advance(5)
-        until_told(sale, {"ann did not pay in time", "bob did not pay in time"})
-        until_told(sale, {"paid: ['cid']; cancelled: ['ann', 'bob']"})
+        until_reported(sale, {"ann did not pay in time", "bob did not pay in time"})
+        until_reported(sale, {"paid: ['cid']; cancelled: ['ann', 'bob']"})
         assert sale.wait(60) == 0
     # What was rolled back was never seen.
-    told = {json.loads(message.body)["buyer"] for message in broker.messages("orders")}
-    assert told == {"ann", "bob", "cid"}
+    buyers = {json.loads(message.body)["buyer"] for message in broker.messages("orders")}
+    assert buyers == {"ann", "bob", "cid"}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from lane_desk import Client, Desk, Spoken, pull, send, serving
+from lane_server import Client, LaneServer, RecordingProtocol, pull, send, serving
 from loops import FACTORIES, run_on, until
 from mqcore.native import BrokerPolicy, Command, TopicPolicy
 from mqcore.remoting import AnsweredBy, RequestCode, answered_by
@@ -26,7 +26,7 @@ def offset_of(code: int, **ext: str | int) -> Command:
 @LOOPS
 def test_what_is_sent_is_pulled_back(kind: str, tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
+        async with serving(tmp_path) as running, running.client() as client:
             properties = "TAGS\x01a\x02WAIT\x01true\x02"
             answer = await client.ask(send(1, b"hello", properties=properties))
             assert (answer.code, answer.opaque, answer.is_response) == (0, 1, True)
@@ -42,7 +42,7 @@ def test_what_is_sent_is_pulled_back(kind: str, tmp_path: Path) -> None:
                 "minOffset": "0",
                 "maxOffset": "1",
             }
-            stored = desk.store.message_at(0)
+            stored = running.store.message_at(0)
             assert stored.body == b"hello"
             assert stored.properties == {"TAGS": "a", **STAMP}
             assert len(held.body) == stored.store_size_bytes
@@ -56,20 +56,20 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
     count, rounds = 64, 8
 
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
-            client.say(*(send(at, bytes([at]) * 60_000) for at in range(count)))
-            assert [answer.opaque for answer in await client.hear(count)] == list(range(count))
-            await until(lambda: desk.store.bounds("t", 0) == (0, count))
+        async with serving(tmp_path) as running, running.client() as client:
+            client.send(*(send(at, bytes([at]) * 60_000) for at in range(count)))
+            assert [answer.opaque for answer in await client.receive(count)] == list(range(count))
+            await until(lambda: running.store.bounds("t", 0) == (0, count))
             # Far more than any socket buffer takes, and nobody reads until all is asked.
             asked = [pull(at, at % count, count=4) for at in range(count * rounds)]
-            client.say(*asked)
-            answers = await client.hear(len(asked))
+            client.send(*asked)
+            answers = await client.receive(len(asked))
             assert [answer.opaque for answer in answers] == list(range(len(asked)))
             for at, answer in enumerate(answers):
                 first = at % count
                 assert answer.ext["nextBeginOffset"] == str(min(first + 4, count))
                 assert bytes([first]) * 60_000 in answer.body
-            numbers = desk.lane.stats()
+            numbers = running.lane.stats()
             assert numbers["queued_bytes"] == numbers["pinned_bytes"] == 0
 
     run_on(kind, talk())
@@ -78,14 +78,14 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
 @LOOPS
 def test_a_held_pull_wakes_for_the_tags_it_wants(kind: str, tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
-            client.say(pull(1, 0, suspend_ms=20_000, tags="b || c", queue=3))
-            await until(lambda: desk.lane.stats()["held"] == 1)
+        async with serving(tmp_path) as running, running.client() as client:
+            client.send(pull(1, 0, suspend_ms=20_000, tags="b || c", queue=3))
+            await until(lambda: running.lane.stats()["held"] == 1)
             await client.ask(send(2, b"no", queue=3, properties="TAGS\x01a\x02"))
-            await until(lambda: desk.store.bounds("t", 3) == (0, 1))
-            assert desk.lane.stats()["held"] == 1
-            client.say(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
-            by_opaque = {answer.opaque: answer for answer in await client.hear(2)}
+            await until(lambda: running.store.bounds("t", 3) == (0, 1))
+            assert running.lane.stats()["held"] == 1
+            client.send(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
+            by_opaque = {answer.opaque: answer for answer in await client.receive(2)}
             assert by_opaque[3].code == 0
             assert by_opaque[1].code == 0
             assert by_opaque[1].ext["nextBeginOffset"] == "2"
@@ -97,22 +97,22 @@ def test_a_held_pull_wakes_for_the_tags_it_wants(kind: str, tmp_path: Path) -> N
 
 def test_a_hold_ends_with_its_time_and_with_its_connection(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk:
-            async with desk.client() as client:
-                desk.lane.drain(1_000)
-                client.say(pull(1, 0, suspend_ms=15_000), pull(2, 5, suspend_ms=60_000))
-                [moved] = await client.hear()
+        async with serving(tmp_path) as running:
+            async with running.client() as client:
+                running.lane.drain(1_000)
+                client.send(pull(1, 0, suspend_ms=15_000), pull(2, 5, suspend_ms=60_000))
+                [moved] = await client.receive()
                 assert (moved.opaque, moved.code) == (2, 21), "beyond an empty queue"
-                await until(lambda: desk.lane.stats()["held"] == 1)
-                desk.lane.drain(15_999)
-                assert desk.lane.stats()["held"] == 1
-                desk.lane.drain(16_000)
-                [late] = await client.hear()
+                await until(lambda: running.lane.stats()["held"] == 1)
+                running.lane.drain(15_999)
+                assert running.lane.stats()["held"] == 1
+                running.lane.drain(16_000)
+                [late] = await client.receive()
                 assert (late.opaque, late.code) == (1, 19)
-                client.say(pull(3, 0, suspend_ms=15_000))
-                await until(lambda: desk.lane.stats()["held"] == 1)
-            await until(lambda: desk.lane.stats()["connections"] == 0)
-            assert desk.lane.stats()["held"] == 0
+                client.send(pull(3, 0, suspend_ms=15_000))
+                await until(lambda: running.lane.stats()["held"] == 1)
+            await until(lambda: running.lane.stats()["connections"] == 0)
+            assert running.lane.stats()["held"] == 0
 
     run_on("asyncio", talk())
 
@@ -120,24 +120,27 @@ def test_a_hold_ends_with_its_time_and_with_its_connection(tmp_path: Path) -> No
 @LOOPS
 def test_with_synchronous_flush_an_answer_comes_after_the_sync(kind: str, tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path, flushDiskType=SYNC_FLUSH) as desk, desk.client() as client:
-            client.say(*(send(at, b"x" * 100) for at in range(200)))
-            answers = await client.hear(200)
+        async with (
+            serving(tmp_path, flushDiskType=SYNC_FLUSH) as running,
+            running.client() as client,
+        ):
+            client.send(*(send(at, b"x" * 100) for at in range(200)))
+            answers = await client.receive(200)
             assert [(answer.opaque, answer.code) for answer in answers] == [
                 (at, 0) for at in range(200)
             ]
-            stats = desk.store.stats()
+            stats = running.store.stats()
             assert stats.flushed == stats.appended
             # The store's own waiters are served by the same drain.
-            end = desk.store.append("t", b"y", wait=False)
-            assert await desk.store.durable(end) == "PUT_OK"
+            end = running.store.append("t", b"y", wait=False)
+            assert await running.store.durable(end) == "PUT_OK"
 
     run_on(kind, talk())
 
 
 def test_offsets_are_kept_and_asked_for(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
+        async with serving(tmp_path) as running, running.client() as client:
             place: dict[str, str | int] = {"consumerGroup": "g", "topic": "t", "queueId": 2}
             fresh = await client.ask(offset_of(14, **place))
             assert (fresh.code, fresh.ext) == (0, {"offset": "0"}), "a young queue: from its start"
@@ -145,25 +148,25 @@ def test_offsets_are_kept_and_asked_for(tmp_path: Path) -> None:
             assert strict.code == 22
             assert (await client.ask(offset_of(15, **place, commitOffset=77))).code == 0
             assert (await client.ask(offset_of(14, **place))).ext == {"offset": "77"}
-            assert desk.lane.offsets() == {"t@g": {2: 77}}
-            assert desk.lane.offset("g", "t", 2) == 77
+            assert running.lane.offsets() == {"t@g": {2: 77}}
+            assert running.lane.offset("g", "t", 2) == 77
             carried = pull(5, 0, queue=2)
             carried.ext |= {"sysFlag": "1", "commitOffset": "78"}
             await client.ask(carried)
-            assert desk.lane.offsets_of("g", "t") == {2: 78}
-            desk.lane.load_offsets({"a@g": {0: 1}, "a@h": {0: 2}})
-            assert desk.lane.remove_offsets(group="g") == 1
-            assert desk.lane.offsets() == {"a@h": {0: 2}}
+            assert running.lane.offsets_of("g", "t") == {2: 78}
+            running.lane.load_offsets({"a@g": {0: 1}, "a@h": {0: 2}})
+            assert running.lane.remove_offsets(group="g") == 1
+            assert running.lane.offsets() == {"a@h": {0: 2}}
 
     run_on("asyncio", talk())
 
 
 def test_offsets_of_queues_are_returned(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
+        async with serving(tmp_path) as running, running.client() as client:
             for at in range(3):
                 await client.ask(send(at, b"x", queue=1))
-            await until(lambda: desk.store.bounds("t", 1) == (0, 3))
+            await until(lambda: running.store.bounds("t", 1) == (0, 3))
             of_queue: dict[str, str | int] = {"topic": "t", "queueId": 1}
             assert (await client.ask(offset_of(30, **of_queue))).ext == {"offset": "3"}
             assert (await client.ask(offset_of(31, **of_queue))).ext == {"offset": "0"}
@@ -180,27 +183,27 @@ def test_exactly_the_native_requests_are_executed(tmp_path: Path) -> None:
     native = answered_by(AnsweredBy.NATIVE)
     others = [*sorted(set(RequestCode) - native), 7, 99_999]
 
-    async def asked(desk: Desk) -> list[tuple[str, int]]:
+    async def asked(running: LaneServer) -> list[tuple[str, int]]:
         """Sends every request without fields; returns which were handed over, with the reason."""
-        known = len(desk.served)
-        async with desk.client() as client:
-            client.say(*(Command(code, opaque=1) for code in [*sorted(native), *others]))
-            await until(lambda: len(desk.served) > known)
-            handed = desk.served[known].requests
+        known = len(running.served)
+        async with running.client() as client:
+            client.send(*(Command(code, opaque=1) for code in [*sorted(native), *others]))
+            await until(lambda: len(running.served) > known)
+            handed = running.served[known].requests
             # In their order, so that the last one ends the list.
             await until(lambda: bool(handed) and handed[-1].command.code == others[-1])
             return [(each.need, each.command.code) for each in handed]
 
     async def talk() -> None:
-        async with serving(tmp_path) as desk:
+        async with serving(tmp_path) as running:
             to_python = [("code", int(code)) for code in others]
-            found = await asked(desk)
+            found = await asked(running)
             assert [each for each in found if each[0] == "code"] == to_python
-            desk.lane.set_broker(
+            running.lane.set_broker(
                 BrokerPolicy(name="b", cluster="c1", address="127.0.0.1", needs_check=True)
             )
             to_check = [("check", int(code)) for code in sorted(native)]
-            assert await asked(desk) == to_check + to_python
+            assert await asked(running) == to_check + to_python
 
     run_on("asyncio", talk())
 
@@ -210,20 +213,20 @@ def test_what_the_policy_does_not_know_comes_up_and_goes_on_decided(
     kind: str, tmp_path: Path
 ) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
-            client.say(send(1, b"x", topic="new"), Command(105, opaque=2))
-            await until(lambda: bool(desk.served) and len(desk.served[0].requests) == 2)
-            served = desk.served[0]
+        async with serving(tmp_path) as running, running.client() as client:
+            client.send(send(1, b"x", topic="new"), Command(105, opaque=2))
+            await until(lambda: bool(running.served) and len(running.served[0].requests) == 2)
+            served = running.served[0]
             unknown, other = served.requests
             assert (unknown.need, unknown.name, unknown.command.code) == ("topic", "new", 310)
             assert (other.need, other.command.code) == ("code", 105)
             served.respond(Command.response_to(other.command, 17, remark="none"))
             served.execute(unknown.command)
-            first, second = await client.hear(2)
+            first, second = await client.receive(2)
             assert (first.opaque, first.code, first.remark) == (2, 17, "none")
             assert (second.opaque, second.code) == (1, 17)
             assert (second.remark or "").startswith("topic[new] not exist, apply first please!")
-            desk.lane.set_topic("new", TopicPolicy())
+            running.lane.set_topic("new", TopicPolicy())
             assert (await client.ask(send(3, b"x", topic="new"))).code == 0
 
     run_on(kind, talk())
@@ -231,20 +234,20 @@ def test_what_the_policy_does_not_know_comes_up_and_goes_on_decided(
 
 @LOOPS
 def test_bad_bytes_close_their_connection_and_no_other(kind: str, tmp_path: Path) -> None:
-    async def talk(desk: Desk) -> None:
-        async with desk.client() as good, desk.client() as bad:
+    async def talk(running: LaneServer) -> None:
+        async with running.client() as good, running.client() as bad:
             assert (await good.ask(send(1, b"x"))).code == 0
-            bad.say(send(1, b"before"))
+            bad.send(send(1, b"before"))
             bad.writer.write(b"\xff\xff\xff\xff garbage")
             with pytest.raises(ConnectionError):
-                await bad.hear(2)
-            assert any(served.reasons for served in desk.served)
+                await bad.receive(2)
+            assert any(served.reasons for served in running.served)
             assert (await good.ask(send(2, b"x"))).code == 0
-            assert desk.lane.stats()["closed_bad_bytes"] == 1
+            assert running.lane.stats()["closed_bad_bytes"] == 1
 
     async def both() -> None:
-        async with serving(tmp_path) as desk:
-            await talk(desk)
+        async with serving(tmp_path) as running:
+            await talk(running)
 
     run_on(kind, both())
 
@@ -252,16 +255,20 @@ def test_bad_bytes_close_their_connection_and_no_other(kind: str, tmp_path: Path
 @LOOPS
 def test_a_client_that_never_reads_is_not_executed_further(kind: str, tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client, desk.client() as other:
+        async with (
+            serving(tmp_path) as running,
+            running.client() as client,
+            running.client() as other,
+        ):
             for at in range(8):
                 await other.ask(send(at, b"x" * 120_000))
-            await until(lambda: desk.store.bounds("t", 0) == (0, 8))
+            await until(lambda: running.store.bounds("t", 0) == (0, 8))
             # Far more is asked for than sockets and the lane keep; the client does not read.
-            client.say(*(pull(at, 0) for at in range(400)))
-            await until(lambda: desk.lane.stats()["queued_bytes"] >= 8 << 20)
+            client.send(*(pull(at, 0) for at in range(400)))
+            await until(lambda: running.lane.stats()["queued_bytes"] >= 8 << 20)
             assert (await other.ask(send(9, b"y"))).code == 0, "others do not notice"
-            assert desk.lane.stats()["queued_bytes"] < 16 << 20
-            answers = await client.hear(400)
+            assert running.lane.stats()["queued_bytes"] < 16 << 20
+            answers = await client.receive(400)
             assert [answer.opaque for answer in answers] == list(range(400))
 
     run_on(kind, talk())
@@ -269,15 +276,15 @@ def test_a_client_that_never_reads_is_not_executed_further(kind: str, tmp_path: 
 
 def test_delayed_messages_are_delivered_when_due(tmp_path: Path) -> None:
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
+        async with serving(tmp_path) as running, running.client() as client:
             sent = await client.ask(send(1, b"later", queue=2, properties="DELAY\x013\x02"))
             assert (sent.code, sent.ext["queueId"]) == (0, "2")
-            await until(lambda: desk.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
-            now_ms = desk.store.message_at(0).store_timestamp_ms
-            early = desk.lane.deliver_due(3, 0, now_ms=now_ms)
+            await until(lambda: running.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
+            now_ms = running.store.message_at(0).store_timestamp_ms
+            early = running.lane.deliver_due(3, 0, now_ms=now_ms)
             assert (early.count, early.next_offset) == (0, 0)
             assert early.next_due_ms == now_ms + 10_000
-            done = desk.lane.deliver_due(3, 0, now_ms=now_ms + 10_000)
+            done = running.lane.deliver_due(3, 0, now_ms=now_ms + 10_000)
             assert (done.count, done.next_offset, done.has_more) == (1, 1, False)
             found = await client.ask(pull(2, 0, queue=2, suspend_ms=20_000))
             assert (found.code, found.ext["nextBeginOffset"]) == (0, "1")
@@ -292,29 +299,29 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
         return Command(36, ext=ext | {k: str(v) for k, v in more.items()}, opaque=opaque)
 
     async def talk() -> None:
-        async with serving(tmp_path) as desk, desk.client() as client:
+        async with serving(tmp_path) as running, running.client() as client:
             await client.ask(send(1, b"again", properties="KEYS\x01k\x02"))
             assert (await client.ask(back(2, 0))).code == 0
-            await until(lambda: desk.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
-            waiting = desk.store.get("SCHEDULE_TOPIC_XXXX", 2, 0).messages[0]
+            await until(lambda: running.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
+            waiting = running.store.get("SCHEDULE_TOPIC_XXXX", 2, 0).messages[0]
             assert waiting.properties == {
                 "KEYS": "k",
                 **STAMP,
                 "RETRY_TOPIC": "t",
-                "ORIGIN_MESSAGE_ID": desk.store.message_at(0).message_id,
+                "ORIGIN_MESSAGE_ID": running.store.message_at(0).message_id,
                 "DELAY": "3",
                 "REAL_TOPIC": "%RETRY%g",
                 "REAL_QID": "0",
             }
             assert waiting.reconsume_times == 1
-            client.say(back(3, 0, delayLevel=-1))
-            await until(lambda: len(desk.served[0].requests) == 1)
-            handed = desk.served[0].requests[0]
+            client.send(back(3, 0, delayLevel=-1))
+            await until(lambda: len(running.served[0].requests) == 1)
+            handed = running.served[0].requests[0]
             assert (handed.need, handed.name) == ("topic", "%DLQ%g")
-            desk.lane.set_topic("%DLQ%g", TopicPolicy(read_queues=1, write_queues=1))
-            desk.served[0].execute(handed.command)
-            assert [answer.code for answer in await client.hear()] == [0]
-            await until(lambda: desk.store.bounds("%DLQ%g", 0) == (0, 1))
+            running.lane.set_topic("%DLQ%g", TopicPolicy(read_queues=1, write_queues=1))
+            running.served[0].execute(handed.command)
+            assert [answer.code for answer in await client.receive()] == [0]
+            await until(lambda: running.store.bounds("%DLQ%g", 0) == (0, 1))
             lost = await client.ask(back(4, 5))
             assert (lost.code, lost.remark) == (1, "look message by offset failed, 5")
 
@@ -331,10 +338,13 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
         authority.issue_cert("localhost").configure_cert(server_side)
         client_side = ssl.create_default_context()
         authority.configure_trust(client_side)
-        async with serving(tmp_path) as desk:
+        async with serving(tmp_path) as running:
             loop = asyncio.get_running_loop()
             server = await loop.create_server(
-                lambda: Spoken(desk.lane, desk.served), "127.0.0.1", 0, ssl=server_side
+                lambda: RecordingProtocol(running.lane, running.served),
+                "127.0.0.1",
+                0,
+                ssl=server_side,
             )
             port = server.sockets[0].getsockname()[1]
             streams = await asyncio.open_connection(
@@ -342,13 +352,13 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
             )
             client = Client(*streams)
             assert (await client.ask(send(1, b"t" * 50_000))).code == 0
-            await until(lambda: desk.store.bounds("t", 0) == (0, 1))
-            client.say(*(pull(at, 0) for at in range(count)))
-            answers = await client.hear(count)
+            await until(lambda: running.store.bounds("t", 0) == (0, 1))
+            client.send(*(pull(at, 0) for at in range(count)))
+            answers = await client.receive(count)
             assert [answer.opaque for answer in answers] == list(range(count))
             assert all(b"t" * 50_000 in answer.body for answer in answers)
             client.writer.close()
-            await until(lambda: desk.lane.stats()["connections"] == 0)
+            await until(lambda: running.lane.stats()["connections"] == 0)
             server.close()
 
     run_on(kind, talk())

@@ -26,7 +26,7 @@ BROKERS = ("room1@a", "room2@b", "room1@c", "plain")
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def _room(text: str) -> str:
+def _machine_room(text: str) -> str:
     return text.split("@")[0]
 
 
@@ -36,7 +36,9 @@ STRATEGIES: dict[str, Strategy] = {
         Averagely(),
         AveragelyByCircle(),
         ByMachineRoom(["room1", "plain"]),
-        MachineRoomNearby(Averagely(), lambda queue: _room(queue.broker_name), _room),
+        MachineRoomNearby(
+            Averagely(), lambda queue: _machine_room(queue.broker_name), _machine_room
+        ),
         ConsistentHash(),
     )
 }
@@ -57,10 +59,10 @@ def clients_of(count: int) -> list[str]:
 
 def owners(strategy: Strategy, queues: list[MessageQueue], clients: list[str]) -> str:
     found = {}
-    for place, client in enumerate(sorted(clients, key=text_key)):
+    for index, client in enumerate(sorted(clients, key=text_key)):
         for queue in allocated(strategy, client, queues, clients):
             assert queue not in found
-            found[queue] = DIGITS[place]
+            found[queue] = DIGITS[index]
     return "".join(found.get(queue, "-") for queue in sorted(queues, key=queue_key))
 
 
@@ -101,7 +103,7 @@ def test_who_is_no_member_has_nothing() -> None:
     assert allocated(Averagely(), "me", [], ["me"]) == frozenset()
 
 
-def test_a_client_without_room_is_an_error() -> None:
+def test_a_client_without_machine_room_is_an_error() -> None:
     nearby = MachineRoomNearby(Averagely(), lambda _: "room", lambda _: "")
     with pytest.raises(ValueError, match="no machine room"):
         nearby.allocate("c", queues_of(1), ["c"])
@@ -112,7 +114,7 @@ def test_a_sticky_share_is_equal_and_complete() -> None:
         for clients in range(1, 13):
             found = owners(Sticky(), queues_of(queues), clients_of(clients))
             assert "-" not in found
-            loads = [found.count(DIGITS[place]) for place in range(clients)]
+            loads = [found.count(DIGITS[index]) for index in range(clients)]
             assert max(loads) - min(loads) <= 1
 
 
@@ -133,7 +135,7 @@ def test_a_sticky_share_moves_few_queues_between_those_who_stay() -> None:
     for clients in range(3, 12):
         everybody = clients_of(clients)
         for gone in range(clients):
-            left = [client for place, client in enumerate(everybody) if place != gone]
+            left = [client for index, client in enumerate(everybody) if index != gone]
             sticky += _moved(Sticky(), 40, everybody, left)
             averagely += _moved(Averagely(), 40, everybody, left)
     # 192 to 614 when this was written.

@@ -28,7 +28,7 @@ def test_the_usual_pauses_are_those_of_the_levels() -> None:
         {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": []}},
     ],
 )
-def test_what_says_nothing_means_the_usual(value: object) -> None:
+def test_what_has_no_policy_means_the_usual(value: object) -> None:
     assert retry_policy(value) == CustomizedPolicy()
 
 

@@ -1,4 +1,4 @@
-"""Trace lines read back, of clients of all versions, and what they tell of one message."""
+"""Trace lines read back, of clients of all versions, and what they report of one message."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from mqcore.model.trace_lines import (
     RecallLine,
     lines_of,
 )
-from mqcore.model.traces import MessageTrace, Told, trace_of
+from mqcore.model.traces import MessageTrace, Reported, trace_of
 
 ID = "7F00000100010000000000000000AAAA"
 OTHER = "7F00000100010000000000000000BBBB"
@@ -138,7 +138,7 @@ def test_what_is_no_line_is_passed_over() -> None:
 
 
 def traced(*texts: str, host: str = "10.0.0.7") -> MessageTrace | None:
-    return trace_of(ID, [Told(each, host) for text in texts for each in read(text)])
+    return trace_of(ID, [Reported(each, host) for text in texts for each in read(text)])
 
 
 def test_deliveries_are_joined_in_the_order_of_time() -> None:
@@ -164,7 +164,7 @@ def test_deliveries_are_joined_in_the_order_of_time() -> None:
     assert (open_.cost_ms, open_.is_ok, open_.result, open_.host) == (None, None, "", "10.0.0.7")
 
 
-def test_an_end_without_a_begin_is_told_too() -> None:
+def test_an_end_without_a_begin_is_reported_too() -> None:
     found = traced(line("SubAfter", "r", ID, 5, "true", "null"))
     assert found is not None
     (group,) = found.groups
@@ -181,7 +181,7 @@ def test_a_message_of_a_batch_is_found_and_others_are_not() -> None:
     assert traced() is None
 
 
-def test_the_end_of_a_transaction_is_told() -> None:
+def test_the_end_of_a_transaction_is_reported() -> None:
     found = traced(pub(message_type=written.HALF), ended("ROLLBACK_MESSAGE", is_from_check=True))
     assert found is not None
     assert found.sends[0].line.kind == "half"

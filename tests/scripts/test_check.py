@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check.py"
-# Notes that it ran, and fails where the file says so.
+# Records that it ran, and fails where the file has `bad`.
 COMMAND = """
 from pathlib import Path
 with Path("ran.log").open("a") as log:
@@ -66,16 +66,16 @@ def test_a_part_runs_again_when_something_that_it_depends_on_changed(
     assert check("--all") == (0, 5)
 
 
-def test_a_part_that_failed_is_told_and_runs_again(
+def test_a_part_that_failed_is_reported_and_runs_again(
     check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check() == (0, 1)
     watched = tmp_path / "watched" / "a.txt"
     watched.write_text("bad")
     assert check() == (1, 2)
-    told = capsys.readouterr().out
-    assert "because of this" in told
-    assert "failed: the part" in told
+    printed = capsys.readouterr().out
+    assert "because of this" in printed
+    assert "failed: the part" in printed
     assert check() == (1, 3), "it did not pass"
     watched.write_text("good")
     assert check() == (0, 4), "a failure forgets the pass before it"

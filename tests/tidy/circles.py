@@ -5,7 +5,7 @@ _HEADS = frozenset({"mod.rs", "lib.rs", "__init__.py"})
 
 
 def is_one_module(one: str, other: str) -> bool:
-    """Tells whether one is the head of the folder that the other is in."""
+    """Returns whether one is the head of the folder that the other is in."""
     for head, below in ((one, other), (other, one)):
         folder, _, name = head.rpartition("/")
         if name in _HEADS and below.startswith(folder + "/"):

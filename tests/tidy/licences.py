@@ -7,7 +7,7 @@ _TOKEN = re.compile(r"[()]|[^\s()]+")
 
 
 def is_allowed(expression: str, allowed: frozenset[str]) -> bool:
-    """Tells whether a crate under `expression` may be used.
+    """Returns whether a crate under `expression` may be used.
 
     Args:
         expression: SPDX expression; the old `A/B` means `A OR B`.

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tidy.house import ROOT, texts
+from tidy.project import ROOT, texts
 
 LISTED: Final = ROOT / "tests" / "listed.txt"
 SUCCESSORS: Final = ROOT / "tests" / "successors.txt"

@@ -1,24 +1,24 @@
-"""The rules of the Rust side: floors, headers, where `unsafe` may stand, names.
+"""The rules of the Rust side: layers, headers, where `unsafe` may be, names.
 
 Every rule takes a path (relative to the root) and a text and returns what is wrong, one sentence
-per place. Nothing here parses Rust fully: comments and literals are blanked, then paths are read.
+each. Nothing here parses Rust fully: comments and literals are blanked, then paths are read.
 """
 
 import re
 from collections.abc import Iterator
 
-from tidy.house import line_at
+from tidy.project import line_at
 
 # Top down; the crates of one line do not know one another.
-CRATE_FLOORS = (
+CRATE_LAYERS = (
     ("benches",),
     ("bindings",),
     ("lane", "columns", "packing"),
     ("engine", "wire"),
     ("record",),
 )
-# The rooms `ha`, `timer` and `limits` are drawn and not built yet.
-ENGINE_FLOORS = (
+# The modules `ha`, `timer` and `limits` are planned and not built yet.
+ENGINE_LAYERS = (
     ("store", "inspect"),
     ("dispatch", "ha"),
     ("commit_log", "flush", "consume_queue", "batch_queue", "key_index", "timer"),
@@ -43,7 +43,7 @@ UNSAFE_FILES = frozenset(
         "rust/bindings/src/buffer.rs",
     }
 )
-# Tests of any room may put it on the failing disk.
+# Tests of any module may put it on the failing disk.
 TEST_TWIN = "disk::twin"
 
 _BLANKED = re.compile(
@@ -66,23 +66,23 @@ def blanked(text: str) -> str:
 
 
 def is_vague(type_name: str) -> bool:
-    """Tells whether a type's name holds a word that says nothing."""
+    """Returns whether a type's name holds a word without meaning."""
     return _VAGUE_WORD.search(type_name) is not None
 
 
-def floor_of(floors: tuple[tuple[str, ...], ...], room: str) -> int | None:
-    """Returns the floor of `room`, counted from the top, or None for a room not drawn."""
-    return next((number for number, rooms in enumerate(floors) if room in rooms), None)
+def layer_of(layers: tuple[tuple[str, ...], ...], module: str) -> int | None:
+    """Returns the layer of `module`, counted from the top, or None for one that is not listed."""
+    return next((number for number, modules in enumerate(layers) if module in modules), None)
 
 
 def header_faults(path: str, text: str) -> list[str]:
-    """A file opens with a `//!` comment that says what it is for."""
+    """A file opens with a `//!` comment that describes what it is for."""
     first = text.lstrip("\n").split("\n", 1)[0]
     return [] if re.match(r"//! \S", first) else [f"{path}: opens without a //! header"]
 
 
 def unsafe_faults(path: str, text: str) -> list[str]:
-    """`unsafe` stands in its named files only."""
+    """`unsafe` is in its named files only."""
     if path in UNSAFE_FILES:
         return []
     code = blanked(text)
@@ -93,57 +93,59 @@ def unsafe_faults(path: str, text: str) -> list[str]:
 
 
 def name_faults(path: str, text: str) -> list[str]:
-    """Types have names that say what they are, and no function begins with `get_`."""
+    """Types have names that describe what they are, and no function begins with `get_`."""
     code = blanked(text)
     vague = [match for match in _TYPE.finditer(code) if is_vague(match[1])]
     return [
-        f"{path}:{line_at(code, match.start())}: the name {match[1]} says nothing"
+        f"{path}:{line_at(code, match.start())}: the name {match[1]} has no meaning"
         for match in [*vague, *_GETTER.finditer(code)]
     ]
 
 
 def crate_faults(path: str, text: str) -> list[str]:
-    """A crate uses only crates of lower floors (Rust paths and Cargo.toml dependencies)."""
+    """A crate uses only crates of lower layers (Rust paths and Cargo.toml dependencies)."""
     parts = path.split("/")
     crate = parts[1] if parts[0] == "rust" else parts[0]
-    floor = floor_of(CRATE_FLOORS, crate)
-    if floor is None:
-        return [f"{path}: the crate {crate} has no floor in CRATE_FLOORS"]
-    # Only dependencies count in a manifest, and a crate's own name stands in it.
+    layer = layer_of(CRATE_LAYERS, crate)
+    if layer is None:
+        return [f"{path}: the crate {crate} has no layer in CRATE_LAYERS"]
+    # Only dependencies count in a manifest, and a crate's own name is in it.
     pattern = r"^mqcore-(\w+)" if path.endswith(".toml") else r"\bmqcore_(\w+)::"
     code = text if path.endswith(".toml") else blanked(text)
     faults = []
     for match in re.finditer(pattern, code, re.MULTILINE):
-        used_floor = floor_of(CRATE_FLOORS, match[1])
+        used_layer = layer_of(CRATE_LAYERS, match[1])
         is_own = match[1] == crate
-        if not is_own and (used_floor is None or used_floor <= floor):
+        if not is_own and (used_layer is None or used_layer <= layer):
             faults.append(f"{path}:{line_at(code, match.start())}: {crate} uses mqcore-{match[1]}")
     return faults
 
 
 def engine_faults(path: str, text: str) -> list[str]:
-    """A room of the engine uses itself and rooms of strictly lower floors, and not the face."""
+    """A module of the engine uses itself and modules of strictly lower layers, and not `lib`."""
     below = path.removeprefix("rust/engine/src/").removesuffix(".rs").split("/")
-    room, floor = below[0], floor_of(ENGINE_FLOORS, below[0])
-    if room == "lib":
+    module, layer = below[0], layer_of(ENGINE_LAYERS, below[0])
+    if module == "lib":
         return []
-    if floor is None:
-        return [f"{path}: the room {room} has no floor in ENGINE_FLOORS"]
+    if layer is None:
+        return [f"{path}: the module {module} has no layer in ENGINE_LAYERS"]
     code = blanked(text)
     tests = list(_test_spans(code))
     depth = len(below) - (below[-1] == "mod")
     faults = []
-    for position, used in _rooms_used(code, depth):
+    for position, used in _modules_used(code, depth):
         target = used.split("::", 1)[0]
         is_test = any(position in span for span in tests) or below[-1] == "tests"
-        if target == room or (is_test and used.startswith(TEST_TWIN)):
+        if target == module or (is_test and used.startswith(TEST_TWIN)):
             continue
-        used_floor = floor_of(ENGINE_FLOORS, target)
-        if used_floor is None:
-            faults.append(f"{path}:{line_at(code, position)}: {room} uses crate::{target}: no room")
-        elif used_floor <= floor:
+        used_layer = layer_of(ENGINE_LAYERS, target)
+        if used_layer is None:
             faults.append(
-                f"{path}:{line_at(code, position)}: {room} uses {target}, which is not below it"
+                f"{path}:{line_at(code, position)}: {module} uses crate::{target}: no module"
+            )
+        elif used_layer <= layer:
+            faults.append(
+                f"{path}:{line_at(code, position)}: {module} uses {target}, which is not below it"
             )
     return faults
 
@@ -155,7 +157,7 @@ def _test_spans(code: str) -> Iterator[range]:
 
 
 def _closing_brace(code: str, start: int) -> int:
-    """Returns where the block ends whose opening brace stands before `start`."""
+    """Returns where the block ends whose opening brace is before `start`."""
     depth = 1
     for match in re.compile(r"[{}]").finditer(code, start):
         depth += 1 if match[0] == "{" else -1
@@ -164,7 +166,7 @@ def _closing_brace(code: str, start: int) -> int:
     return len(code)
 
 
-def _rooms_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
+def _modules_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
     """Yields position and path of everything named from the crate's root.
 
     Args:
@@ -174,12 +176,12 @@ def _rooms_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
     for match in _PATH.finditer(code):
         ups = match[1].count("super::")
         # From inside a test block one more `super` leads out of the block itself; a shorter
-        # chain stays in the room.
+        # chain stays in the module.
         if ups and ups < depth:
             continue
         for position, used in _first_paths(code, match.end()):
-            is_room = floor_of(ENGINE_FLOORS, used.split("::", 1)[0]) is not None
-            if not ups or is_room:
+            is_module = layer_of(ENGINE_LAYERS, used.split("::", 1)[0]) is not None
+            if not ups or is_module:
                 yield position, used
 
 

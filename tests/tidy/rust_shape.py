@@ -29,7 +29,7 @@ class RustFile:
 
     Attributes:
         path: The file, relative to the root.
-        module: Its place in the crate: crate, then modules.
+        module: Its path: crate, then modules.
         methods: Names of the methods of inherent implementations, by type.
         defines: Names of the methods of its types and traits.
         names: Items that the file declares.
@@ -73,7 +73,7 @@ def module_of(path: str) -> Path:
 
 
 def is_test_file(path: str) -> bool:
-    """Tells whether a file of `src` holds tests alone."""
+    """Returns whether a file of `src` holds tests alone."""
     parts = path.removesuffix(".rs").split("/")
     return "tests" in parts[3:] or parts[-1] in ("tests", "twin") or "twin" in parts[3:]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tidy import circles, house, python_shape, rust_shape
+from tidy import circles, project, python_shape, rust_shape
 
 _COUNT = 20
 
@@ -19,7 +19,7 @@ def rust_files() -> list[rust_shape.RustFile]:
     """Returns what the files of the crates declare and use."""
     return [
         rust_shape.read(path, text)
-        for path, text in house.texts(".rs")
+        for path, text in project.texts(".rs")
         if path.startswith("rust/") and "/src/" in path and not rust_shape.is_test_file(path)
     ]
 
@@ -29,7 +29,7 @@ def python_files() -> list[python_shape.PythonFile]:
     """Returns what the modules of the package declare and import."""
     return [
         python_shape.read(path, text)
-        for path, text in house.texts(".py")
+        for path, text in project.texts(".py")
         if path.startswith(python_shape.PACKAGE)
     ]
 
@@ -48,8 +48,8 @@ def main(count: int) -> None:
     """Prints the largest types, then the circles."""
     for types in (rust_types(), python_types()):
         largest = sorted(types.items(), key=lambda row: (-sum(row[1].values()), row[0]))
-        for (place, name), per_file in largest[:count]:
-            print(f"{sum(per_file.values()):5} methods {len(per_file):3} files  {place} {name}")
+        for (path, name), per_file in largest[:count]:
+            print(f"{sum(per_file.values()):5} methods {len(per_file):3} files  {path} {name}")
     for edges in (rust_shape.uses(rust_files()), python_shape.uses(python_files())):
         for group in circles.circles(edges):
             print(f"circle of {len(group)}: {', '.join(group)}")

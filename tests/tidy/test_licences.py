@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tidy.house import ROOT
 from tidy.licences import is_allowed
+from tidy.project import ROOT
 
 ALLOWED = frozenset({"MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "Unicode-3.0"})
 

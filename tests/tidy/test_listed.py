@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tidy import house
+from tidy import project
 from tidy.list_tests import (
     LISTED,
     SUCCESSORS,
@@ -21,7 +21,7 @@ GONE = "tests/a/test_b.py::test_gone"
 def test_every_listed_test_is_there_or_names_its_successor() -> None:
     listed = read_lines(LISTED)
     assert len(listed) > 1_000
-    present = names_in_sources(house.texts(".rs", ".py"))
+    present = names_in_sources(project.texts(".rs", ".py"))
     assert unexplained(listed, present, successors()) == []
 
 

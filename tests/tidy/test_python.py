@@ -1,26 +1,26 @@
 """The Python side keeps its headers, its lengths and its names."""
 
-from tidy import house, python_rules
+from tidy import project, python_rules
 
 
 def test_every_module_opens_with_what_it_is_for() -> None:
-    modules = list(house.texts(".py", ".pyi"))
+    modules = list(project.texts(".py", ".pyi"))
     assert modules
     assert [f for p, t in modules for f in python_rules.header_faults(p, t)] == []
 
 
 def test_functions_are_short_and_named() -> None:
-    faults = [f for p, t in house.texts(".py") for f in python_rules.function_faults(p, t)]
+    faults = [f for p, t in project.texts(".py") for f in python_rules.function_faults(p, t)]
     assert faults == []
 
 
-def test_classes_have_names_that_say_what_they_are() -> None:
-    faults = [f for p, t in house.texts(".py", ".pyi") for f in python_rules.class_faults(p, t)]
+def test_classes_have_names_that_describe_them() -> None:
+    faults = [f for p, t in project.texts(".py", ".pyi") for f in python_rules.class_faults(p, t)]
     assert faults == []
 
 
-def test_spark_is_imported_in_its_room_only() -> None:
-    faults = [f for p, t in house.texts(".py") for f in python_rules.spark_faults(p, t)]
+def test_spark_is_imported_in_its_package_only() -> None:
+    faults = [f for p, t in project.texts(".py") for f in python_rules.spark_faults(p, t)]
     assert faults == []
 
 
@@ -43,7 +43,7 @@ def test_a_long_function_is_found() -> None:
     assert python_rules.function_faults("a.py", f"async def f():\n{body[9:]}") == []
 
 
-def test_names_that_say_nothing_are_found() -> None:
+def test_names_without_meaning_are_found() -> None:
     assert python_rules.function_faults("a.py", "def get_x(): pass")
     assert not python_rules.function_faults("a.py", "def get_buffer(): pass")
     assert python_rules.class_faults("a.py", "class StoreManager: pass")

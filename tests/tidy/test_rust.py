@@ -1,37 +1,37 @@
-"""The Rust side keeps its floors, headers, names and named files for `unsafe`."""
+"""The Rust side keeps its layers, headers, names and named files for `unsafe`."""
 
 import pytest
 
-from tidy import house, rust_rules
+from tidy import project, rust_rules
 
 ENGINE = "rust/engine/src/"
 
 
 def test_every_rust_file_opens_with_a_header() -> None:
-    faults = [f for p, t in house.texts(".rs") for f in rust_rules.header_faults(p, t)]
+    faults = [f for p, t in project.texts(".rs") for f in rust_rules.header_faults(p, t)]
     assert faults == []
 
 
-def test_unsafe_stands_in_its_named_files() -> None:
-    faults = [f for p, t in house.texts(".rs") for f in rust_rules.unsafe_faults(p, t)]
+def test_unsafe_is_in_its_named_files() -> None:
+    faults = [f for p, t in project.texts(".rs") for f in rust_rules.unsafe_faults(p, t)]
     assert faults == []
 
 
-def test_names_say_what_they_are() -> None:
-    faults = [f for p, t in house.texts(".rs") for f in rust_rules.name_faults(p, t)]
+def test_names_describe_what_they_are() -> None:
+    faults = [f for p, t in project.texts(".rs") for f in rust_rules.name_faults(p, t)]
     assert faults == []
 
 
 def test_crates_use_only_lower_crates() -> None:
-    members = [(p, t) for p, t in house.texts(".rs", "/Cargo.toml")]
+    members = [(p, t) for p, t in project.texts(".rs", "/Cargo.toml")]
     assert any(p.startswith("rust/record/") for p, _ in members)
     assert [f for p, t in members for f in rust_rules.crate_faults(p, t)] == []
 
 
-def test_rooms_of_the_engine_use_only_lower_rooms() -> None:
-    rooms = [(p, t) for p, t in house.texts(".rs") if p.startswith(ENGINE)]
-    assert len(rooms) > 1
-    assert [f for p, t in rooms for f in rust_rules.engine_faults(p, t)] == []
+def test_modules_of_the_engine_use_only_lower_modules() -> None:
+    modules = [(p, t) for p, t in project.texts(".rs") if p.startswith(ENGINE)]
+    assert len(modules) > 1
+    assert [f for p, t in modules for f in rust_rules.engine_faults(p, t)] == []
 
 
 def test_a_missing_header_is_found() -> None:
@@ -62,7 +62,7 @@ def test_unsafe_is_found_in_code_and_not_in_words() -> None:
         "pub fn get_offset(&self) -> u64 {",
     ],
 )
-def test_a_name_that_says_nothing_is_found(planted: str) -> None:
+def test_a_name_without_meaning_is_found(planted: str) -> None:
     assert len(rust_rules.name_faults("a.rs", planted)) == 1
 
 
@@ -96,7 +96,7 @@ def test_a_crate_that_looks_up_is_found() -> None:
         ("flush/a.rs", "#[cfg(test)]\nmod tests { use crate::commit_log::Log; }"),
     ],
 )
-def test_a_room_that_looks_up_or_aside_is_found(path: str, planted: str) -> None:
+def test_a_module_that_uses_an_upper_or_sibling_module_is_found(path: str, planted: str) -> None:
     assert len(rust_rules.engine_faults(ENGINE + path, planted)) == 1
 
 
@@ -111,5 +111,5 @@ def test_a_room_that_looks_up_or_aside_is_found(path: str, planted: str) -> None
         ("disk/mod.rs", "pub(crate) mod real; pub(in crate::disk) fn f() {}"),
     ],
 )
-def test_a_room_that_looks_down_is_fine(path: str, fine: str) -> None:
+def test_a_module_that_uses_lower_modules_is_fine(path: str, fine: str) -> None:
     assert rust_rules.engine_faults(ENGINE + path, fine) == []

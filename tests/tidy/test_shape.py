@@ -80,14 +80,14 @@ def _circle_faults(groups: list[list[str]], known: dict[str, int]) -> list[str]:
     found: dict[str, int] = {}
     faults = []
     for group in groups:
-        place = next((place for place in known if group[0].startswith(place)), None)
-        if place is None:
+        prefix = next((prefix for prefix in known if group[0].startswith(prefix)), None)
+        if prefix is None:
             faults.append(f"a circle: {', '.join(group)}")
         else:
-            found[place] = found.get(place, 0) + len(group)
-    for place, count in known.items():
-        if found.get(place, 0) != count:
-            faults.append(f"{place}: {found.get(place, 0)} files in circles, not {count}")
+            found[prefix] = found.get(prefix, 0) + len(group)
+    for prefix, count in known.items():
+        if found.get(prefix, 0) != count:
+            faults.append(f"{prefix}: {found.get(prefix, 0)} files in circles, not {count}")
     return faults
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidy import house, text_rules
+from tidy import project, text_rules
 
 CODE = (".rs", ".py", ".pyi", ".java")
 # Read by machines and written by them: addresses belong in it.
@@ -13,28 +13,28 @@ MARKER = "TO" + "DO"
 
 
 def test_files_are_short() -> None:
-    assert [f for p, t in house.texts(*CODE) for f in text_rules.length_faults(p, t)] == []
+    assert [f for p, t in project.texts(*CODE) for f in text_rules.length_faults(p, t)] == []
 
 
 def test_markers_of_unfinished_work_have_a_reason() -> None:
-    assert [f for p, t in house.texts(*PROSE) for f in text_rules.marker_faults(p, t)] == []
+    assert [f for p, t in project.texts(*PROSE) for f in text_rules.marker_faults(p, t)] == []
 
 
 def test_no_text_belongs_to_one_machine() -> None:
-    texts = [(p, t) for p, t in house.texts(*PROSE) if p not in GENERATED]
+    texts = [(p, t) for p, t in project.texts(*PROSE) if p not in GENERATED]
     assert texts
     assert [f for p, t in texts for f in text_rules.machine_faults(p, t)] == []
 
 
 def test_documents_name_only_files_that_exist() -> None:
-    tops = frozenset(path.split("/", 1)[0] for path in house.paths())
-    documents = [(p, t) for p, t in house.texts(".md") if "/" not in p or p.startswith("docs/")]
+    tops = frozenset(path.split("/", 1)[0] for path in project.paths())
+    documents = [(p, t) for p, t in project.texts(".md") if "/" not in p or p.startswith("docs/")]
     assert {"README.md", "ARCHITECTURE.md", "CHANGELOG.md"} <= {p for p, _ in documents}
     faults = [
         fault
         for path, text in documents
         for fault in text_rules.document_faults(
-            path, text, tops, lambda name: (house.ROOT / name).exists()
+            path, text, tops, lambda name: (project.ROOT / name).exists()
         )
     ]
     assert faults == []

@@ -12,9 +12,9 @@ from collections import Counter
 
 import pytest
 
-from tidy import house, word_rules
+from tidy import project, word_rules
 
-LEFT = house.ROOT / "tests" / "tidy" / "words_left.txt"
+LEFT = project.ROOT / "tests" / "tidy" / "words_left.txt"
 # Lists of names as they were, the rule itself, and what others wrote.
 APART = ("tests/listed.txt", "tests/successors.txt", "tests/tidy/word_rules.py", "Cargo.lock")
 KINDS = (".py", ".pyi", ".rs", ".md", ".toml", ".yml", "Makefile")
@@ -32,7 +32,7 @@ def folder_of(path: str) -> str:
 def found() -> dict[str, list[str]]:
     """Returns the faults of every folder."""
     faults: dict[str, list[str]] = {}
-    for path, text in house.texts(*KINDS):
+    for path, text in project.texts(*KINDS):
         if path not in APART:
             faults.setdefault(folder_of(path), []).extend(word_rules.faults(path, text))
     return faults

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from tidy.house import line_at
+from tidy.project import line_at
 
 FILE_LINES_MAX = 500
 
@@ -29,7 +29,7 @@ def length_faults(path: str, text: str) -> list[str]:
 
 
 def marker_faults(path: str, text: str) -> list[str]:
-    """A marker of unfinished work says what is missing and why."""
+    """A marker of unfinished work names what is missing and why."""
     return [
         f"{path}:{line_at(text, match.start())}: a marker without a reason"
         for match in _MARKER.finditer(text)
@@ -54,8 +54,8 @@ def document_faults(
     Args:
         path: The document, relative to the root.
         text: Its text; fenced blocks are examples and not read.
-        tops: Names at the top of the house: what begins with another is not a path of ours.
-        exists: Tells whether a path relative to the root exists.
+        tops: Names at the root of the project: what begins with another is not a path of ours.
+        exists: Returns whether a path relative to the root exists.
     """
     prose = _FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     faults = []

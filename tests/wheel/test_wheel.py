@@ -47,7 +47,7 @@ def newer_pythons() -> list[Path]:
         for folder in folders
         if (folder / f"python3.{minor}").is_file() and "shims" not in folder.parts
     }
-    # The newest stands for those between.
+    # The newest represents those between.
     return list(named.values())[-1:]
 
 

@@ -9,11 +9,11 @@ from typing import Self
 
 from mqcore.admin.brokers import Brokers
 from mqcore.admin.dead_letters import DeadLetters
-from mqcore.admin.door import TIMEOUT_S, Door
 from mqcore.admin.groups import Groups
 from mqcore.admin.messages import Messages
 from mqcore.admin.topics import Topics
 from mqcore.admin.traces import Traces
+from mqcore.admin.transport import TIMEOUT_S, Transport
 from mqcore.client.instance import TlsOption, tls_context
 from mqcore.client.signing import Credentials
 from mqcore.remoting import Client
@@ -22,7 +22,7 @@ __all__ = ["Admin"]
 
 
 class Admin:
-    """What tools ask servers, and tell them. Belongs to one event loop.
+    """Requests of administration tools to servers. Belongs to one event loop.
 
     Attributes:
         topics: Topics.
@@ -53,12 +53,12 @@ class Admin:
             AddressError: A name server's address is none.
         """
         self._remote = Client(tls=tls_context(tls))
-        door = Door(self._remote, namesrv, credentials, timeout_s)
-        self.topics = Topics(door)
-        self.groups = Groups(door)
-        self.brokers = Brokers(door)
-        self.messages = Messages(door)
-        self.dead_letters = DeadLetters(door)
+        transport = Transport(self._remote, namesrv, credentials, timeout_s)
+        self.topics = Topics(transport)
+        self.groups = Groups(transport)
+        self.brokers = Brokers(transport)
+        self.messages = Messages(transport)
+        self.dead_letters = DeadLetters(transport)
         self.traces = Traces(self.messages)
 
     async def __aenter__(self) -> Self:

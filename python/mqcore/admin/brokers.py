@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from mqcore.admin.door import Door
 from mqcore.admin.results import ClusterInfo, Connected, CounterWindow
+from mqcore.admin.transport import Transport
 from mqcore.model.reading import as_dict, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import RequestCode, ResponseCode
@@ -14,23 +14,23 @@ __all__ = ["Brokers"]
 class Brokers:
     """The brokers of a cluster. An address is `host:port`."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, transport: Transport) -> None:
         """Takes the way to the servers."""
-        self._door = door
+        self._transport = transport
 
     async def cluster(self) -> ClusterInfo:
         """Returns the brokers that name servers know (106)."""
-        return await self._door.cluster()
+        return await self._transport.cluster()
 
     async def runtime(self, address: str) -> dict[str, str]:
         """Returns a broker in figures, by the official names (28)."""
-        answer = await self._door.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        answer = await self._transport.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         table = as_dict(parse_object(answer.body).get("table"))
         return {name: as_text(table[name]) for name in sorted(table)}
 
     async def config(self, address: str) -> dict[str, str]:
         """Returns a broker's settings by their official keys (26)."""
-        answer = await self._door.ask(address, RequestCode.GET_BROKER_CONFIG)
+        answer = await self._transport.ask(address, RequestCode.GET_BROKER_CONFIG)
         lines = answer.body.decode("utf-8", "replace").splitlines()
         pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
         return {key: value for key, separator, value in pairs if separator}
@@ -42,7 +42,7 @@ class Brokers:
             ResponseError: One may not; nothing was changed.
         """
         body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
-        await self._door.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
+        await self._transport.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
 
     async def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:
         """Returns a counter over the last `minute`, `hour` and `day`, None for one not there (315).
@@ -52,7 +52,7 @@ class Brokers:
             name: Such as `TOPIC_PUT_NUMS` or `GROUP_GET_NUMS`.
             key: A topic, or `topic@group`.
         """
-        answer = await self._door.ask(
+        answer = await self._transport.ask(
             address,
             RequestCode.VIEW_BROKER_STATS_DATA,
             {"statsName": name, "statsKey": key},
@@ -69,7 +69,7 @@ class Brokers:
 
     async def producers(self, address: str, group: str) -> list[Connected]:
         """Returns the members of a producer group that a broker knows (204)."""
-        answer = await self._door.ask(
+        answer = await self._transport.ask(
             address,
             RequestCode.GET_PRODUCER_CONNECTION_LIST,
             {"producerGroup": group},

@@ -10,9 +10,9 @@ from heapq import merge
 from itertools import count
 from typing import Final
 
-from mqcore.admin.door import Door
 from mqcore.admin.messages import Messages
 from mqcore.admin.topics import Topics
+from mqcore.admin.transport import Transport
 from mqcore.client.properties import KEYS, RESERVED, RETRY_TOPIC, TAGS, UNIQ_KEY, properties_text
 from mqcore.clock import wall_ms
 from mqcore.errors import MQError
@@ -31,7 +31,7 @@ _ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
 _ORIGIN_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 # Of the reserved properties those that belong to the message and not to one of its deliveries.
 _KEPT: Final = frozenset({KEYS, TAGS, UNIQ_KEY, "__SHARDINGKEY", "INSTANCE_ID", "BUYER_ID"})
-# How a body is compressed; the other flags are of one place in a store.
+# How a body is compressed; the other flags are of one record in a store.
 _COMPRESSION_BITS: Final = 0x701
 
 
@@ -42,7 +42,7 @@ class DeadLetter:
     Attributes:
         message: As it is stored in the group's dead letter topic.
         queue: Where it lies.
-        origin_topic: The topic that it came from, None where that is not told.
+        origin_topic: The topic that it came from, None where it is not known.
     """
 
     message: Message
@@ -51,7 +51,7 @@ class DeadLetter:
 
     @property
     def message_id(self) -> str:
-        """The id that its producer gave it, or the place of the dead letter without one."""
+        """The id that its producer gave it, or the offset id of the dead letter without one."""
         return self.message.uniq_key or self.message.message_id
 
 
@@ -71,11 +71,11 @@ class Resent:
 class DeadLetters:
     """The dead letters of a cluster's groups."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, transport: Transport) -> None:
         """Takes the way to the servers."""
-        self._door = door
-        self._topics = Topics(door)
-        self._messages = Messages(door)
+        self._transport = transport
+        self._topics = Topics(transport)
+        self._messages = Messages(transport)
         self._turn = count()
 
     async def of_group(
@@ -137,15 +137,15 @@ class DeadLetters:
                 everybody who reads the topic that it came from.
 
         Raises:
-            MQError: The topic that it came from is not told, or cannot be written.
+            MQError: The topic that it came from is not known, or cannot be written.
             ResponseError: A broker refuses it.
         """
         origin = letter.origin_topic
         if origin is None:
-            raise MQError(f"{letter.message_id}: the topic that it came from is not told")
+            raise MQError(f"{letter.message_id}: the topic that it came from is not known")
         topic = f"{RETRY_PREFIX}{group}" if only_group else origin
         properties = resent_properties(letter.message, origin, only_group=only_group)
-        queues = (await self._door.route(topic)).write_queues
+        queues = (await self._transport.route(topic)).write_queues
         if not queues:
             raise MQError(f"{letter.message_id}: no queue of topic {topic} can be written now")
         return await self._send(queues[next(self._turn) % len(queues)], letter, properties)
@@ -175,8 +175,8 @@ class DeadLetters:
             ResponseCode.SLAVE_NOT_AVAILABLE,
             ResponseCode.FLUSH_SLAVE_TIMEOUT,
         )
-        answer = await self._door.ask(
-            await self._door.address_of(queue),
+        answer = await self._transport.ask(
+            await self._transport.address_of(queue),
             RequestCode.SEND_MESSAGE_V2,
             ext,
             message.stored_body,
@@ -186,7 +186,7 @@ class DeadLetters:
 
 
 def origin_topic(properties: dict[str, str]) -> str | None:
-    """Returns the topic that a dead letter came from: as brokers tell it, or the proxy of 5.x."""
+    """Returns the topic that a dead letter came from: as brokers name it, or the proxy of 5.x."""
     return properties.get(RETRY_TOPIC) or properties.get(_ORIGIN_TOPIC)
 
 

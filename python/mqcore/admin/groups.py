@@ -1,10 +1,10 @@
-"""Groups: listed, made, deleted, how far they have read, who is online, moved to another place."""
+"""Groups: listed, made, deleted, how far they have read, who is online, moved to other offsets."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from mqcore.admin.door import Door, all_of
 from mqcore.admin.results import GroupConnections, GroupProgress, queue_table
+from mqcore.admin.transport import Transport, all_of
 from mqcore.errors import MQError, ResponseError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.queues import MessageQueue
@@ -26,15 +26,15 @@ _RUNNING_INFO_TIMEOUT_S = 12.0
 class Groups:
     """The consumer groups of a cluster."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, transport: Transport) -> None:
         """Takes the way to the servers."""
-        self._door = door
+        self._transport = transport
 
     async def configs(self, *, cluster: str | None = None) -> dict[str, dict[str, GroupConfig]]:
         """Returns all groups that brokers know: configurations by group and broker name (201)."""
-        masters = await self._door.masters(cluster)
+        masters = await self._transport.masters(cluster)
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code))
+        answers = await all_of(masters.values(), lambda address: self._transport.ask(address, code))
         found: dict[str, dict[str, GroupConfig]] = {}
         for broker, answer in zip(masters, answers, strict=True):
             table = as_dict(parse_object(answer.body).get("subscriptionGroupTable"))
@@ -55,9 +55,9 @@ class Groups:
         Returns:
             The addresses of the brokers that have it now.
         """
-        addresses = list(brokers) or sorted((await self._door.masters(cluster)).values())
+        addresses = list(brokers) or sorted((await self._transport.masters(cluster)).values())
         code, body = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, compact(group.to_json())
-        await all_of(addresses, lambda address: self._door.ask(address, code, body=body))
+        await all_of(addresses, lambda address: self._transport.ask(address, code, body=body))
         return addresses
 
     async def set_mode(self, wanted: RequestMode, *, cluster: str | None = None) -> list[str]:
@@ -73,9 +73,9 @@ class Groups:
         Raises:
             ResponseError: A broker refuses: it has no such topic, or it is of 4.9.
         """
-        addresses = sorted((await self._door.masters(cluster)).values())
+        addresses = sorted((await self._transport.masters(cluster)).values())
         code, body = RequestCode.SET_MESSAGE_REQUEST_MODE, compact(wanted.to_json())
-        await all_of(addresses, lambda address: self._door.ask(address, code, body=body))
+        await all_of(addresses, lambda address: self._transport.ask(address, code, body=body))
         return addresses
 
     async def delete(
@@ -91,12 +91,12 @@ class Groups:
         Returns:
             The addresses of the brokers.
         """
-        addresses = sorted((await self._door.masters(cluster)).values())
+        addresses = sorted((await self._transport.masters(cluster)).values())
         removed = str(removes_offsets).lower()
         # 4.9 and 5.x call it by different names.
         ext = {"groupName": group, "removeOffset": removed, "cleanOffset": removed}
         code = RequestCode.DELETE_SUBSCRIPTIONGROUP
-        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        await all_of(addresses, lambda address: self._transport.ask(address, code, ext))
         for topic in (f"{RETRY_PREFIX}{group}", f"{DLQ_PREFIX}{group}"):
             await self._delete_topic(topic, addresses)
         return addresses
@@ -104,8 +104,8 @@ class Groups:
     async def _delete_topic(self, topic: str, addresses: list[str]) -> None:
         """Deletes a topic that may not be there."""
         ext, code = {"topic": topic}, RequestCode.DELETE_TOPIC_IN_BROKER
-        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
-        await self._door.tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
+        await all_of(addresses, lambda address: self._transport.ask(address, code, ext))
+        await self._transport.notify_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
 
     async def progress(
         self, group: str, *, topic: str | None = None, cluster: str | None = None
@@ -117,22 +117,24 @@ class Groups:
             topic: Only this topic.
             cluster: Only this cluster.
         """
-        masters = await self._door.masters(cluster)
+        masters = await self._transport.masters(cluster)
         ext = {"consumerGroup": group} | ({"topic": topic} if topic is not None else {})
         code = RequestCode.GET_CONSUME_STATS
-        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code, ext))
+        answers = await all_of(
+            masters.values(), lambda address: self._transport.ask(address, code, ext)
+        )
         return GroupProgress.of_bodies(group, [parse_object(answer.body) for answer in answers])
 
     async def connections(
         self, group: str, *, cluster: str | None = None
     ) -> GroupConnections | None:
         """Returns the members of a group, None when nobody is online (203)."""
-        masters = await self._door.masters(cluster)
+        masters = await self._transport.masters(cluster)
         code, ext = RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
 
         async def ask(address: str) -> Command:
             fine = (ResponseCode.CONSUMER_NOT_ONLINE, ResponseCode.SYSTEM_ERROR)
-            return await self._door.ask(address, code, ext, fine=fine)
+            return await self._transport.ask(address, code, ext, fine=fine)
 
         answers = await all_of(masters.values(), ask)
         online = [parse_object(each.body) for each in answers if each.code == ResponseCode.SUCCESS]
@@ -141,12 +143,12 @@ class Groups:
     async def running_info(
         self, group: str, client_id: str, *, has_stacks: bool = False
     ) -> dict[str, Any]:
-        """Returns what a member tells of itself, by the official names (307).
+        """Returns what a member reports of itself, by the official names (307).
 
         Args:
             group: Its group.
             client_id: Who.
-            has_stacks: Whether it is to tell what its threads do.
+            has_stacks: Whether it is to report the stacks of its threads.
 
         Raises:
             ResponseError: It is not online, or did not answer.
@@ -157,9 +159,11 @@ class Groups:
             "jstackEnable": str(has_stacks).lower(),
         }
         code, last = RequestCode.GET_CONSUMER_RUNNING_INFO, None
-        for address in (await self._door.masters()).values():
+        for address in (await self._transport.masters()).values():
             try:
-                answer = await self._door.ask(address, code, ext, timeout_s=_RUNNING_INFO_TIMEOUT_S)
+                answer = await self._transport.ask(
+                    address, code, ext, timeout_s=_RUNNING_INFO_TIMEOUT_S
+                )
             except ResponseError as error:
                 # Every broker knows those of its own connections alone.
                 last = error
@@ -189,7 +193,7 @@ class Groups:
             NoRouteError: No name server knows the topic.
             ResponseError: A broker refuses.
         """
-        brokers = await self._door.addresses_of_topic(topic)
+        brokers = await self._transport.addresses_of_topic(topic)
         ext = {
             "topic": topic,
             "group": group,
@@ -200,7 +204,7 @@ class Groups:
         moved: dict[MessageQueue, int] = {}
         for address in brokers.values():
             offline = (ResponseCode.CONSUMER_NOT_ONLINE,)
-            answer = await self._door.ask(address, code, ext, fine=offline)
+            answer = await self._transport.ask(address, code, ext, fine=offline)
             if answer.code == ResponseCode.SUCCESS:
                 moved |= _offsets(answer)
             else:
@@ -211,19 +215,21 @@ class Groups:
         self, address: str, group: str, topic: str, time_ms: int
     ) -> dict[MessageQueue, int]:
         """Writes the offsets of a group of which nobody is online, on one broker."""
-        told = await self._door.ask(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic})
+        stats = await self._transport.ask(
+            address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
+        )
         moved = {}
-        for queue, row in queue_table(parse_object(told.body).get("offsetTable")).items():
-            place = {"topic": topic, "queueId": str(queue.queue_id)}
+        for queue, row in queue_table(parse_object(stats.body).get("offsetTable")).items():
+            queue_fields = {"topic": topic, "queueId": str(queue.queue_id)}
             offset = as_int(as_dict(row).get("maxOffset"))
             if time_ms != LATEST_MS:
-                search = place | {"timestamp": str(time_ms)}
-                found = await self._door.ask(
+                search = queue_fields | {"timestamp": str(time_ms)}
+                found = await self._transport.ask(
                     address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, search
                 )
                 offset = as_int(found.ext.get("offset"))
-            commit = place | {"consumerGroup": group, "commitOffset": str(offset)}
-            await self._door.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+            commit = queue_fields | {"consumerGroup": group, "commitOffset": str(offset)}
+            await self._transport.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
             moved[queue] = offset
         return moved
 
@@ -241,30 +247,30 @@ class Groups:
             ResponseError: The broker refuses: the offset is not in the queue, or no such group.
             MQError: It is a broker of 4.9, and the group is online.
         """
-        address = await self._door.address_of(queue)
-        place = {"topic": queue.topic, "queueId": str(queue.queue_id)}
-        known = await self._door.ask(
+        address = await self._transport.address_of(queue)
+        queue_fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
+        known = await self._transport.ask(
             address,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
             {"group": group},
             fine=(ResponseCode.REQUEST_CODE_NOT_SUPPORTED,),
         )
         if known.code == ResponseCode.SUCCESS:
-            ext = place | {
+            ext = queue_fields | {
                 "group": group,
                 "timestamp": str(LATEST_MS),
                 "isForce": "true",
                 "offset": str(offset),
             }
             code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-            return _offsets(await self._door.ask(address, code, ext)).get(queue, offset)
+            return _offsets(await self._transport.ask(address, code, ext)).get(queue, offset)
         if await self.connections(group) is not None:
             raise MQError(
                 f"group {group} is online, and broker {queue.broker_name} at {address} is of 4.9, "
                 "which moves groups by time only: stop its consumers first"
             )
-        commit = place | {"consumerGroup": group, "commitOffset": str(offset)}
-        await self._door.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+        commit = queue_fields | {"consumerGroup": group, "commitOffset": str(offset)}
+        await self._transport.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, commit)
         return offset
 
     async def clone(self, source: str, target: str, topic: str | None = None) -> None:
@@ -275,10 +281,10 @@ class Groups:
             target: Who gets them.
             topic: Only in this topic.
         """
-        masters = await self._door.masters()
+        masters = await self._transport.masters()
         ext = {"srcGroup": source, "destGroup": target, "topic": topic or "", "offline": "true"}
         code = RequestCode.CLONE_GROUP_OFFSET
-        await all_of(masters.values(), lambda address: self._door.ask(address, code, ext))
+        await all_of(masters.values(), lambda address: self._transport.ask(address, code, ext))
 
 
 def _offsets(answer: Command) -> dict[MessageQueue, int]:

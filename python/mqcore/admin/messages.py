@@ -1,9 +1,9 @@
-"""Single messages: by the broker's id, by unique id, by key, by place.
+"""Single messages: by the broker's id, by unique id, by key, by queue offset.
 
 A broker finds by hash, so that other keys may come too: what it answers is tested here.
 """
 
-from mqcore.admin.door import Door, all_of
+from mqcore.admin.transport import Transport, all_of
 from mqcore.errors import MQError
 from mqcore.model.message_ids import parse_offset_id
 from mqcore.model.queues import MessageQueue
@@ -18,7 +18,7 @@ _KEY_MAX = 64
 _UNIQUE_MAX = 32
 _FOREVER_MS = 2**63 - 1
 _PORT_MAX = 65_535
-# How much is pulled at once by place.
+# How much is pulled at once by queue offset.
 _PULL_MAX = 32
 # Pull with a subscription in the request; a message that is not there is not waited for.
 _SUBSCRIPTION = 4
@@ -28,9 +28,9 @@ _TOOLS_GROUP = "TOOLS_CONSUMER"
 class Messages:
     """The messages of a cluster."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, transport: Transport) -> None:
         """Takes the way to the servers."""
-        self._door = door
+        self._transport = transport
 
     async def by_offset_id(self, offset_id: str) -> Message:
         """Returns the message that a broker's id names; asks the broker in the id (33).
@@ -40,17 +40,17 @@ class Messages:
 
         Raises:
             MQError: It is no such id.
-            ResponseError: There is no message at that place.
+            ResponseError: There is no message at that address.
         """
-        place = parse_offset_id(offset_id)
-        # A producer's id has the same digits, and no port at that place.
-        if place is None or not 0 < place.port <= _PORT_MAX:
+        parsed = parse_offset_id(offset_id)
+        # A producer's id has the same digits, and no port in its position.
+        if parsed is None or not 0 < parsed.port <= _PORT_MAX:
             raise MQError(
                 f"{offset_id!r} is no id of a broker; the id of a producer is found with its topic"
             )
-        address = str(TcpAddress(place.host, place.port))
-        ext = {"offset": str(place.physical_offset)}
-        answer = await self._door.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ext)
+        address = str(TcpAddress(parsed.host, parsed.port))
+        ext = {"offset": str(parsed.physical_offset)}
+        answer = await self._transport.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ext)
         return decode_records(answer.body)[0]
 
     async def by_unique_id(self, topic: str, message_id: str) -> list[Message]:
@@ -102,9 +102,9 @@ class Messages:
 
         async def ask(address: str) -> Command:
             fine = (ResponseCode.QUERY_NOT_FOUND,)
-            return await self._door.ask(address, RequestCode.QUERY_MESSAGE, ext, fine=fine)
+            return await self._transport.ask(address, RequestCode.QUERY_MESSAGE, ext, fine=fine)
 
-        brokers = await self._door.addresses_of_topic(topic)
+        brokers = await self._transport.addresses_of_topic(topic)
         answers = await all_of(brokers.values(), ask)
         found = [
             message
@@ -125,7 +125,7 @@ class Messages:
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
         """
-        address = await self._door.address_of(queue)
+        address = await self._transport.address_of(queue)
         ext = {
             "consumerGroup": _TOOLS_GROUP,
             "topic": queue.topic,
@@ -144,7 +144,7 @@ class Messages:
             ResponseCode.PULL_RETRY_IMMEDIATELY,
             ResponseCode.PULL_OFFSET_MOVED,
         )
-        answer = await self._door.ask(address, RequestCode.PULL_MESSAGE, ext, fine=none)
+        answer = await self._transport.ask(address, RequestCode.PULL_MESSAGE, ext, fine=none)
         if answer.code != ResponseCode.SUCCESS:
             return []
         # Of a batch that is one record, the messages before the offset come along.

@@ -1,4 +1,4 @@
-"""What servers tell an administrator, as values. Pure functions of parsed JSON.
+"""What servers report to an administrator, as values. Pure functions of parsed JSON.
 
 Lenient as official tools are: a member that is missing is 0, or empty.
 """
@@ -104,7 +104,7 @@ class TopicStats:
         topic: Which.
         queues: Its queues, by broker name and number.
         put_per_s: Messages that come in per second, over the last minute; 0 where brokers do not
-            tell (4.9).
+            report it (4.9).
     """
 
     topic: str
@@ -113,7 +113,7 @@ class TopicStats:
 
     @classmethod
     def of_bodies(cls, topic: str, values: list[Any]) -> Self:
-        """Returns what the answers of all brokers say together."""
+        """Returns the answers of all brokers combined."""
         rows = []
         for value in values:
             for queue, row in queue_table(as_dict(value).get("offsetTable")).items():
@@ -168,7 +168,7 @@ class GroupProgress:
 
     @classmethod
     def of_bodies(cls, group: str, values: list[Any]) -> Self:
-        """Returns what the answers of all brokers say together."""
+        """Returns the answers of all brokers combined."""
         rows = []
         for value in values:
             for queue, row in queue_table(as_dict(value).get("offsetTable")).items():
@@ -230,7 +230,7 @@ class GroupConnections:
         subscriptions: What it wants, by topic.
         differences: What members want where they do not all want the same, by client id and topic
             (`""`: not the topic); empty where they agree, and always of an official broker, which
-            does not tell.
+            does not report it.
     """
 
     clients: tuple[Connected, ...]
@@ -242,7 +242,7 @@ class GroupConnections:
 
     @classmethod
     def of_bodies(cls, values: list[Any]) -> Self:
-        """Returns what the answers of all brokers say together; the first one's settings count."""
+        """Returns the answers of all brokers combined; the first one's settings count."""
         found = [as_dict(value) for value in values]
         rows = [Connected.of_json(row) for each in found for row in as_list(each["connectionSet"])]
         subscriptions = {}

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from mqcore.admin.door import Door, all_of
 from mqcore.admin.results import TopicStats
+from mqcore.admin.transport import Transport, all_of
 from mqcore.client.routes import TopicRoute
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
@@ -22,29 +22,33 @@ _UNKNOWN_CODE = (ResponseCode.REQUEST_CODE_NOT_SUPPORTED,)
 class Topics:
     """The topics of a cluster."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, transport: Transport) -> None:
         """Takes the way to the servers."""
-        self._door = door
+        self._transport = transport
 
     async def names(self) -> list[str]:
         """Returns the names of all topics, those of the servers and of groups too (206)."""
-        answer = await self._door.look_up(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        answer = await self._transport.look_up(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return _names(answer.body)
 
     async def of_cluster(self, cluster: str) -> list[str]:
         """Returns the names of the topics of one cluster (224)."""
-        answer = await self._door.look_up(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
+        answer = await self._transport.look_up(
+            RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster}
+        )
         return _names(answer.body)
 
     async def of_system(self) -> set[str]:
         """Returns the names that the servers use for themselves (304, 305)."""
-        answer = await self._door.look_up(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+        answer = await self._transport.look_up(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = parse_object(answer.body)
         names = {as_text(name) for name in as_list(found.get("topicList"))}
         broker = as_text(found.get("brokerAddr"))
         if broker:
-            told = await self._door.ask(broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
-            names.update(_names(told.body))
+            listed = await self._transport.ask(
+                broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
+            )
+            names.update(_names(listed.body))
         return names
 
     async def route(self, topic: str) -> TopicRoute:
@@ -53,7 +57,7 @@ class Topics:
         Raises:
             NoRouteError: No name server knows it.
         """
-        return await self._door.route(topic)
+        return await self._transport.route(topic)
 
     async def put(
         self,
@@ -77,7 +81,7 @@ class Topics:
         Raises:
             ResponseError: A broker refuses it.
         """
-        addresses = list(brokers) or sorted((await self._door.masters(cluster)).values())
+        addresses = list(brokers) or sorted((await self._transport.masters(cluster)).values())
         ext = {
             "topic": topic.name,
             "defaultTopic": "TBW102",
@@ -91,7 +95,7 @@ class Topics:
         if wanted := ",".join(changes):
             ext["attributes"] = wanted
         code = RequestCode.UPDATE_AND_CREATE_TOPIC
-        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        await all_of(addresses, lambda address: self._transport.ask(address, code, ext))
         return addresses
 
     async def create(
@@ -124,12 +128,12 @@ class Topics:
         Raises:
             ResponseError: A broker refuses.
         """
-        addresses = sorted((await self._door.masters(cluster)).values())
+        addresses = sorted((await self._transport.masters(cluster)).values())
         code, ext = RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}
-        await all_of(addresses, lambda address: self._door.ask(address, code, ext))
+        await all_of(addresses, lambda address: self._transport.ask(address, code, ext))
         if cluster is not None:
             ext = ext | {"clusterName": cluster}
-        await self._door.tell_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
+        await self._transport.notify_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
         return addresses
 
     async def configs(self, topic: str) -> dict[str, TopicConfig]:
@@ -138,15 +142,15 @@ class Topics:
         Raises:
             NoRouteError: No name server knows it.
         """
-        brokers = await self._door.addresses_of_topic(topic)
+        brokers = await self._transport.addresses_of_topic(topic)
         found = await all_of(brokers.values(), lambda address: self._config(address, topic))
         return {name: each for name, each in zip(brokers, found, strict=True) if each is not None}
 
     async def all_configs(self, *, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
         """Returns all topics that brokers know: configurations by topic and broker name (21)."""
-        masters = await self._door.masters(cluster)
+        masters = await self._transport.masters(cluster)
         code = RequestCode.GET_ALL_TOPIC_CONFIG
-        answers = await all_of(masters.values(), lambda address: self._door.ask(address, code))
+        answers = await all_of(masters.values(), lambda address: self._transport.ask(address, code))
         found: dict[str, dict[str, TopicConfig]] = {}
         for broker, answer in zip(masters, answers, strict=True):
             table = as_dict(parse_object(answer.body).get("topicConfigTable"))
@@ -155,7 +159,7 @@ class Topics:
         return dict(sorted(found.items()))
 
     async def _config(self, address: str, topic: str) -> TopicConfig | None:
-        answer = await self._door.ask(
+        answer = await self._transport.ask(
             address,
             RequestCode.GET_TOPIC_CONFIG,
             {"topic": topic},
@@ -165,7 +169,7 @@ class Topics:
             return TopicConfig.of_json(parse_object(answer.body), topic)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
-        whole = await self._door.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
+        whole = await self._transport.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
         table = as_dict(parse_object(whole.body).get("topicConfigTable"))
         return TopicConfig.of_json(table[topic], topic) if topic in table else None
 
@@ -175,9 +179,11 @@ class Topics:
         Raises:
             NoRouteError: No name server knows it.
         """
-        brokers = await self._door.addresses_of_topic(topic)
+        brokers = await self._transport.addresses_of_topic(topic)
         code, ext = RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}
-        answers = await all_of(brokers.values(), lambda address: self._door.ask(address, code, ext))
+        answers = await all_of(
+            brokers.values(), lambda address: self._transport.ask(address, code, ext)
+        )
         return TopicStats.of_bodies(topic, [parse_object(answer.body) for answer in answers])
 
     async def groups(self, topic: str) -> list[str]:
@@ -186,9 +192,11 @@ class Topics:
         Raises:
             NoRouteError: No name server knows it.
         """
-        brokers = await self._door.addresses_of_topic(topic)
+        brokers = await self._transport.addresses_of_topic(topic)
         code, ext = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}
-        answers = await all_of(brokers.values(), lambda address: self._door.ask(address, code, ext))
+        answers = await all_of(
+            brokers.values(), lambda address: self._transport.ask(address, code, ext)
+        )
         found: set[str] = set()
         for answer in answers:
             found.update(map(as_text, as_list(parse_object(answer.body).get("groupList"))))
@@ -205,14 +213,14 @@ class Topics:
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
         """
-        address = await self._door.address_of(queue)
+        address = await self._transport.address_of(queue)
         ext = {
             "topic": queue.topic,
             "queueId": str(queue.queue_id),
             "timestamp": str(time_ms),
         }
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        answer = await self._door.ask(address, code, ext)
+        answer = await self._transport.ask(address, code, ext)
         return as_int(answer.ext.get("offset"))
 
 

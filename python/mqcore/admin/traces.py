@@ -12,14 +12,14 @@ from mqcore.admin.messages import Messages
 from mqcore.errors import MQError, NoRouteError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, TRACE_TOPIC
 from mqcore.model.trace_lines import Line, lines_of
-from mqcore.model.traces import GroupTrace, MessageTrace, StoredCopy, Told, trace_of
+from mqcore.model.traces import GroupTrace, MessageTrace, Reported, StoredCopy, trace_of
 from mqcore.native import Message
 
 __all__ = ["Traces"]
 
 # What a broker gives for one question; more is asked for by the time before the oldest.
 _PAGE_MAX: Final = 64
-# A message that was traced in more places than this has a trouble that the newest lines show.
+# A message with more pages of lines than this has a trouble that the newest lines show.
 _PAGES_MAX: Final = 16
 # Messages of one key: more are no answer that anybody reads.
 _IDS_MAX: Final = 32
@@ -41,10 +41,10 @@ class Traces:
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> MessageTrace | None:
-        """Returns what became of a message; None where no line tells of it (12).
+        """Returns what became of a message; None where no line is about it (12).
 
         Its copies are looked for in its own topic and in the topics for retries and dead letters of
-        the groups that tell of it, as far as brokers still have them.
+        the groups that have lines of it, as far as brokers still have them.
 
         Args:
             message_id: The producer's id.
@@ -56,8 +56,8 @@ class Traces:
             NoRouteError: No name server knows the trace topic: brokers make it with
                 `traceTopicEnable`.
         """
-        told = await self._told(message_id, trace_topic, begin_ms, end_ms)
-        trace = trace_of(message_id, told)
+        reported = await self._reported_lines(message_id, trace_topic, begin_ms, end_ms)
+        trace = trace_of(message_id, reported)
         return None if trace is None else await self._with_copies(trace)
 
     async def by_key(
@@ -79,8 +79,8 @@ class Traces:
         Raises:
             NoRouteError: No name server knows the trace topic.
         """
-        told = await self._told(key, trace_topic, begin_ms, end_ms)
-        ids = dict.fromkeys(each.line.message_id for each in told if _has_key(each.line, key))
+        reported = await self._reported_lines(key, trace_topic, begin_ms, end_ms)
+        ids = dict.fromkeys(each.line.message_id for each in reported if _has_key(each.line, key))
         found = []
         for message_id in list(ids)[-_IDS_MAX:]:
             # Lines without the key, such as that of a recall, are found by the id alone.
@@ -91,9 +91,9 @@ class Traces:
                 found.append(trace)
         return found
 
-    async def _told(
+    async def _reported_lines(
         self, key: str, trace_topic: str, begin_ms: int, end_ms: int
-    ) -> list[Told[Line]]:
+    ) -> list[Reported[Line]]:
         """Returns the lines under a key, oldest first."""
         pages: dict[str, Message] = {}
         for _ in range(_PAGES_MAX):
@@ -107,7 +107,7 @@ class Traces:
             end_ms = found[0].store_timestamp_ms
         ordered = sorted(pages.values(), key=lambda each: each.store_timestamp_ms)
         return [
-            Told(line, message.born_host.rpartition(":")[0] or message.born_host)
+            Reported(line, message.born_host.rpartition(":")[0] or message.born_host)
             for message in ordered
             for line in _lines(message)
         ]
@@ -154,5 +154,5 @@ def _lines(message: Message) -> list[Line]:
     try:
         return list(lines_of(message.body))
     except MQError:
-        # A body that cannot be inflated tells nothing.
+        # A body that cannot be inflated has no lines.
         return []

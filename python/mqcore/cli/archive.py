@@ -22,7 +22,7 @@ _TURNS = 4
 @click.argument("target")
 @click.option("-t", "--topic", "topics", multiple=True, help="Only this topic (repeatable).")
 @click.option("--name", help="What the manifest calls the store; the directory's name by default.")
-@click.option("--broker-name", help="What the column brokerName says.")
+@click.option("--broker-name", help="The value of the column brokerName.")
 @click.option(
     "-j",
     "--workers",
@@ -62,11 +62,11 @@ def archive(
     from mqcore.spark.pipelines.archive_run import in_threads, run_rounds
     from mqcore.spark.pipelines.archive_tasks import plan_store
 
-    place = ArchiveDirectory(target)
-    place.place.clear()
+    target_directory = ArchiveDirectory(target)
+    target_directory.place.clear()
     plan = plan_store(
         str(directory),
-        place.manifest(),
+        target_directory.manifest(),
         name=name,
         topics=topics,
         broker_name=broker_name,
@@ -82,11 +82,11 @@ def archive(
     console = Console(stderr=True)
     with (
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-        in_threads(place.uri, workers) as execute,
+        in_threads(target_directory.uri, workers) as execute,
     ):
         task = bar.add_task("archive", total=len(plan.tasks))
         done = run_rounds(
-            place,
+            target_directory,
             plan.tasks,
             execute,
             tasks_per_round=workers * _TURNS,

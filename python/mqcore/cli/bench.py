@@ -8,7 +8,7 @@ import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
 from mqcore.cli.latencies import Latencies
-from mqcore.cli.tables import console, say_json, say_pairs
+from mqcore.cli.tables import console, print_json, print_pairs
 from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.producer import Producer
 from mqcore.client.push_consumer import PushConsumer
@@ -67,15 +67,15 @@ class Bench:
         """Returns the figures."""
         ended_s = self._ended_s or self._now()
         seconds = max(1e-9, ended_s - self._began_s)
-        told: dict[str, Any] = {
+        report: dict[str, Any] = {
             "messages": self.count,
             "seconds": round(seconds, 3),
             "per_s": round(self.count / seconds, 1),
             "mib_per_s": round(self.count * self._size_bytes / seconds / _MIB, 2),
         }
         if self.latencies.count:
-            told |= {f"{name}_us": value for name, value in self.latencies.summary_us().items()}
-        return told
+            report |= {f"{name}_us": value for name, value in self.latencies.summary_us().items()}
+        return report
 
 
 async def _shown(bench: Bench, work: Awaitable[None], *, is_shown: bool) -> None:
@@ -85,20 +85,20 @@ async def _shown(bench: Bench, work: Awaitable[None], *, is_shown: bool) -> None
     while not task.done():
         await asyncio.wait([task], timeout=_SHOW_S)
         if is_shown and out.is_terminal:
-            told = bench.report()
+            report = bench.report()
             out.print(
-                f"{told['messages']:,} messages, {told['per_s']:,.0f}/s".ljust(_SHOWN), end="\r"
+                f"{report['messages']:,} messages, {report['per_s']:,.0f}/s".ljust(_SHOWN), end="\r"
             )
     if is_shown and out.is_terminal:
         out.print(" " * _SHOWN, end="\r")
     await task
 
 
-def _tell(cluster: Cluster, told: dict[str, Any]) -> None:
+def _print_report(cluster: Cluster, report: dict[str, Any]) -> None:
     if cluster.as_json:
-        say_json(told)
+        print_json(report)
     else:
-        say_pairs(told)
+        print_pairs(report)
 
 
 @click.group()
@@ -137,7 +137,7 @@ def produce_(
     in_flight: int,
     is_batching: bool,
 ) -> None:
-    """Send messages to TOPIC for a while; tell the rate and the latencies."""
+    """Send messages to TOPIC for a while; print the rate and the latencies."""
 
     async def work() -> dict[str, Any]:
         loop = asyncio.get_running_loop()
@@ -169,7 +169,7 @@ def produce_(
             measured.end()
         return measured.report()
 
-    _tell(cluster, asyncio.run(work()))
+    _print_report(cluster, asyncio.run(work()))
 
 
 @bench.command("consume")
@@ -178,7 +178,7 @@ def produce_(
 @click.option("-g", "--group", default=_GROUP, show_default=True, help="The group to join.")
 @cluster_options
 def consume_(cluster: Cluster, topic: str, seconds: float, group: str) -> None:
-    """Consume TOPIC from its start for a while, from the first message on; tell the rate.
+    """Consume TOPIC from its start for a while, from the first message on; print the rate.
 
     The group commits. Exit code 2 when no message comes.
     """
@@ -217,7 +217,7 @@ def consume_(cluster: Cluster, topic: str, seconds: float, group: str) -> None:
                 ) from None
             await _shown(measured, asyncio.sleep(seconds), is_shown=not cluster.as_json)
             measured.end()
-        told = measured.report()
-        return told | {"mib_per_s": round(total_bytes / told["seconds"] / _MIB, 2)}
+        report = measured.report()
+        return report | {"mib_per_s": round(total_bytes / report["seconds"] / _MIB, 2)}
 
-    _tell(cluster, asyncio.run(work()))
+    _print_report(cluster, asyncio.run(work()))

@@ -14,7 +14,7 @@ from mqcore.config import Program
 def broker(context: click.Context, options: ProgramOptions) -> None:
     """Run a broker.
 
-    It listens on 127.0.0.1:10911 unless told otherwise, registers with the name servers of -n, and
+    It listens on 127.0.0.1:10911 by default, registers with the name servers of -n, and
     ends cleanly at SIGTERM or Ctrl-C.
     """
     if context.invoked_subcommand is not None:

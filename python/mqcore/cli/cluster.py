@@ -151,16 +151,16 @@ def confirmed(question: str, *, is_sure: bool) -> None:
 
     Args:
         question: What is going to happen.
-        is_sure: Whether `--yes` was said.
+        is_sure: Whether `--yes` was given.
 
     Raises:
-        UsageError: There is no terminal to ask on, and `--yes` was not said.
+        UsageError: There is no terminal to ask on, and `--yes` was not given.
         ClickException: The answer was no.
     """
     if is_sure:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{question} Say --yes where nobody can be asked.")
+        raise click.UsageError(f"{question} Add --yes where nobody can be asked.")
     if not click.confirm(question, err=True):
         raise click.ClickException("nothing was done")
 

@@ -67,7 +67,7 @@ class _Reading:
         self._is_divided = False
 
     def divided(self, _topic: str, _ours: Sequence[QueueRef], _all: Sequence[QueueRef]) -> None:
-        """Hears that the queues of the group were divided."""
+        """Is called when the queues of the group were divided."""
         self._is_divided = True
 
     async def alone(self, consumer: PullConsumer) -> None:
@@ -118,9 +118,9 @@ class _Reading:
         """Whether everything is printed that our queues had at the start."""
         if not self._wanted.ends or not self._is_divided:
             return False
-        places = {queue: consumer.position(queue) for queue in consumer.queues}
+        positions = {queue: consumer.position(queue) for queue in consumer.queues}
         return all(
-            at is not None and at >= self._ends.get(queue, 0) for queue, at in places.items()
+            at is not None and at >= self._ends.get(queue, 0) for queue, at in positions.items()
         )
 
     def _is_wanted(self, message: ReceivedMessage) -> bool:
@@ -212,7 +212,7 @@ class _BeginType(click.ParamType[Any]):
     "--format",
     "form",
     type=click.Choice(list(FORMATS)),
-    help="line on a terminal and body in a pipe, unless told.",
+    help="by default line on a terminal and body in a pipe.",
 )
 @cluster_options
 def consume(
@@ -233,16 +233,16 @@ def consume(
     Without --group nobody else notices. With it the queues are shared with the group's other
     members, and what was printed counts as consumed.
 
-    Formats: line (time, place, tags, keys, body), body (one per line), raw (bodies as they are,
-    nothing between), json (as --json: one object per line, which `mqcore produce -f json` takes),
-    card (everything, for people).
+    Formats: line (time, queue and offset, tags, keys, body), body (one per line), raw (bodies as
+    they are, nothing between), json (as --json: one object per line, which `mqcore produce -f
+    json` takes), card (everything, for people).
     """
     if offset is not None and queue is None:
-        raise click.UsageError("--offset is one of a queue: say --queue BROKER:ID too")
+        raise click.UsageError("--offset is one of a queue: add --queue BROKER:ID")
     if group is not None and queue is not None:
         raise click.UsageError("a group divides the queues itself: --queue goes without --group")
     if sql is not None and group is None:
-        raise click.UsageError("SQL is the broker's work for a group: say --group NAME too")
+        raise click.UsageError("SQL is the broker's work for a group: add --group NAME")
     chosen = form or ("line" if sys.stdout.isatty() else "body")
     wanted = Wanted(
         topic=topic,
@@ -259,5 +259,5 @@ def consume(
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_consumed(cluster, wanted, printer))
     except BrokenPipeError:
-        # Who read has enough, as `head` does; what is buffered still wants a place to go.
+        # Who read has enough, as `head` does; what is buffered still has to be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

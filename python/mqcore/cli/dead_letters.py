@@ -37,7 +37,7 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
 
     With --json one object per message, its body included.
     """
-    from mqcore.cli.tables import say_json, say_table, time_text
+    from mqcore.cli.tables import print_json, print_table, time_text
 
     async def work(admin: "Admin") -> list["DeadLetter"]:
         return await _letters(admin, name, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
@@ -45,9 +45,9 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
     found = cluster.ask(work)
     if cluster.as_json:
         for letter in found:
-            say_json(_told(letter))
+            print_json(_json_of_letter(letter))
         return
-    say_table(
+    print_table(
         ["dead since", "message", "topic", "tags", "keys", "tried", "queue", "offset"],
         [
             [
@@ -107,21 +107,28 @@ def resend_dlq(
             for each in wanted
         ]
 
-    _say(cluster, group, cluster.ask(work), dry_run=dry_run)
+    _print_resent(cluster, group, cluster.ask(work), dry_run=dry_run)
 
 
-def _say(cluster: Cluster, group: str, rows: list[dict[str, Any]], *, dry_run: bool) -> None:
+def _print_resent(
+    cluster: Cluster, group: str, rows: list[dict[str, Any]], *, dry_run: bool
+) -> None:
     """Prints what became of dead letters, and ends with exit code 1 where some are left."""
-    from mqcore.cli.tables import say_json, say_table
+    from mqcore.cli.tables import print_json, print_table
 
     left = sum(row["error"] is not None for row in rows)
     if cluster.as_json:
-        say_json({"group": group, "is_dry_run": dry_run, "messages": rows})
+        print_json({"group": group, "is_dry_run": dry_run, "messages": rows})
     else:
-        say_table(
+        print_table(
             ["message", "topic", "went to", "why not"],
             [
-                [row["message_id"], row["origin_topic"] or "-", _place(row), row["error"] or ""]
+                [
+                    row["message_id"],
+                    row["origin_topic"] or "-",
+                    _target_text(row),
+                    row["error"] or "",
+                ]
                 for row in rows
             ],
             empty=f"no such dead letter of group {group}",
@@ -132,7 +139,7 @@ def _say(cluster: Cluster, group: str, rows: list[dict[str, Any]], *, dry_run: b
         sys.exit(_EXIT_LEFT)
 
 
-def _place(row: dict[str, Any]) -> str:
+def _target_text(row: dict[str, Any]) -> str:
     if row["queue"] is None:
         return "-"
     return f"{row['topic']} {row['broker']}:{row['queue']} at {row['offset']}"
@@ -157,7 +164,7 @@ async def _letters(
 async def _resent(
     admin: "Admin", group: str, letter: "DeadLetter", *, only_group: bool, dry_run: bool
 ) -> dict[str, Any]:
-    """Sends one dead letter again, and tells what became of it."""
+    """Sends one dead letter again; returns the row of the result."""
     row: dict[str, Any] = {
         "message_id": letter.message_id,
         "origin_topic": letter.origin_topic,
@@ -185,7 +192,7 @@ def _is_named(letter: "DeadLetter", ids: tuple[str, ...]) -> bool:
     return letter.message_id in ids or letter.message.message_id in ids
 
 
-def _told(letter: "DeadLetter") -> dict[str, Any]:
+def _json_of_letter(letter: "DeadLetter") -> dict[str, Any]:
     """Returns a dead letter as one JSON object."""
     return json_of(letter.message) | {
         "broker": letter.queue.broker_name,

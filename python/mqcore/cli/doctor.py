@@ -29,8 +29,8 @@ def examined(directory: Path) -> list[Finding]:
         findings.append(sync_finding(sync_times(there)))
     except OSError as error:
         why = "the time of a sync is measured with a nameless file in the directory"
-        told = f"unknown: {error.strerror or error}"
-        findings.append(Finding("fdatasync", told, "a directory that may be written to", why))
+        value = f"unknown: {error.strerror or error}"
+        findings.append(Finding("fdatasync", value, "a directory that may be written to", why))
     return [*findings, *clock_findings()]
 
 

@@ -36,11 +36,11 @@ class Filter:
     to_ms: int | None
 
     def takes_all(self) -> bool:
-        """Tells whether nothing is left out."""
+        """Returns whether nothing is left out."""
         return self == Filter(None, None, None, None)
 
     def takes(self, message: Message) -> bool:
-        """Tells whether a message is wanted."""
+        """Returns whether a message is wanted."""
         if self.queue_id is not None and message.queue_id != self.queue_id:
             return False
         if self.topic is not None and message.topic != self.topic:
@@ -134,9 +134,9 @@ def dump(
 ) -> None:
     """Print every message of DIR in the order of the log, one line of JSON each.
 
-    Bodies are told by length and SHA-256. Ends of files are lines with "blank": true.
+    Bodies are shown by length and SHA-256. Ends of files are lines with "blank": true.
     """
-    del jsonl  # The one format there is; the option says so in scripts.
+    del jsonl  # The one format there is; the option makes that explicit in scripts.
     inspection = Inspection(directory, config=settings_of(config_file, assignments))
     wanted = Filter(topic, queue_id, moment_ms(from_time), moment_ms(to_time))
     write = sys.stdout.write

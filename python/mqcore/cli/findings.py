@@ -1,6 +1,6 @@
 """Looks at a machine as a broker will use it: kernel settings, limits, disk, clock.
 
-Reads `/proc` and `/sys` below a given root and judges the numbers; changes nothing. Only
+Reads `/proc` and `/sys` below a given root and checks the numbers; changes nothing. Only
 `sync_times` writes: a file without a name in the store's directory, gone when it ends.
 """
 
@@ -50,7 +50,7 @@ class Finding:
 
     Attributes:
         name: What.
-        value: What it is here, for people; `unknown` when the system does not say.
+        value: What it is here, for people; `unknown` when the system does not report it.
         advice: What to do; empty when it is well.
         why: What depends on it.
     """
@@ -72,56 +72,56 @@ def kernel_findings(root: Path = Path("/")) -> Iterator[Finding]:
         text = _read(root / "proc/sys/vm" / name)
         return int(text) if text.lstrip("-").isdigit() else None
 
-    def judged(name: str, is_bad: bool, advice: str, why: str) -> Finding:
+    def checked(name: str, is_bad: bool, advice: str, why: str) -> Finding:
         value = number(name)
         shown = "unknown" if value is None else str(value)
         return Finding(f"vm.{name}", shown, advice if value is not None and is_bad else "", why)
 
     overcommit = number("overcommit_memory")
-    yield judged(
+    yield checked(
         "overcommit_memory",
         overcommit == 2,
         "sysctl vm.overcommit_memory=0 (or 1)",
         "2 counts what is asked for, not what is used: the pool and threads may be refused",
     )
-    yield judged(
+    yield checked(
         "max_map_count",
         (number("max_map_count") or 0) < MAPS_MIN,
         f"sysctl vm.max_map_count={MAPS_MIN}, or more",
         "each log and index file in use is one map",
     )
-    yield judged(
+    yield checked(
         "swappiness",
         (number("swappiness") or 0) > SWAPPINESS_MAX,
         f"sysctl vm.swappiness={SWAPPINESS_MAX}, or less",
         "a page of the process that was swapped out is a disk read in the middle of a request",
     )
     background, ratio = number("dirty_background_ratio"), number("dirty_ratio")
-    yield judged(
+    yield checked(
         "dirty_background_ratio",
         background is not None and ratio is not None and 0 < ratio <= background,
         "sysctl vm.dirty_background_ratio below vm.dirty_ratio",
         "write-back must begin long before writers are made to wait",
     )
-    yield judged(
+    yield checked(
         "dirty_ratio",
         0 < (ratio or 0) < DIRTY_RATIO_MIN,
         f"sysctl vm.dirty_ratio={DIRTY_RATIO_MIN}, or more",
         "at this percent of memory unwritten, appends wait for the disk",
     )
-    yield judged(
+    yield checked(
         "min_free_kbytes",
         (number("min_free_kbytes") or 0) < MIN_FREE_KB,
         f"sysctl vm.min_free_kbytes={MIN_FREE_KB}, or more; at most a twentieth of the memory",
         "without a reserve a burst makes the writer itself look for memory",
     )
-    yield judged(
+    yield checked(
         "zone_reclaim_mode",
         number("zone_reclaim_mode") not in (0, None),
         "sysctl vm.zone_reclaim_mode=0",
-        "other values throw the page cache of one node away while another has room",
+        "other values throw the page cache of one node away while another has free memory",
     )
-    yield judged(
+    yield checked(
         "nr_hugepages",
         (number("nr_hugepages") or 0) > 0,
         "sysctl vm.nr_hugepages=0, unless another program needs them",
@@ -179,13 +179,15 @@ def disk_findings(directory: Path, root: Path = Path("/")) -> Iterator[Finding]:
         directory: It exists.
         root: Where `proc` and `sys` are.
     """
-    kind, options, place = _mount(directory, root)
+    kind, options, mount_point = _mount(directory, root)
     advice = ""
     if kind in _MEMORY_FILE_SYSTEMS:
         advice = "a disk: this file system is memory, a restart of the machine loses all messages"
     elif kind not in _GOOD_FILE_SYSTEMS:
         advice = "ext4 or xfs: others are not tested"
-    yield Finding("file system", f"{kind} at {place}", advice, "allocation and sync depend on it")
+    yield Finding(
+        "file system", f"{kind} at {mount_point}", advice, "allocation and sync depend on it"
+    )
     dangerous = [option for option in options if option in _DANGEROUS_OPTIONS]
     yield Finding(
         "mount options",
@@ -294,18 +296,18 @@ def _timex() -> tuple[int, bool] | None:
 
 
 def _mount(directory: Path, root: Path) -> tuple[str, list[str], str]:
-    """Returns kind, options and place of the file system that a directory is on."""
+    """Returns kind, options and mount point of the file system that a directory is on."""
     wanted = os.path.realpath(directory)
     best = ("unknown", list[str](), "")
     for line in _read(root / "proc/self/mountinfo").splitlines():
         head, _, tail = line.partition(" - ")
         fields, more = head.split(), tail.split()
-        place = fields[4].encode().decode("unicode_escape")
-        is_above = wanted == place or wanted.startswith(place.rstrip("/") + "/")
-        # Of two at one place the later hides the earlier.
-        if is_above and len(place) >= len(best[2]):
+        mount_point = fields[4].encode().decode("unicode_escape")
+        is_above = wanted == mount_point or wanted.startswith(mount_point.rstrip("/") + "/")
+        # Of two at one mount point the later hides the earlier.
+        if is_above and len(mount_point) >= len(best[2]):
             options = [*fields[5].split(","), *more[2].split(",")]
-            best = (more[0], list(dict.fromkeys(options)), place)
+            best = (more[0], list(dict.fromkeys(options)), mount_point)
     return best
 
 

@@ -1,4 +1,4 @@
-"""`mqcore group`: consumer groups listed, described, and moved to another place."""
+"""`mqcore group`: consumer groups listed, described, and moved to other offsets."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ for _command in (create, update, settings, mode, dead_letters):
 @cluster_options
 def list_(cluster: Cluster, shows_all: bool, cluster_name: str | None) -> None:
     """List groups with their members and their lag."""
-    from mqcore.cli.tables import say_json, say_table
+    from mqcore.cli.tables import print_json, print_table
 
     async def work(admin: "Admin") -> list[dict[str, Any]]:
         found = await admin.groups.configs(cluster=cluster_name)
@@ -58,9 +58,9 @@ def list_(cluster: Cluster, shows_all: bool, cluster_name: str | None) -> None:
 
     rows = cluster.ask(work)
     if cluster.as_json:
-        say_json(rows)
+        print_json(rows)
         return
-    say_table(
+    print_table(
         ["group", "members", "model", "topics", "lag", "out/s"],
         [
             [
@@ -95,7 +95,7 @@ def describe(cluster: Cluster, name: str) -> None:
 
     Exit code 2 when there is no such group.
     """
-    from mqcore.cli.tables import say_json
+    from mqcore.cli.tables import print_json
 
     async def work(admin: "Admin") -> tuple["GroupConnections | None", "GroupProgress"]:
         online = await admin.groups.connections(name)
@@ -106,9 +106,9 @@ def describe(cluster: Cluster, name: str) -> None:
 
     online, progress = cluster.ask(work)
     if cluster.as_json:
-        say_json(_described(name, online, progress))
+        print_json(_described(name, online, progress))
     else:
-        _tell(name, online, progress)
+        _print_described(name, online, progress)
 
 
 def _described(
@@ -153,33 +153,35 @@ def _queue_row(queue: MessageQueue) -> dict[str, Any]:
     return {"topic": queue.topic, "broker": queue.broker_name, "queue": queue.queue_id}
 
 
-def _tell(name: str, online: "GroupConnections | None", progress: "GroupProgress") -> None:
+def _print_described(
+    name: str, online: "GroupConnections | None", progress: "GroupProgress"
+) -> None:
     """Prints a group for people."""
-    from mqcore.cli.tables import say_pairs, say_table, time_text
+    from mqcore.cli.tables import print_pairs, print_table, time_text
 
     described = _described(name, online, progress)
     heads = {"group": name, "lag": progress.lag, "out/s": progress.get_per_s}
     if online is not None:
         heads |= {"model": online.message_model, "type": online.consume_type}
-    say_pairs(heads)
-    say_table(
+    print_pairs(heads)
+    print_table(
         ["member", "address", "language", "version"],
         [list(row.values()) for row in described["members"]],
         empty="nobody is online",
     )
     if described["subscriptions"]:
-        say_table(["subscribed topic", "expression"], described["subscriptions"].items())
-    _tell_differences(described["inconsistent"])
-    say_table(
+        print_table(["subscribed topic", "expression"], described["subscriptions"].items())
+    _print_differences(described["inconsistent"])
+    print_table(
         ["topic", "broker", "queue", "next", "end", "lag", "read up to"],
         [[*list(row.values())[:-1], time_text(row["last_ms"])] for row in described["queues"]],
         empty="it has committed no offset yet",
     )
 
 
-def _tell_differences(inconsistent: dict[str, dict[str, str]]) -> None:
+def _print_differences(inconsistent: dict[str, dict[str, str]]) -> None:
     """Prints what members want where they do not all want the same."""
-    from mqcore.cli.tables import say_table
+    from mqcore.cli.tables import print_table
 
     if not inconsistent:
         return
@@ -187,7 +189,7 @@ def _tell_differences(inconsistent: dict[str, dict[str, str]]) -> None:
         "Its members want different messages, and each loses what only it wants: "
         "give all of them the same subscriptions, or groups of their own."
     )
-    say_table(
+    print_table(
         ["member", "topic", "wants"],
         [
             [client_id, topic, text or "(not subscribed)"]
@@ -222,17 +224,17 @@ def reset(
     dry_run: bool,
     is_sure: bool,
 ) -> None:
-    """Move the group NAME to another place in TOPIC. Its consumers may be online.
+    """Move the group NAME to other offsets in TOPIC. Its consumers may be online.
 
-    Say exactly one of --to-time, --to-earliest, --to-latest, --to-offset, --by.
+    Give exactly one of --to-time, --to-earliest, --to-latest, --to-offset, --by.
     """
     from mqcore.admin import LATEST_MS
-    from mqcore.cli.tables import say_json, say_table
+    from mqcore.cli.tables import print_json, print_table
 
-    said = [time_ms is not None, to_earliest, to_latest, to_offset is not None, steps is not None]
-    if sum(said) != 1:
+    ways = [time_ms is not None, to_earliest, to_latest, to_offset is not None, steps is not None]
+    if sum(ways) != 1:
         raise click.UsageError(
-            "say exactly one of --to-time, --to-earliest, --to-latest, --to-offset, --by"
+            "give exactly one of --to-time, --to-earliest, --to-latest, --to-offset, --by"
         )
     if to_offset is not None and queue is None:
         raise click.UsageError("--to-offset needs --queue BROKER:ID")
@@ -241,7 +243,7 @@ def reset(
     if not dry_run:
         confirmed(f"Move group {name} in topic {topic}?", is_sure=is_sure)
     when_ms = LATEST_MS if to_latest else _EARLIEST_MS if time_ms is None else time_ms
-    place = queue_of(topic, queue) if queue is not None else None
+    only = queue_of(topic, queue) if queue is not None else None
 
     async def work(admin: "Admin") -> list[dict[str, Any]]:
         before = {
@@ -250,9 +252,9 @@ def reset(
         }
         wanted = None
         if steps is not None:
-            wanted = await _shifted(admin, topic, before, steps, place)
-        elif place is not None and to_offset is not None:
-            wanted = {place: to_offset}
+            wanted = await _shifted(admin, topic, before, steps, only)
+        elif only is not None and to_offset is not None:
+            wanted = {only: to_offset}
         if wanted is not None:
             after = wanted
             if not dry_run:
@@ -270,9 +272,9 @@ def reset(
 
     rows = cluster.ask(work)
     if cluster.as_json:
-        say_json({"group": name, "is_dry_run": dry_run, "queues": rows})
+        print_json({"group": name, "is_dry_run": dry_run, "queues": rows})
         return
-    say_table(["topic", "broker", "queue", "from", "to"], [list(row.values()) for row in rows])
+    print_table(["topic", "broker", "queue", "from", "to"], [list(row.values()) for row in rows])
     click.echo("nothing was changed" if dry_run else f"group {name} was moved")
 
 
@@ -302,10 +304,10 @@ async def _shifted(
     ends = {row.queue: row for row in (await admin.topics.stats(topic)).queues}
     queues = [each for each in before if each in ends and only in (None, each)]
     if not queues:
-        place = f"queue {only}" if only else f"topic {topic}"
+        where = f"queue {only}" if only else f"topic {topic}"
         raise MQError(
-            f"the group has committed no offset in {place}: "
-            "there is nothing to count from; say --to-earliest or --to-latest"
+            f"the group has committed no offset in {where}: "
+            "there is nothing to count from; use --to-earliest or --to-latest"
         )
     return {
         each: min(max(before[each] + steps, ends[each].min_offset), ends[each].max_offset)

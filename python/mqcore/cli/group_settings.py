@@ -52,12 +52,12 @@ def _settings_options(command: "Callable[..., Any]") -> "Callable[..., Any]":
 @click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")
 @_settings_options
 @cluster_options
-def create(cluster: Cluster, name: str, cluster_name: str | None, **told: Any) -> None:
+def create(cluster: Cluster, name: str, cluster_name: str | None, **options: Any) -> None:
     """Create the group NAME on all masters.
 
     A retry policy is for clients behind the proxy of 5.x; others retry by the delay levels.
     """
-    changed = _changes(told)
+    changed = _changes(options)
 
     async def work(admin: "Admin") -> list[str]:
         known = await admin.groups.configs(cluster=cluster_name)
@@ -65,7 +65,7 @@ def create(cluster: Cluster, name: str, cluster_name: str | None, **told: Any) -
             raise MQError(f"group {name} is there already: see `mqcore group update`")
         return await admin.groups.put(_with(GroupConfig(name), changed), cluster=cluster_name)
 
-    _say_brokers(cluster, name, cluster.ask(work))
+    _print_brokers(cluster, name, cluster.ask(work))
 
 
 @click.command()
@@ -73,11 +73,11 @@ def create(cluster: Cluster, name: str, cluster_name: str | None, **told: Any) -
 @click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")
 @_settings_options
 @cluster_options
-def update(cluster: Cluster, name: str, cluster_name: str | None, **told: Any) -> None:
-    """Change what is said of the group NAME, on every broker that has it; the rest stays."""
-    changed = _changes(told)
+def update(cluster: Cluster, name: str, cluster_name: str | None, **options: Any) -> None:
+    """Change settings of the group NAME, on every broker that has it; the rest stays."""
+    changed = _changes(options)
     if not changed:
-        raise click.UsageError("nothing to change was said: see `mqcore group update --help`")
+        raise click.UsageError("nothing to change was given: see `mqcore group update --help`")
 
     async def work(admin: "Admin") -> list[str]:
         known = (await admin.groups.configs(cluster=cluster_name)).get(name)
@@ -88,7 +88,7 @@ def update(cluster: Cluster, name: str, cluster_name: str | None, **told: Any) -
             await admin.groups.put(_with(config, changed), brokers=[masters[broker]])
         return sorted(masters[broker] for broker in known)
 
-    _say_brokers(cluster, name, cluster.ask(work))
+    _print_brokers(cluster, name, cluster.ask(work))
 
 
 @click.command()
@@ -96,7 +96,7 @@ def update(cluster: Cluster, name: str, cluster_name: str | None, **told: Any) -
 @cluster_options
 def settings(cluster: Cluster, name: str) -> None:
     """Show the settings of the group NAME on each broker."""
-    from mqcore.cli.tables import say_json, say_pairs
+    from mqcore.cli.tables import print_json, print_pairs
 
     async def work(admin: "Admin") -> dict[str, GroupConfig]:
         known = (await admin.groups.configs()).get(name)
@@ -106,18 +106,18 @@ def settings(cluster: Cluster, name: str) -> None:
 
     known = cluster.ask(work)
     if cluster.as_json:
-        say_json({broker: config.to_json() for broker, config in known.items()})
+        print_json({broker: config.to_json() for broker, config in known.items()})
         return
     for broker, config in known.items():
         policy = config.retry_policy
         pauses = (policy.pause_ms(tries) / _MS_PER_S for tries in range(_PAUSES_SHOWN))
         shown = ", ".join(f"{pause:g}" for pause in pauses)
-        say_pairs(
+        print_pairs(
             {
                 "broker": broker,
                 "may consume": config.is_consume_enabled,
                 "may broadcast": config.is_broadcast_enabled,
-                "hears of members": config.notifies_changes,
+                "notifies members": config.notifies_changes,
                 "retries": config.retry_max_times,
                 "retry queues": config.retry_queues,
                 "reads from": f"broker {config.broker_id}, far behind {config.slow_broker_id}",
@@ -141,24 +141,26 @@ def mode(
     It holds for clients that let the broker assign their queues.
     """
     wanted = RequestMode(topic, name, mode.upper(), share)
-    _say_brokers(
+    _print_brokers(
         cluster,
         name,
         cluster.ask(lambda admin: admin.groups.set_mode(wanted, cluster=cluster_name)),
     )
 
 
-def _changes(told: dict[str, Any]) -> dict[str, Any]:
-    """Returns the fields that somebody said something of.
+def _changes(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the fields that options were given for.
 
     Raises:
-        UsageError: Both kinds of a retry policy were said.
+        UsageError: Both kinds of a retry policy were given.
     """
-    pauses = told.pop("pauses")
-    growing = {name: told.pop(f"pause_{name}") for name in ("first", "max", "factor")}
-    changed = {name: value for name, value in told.items() if value is not None}
+    pauses = options.pop("pauses")
+    growing = {name: options.pop(f"pause_{name}") for name in ("first", "max", "factor")}
+    changed = {name: value for name, value in options.items() if value is not None}
     if pauses is not None and any(value is not None for value in growing.values()):
-        raise click.UsageError("say either --pauses, or --pause-first, --pause-max, --pause-factor")
+        raise click.UsageError(
+            "give either --pauses, or --pause-first, --pause-max, --pause-factor"
+        )
     policy: RetryPolicy | None = None
     if pauses is not None:
         policy = CustomizedPolicy(_pauses_ms(pauses))
@@ -182,10 +184,10 @@ def _with(config: GroupConfig, changed: dict[str, Any]) -> GroupConfig:
     return made if policy is None else made.with_policy(policy)
 
 
-def _say_brokers(cluster: Cluster, name: str, addresses: list[str]) -> None:
-    from mqcore.cli.tables import say_json
+def _print_brokers(cluster: Cluster, name: str, addresses: list[str]) -> None:
+    from mqcore.cli.tables import print_json
 
     if cluster.as_json:
-        say_json({"group": name, "brokers": addresses})
+        print_json({"group": name, "brokers": addresses})
     else:
         click.echo(f"group {name} is set on {', '.join(addresses)}")

@@ -26,7 +26,7 @@ _SIZES = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")
 
 
 def collected(inspection: Inspection, directory: Path) -> dict[str, Any]:
-    """Returns everything the command tells, by the keys of its JSON."""
+    """Returns everything the command prints, by the keys of its JSON."""
     start, files_end = inspection.log_range
     first = inspection.message_at(start)
     last, end = inspection.last_message()
@@ -90,7 +90,7 @@ def info(
     if as_json:
         click.echo(json.dumps(facts, ensure_ascii=False, indent=1))
     else:
-        tell(facts)
+        print_facts(facts)
 
 
 def _time(timestamp_ms: int) -> str:
@@ -107,7 +107,7 @@ def _size(len_bytes: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def tell(facts: dict[str, Any]) -> None:
+def print_facts(facts: dict[str, Any]) -> None:
     """Prints the facts for people."""
     console = Console(soft_wrap=True, highlight=False)
     status = facts["broker_status"]

@@ -2,7 +2,7 @@
 
 __all__ = ["Latencies"]
 
-# Steps per doubling: a value is told within 1/32 of itself.
+# Steps per doubling: a value is exact to 1/32 of itself.
 _STEP_BITS = 5
 _STEPS = 1 << _STEP_BITS
 

@@ -28,11 +28,11 @@ async def lines_of(open_stream: Callable[[], BinaryIO]) -> AsyncIterator[list[by
     """
     loop = asyncio.get_running_loop()
     waiting: asyncio.Queue[list[bytes] | OSError | None] = asyncio.Queue()
-    room = threading.Semaphore(_WAITING_MAX)
+    free_reads = threading.Semaphore(_WAITING_MAX)
     is_left = threading.Event()
 
     def put(item: list[bytes] | OSError | None) -> None:
-        room.acquire()
+        free_reads.acquire()
         # The loop may be gone: who was interrupted does not wait for a pipe.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(waiting.put_nowait, item)
@@ -59,7 +59,7 @@ async def lines_of(open_stream: Callable[[], BinaryIO]) -> AsyncIterator[list[by
     try:
         while True:
             item = await waiting.get()
-            room.release()
+            free_reads.release()
             if item is None:
                 return
             if isinstance(item, OSError):
@@ -67,4 +67,4 @@ async def lines_of(open_stream: Callable[[], BinaryIO]) -> AsyncIterator[list[by
             yield item
     finally:
         is_left.set()
-        room.release(_WAITING_MAX)
+        free_reads.release(_WAITING_MAX)

@@ -10,13 +10,13 @@ from mqcore import __version__
 from mqcore.cli.lazy import LazyCommands, LazyGroup
 
 _EXIT_FAILED = 2
-# As a shell tells of a process that Ctrl-C ended: 128 and the signal's number.
+# As a shell reports a process that Ctrl-C ended: 128 and the signal's number.
 _EXIT_INTERRUPTED = 130
 _EXIT_CODES = """Exit codes: 0 done; 1 a finding (nothing found, a disagreement); 2 a refusal, a
-failure or wrong usage, told in one line; 130 interrupted. Commands that run until they are stopped
-end with 0 at Ctrl-C."""
+failure or wrong usage, printed in one line; 130 interrupted. Commands that run until they are
+stopped end with 0 at Ctrl-C."""
 _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
-# What each does, so that nobody has to import it to say so.
+# What each does, so that the list is printed without importing them.
 _HELPS = {
     "bench": "Measure a cluster with this client.",
     "broker": "Run a broker.",
@@ -63,7 +63,7 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """Runs the command line and ends the process."""
-    # What goes wrong is told once, by the command; programs that log set that up themselves.
+    # Errors are printed once, by the command; programs that log set that up themselves.
     logging.getLogger("mqcore").addHandler(logging.NullHandler())
     try:
         code = commands(prog_name="mqcore", complete_var=_COMPLETE_VARIABLE, standalone_mode=False)
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an error is of the house; who raised one has imported its class."""
+    """Whether an error is of mqcore; who raised one has imported its class."""
     errors = sys.modules.get("mqcore.errors")
     return errors is not None and isinstance(error, errors.MQError)
 

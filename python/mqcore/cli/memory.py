@@ -19,7 +19,7 @@ from mqcore.native import Inspection
 _STATUS = ("VmRSS", "VmHWM", "RssAnon", "RssFile", "RssShmem", "VmLck", "VmSwap", "VmSize")
 _MACHINE = ("MemTotal", "MemAvailable", "Cached", "Dirty", "Writeback", "SwapFree")
 _MAP_NUMBERS = {"Size": "mapped", "Rss": "resident", "Locked": "locked", "Swap": "swapped"}
-# Anonymous maps from here on are told one by one: buffers of the pool are such, one per log file.
+# Anonymous maps from here on are listed one by one: buffers of the pool are such, one per log file.
 _LARGE_BYTES = 64 << 20
 
 
@@ -130,10 +130,10 @@ def page_cache(store: Path) -> list[dict[str, str | int]]:
         top = file.path.split("/", 1)[0]
         part = file.path if top == "commitlog" else top
         total = sums.setdefault(part, [0, 0, 0, 0])
-        for place, number in enumerate(
+        for column, number in enumerate(
             (1, file.len_bytes, file.allocated_bytes, file.resident_bytes or 0)
         ):
-            total[place] += number
+            total[column] += number
     for part, (files, length, on_disk, resident) in sums.items():
         parts[part] = {
             "part": part,
@@ -212,7 +212,7 @@ def _add(total: Mapped, found: Mapped) -> None:
 
 
 def _numbers(text: str) -> dict[str, int]:
-    """Returns the numbers of a status file, bytes where it says kB."""
+    """Returns the numbers of a status file, bytes where it has kB."""
     found = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")
@@ -240,10 +240,10 @@ def memory(target: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(facts), indent=1))
     else:
-        click.echo("\n".join(told(facts)))
+        click.echo("\n".join(text_lines(facts)))
 
 
-def told(facts: Occupied) -> Iterator[str]:
+def text_lines(facts: Occupied) -> Iterator[str]:
     """Yields the facts as lines for people."""
     yield f"process {facts.pid}, {facts.threads} threads, store {facts.store or 'none'}"
     yield from (f"  {name:<10} {_size(size)}" for name, size in facts.process.items())

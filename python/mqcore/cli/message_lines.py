@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from mqcore.cli.message_text import body_of, json_of, say_card
+from mqcore.cli.message_text import body_of, json_of, print_card
 from mqcore.cli.tables import time_text
 from mqcore.client.message import ReceivedMessage
 
@@ -29,7 +29,7 @@ class Printer:
         shown = FORMATS[self._form]
         if shown is None:
             for message in messages:
-                say_card(message.record)
+                print_card(message.record)
                 click.echo()
             return
         out = sys.stdout.buffer
@@ -38,8 +38,8 @@ class Printer:
 
 
 def _line(message: ReceivedMessage) -> bytes:
-    place = f"{message.queue.broker_name}:{message.queue.queue_id}/{message.queue_offset}"
-    head = [time_text(message.record.store_timestamp_ms), place]
+    location = f"{message.queue.broker_name}:{message.queue.queue_id}/{message.queue_offset}"
+    head = [time_text(message.record.store_timestamp_ms), location]
     head += [part for part in (message.tags, " ".join(message.keys)) if part]
     shown = "  ".join(head)
     if sys.stdout.isatty():
@@ -56,8 +56,8 @@ def _raw(message: ReceivedMessage) -> bytes:
 
 
 def _json(message: ReceivedMessage) -> bytes:
-    told = json_of(message.record) | {"broker": message.queue.broker_name}
-    return json.dumps(told, ensure_ascii=False).encode() + b"\n"
+    fields = json_of(message.record) | {"broker": message.queue.broker_name}
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 # The forms by name; a card is for the console.

@@ -1,6 +1,6 @@
 """A message as commands print it: one JSON object, a card for people, or a line.
 
-Works on what a broker stored. A body that is no text is Base64 in JSON, and told as such on a card.
+Works on what a broker stored. A body that is no text is Base64 in JSON, and marked so on a card.
 """
 
 import base64
@@ -9,7 +9,7 @@ from typing import Any
 from mqcore.errors import MQError
 from mqcore.native import Message
 
-__all__ = ["body_of", "json_of", "say_card"]
+__all__ = ["body_of", "json_of", "print_card"]
 
 # A card shows so much of a body; JSON has all of it.
 _CARD_BODY_CHARS = 4_000
@@ -27,7 +27,7 @@ def body_of(message: Message) -> bytes:
 
 def json_of(message: Message) -> dict[str, Any]:
     """Returns everything of a message; its body as `body`, or as `body_base64` if it is no text."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "topic": message.topic,
         "queue": message.queue_id,
         "offset": message.queue_offset,
@@ -43,36 +43,36 @@ def json_of(message: Message) -> dict[str, Any]:
     }
     body = body_of(message)
     try:
-        told["body"] = body.decode()
+        fields["body"] = body.decode()
     except UnicodeDecodeError:
-        told["body_base64"] = base64.b64encode(body).decode()
-    return told
+        fields["body_base64"] = base64.b64encode(body).decode()
+    return fields
 
 
-def say_card(message: Message) -> None:
+def print_card(message: Message) -> None:
     """Prints a message for people."""
-    from mqcore.cli.tables import console, say_pairs, time_text
+    from mqcore.cli.tables import console, print_pairs, time_text
 
-    told = json_of(message)
+    fields = json_of(message)
     own = {
-        name: told["properties"][name]
-        for name in told["properties"]
+        name: fields["properties"][name]
+        for name in fields["properties"]
         if name not in _SHOWN_ELSEWHERE
     }
-    say_pairs(
+    print_pairs(
         {
-            "message": told["message_id"],
-            "stored as": told["offset_id"],
+            "message": fields["message_id"],
+            "stored as": fields["offset_id"],
             "topic": f"{message.topic}, queue {message.queue_id}, offset {message.queue_offset}",
-            "tags": told["tags"] or "-",
-            "keys": " ".join(told["keys"]) or "-",
+            "tags": fields["tags"] or "-",
+            "keys": " ".join(fields["keys"]) or "-",
             "born": f"{time_text(message.born_timestamp_ms)} at {message.born_host}",
             "stored": time_text(message.store_timestamp_ms),
             "tried before": message.reconsume_times,
         }
         | {f"  {name}": text for name, text in own.items()}
     )
-    body = told.get("body")
+    body = fields.get("body")
     if body is None:
         text = f"({len(body_of(message))} bytes that are no text; --json has them as Base64)"
     elif len(body) > _CARD_BODY_CHARS:

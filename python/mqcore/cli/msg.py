@@ -1,4 +1,4 @@
-"""`mqcore msg`: single messages, by id, by key, by place."""
+"""`mqcore msg`: single messages, by id, by key, by queue offset."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, queue_of
 from mqcore.cli.dead_letters import resend_dlq
-from mqcore.cli.message_text import json_of, say_card
+from mqcore.cli.message_text import json_of, print_card
 from mqcore.cli.times import TIME
 from mqcore.cli.trace import trace
 from mqcore.errors import MQError, ResponseError
@@ -35,8 +35,8 @@ msg.add_command(trace)
 @msg.command("get")
 @click.argument("message_id", required=False)
 @click.option("-t", "--topic", metavar="NAME", help="Topic of a producer's id, or of --queue.")
-@click.option("--queue", metavar="BROKER:ID", help="By place: the queue, with --offset.")
-@click.option("--offset", type=click.IntRange(0), help="By place: the queue offset.")
+@click.option("--queue", metavar="BROKER:ID", help="By offset: the queue, with --offset.")
+@click.option("--offset", type=click.IntRange(0), help="By offset: the queue offset.")
 @cluster_options
 def get(
     cluster: Cluster,
@@ -45,25 +45,25 @@ def get(
     queue: str | None,
     offset: int | None,
 ) -> None:
-    """Show the message MESSAGE_ID, or the one at a place.
+    """Show the message MESSAGE_ID, or the one at a queue offset.
 
     A broker's id (offset id) is enough alone; a producer's id needs --topic. There is more than one
     message with a producer's id where a send was repeated after it had been stored.
 
     Exit code 1 when there is none.
     """
-    is_by_place = queue is not None or offset is not None
-    if is_by_place == (message_id is not None):
-        raise click.UsageError("say either MESSAGE_ID, or --topic, --queue and --offset")
-    if not is_by_place:
+    is_by_offset = queue is not None or offset is not None
+    if is_by_offset == (message_id is not None):
+        raise click.UsageError("give either MESSAGE_ID, or --topic, --queue and --offset")
+    if not is_by_offset:
         assert message_id is not None
         wanted = message_id.strip().upper()
         _show(cluster, cluster.ask(lambda admin: _by_id(admin, wanted, topic)))
         return
     if topic is None or queue is None or offset is None:
-        raise click.UsageError("a place is --topic, --queue and --offset")
-    place = queue_of(topic, queue)
-    _show(cluster, cluster.ask(lambda admin: admin.messages.at(place, offset)))
+        raise click.UsageError("a queue offset needs --topic, --queue and --offset")
+    queue_named = queue_of(topic, queue)
+    _show(cluster, cluster.ask(lambda admin: admin.messages.at(queue_named, offset)))
 
 
 async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Message"]:
@@ -79,7 +79,7 @@ async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Me
     except MQError as error:
         if topic is not None:
             return []
-        raise click.UsageError(f"{error.message}: say --topic NAME") from error
+        raise click.UsageError(f"{error.message}: add --topic NAME") from error
 
 
 @msg.command()
@@ -139,9 +139,9 @@ def recall(cluster: Cluster, handle: str, group: str) -> None:
 
     message_id = asyncio.run(recalled())
     if cluster.as_json:
-        from mqcore.cli.tables import say_json
+        from mqcore.cli.tables import print_json
 
-        say_json({"message_id": message_id})
+        print_json({"message_id": message_id})
     else:
         click.echo(f"message {message_id} is recalled")
 
@@ -150,26 +150,26 @@ def _show(cluster: Cluster, found: list["Message"], *, is_short: bool = False) -
     """Prints messages, and ends with exit code 1 where there is none."""
     if cluster.as_json:
         for message in found:
-            _say(message)
+            _print_json(message)
     elif is_short and len(found) > 1:
-        _say_rows(found)
+        _print_rows(found)
     else:
         for message in found:
-            say_card(message)
+            print_card(message)
     if not found:
         click.echo("no such message", err=True)
         sys.exit(_EXIT_NONE)
 
 
-def _say(message: "Message") -> None:
-    from mqcore.cli.tables import say_json
+def _print_json(message: "Message") -> None:
+    from mqcore.cli.tables import print_json
 
-    say_json(json_of(message))
+    print_json(json_of(message))
 
 
-def _say_rows(found: list["Message"]) -> None:
+def _print_rows(found: list["Message"]) -> None:
     """Prints one line per message."""
-    from mqcore.cli.tables import say_table, time_text
+    from mqcore.cli.tables import print_table, time_text
 
     rows = [
         [
@@ -183,4 +183,4 @@ def _say_rows(found: list["Message"]) -> None:
         ]
         for message in found
     ]
-    say_table(["stored", "message", "queue", "offset", "tags", "keys", "bytes"], rows)
+    print_table(["stored", "message", "queue", "offset", "tags", "keys", "bytes"], rows)

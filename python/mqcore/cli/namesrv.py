@@ -12,7 +12,7 @@ from mqcore.config import Program
 def namesrv(options: ProgramOptions) -> None:
     """Run a name server.
 
-    It listens on 127.0.0.1:9876 unless told otherwise, and ends cleanly at SIGTERM or Ctrl-C.
+    It listens on 127.0.0.1:9876 by default, and ends cleanly at SIGTERM or Ctrl-C.
     """
     settings = options.namesrv()
     if options.prints:

@@ -53,7 +53,7 @@ def damage_choice(command: _Command) -> _Command:
 def settings_of(config_file: Path | None, assignments: tuple[str, ...]) -> dict[str, str]:
     """Returns the settings of a file with the single ones over them."""
     settings = read_properties(config_file) if config_file else {}
-    # The directory is the argument, wherever the broker's own file says the store is.
+    # The directory is the argument, whatever store the broker's own file names.
     settings.pop("storePathRootDir", None)
     settings.pop("storePathCommitLog", None)
     for assignment in assignments:

@@ -39,7 +39,7 @@ async def pinged(address: str, timeout_s: float, wait_s: float) -> tuple[str, in
 async def _asked(address: str, timeout_s: float) -> tuple[str, int]:
     async with Client() as client:
         began_ms = monotonic_ms()
-        # A question that costs nothing; a name server does not know it, and says so.
+        # A request that costs nothing; a name server does not know it, and answers so.
         code = RequestCode.GET_BROKER_RUNTIME_INFO
         answer = await client.call(address, code, timeout_s=timeout_s)
         took_ms = monotonic_ms() - began_ms
@@ -70,7 +70,7 @@ def ping(address: str, timeout_s: float, wait_s: float, as_json: bool) -> None:
             click.echo(json.dumps({"address": address, "ready": False, "why": error.message}))
         raise
     if as_json:
-        told = {"address": address, "ready": True, "program": who, "took_ms": took_ms}
-        click.echo(json.dumps(told))
+        outcome = {"address": address, "ready": True, "program": who, "took_ms": took_ms}
+        click.echo(json.dumps(outcome))
     else:
         click.echo(f"{address}: a {who} answers after {took_ms} ms")

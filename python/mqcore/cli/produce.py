@@ -17,7 +17,7 @@ from mqcore.cli.cluster import Cluster, cluster_options
 from mqcore.cli.lines import lines_of
 from mqcore.cli.pace import Pace
 from mqcore.cli.sending import Sending
-from mqcore.cli.tables import say_json
+from mqcore.cli.tables import print_json
 from mqcore.cli.templates import TEMPLATE, Template, filled
 from mqcore.client.message import Message
 from mqcore.client.producer import Producer
@@ -27,7 +27,7 @@ from mqcore.errors import MessageError, MQError
 
 _GROUP = "MQCORE_CLI_PRODUCER"
 _STDIN = "-"
-# Properties that the client makes of what was said.
+# Properties that the client makes itself.
 _NOT_GIVEN = RESERVED | {SHARDING_KEY}
 
 
@@ -60,48 +60,48 @@ class Shape:
             MessageError: It cannot be one.
         """
         try:
-            told = _object_of(line) if self.is_json else {}
-            body = _body_of(told) if self.is_json else line
+            members = _object_of(line) if self.is_json else {}
+            body = _body_of(members) if self.is_json else line
             fields = {"n": number, "file": source, "line": body.decode("utf-8", "replace")}
             key = filled(self.key, fields)
-            given = {name: text for name, text in _properties_of(told) if name not in _NOT_GIVEN}
+            given = {name: text for name, text in _properties_of(members) if name not in _NOT_GIVEN}
             made = {name: template.fill(fields) for name, template in self.properties.items()}
             return Message(
                 self.topic,
                 body,
-                tags=filled(self.tags, fields) or told.get("tags") or None,
-                keys=(told.get("keys") or ()) if key is None else key.split(),
+                tags=filled(self.tags, fields) or members.get("tags") or None,
+                keys=(members.get("keys") or ()) if key is None else key.split(),
                 properties=given | made,
-                sharding_key=filled(self.sharding_key, fields) or _sharding_key_of(told),
-                delay_level=told.get("delay_level", self.delay_level),
+                sharding_key=filled(self.sharding_key, fields) or _sharding_key_of(members),
+                delay_level=members.get("delay_level", self.delay_level),
             )
         except (ValueError, TypeError, MQError) as error:
             raise MessageError(f"{source}, message {number}: {error}") from error
 
 
 def _object_of(line: bytes) -> dict[str, Any]:
-    told = json.loads(line)
-    if not isinstance(told, dict):
+    members = json.loads(line)
+    if not isinstance(members, dict):
         raise TypeError('a JSON object is expected, such as {"body": "text", "tags": "a"}')
-    return told
+    return members
 
 
-def _body_of(told: dict[str, Any]) -> bytes:
-    """Returns the body of a JSON line: a text, Base64, or any JSON value as it stands."""
-    if "body_base64" in told:
-        return base64.b64decode(str(told["body_base64"]), validate=True)
-    if "body" not in told:
+def _body_of(members: dict[str, Any]) -> bytes:
+    """Returns the body of a JSON line: a text, Base64, or any JSON value as it is."""
+    if "body_base64" in members:
+        return base64.b64decode(str(members["body_base64"]), validate=True)
+    if "body" not in members:
         raise ValueError("it has neither body nor body_base64")
-    body = told["body"]
+    body = members["body"]
     return (body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)).encode()
 
 
-def _sharding_key_of(told: dict[str, Any]) -> str | None:
-    return told.get("sharding_key") or dict(_properties_of(told)).get(SHARDING_KEY)
+def _sharding_key_of(members: dict[str, Any]) -> str | None:
+    return members.get("sharding_key") or dict(_properties_of(members)).get(SHARDING_KEY)
 
 
-def _properties_of(told: dict[str, Any]) -> list[tuple[str, str]]:
-    found = told.get("properties") or {}
+def _properties_of(members: dict[str, Any]) -> list[tuple[str, str]]:
+    found = members.get("properties") or {}
     if not isinstance(found, dict):
         raise TypeError("properties must be an object")
     return [(name, str(text)) for name, text in found.items()]
@@ -148,7 +148,9 @@ async def _produced(
         timeout_s=cluster.timeout_s,
     )
     async with producer, contextlib.aclosing(bodies):
-        sending = Sending(producer, is_shown=is_shown, tell=_tell if cluster.as_json else None)
+        sending = Sending(
+            producer, is_shown=is_shown, on_sent=_print_result if cluster.as_json else None
+        )
         try:
             async with sending:
                 async for body, source in bodies:
@@ -165,8 +167,8 @@ async def _produced(
         click.echo(f"{sending.summary} to {shape.topic}", err=True)
 
 
-def _tell(result: SendResult) -> None:
-    say_json(
+def _print_result(result: SendResult) -> None:
+    print_json(
         {
             "message_id": result.message_id,
             "offset_id": result.offset_message_id,
@@ -224,7 +226,7 @@ def produce(
     sharding_key, delay_level where they are wanted; what `mqcore consume --json` prints is one.
 
     --json prints a line per acknowledged message. The first message that is not acknowledged ends
-    it with exit code 2; how many were is told.
+    it with exit code 2; the error message has the number of those before it.
     """
     shape = Shape(
         topic=topic,

@@ -1,14 +1,14 @@
-"""What `mqcore broker`, `namesrv` and `standalone` share: options, settings, logs, ports told.
+"""What `mqcore broker`, `namesrv` and `standalone` share: options, settings, logs, port file.
 
     @click.command()
     @program_options(Program.BROKER)
     def broker(options: ProgramOptions) -> None:
-        settings = options.broker()      # reads, judges; prints them with --print-config
+        settings = options.broker()      # reads, checks; prints them with --print-config
         if options.prints:
             return
         options.start_logging(settings.configuration)
         ...
-        options.tell_ports({"broker": 10911})
+        options.write_ports({"broker": 10911})
 
 Knows which settings there are, and nothing of what a program does with them.
 """
@@ -58,12 +58,12 @@ _FLAG_KEYS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOptions:
-    """What was said on the command line.
+    """What was given on the command line.
 
     Attributes:
         config_file: The file of `-c`.
         flags: Flags that set a key, with their texts.
-        metrics_port: The port of /metrics and /healthz, None for what the settings say.
+        metrics_port: The port of /metrics and /healthz, None for that of the settings.
         assignments: `--set KEY=VALUE`.
         prints: Whether to print the settings and end.
         is_strict: Whether an unknown key is an error.
@@ -94,7 +94,7 @@ class ProgramOptions:
         """Returns the settings of a broker; the sizes of files that exist win over all.
 
         Args:
-            defaults: Weaker than everything said, stronger than the official defaults.
+            defaults: Weaker than everything given, stronger than the official defaults.
 
         Raises:
             ConfigurationError: They cannot work.
@@ -109,16 +109,16 @@ class ProgramOptions:
             root,
             Path(str(log_dir)) if log_dir else None,
         )
-        told = check_sizes(configuration, found)
+        warnings = check_sizes(configuration, found)
         allowed = allowed_bytes(configuration)
         windows = Layer(_WINDOWS_SOURCE, derived_windows(configuration, allowed))
         configuration = self._resolved(
             Program.BROKER, [windows, *layers, Layer("files of the store", found)]
         )
-        told += check_budget(configuration, allowed)
+        warnings += check_budget(configuration, allowed)
         settings = broker_settings(configuration)
-        told += check_broker(settings)
-        configuration = replace(configuration, warnings=(*configuration.warnings, *told))
+        warnings += check_broker(settings)
+        configuration = replace(configuration, warnings=(*configuration.warnings, *warnings))
         self._print(configuration)
         return replace(settings, configuration=configuration)
 
@@ -136,13 +136,13 @@ class ProgramOptions:
         self._print(configuration)
         return settings
 
-    def start_logging(self, *told: Configuration) -> None:
+    def start_logging(self, *configurations: Configuration) -> None:
         """Sets up logging and logs configurations once: what was set, warnings, defaults."""
         start_logging(self.log_level, self.log_format)
-        for configuration in told:
+        for configuration in configurations:
             log_configuration(configuration)
 
-    def tell_ports(self, ports: Mapping[str, int]) -> None:
+    def write_ports(self, ports: Mapping[str, int]) -> None:
         """Writes the ports that are listened on to the port file, whole or not at all."""
         if self.port_file is not None:
             beside = self.port_file.with_name(f".{self.port_file.name}.{os.getpid()}")
@@ -263,7 +263,7 @@ def _options(program: Program) -> list[Callable[[_Command], _Command]]:
         click.option(
             "-c", "--config", "config_file", type=a_file, help="A properties file or TOML."
         ),
-        click.option("--host", "flag_host", help="Address to listen on; 127.0.0.1 unless told."),
+        click.option("--host", "flag_host", help="Address to listen on; by default 127.0.0.1."),
         click.option(
             "--port", "flag_port", type=a_port, help="Port to listen on; 0: any free one."
         ),

@@ -1,4 +1,4 @@
-"""`mqcore store recover`: does to a directory what a start of the broker would do, and tells it."""
+"""`mqcore store recover`: does to a directory what a start of the broker would do; prints it."""
 
 import json
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from mqcore.config.existing import existing_sizes
 from mqcore.errors import StateFileError, StoreError
 from mqcore.native import Inspection, OnDamage, OpenReport, Store
 
-# What an inspection finds out and an open must be told.
+# What an inspection finds out and an open has to be given.
 _SIZES = (
     "mappedFileSizeCommitLog",
     "mappedFileSizeConsumeQueue",
@@ -28,7 +28,7 @@ _LOG_FILE_BYTES = 1 << 30
 
 
 def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
-    """Returns the settings with what the files say where they say nothing.
+    """Returns the settings, those that are missing as the files have them.
 
     That are the sizes of files, and which topics have batch queues.
     """
@@ -38,7 +38,7 @@ def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
     try:
         found = dict(Inspection(directory, config=settings).settings)
     except StoreError:
-        # A log with a gap cannot be inspected; the open says what is wrong, or cuts it.
+        # A log with a gap cannot be inspected; the open reports what is wrong, or cuts it.
         found = _LONGEST_BODY | existing_sizes(directory) | settings
     sizes = {key: found[key] for key in _SIZES if key in found}
     # The longest body is not written anywhere; more than fits a file cannot be in it.
@@ -47,7 +47,7 @@ def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
     try:
         sizes[SETTING] = batch_topics(directory)
     except StateFileError as error:
-        # What is recovered is the log; the queues there are tell such topics, too.
+        # What is recovered is the log; the queues that exist show such topics, too.
         click.echo(f"{error}: topics whose batch queues are gone are not known", err=True)
     return {**sizes, **settings}
 
@@ -74,10 +74,10 @@ def recover(
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))
     else:
-        tell(report)
+        print_report(report)
 
 
-def tell(report: OpenReport) -> None:
+def print_report(report: OpenReport) -> None:
     """Prints what was done."""
     ending = "cleanly" if report.was_clean else "without being closed"
     click.echo(f"the store had ended {ending}")
@@ -88,9 +88,9 @@ def tell(report: OpenReport) -> None:
         click.echo(f"behind the last record: {report.end_why}")
     click.echo(f"the log ends at {report.end}")
     if report.replaced_bytes:
-        places = ", ".join(map(str, report.replaced_at))
+        offsets = ", ".join(map(str, report.replaced_at))
         click.echo(
-            f"replaced {report.replaced_bytes} damaged bytes at {places}; "
+            f"replaced {report.replaced_bytes} damaged bytes at {offsets}; "
             f"{report.whole_records_kept} whole records behind them stay"
         )
     if report.kept_aside_bytes:

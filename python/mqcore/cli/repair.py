@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 
 from mqcore.cli.options import damage_choice, settings_of, store_directory
+from mqcore.cli.recover import print_report as print_recovery
 from mqcore.cli.recover import sizes_of
-from mqcore.cli.recover import tell as tell_recovery
 from mqcore.errors import StateFileError
 from mqcore.native import Inspection, OnDamage, Store, rebuild
 
@@ -49,7 +49,7 @@ def repair(
         return
     if on_damage is not None:
         with Store(directory, config=settings, on_damage=on_damage) as store:
-            tell_recovery(store.open_report())
+            print_recovery(store.open_report())
     rebuilt = rebuild(directory, config=settings)
     click.echo(
         f"built {rebuilt.queues} queues and {rebuilt.index_entries} index entries from "

@@ -36,19 +36,19 @@ class Sending:
     """
 
     def __init__(
-        self, producer: Producer, *, is_shown: bool, tell: Callable[[SendResult], None] | None
+        self, producer: Producer, *, is_shown: bool, on_sent: Callable[[SendResult], None] | None
     ) -> None:
         """Prepares.
 
         Args:
             producer: Sends.
             is_shown: Whether to show progress on standard error.
-            tell: Hears of every acknowledged message.
+            on_sent: Is called with every acknowledged message.
         """
         self.sent = 0
         self.given = 0
         self._producer = producer
-        self._tell = tell
+        self._on_sent = on_sent
         # Each batch with how many messages were put into it, oldest first.
         self._batches: dict[Ticket, int] = {}
         self._error: MQError | None = None
@@ -123,7 +123,7 @@ class Sending:
                 await ticket
                 # Nothing is put into a batch that is answered.
                 for index in range(self._batches[ticket]):
-                    self._acknowledged(ticket.part(index) if self._tell else None)
+                    self._acknowledged(ticket.part(index) if self._on_sent else None)
             except MQError as error:
                 self._error = self._error or error
             del self._batches[ticket]
@@ -131,8 +131,8 @@ class Sending:
 
     def _acknowledged(self, result: SendResult | None) -> None:
         self.sent += 1
-        if self._tell is not None and result is not None:
-            self._tell(result)
+        if self._on_sent is not None and result is not None:
+            self._on_sent(result)
         if self._is_shown and monotonic_ms() - self._shown_ms >= _SHOW_INTERVAL_MS:
             self._show(self.summary)
 

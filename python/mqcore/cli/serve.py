@@ -63,8 +63,8 @@ def serve(
 
     with ExitStack() as stack:
         if offsets is None:
-            room = tempfile.TemporaryDirectory(prefix="mqcore-mount-")
-            offsets = Path(stack.enter_context(room))
+            temporary = tempfile.TemporaryDirectory(prefix="mqcore-mount-")
+            offsets = Path(stack.enter_context(temporary))
         flags = {"--host": host, "--port": str(port), "--data": str(offsets)}
         options = ProgramOptions(
             flags=flags | {"--mount": str(directory)},

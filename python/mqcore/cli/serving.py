@@ -42,7 +42,7 @@ def serve(options: ProgramOptions, name: str, make: Callable[[], Served]) -> Non
     """Runs a program until a signal ends it; a second signal ends it at once.
 
     Args:
-        options: Where chosen ports are told.
+        options: Write the chosen ports.
         name: What to call it.
         make: Makes it, with the event loop running.
     """
@@ -64,7 +64,7 @@ async def _serve(options: ProgramOptions, name: str, make: Callable[[], Served])
         # What is there now stays: looking through it for garbage again and again is lost time.
         gc.collect()
         gc.freeze()
-        options.tell_ports(program.ports)
+        options.write_ports(program.ports)
         click.echo(f"mqcore {name} ready on {shown} after {monotonic_ms() - began_ms} ms")
         await stopping.wait()
         began_ms = monotonic_ms()

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from mqcore.cli.tables import console, say_json, say_table
+from mqcore.cli.tables import console, print_json, print_table
 
 # What Spark itself would print into the terminal between our lines.
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
@@ -26,7 +26,7 @@ def spark() -> None:
 @click.argument("name", required=False)
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON per pipeline.")
 def list_(name: str | None, as_json: bool) -> None:
-    """Tell what there is, or the settings of the pipeline NAME."""
+    """Show what there is, or the settings of the pipeline NAME."""
     from mqcore.spark.pipelines.running import PIPELINES, pipeline, settings_of, summary
     from mqcore.spark.setup import need_spark
 
@@ -35,9 +35,9 @@ def list_(name: str | None, as_json: bool) -> None:
     if as_json:
         for each in names:
             settings = {one.name: one.default for one in settings_of(each)}
-            say_json({"name": each, "does": summary(each), "settings": settings})
+            print_json({"name": each, "does": summary(each), "settings": settings})
     elif name is None:
-        say_table(("pipeline", "does"), [(each, summary(each)) for each in PIPELINES])
+        print_table(("pipeline", "does"), [(each, summary(each)) for each in PIPELINES])
     else:
         pipeline(name)
         rows = [
@@ -45,7 +45,7 @@ def list_(name: str | None, as_json: bool) -> None:
             for one in settings_of(name)
         ]
         console().print(summary(name))
-        say_table(("setting", "is", "default", "what it does"), rows)
+        print_table(("setting", "is", "default", "what it does"), rows)
 
 
 @spark.command()

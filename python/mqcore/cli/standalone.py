@@ -21,8 +21,8 @@ _NAMESRV_PORT = 9876
 def standalone(options: ProgramOptions, namesrv_port: int) -> None:
     """Run a name server and a broker in one process.
 
-    They listen on 127.0.0.1:9876 and 127.0.0.1:10911 unless told otherwise. Log files have 256 MiB
-    unless the settings, or the files that are there, say otherwise.
+    They listen on 127.0.0.1:9876 and 127.0.0.1:10911 by default. Log files have 256 MiB
+    unless the settings, or the files that are there, have others.
     """
     # Imported here: the other commands need no server.
     from mqcore.standalone import DEFAULTS, Standalone, namesrv_settings_of

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["console", "say_json", "say_pairs", "say_table", "table_of", "time_text"]
+__all__ = ["console", "print_json", "print_pairs", "print_table", "table_of", "time_text"]
 
 # A pipe has no width: nothing is cut or wrapped.
 _PIPE_COLUMNS = 10_000
@@ -30,7 +30,7 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def say_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """Prints a value as one line of JSON."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
@@ -38,12 +38,12 @@ def say_json(value: Any) -> None:
 def table_of(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
 ) -> Table:
-    """Returns a table; numbers stand at the right.
+    """Returns a table; numbers are at the right.
 
     Args:
         columns: The heads.
         rows: The cells.
-        title: Stands above it.
+        title: Printed above it.
     """
     shown = [list(row) for row in rows]
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
@@ -55,7 +55,7 @@ def table_of(
     return table
 
 
-def say_table(
+def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
@@ -67,8 +67,8 @@ def say_table(
     Args:
         columns: The heads.
         rows: The cells.
-        title: Stands above it.
-        empty: What to say instead of an empty table.
+        title: Printed above it.
+        empty: What to print instead of an empty table.
     """
     shown = list(rows)
     if not shown:
@@ -77,7 +77,7 @@ def say_table(
     console().print(table_of(columns, shown, title=title))
 
 
-def say_pairs(pairs: Mapping[str, object]) -> None:
+def print_pairs(pairs: Mapping[str, object]) -> None:
     """Prints names and values, one pair per line."""
     width = max(map(len, pairs), default=0)
     out = console()

@@ -1,4 +1,4 @@
-"""Texts with places to be filled from each message: `order-{.id}`, `{file}:{n}`.
+"""Texts with fields to be filled from each message: `order-{.id}`, `{file}:{n}`.
 
 `{n}` is the number of the message from 1, `{file}` the file that it came from, `{line}` its whole
 text, `{.a.b.0}` a member of its body, which is JSON then. `{{` and `}}` are braces. Pure functions.
@@ -13,12 +13,12 @@ import click
 
 __all__ = ["TEMPLATE", "Template", "filled"]
 
-_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _NAMES = frozenset({"n", "file", "line"})
 
 
 class Template:
-    """A text with places.
+    """A text with fields.
 
     Attributes:
         text: As it was written.
@@ -28,19 +28,19 @@ class Template:
         """Reads a text.
 
         Raises:
-            ValueError: A place is not known, or a brace is alone.
+            ValueError: A field is not known, or a brace is alone.
         """
         self.text = text
         self._parts: list[str | Callable[[Mapping[str, Any]], str]] = []
         end = 0
-        for found in _PLACE.finditer(text):
+        for found in _FIELD.finditer(text):
             self._parts.append(text[end : found.start()])
             end = found.end()
             self._parts.append(_part(found))
         self._parts.append(text[end:])
 
     def fill(self, fields: Mapping[str, Any]) -> str:
-        """Returns the text with its places filled.
+        """Returns the text with its fields filled.
 
         Args:
             fields: `n`, `file` and `line`.
@@ -62,7 +62,7 @@ def _part(found: re.Match[str]) -> str | Callable[[Mapping[str, Any]], str]:
     if name.startswith("."):
         path = [step for step in name[1:].split(".") if step]
         return lambda fields: _member(fields, path, name)
-    raise ValueError(f"unknown place {whole!r}: {{n}}, {{file}}, {{line}} or {{.member}} expected")
+    raise ValueError(f"unknown field {whole!r}: {{n}}, {{file}}, {{line}} or {{.member}} expected")
 
 
 def _member(fields: Mapping[str, Any], path: list[str], name: str) -> str:
@@ -88,7 +88,7 @@ def filled(template: Template | None, fields: Mapping[str, Any]) -> str | None:
 
 
 class _TemplateType(click.ParamType[Template]):
-    """A text with places on the command line."""
+    """A text with fields on the command line."""
 
     name = "text"
 

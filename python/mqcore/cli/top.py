@@ -64,8 +64,8 @@ class _Watch:
         ]
         progress = await some_at_once(names, self._admin.groups.progress)
         online = await some_at_once(names, self._admin.groups.connections)
-        places = {each.group: sum(row.group_offset for row in each.queues) for each in progress}
-        rates = self._got.look(places, monotonic_ms())
+        offsets = {each.group: sum(row.group_offset for row in each.queues) for each in progress}
+        rates = self._got.look(offsets, monotonic_ms())
         rows = [
             {
                 "group": each.group,
@@ -104,7 +104,7 @@ def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
 async def _watched(cluster: Cluster, interval_s: float, count: int | None) -> None:
     from rich.live import Live
 
-    from mqcore.cli.tables import console, say_json
+    from mqcore.cli.tables import console, print_json
 
     out = console()
     is_live = out.is_terminal and not cluster.as_json
@@ -132,7 +132,7 @@ async def _watched(cluster: Cluster, interval_s: float, count: int | None) -> No
                 if live is not None:
                     live.update(shown(seen, interval_s), refresh=True)
                 elif cluster.as_json:
-                    say_json(seen)
+                    print_json(seen)
                 else:
                     out.print(shown(seen, interval_s))
 

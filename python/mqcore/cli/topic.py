@@ -33,7 +33,7 @@ def is_inner(name: str, of_system: set[str]) -> bool:
 @cluster_options
 def list_(cluster: Cluster, shows_all: bool, is_long: bool, cluster_name: str | None) -> None:
     """List topics with their queues and brokers."""
-    from mqcore.cli.tables import say_json, say_table
+    from mqcore.cli.tables import print_json, print_table
 
     async def work(admin: "Admin") -> list[dict[str, Any]]:
         found = await admin.topics.all_configs(cluster=cluster_name)
@@ -49,7 +49,7 @@ def list_(cluster: Cluster, shows_all: bool, is_long: bool, cluster_name: str | 
 
     rows = cluster.ask(work)
     if cluster.as_json:
-        say_json(rows)
+        print_json(rows)
         return
     heads = ["topic", "read queues", "write queues", "perm", "brokers"]
     cells = [
@@ -58,7 +58,7 @@ def list_(cluster: Cluster, shows_all: bool, is_long: bool, cluster_name: str | 
         for row in rows
     ]
     hint = "no topic yet; create one with: mqcore topic create NAME"
-    say_table([*heads, *(["messages", "in/s"] if is_long else [])], cells, empty=hint)
+    print_table([*heads, *(["messages", "in/s"] if is_long else [])], cells, empty=hint)
 
 
 def _row(name: str, configs: dict[str, TopicConfig]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def create(
 
     When it returns, producers and consumers find it.
     """
-    from mqcore.cli.tables import say_json
+    from mqcore.cli.tables import print_json
 
     config = TopicConfig(
         name,
@@ -140,7 +140,7 @@ def create(
         )
     )
     if cluster.as_json:
-        say_json({"topic": name, "brokers": made})
+        print_json({"topic": name, "brokers": made})
     else:
         click.echo(f"topic {name} is on {', '.join(made)}")
 
@@ -153,7 +153,7 @@ def describe(cluster: Cluster, name: str) -> None:
 
     Exit code 2 when there is no such topic.
     """
-    from mqcore.cli.tables import say_json, say_pairs, say_table, time_text
+    from mqcore.cli.tables import print_json, print_pairs, print_table, time_text
 
     async def work(admin: "Admin") -> tuple["TopicStats", dict[str, TopicConfig], dict[str, int]]:
         stats, configs = await admin.topics.stats(name), await admin.topics.configs(name)
@@ -175,9 +175,9 @@ def describe(cluster: Cluster, name: str) -> None:
     ]
     head = _row(name, configs) | {"put_per_s": stats.put_per_s}
     if cluster.as_json:
-        say_json(head | {"queues": queues, "groups": lags})
+        print_json(head | {"queues": queues, "groups": lags})
         return
-    say_pairs(
+    print_pairs(
         {
             "topic": name,
             "brokers": _joined(head),
@@ -187,11 +187,11 @@ def describe(cluster: Cluster, name: str) -> None:
             "in/s": stats.put_per_s,
         }
     )
-    say_table(
+    print_table(
         ["broker", "queue", "first", "next", "messages", "last message"],
         [[*list(row.values())[:-1], time_text(int(str(row["last_update_ms"])))] for row in queues],
     )
-    say_table(["group", "lag"], sorted(lags.items()), empty="no group has read it")
+    print_table(["group", "lag"], sorted(lags.items()), empty="no group has read it")
 
 
 @topic.command()
@@ -201,17 +201,17 @@ def describe(cluster: Cluster, name: str) -> None:
 @cluster_options
 def delete(cluster: Cluster, name: str, cluster_name: str | None, is_sure: bool) -> None:
     """Delete the topic NAME, its messages, and how far groups have read it."""
-    from mqcore.cli.tables import say_json
+    from mqcore.cli.tables import print_json
 
     confirmed(f"Delete topic {name} with all its messages?", is_sure=is_sure)
 
     async def work(admin: "Admin") -> list[str]:
-        # A name that was mistyped is told, not deleted in vain.
+        # A name that was mistyped is an error, not deleted in vain.
         await admin.topics.route(name)
         return await admin.topics.delete(name, cluster=cluster_name)
 
     brokers = cluster.ask(work)
     if cluster.as_json:
-        say_json({"topic": name, "brokers": brokers})
+        print_json({"topic": name, "brokers": brokers})
     else:
         click.echo(f"topic {name} was deleted from {', '.join(brokers)}")

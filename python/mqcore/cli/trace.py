@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mqcore.admin import Admin
     from mqcore.model.trace_lines import EndLine, PubLine, RecallLine
-    from mqcore.model.traces import Delivery, GroupTrace, MessageTrace, StoredCopy, Told
+    from mqcore.model.traces import Delivery, GroupTrace, MessageTrace, Reported, StoredCopy
 
 __all__ = ["trace"]
 
@@ -44,13 +44,13 @@ def trace(
 ) -> None:
     """Show what became of the message MESSAGE_ID: sent, stored, delivered, tried again.
 
-    MESSAGE_ID is the id that the producer made. Clients tell what they did when their trace is on
+    MESSAGE_ID is the id that the producer made. Clients report what they did when their trace is on
     (`is_traced=True`, or `enableMsgTrace` in Java); brokers keep it with `traceTopicEnable`.
 
-    Exit code 1 when nothing is told of it.
+    Exit code 1 when nothing is reported of it.
     """
     if (message_id is None) == (key is None):
-        raise click.UsageError("say either MESSAGE_ID or --key KEY")
+        raise click.UsageError("give either MESSAGE_ID or --key KEY")
 
     async def work(admin: "Admin") -> "list[MessageTrace]":
         span = {"begin_ms": begin_ms, "end_ms": end_ms}
@@ -64,25 +64,25 @@ def trace(
     found = cluster.ask(work)
     for each in found:
         if cluster.as_json:
-            _say_json(each)
+            _print_json(each)
         else:
-            _say_tree(each)
+            _print_tree(each)
     if not found:
-        click.echo("no client has told of such a message", err=True)
+        click.echo("no client has reported such a message", err=True)
         sys.exit(_EXIT_NONE)
 
 
-def _say_json(found: "MessageTrace") -> None:
-    from mqcore.cli.tables import say_json
+def _print_json(found: "MessageTrace") -> None:
+    from mqcore.cli.tables import print_json
 
-    say_json(_json_of(found))
+    print_json(_json_of(found))
 
 
 def _json_of(found: "MessageTrace") -> dict[str, Any]:
     """Returns a trace as one JSON object."""
     from dataclasses import asdict
 
-    def told(each: "Told[PubLine | EndLine | RecallLine]") -> dict[str, Any]:
+    def line_of(each: "Reported[PubLine | EndLine | RecallLine]") -> dict[str, Any]:
         return asdict(each.line) | {"host": each.host}
 
     return {
@@ -90,15 +90,15 @@ def _json_of(found: "MessageTrace") -> dict[str, Any]:
         "topic": found.topic,
         "tags": found.tags,
         "keys": list(found.keys),
-        "sends": [told(each) for each in found.sends],
-        "transaction_ends": [told(each) for each in found.ends],
-        "recalls": [told(each) for each in found.recalls],
+        "sends": [line_of(each) for each in found.sends],
+        "transaction_ends": [line_of(each) for each in found.ends],
+        "recalls": [line_of(each) for each in found.recalls],
         "stored": [asdict(each) for each in found.copies],
         "groups": [asdict(each) for each in found.groups],
     }
 
 
-def _say_tree(found: "MessageTrace") -> None:
+def _print_tree(found: "MessageTrace") -> None:
     from rich.text import Text
     from rich.tree import Tree
 
@@ -114,7 +114,7 @@ def _say_tree(found: "MessageTrace") -> None:
     for _, text, is_ok in sorted(_own_steps(found), key=lambda step: step[0]):
         tree.add(_styled(text, is_ok=is_ok))
     if not found.groups:
-        tree.add(Text("no consumer has told of it", "dim"))
+        tree.add(Text("no consumer has reported it", "dim"))
     for group in found.groups:
         _grow(tree, group)
     console().print(tree)
@@ -149,7 +149,7 @@ def _own_steps(found: "MessageTrace") -> Iterator[tuple[int, str, bool | None]]:
             recall.line.is_ok,
         )
     for copy in found.copies:
-        yield copy.stored_ms, f"stored    {_place_text(copy)}", None
+        yield copy.stored_ms, f"stored    {_location_text(copy)}", None
 
 
 def _grow(tree: "Tree", group: "GroupTrace") -> None:
@@ -158,7 +158,7 @@ def _grow(tree: "Tree", group: "GroupTrace") -> None:
 
     from mqcore.cli.tables import time_text
 
-    branch = tree.add(Text(f"group {group.group or '(not told)'}", "bold"))
+    branch = tree.add(Text(f"group {group.group or '(not reported)'}", "bold"))
     steps: list[tuple[int, str, bool | None]] = []
     for each in group.deliveries:
         when_ms = each.began_ms if each.began_ms is not None else _FOREVER_MS
@@ -169,12 +169,14 @@ def _grow(tree: "Tree", group: "GroupTrace") -> None:
     for copy in group.copies:
         is_dead = copy.topic.startswith(_DEAD_PREFIX)
         word = "dead" if is_dead else "again"
-        steps.append((copy.stored_ms, f"{word:<9} {_place_text(copy)}", False if is_dead else None))
+        steps.append(
+            (copy.stored_ms, f"{word:<9} {_location_text(copy)}", False if is_dead else None)
+        )
     for _, text, is_ok in sorted(steps, key=lambda step: step[0]):
         branch.add(_styled(text, is_ok=is_ok))
 
 
-def _place_text(copy: "StoredCopy") -> str:
+def _location_text(copy: "StoredCopy") -> str:
     from mqcore.cli.tables import time_text
 
     return (
@@ -185,7 +187,7 @@ def _place_text(copy: "StoredCopy") -> str:
 
 def _result_text(delivery: "Delivery") -> str:
     if delivery.cost_ms is None:
-        return "its end is not told"
+        return "its end is not reported"
     result = delivery.result or ("SUCCESS" if delivery.is_ok else "FAILED")
     return f"{delivery.cost_ms} ms, {result}"
 

@@ -1,4 +1,4 @@
-"""`mqcore store verify`: says everything in a store that disagrees."""
+"""`mqcore store verify`: prints everything in a store that disagrees."""
 
 import json
 import sys
@@ -53,32 +53,32 @@ def verify(
 ) -> None:
     """Walk log, queues and index of DIR and print everything that disagrees.
 
-    Exit code 1 when something does. Notes are what looks odd and has a lawful reason.
+    Exit code 1 when something does. Notes are what looks odd and has a known reason.
     """
     inspection = Inspection(directory, config=settings_of(config_file, assignments))
-    verdict = verified(inspection)
+    result = verified(inspection)
     if as_json:
-        click.echo(json.dumps(asdict(verdict), ensure_ascii=False, indent=1))
+        click.echo(json.dumps(asdict(result), ensure_ascii=False, indent=1))
     else:
-        tell(verdict)
-    sys.exit(1 if verdict.problem_count else 0)
+        print_result(result)
+    sys.exit(1 if result.problem_count else 0)
 
 
-def tell(verdict: Verdict) -> None:
+def print_result(result: Verdict) -> None:
     """Prints an outcome for people."""
     console = Console(soft_wrap=True, highlight=False)
     console.print(
-        f"log: {verdict.records} records and {verdict.blanks} ends of files from "
-        f"{verdict.log_start} to {verdict.log_end}"
+        f"log: {result.records} records and {result.blanks} ends of files from "
+        f"{result.log_start} to {result.log_end}"
     )
-    console.print(f"queues: {verdict.queues} with {verdict.units} units")
-    console.print(f"index: {verdict.index_files} files with {verdict.index_entries} entries")
-    for note in verdict.notes:
+    console.print(f"queues: {result.queues} with {result.units} units")
+    console.print(f"index: {result.index_files} files with {result.index_entries} entries")
+    for note in result.notes:
         console.print(f"note: {note}", markup=False)
-    for part, place, why in verdict.problems:
-        console.print(f"{part} {place}: {why}", markup=False, style="red")
-    hidden = verdict.problem_count - len(verdict.problems)
+    for part, location, why in result.problems:
+        console.print(f"{part} {location}: {why}", markup=False, style="red")
+    hidden = result.problem_count - len(result.problems)
     if hidden:
         console.print(f"and {hidden} more disagreements", style="red")
-    if verdict.problem_count == 0:
+    if result.problem_count == 0:
         console.print("everything agrees", style="green")

@@ -1,4 +1,4 @@
-"""Configuration: `broker.conf` and its like, judged, with every value's default and source.
+"""Configuration: `broker.conf` and its like, checked, with every value's default and source.
 
     layers = [file_layer(Path("broker.conf"), Program.BROKER)]
     settings = broker_settings(resolved(Program.BROKER, layers))

@@ -1,6 +1,6 @@
 """The memory that this process may use: the machine's, its control groups', its address space's.
 
-Reads what the kernel tells; knows no setting.
+Reads what the kernel reports; knows no setting.
 """
 
 import resource
@@ -23,7 +23,7 @@ def available_memory_bytes(root: Path = Path("/"), *, address_space: int | None 
 
     Args:
         root: Where `proc` and `sys` are.
-        address_space: The limit of its address space, None for what the system says.
+        address_space: The limit of its address space, None for that of the system.
     """
     if address_space is None:
         address_space = resource.getrlimit(resource.RLIMIT_AS)[0]

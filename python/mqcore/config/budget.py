@@ -97,7 +97,7 @@ def memory_plan(configuration: Configuration, available_bytes: int | None = None
 
     Args:
         configuration: Its settings.
-        available_bytes: What it may use, None for what the settings or the system say.
+        available_bytes: What it may use, None for what the settings or the system allow.
     """
     allowed = allowed_bytes(configuration) if available_bytes is None else available_bytes
     is_broker = configuration.program is Program.BROKER

@@ -1,4 +1,4 @@
-"""Judges settings against each other: what no single key can say.
+"""Checks settings against each other, which no single key can show.
 
 Refuses what cannot work and returns what somebody should know. Knows no program's inside.
 """
@@ -58,22 +58,22 @@ def check_broker(settings: BrokerSettings) -> list[str]:
         if not separator or not host or not port.isdigit():
             faults.append(f"namesrvAddr={address}: HOST:PORT expected")
     _raise(faults)
-    bound, told = settings.listener.host, settings.advertised_host
-    if is_loopback(bound) and not is_loopback(told):
+    bound, advertised = settings.listener.host, settings.advertised_host
+    if is_loopback(bound) and not is_loopback(advertised):
         warnings.append(
-            f"clients are told to dial {told} (brokerIP1), but only {bound} is listened on: set "
+            f"clients are sent to {advertised} (brokerIP1), but only {bound} is listened on: set "
             "bindAddress=0.0.0.0, or a network's address, to let others in"
         )
-    if not is_loopback(bound) and is_loopback(told):
+    if not is_loopback(bound) and is_loopback(advertised):
         warnings.append(
-            f"{bound} is listened on, but clients are told to dial {told}: set brokerIP1 to the "
+            f"{bound} is listened on, but clients are sent to {advertised}: set brokerIP1 to the "
             "address that they reach this machine at"
         )
     return warnings
 
 
 def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[str]:
-    """Returns what to tell where the sizes of files that exist win over what somebody set."""
+    """Returns warnings where the sizes of files that exist win over what somebody set."""
     found = [(configuration.settings[name], size) for name, size in existing.items()]
     return [
         f"{setting.source}: {setting.key.name}={setting.shown} is not used: the files of the store "

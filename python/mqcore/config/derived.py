@@ -117,7 +117,7 @@ def rows_source() -> str:
     return "".join(parts)
 
 
-# What is made, by its place in the repository.
+# What is made, by its path in the repository.
 DERIVED: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
         "python/mqcore/config/typed.py": typed_source,
@@ -129,7 +129,7 @@ DERIVED: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
 
 
 def _is_of(key: Key, prefix: str) -> bool:
-    """Tells whether a key has a field in the class of a prefix."""
+    """Returns whether a key has a field in the class of a prefix."""
     if prefix:
         return key.field.startswith(prefix)
     return bool(key.field) and "." not in key.field
@@ -163,5 +163,5 @@ def _indented(text: str, indent: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    for place, source in DERIVED.items():
-        (Path(sys.argv[1]) / place).write_text(source(), encoding="utf-8")
+    for path, source in DERIVED.items():
+        (Path(sys.argv[1]) / path).write_text(source(), encoding="utf-8")

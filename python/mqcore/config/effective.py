@@ -1,7 +1,7 @@
-"""Lays what a user said over the defaults and judges it: every value knows its source.
+"""Lays what a user set over the defaults and checks it: every value knows its source.
 
-Nothing is taken in silence: an unknown key, a key without effect and a value read otherwise than
-it looks are told; a key that promises what is not there refuses the start. Touches no file.
+Nothing is ignored silently: an unknown key, a key without effect and a value read otherwise than
+it looks are warned about; a key that promises what is not there refuses the start. Touches no file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from mqcore.config.keys import SPELLINGS, Fate, Key, Program, keys_of, nearest
 from mqcore.config.layers import Layer
-from mqcore.config.values import MASK, Value, doubtful, parsed, rendered
+from mqcore.config.values import MASK, Value, misread_warning, parsed, rendered
 from mqcore.errors import ConfigurationError
 
 _REPORTED_VERSION = "reportedVersion"
@@ -92,7 +92,7 @@ def resolved(
 
     Args:
         program: Whose.
-        layers: What was said, the weakest first.
+        layers: What was set, the weakest first.
         is_strict: An unknown key, and a boolean that is neither true nor false, is an error.
         ignored: Keys that may promise what is not there.
 
@@ -110,23 +110,23 @@ def resolved(
         for written, text in layer.pairs.items():
             name = SPELLINGS.get(written, written)
             key = keys.get(name)
-            place = f"{layer.source}: {written}"
+            origin = f"{layer.source}: {written}"
             if key is None:
-                told = _foreign(name, program)
-                (faults if is_strict else warnings).append(f"{place}: {told}")
+                why = _foreign(name, program)
+                (faults if is_strict else warnings).append(f"{origin}: {why}")
                 continue
             try:
                 value = parsed(key.kind, text)
             except ValueError as error:
-                faults.append(f"{place}={MASK if key.is_secret else text}: {error}")
+                faults.append(f"{origin}={MASK if key.is_secret else text}: {error}")
                 continue
-            doubt = doubtful(key.kind, text)
-            if doubt is not None:
-                (faults if is_strict else warnings).append(f"{place}={text}: {doubt}")
+            warning = misread_warning(key.kind, text)
+            if warning is not None:
+                (faults if is_strict else warnings).append(f"{origin}={text}: {warning}")
             settings[name] = Setting(key, value, layer.source)
     _follow_version(settings)
     for setting in settings.values():
-        _judge(setting, ignored, warnings, faults)
+        _check(setting, ignored, warnings, faults)
     if faults:
         raise ConfigurationError("; ".join(faults), faults=tuple(faults))
     return Configuration(program, settings, tuple(warnings))
@@ -158,24 +158,24 @@ def _is_5(version: str) -> bool:
     return major.isascii() and major.isdigit() and int(major) >= 5
 
 
-def _judge(
+def _check(
     setting: Setting, ignored: Collection[str], warnings: list[str], faults: list[str]
 ) -> None:
-    """Tells of a setting without effect, and refuses one whose promise would be broken."""
+    """Warns of a setting without effect, and refuses one whose promise would be broken."""
     key = setting.key
     if setting.is_default or rendered(setting.value) == rendered(_default(key)):
         return
-    place = f"{setting.source}: {key.name}={setting.shown}"
+    origin = f"{setting.source}: {key.name}={setting.shown}"
     if key.fate is Fate.INERT:
-        warnings.append(f"{place} has no effect: {key.words}")
+        warnings.append(f"{origin} has no effect: {key.words}")
     elif key.fate is Fate.REFUSED and key.name in {SPELLINGS.get(n, n) for n in ignored}:
-        warnings.append(f"{place} is ignored as told: {key.words}")
+        warnings.append(f"{origin} is ignored as requested: {key.words}")
     elif key.fate is Fate.REFUSED:
-        faults.append(f"{place}: {key.words}; --ignore {key.name} starts all the same")
+        faults.append(f"{origin}: {key.words}; --ignore {key.name} starts all the same")
 
 
 def _foreign(name: str, program: Program) -> str:
-    """Says what a key is that the program does not have."""
+    """Describes a key that the program does not have."""
     for other in Program:
         if other is not program and name in keys_of(other):
             return f"a key of the {other.value}, without effect here"

@@ -16,7 +16,7 @@ EMBEDDED: Mapping[str, str] = MappingProxyType(
         "maxIndexNum": "2000000",
     }
 )
-# An index file does not say its capacity: of these its length tells which it is.
+# An index file does not hold its capacity: its length shows which of these it is.
 _INDEX_CAPACITIES = ((5_000_000, 20_000_000), (500_000, 2_000_000))
 _INDEX_HEADER_BYTES = 40
 # The folders of queues, and what the length of their files is set by.

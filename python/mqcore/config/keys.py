@@ -1,4 +1,4 @@
-"""The table of all keys: what official brokers and name servers can be told, and what we do.
+"""The table of all keys: what can be set on official brokers and name servers, and what we do.
 
 The rows of `tables/*.txt`, one line per key, are the only declaration of a setting; what follows
 from them is made by `derived`. A default that follows the reported version is written as two:

@@ -1,4 +1,4 @@
-"""Gathers what a user said: files, environment, flags, each a layer of texts with its source.
+"""Gathers what a user set: files, environment, flags, each a layer of texts with its source.
 
 A file is a properties file as official brokers have it, or TOML with the same names. Knows the
 names of keys, and nothing of their meaning.
@@ -16,7 +16,7 @@ from mqcore.config.values import rendered
 from mqcore.errors import ConfigFileError
 
 _PREFIX = "MQCORE_"
-# What the official programs read when neither file nor flag says it.
+# What the official programs read when neither file nor flag sets it.
 _OFFICIAL_VARIABLE = "NAMESRV_ADDR"
 
 
@@ -77,7 +77,7 @@ def _toml_pairs(path: Path, program: Program) -> Iterator[tuple[str, str]]:
         tree = tomllib.loads(content.decode("utf-8"))
         leaves = list(_leaves(path, tree, program))
     except RecursionError:
-        raise _refused(path, "tables or lists stand in each other too deep") from None
+        raise _refused(path, "tables or lists are nested too deep") from None
     except ValueError as error:
         # Bad TOML, bad UTF-8, a number of thousands of digits.
         raise _refused(path, str(error)) from error
@@ -86,7 +86,7 @@ def _toml_pairs(path: Path, program: Program) -> Iterator[tuple[str, str]]:
 
 def _leaves(path: Path, tree: dict[str, Any], program: Program) -> Iterator[tuple[str, str]]:
     sections = {each.value: tree.pop(each.value, {}) for each in Program}
-    # What stands outside the sections is for the program that the file was given to.
+    # What is outside the sections is for the program that the file was given to.
     yield from _flat(path, "", tree)
     own = sections[program.value]
     if not isinstance(own, dict):

@@ -14,7 +14,7 @@ Made from the tables of keys by `python -m mqcore.config.page`; a test keeps it 
 A broker reads `mqcore broker -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
 properties file exactly as RocketMQ 4.9 and 5.3 have it, or TOML (its name ends in `.toml`) with the
 same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
-was said last in this list wins:
+was set last in this list wins:
 
 1. the default; of `mqcore standalone` smaller files: {embedded}
 2. the variable `NAMESRV_ADDR`, as the official programs take it
@@ -32,14 +32,15 @@ What becomes of a key:
 - *honoured*: it has its official effect. Those that are *live* can be changed while the
   program runs, by `mqadmin updateBrokerConfig` or `updateNamesrvConfig`; others take effect with
   the next start.
-- *without effect*: known; set to another value than the default it is told at the start, with the
-  reason.
+- *without effect*: known; where it is set to another value than the default, a
+  warning at the start gives the reason.
 - *refused*: it promises durability, replication or access control that is not there. Another value
   than the default refuses the start; `--ignore KEY` starts all the same.
 
-An unknown key is told with the nearest known one, and is an error with `--strict-config`. A value
-of another type is always an error. A boolean that is neither `true` nor `false` is read as false,
-as Java reads it, and told. Sizes of mqcore's own keys may have a unit (`64m`, `2 GiB`).
+A warning names an unknown key with the nearest known one; with `--strict-config` it is an error. A
+value of another type is always an error. A boolean that is neither `true` nor `false` is read as
+false, as Java reads it, with a warning. Sizes of mqcore's own keys may have a unit (`64m`,
+`2 GiB`).
 
 """
 _SECTIONS = (
@@ -98,11 +99,13 @@ def _default(key: Key) -> str:
     if key.default_5 != key.default:
         return f"{key.default}; {key.default_5} where `reportedVersion` is 5.0 or later"
     ours = key.default or "(empty)"
-    told = {release: text or "(empty)" for release, text in _releases(key) if text != key.default}
-    if len(told) == len(_RELEASES) and len(set(told.values())) == 1:
-        told = {"official": next(iter(told.values()))}
-    said = ", ".join(f"{release}: {text}" for release, text in told.items())
-    return f"{ours} ({said})" if said else ours
+    official = {
+        release: text or "(empty)" for release, text in _releases(key) if text != key.default
+    }
+    if len(official) == len(_RELEASES) and len(set(official.values())) == 1:
+        official = {"official": next(iter(official.values()))}
+    official_texts = ", ".join(f"{release}: {text}" for release, text in official.items())
+    return f"{ours} ({official_texts})" if official_texts else ours
 
 
 def _releases(key: Key) -> list[tuple[str, str]]:

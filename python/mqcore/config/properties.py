@@ -56,8 +56,8 @@ def parse_properties(text: str, path: str | Path = "text") -> dict[str, str]:
 
 
 def _refused(path: Path, line: int, why: str) -> ConfigFileError:
-    place = f"{path}:{line}" if line else f"{path}"
-    return ConfigFileError(f"{place}: {why}", path=str(path), line=line, why=why)
+    location = f"{path}:{line}" if line else f"{path}"
+    return ConfigFileError(f"{location}: {why}", path=str(path), line=line, why=why)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

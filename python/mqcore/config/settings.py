@@ -17,7 +17,7 @@ from mqcore.config.layers import Layer
 from mqcore.config.typed import BrokerFields, ListenerSettings, NamesrvFields
 from mqcore.errors import ConfigurationError
 
-# An address of documentation: nothing is sent there, the system only says which way it would go.
+# An address of documentation: nothing is sent there, the system only returns which way it would go.
 _FAR_AWAY = ("192.0.2.1", 9)
 
 

@@ -1,4 +1,4 @@
-"""Reads the values of settings: texts become typed values, in this one place.
+"""Reads the values of settings: texts become typed values, in this file alone.
 
 Booleans are read as Java reads them (`true` in any case, everything else is false), numbers as
 Java's `parseInt` and `parseLong`. Pure functions of texts; knows no key.
@@ -30,7 +30,7 @@ def parsed(kind: str, text: str) -> Value:
         text: What somebody wrote.
 
     Raises:
-        ValueError: It is no value of that kind; says what would be.
+        ValueError: It is no value of that kind; the message describes one.
     """
     text = text.strip()
     if "/" in kind:
@@ -69,8 +69,8 @@ def size_bytes(text: str) -> int:
     return size
 
 
-def doubtful(kind: str, text: str) -> str | None:
-    """Returns what to tell somebody whose value is taken otherwise than it looks, or None."""
+def misread_warning(kind: str, text: str) -> str | None:
+    """Returns a warning for a value that is read otherwise than it looks, or None."""
     if kind == "boolean" and text.strip().lower() not in ("true", "false"):
         return "read as false, as Java does: write true or false"
     return None

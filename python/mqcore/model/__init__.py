@@ -1,1 +1,1 @@
-"""What messages, queues, groups and topics are, in values. Pure; no room above is known here."""
+"""What messages, queues, groups and topics are, in values. Pure; knows no module above."""

@@ -2,7 +2,7 @@
 
 Pure functions of sorted queues and sorted client ids: every member computes the whole for itself,
 so all must use the same strategy. Knows no socket and no history. The rules are those of
-`org.apache.rocketmq.client.consumer.rebalance`, judged by vectors made with the official classes
+`org.apache.rocketmq.client.consumer.rebalance`, checked by vectors made with the official classes
 (`tests/golden/vectors/allocation.txt.xz`).
 """
 
@@ -26,7 +26,7 @@ __all__ = [
     "allocated",
 ]
 
-# The official default: places of one client on the ring.
+# The official default: points of one client on the ring.
 _VIRTUAL_NODES: Final = 10
 # The official ring is numbered by the first bytes of a digest.
 _RING_BYTES: Final = 4
@@ -92,7 +92,7 @@ class AveragelyByCircle:
     def allocate(
         self, client_id: str, queues: Sequence[MessageQueue], clients: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """Returns every n-th queue from the member's own place on."""
+        """Returns every n-th queue from the member's own index on."""
         return queues[clients.index(client_id) :: len(clients)]
 
 
@@ -126,22 +126,24 @@ def _java_split(text: str) -> list[str]:
 
 
 class ByMachineRoom:
-    """Only queues of brokers named `room@name` of some rooms (`AllocateMessageQueueByMachineRoom`).
+    """Only queues of brokers named `machine_room@name`, of some machine rooms.
+
+    `AllocateMessageQueueByMachineRoom`.
 
     Args:
-        rooms: The rooms; queues of others are read by nobody.
+        machine_rooms: The machine rooms; queues of others are read by nobody.
     """
 
     name = "MACHINE_ROOM"
 
-    def __init__(self, rooms: Iterable[str]) -> None:
-        """Takes the rooms."""
-        self._rooms = frozenset(rooms)
+    def __init__(self, machine_rooms: Iterable[str]) -> None:
+        """Takes the machine rooms."""
+        self._machine_rooms = frozenset(machine_rooms)
 
     def allocate(
         self, client_id: str, queues: Sequence[MessageQueue], clients: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """Returns a run of the queues in the rooms, and one of what the runs leave over."""
+        """Returns a run of the queues in the machine rooms, and one of what the runs leave over."""
         near = [queue for queue in queues if self._is_near(queue)]
         index = clients.index(client_id)
         size, rest = divmod(len(near), len(clients))
@@ -150,60 +152,66 @@ class ByMachineRoom:
 
     def _is_near(self, queue: MessageQueue) -> bool:
         parts = _java_split(queue.broker_name)
-        return len(parts) == 2 and parts[0] in self._rooms
+        return len(parts) == 2 and parts[0] in self._machine_rooms
 
 
 class MachineRoomNearby:
-    """Queues of a room go to its clients, those of a room without clients to all.
+    """Queues of a machine room go to its clients, those of one without clients to all.
 
     `AllocateMachineRoomNearby`.
 
     Args:
-        inner: Divides within a room.
-        room_of_queue: Names the room of a queue, never empty.
-        room_of_client: Names the room of a client id, never empty.
+        inner: Divides within a machine room.
+        machine_room_of_queue: Names the machine room of a queue, never empty.
+        machine_room_of_client: Names the machine room of a client id, never empty.
     """
 
     def __init__(
         self,
         inner: Strategy,
-        room_of_queue: Callable[[MessageQueue], str],
-        room_of_client: Callable[[str], str],
+        machine_room_of_queue: Callable[[MessageQueue], str],
+        machine_room_of_client: Callable[[str], str],
     ) -> None:
-        """Takes the inner strategy, and who knows the rooms."""
+        """Takes the inner strategy, and who knows the machine rooms."""
         self._inner = inner
-        self._room_of_queue = room_of_queue
-        self._room_of_client = room_of_client
+        self._machine_room_of_queue = machine_room_of_queue
+        self._machine_room_of_client = machine_room_of_client
         self.name = f"MACHINE_ROOM_NEARBY-{inner.name}"
 
     def allocate(
         self, client_id: str, queues: Sequence[MessageQueue], clients: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """Returns the member's share of its own room, and of every room that has no client.
+        """Returns the member's share of its own machine room, and of every one that has no client.
 
         Raises:
-            ValueError: A queue or a client has no room.
+            ValueError: A queue or a client has no machine room.
         """
         queues_of: dict[str, list[MessageQueue]] = {}
         for queue in queues:
-            queues_of.setdefault(_named(self._room_of_queue(queue), queue), []).append(queue)
+            queues_of.setdefault(_named(self._machine_room_of_queue(queue), queue), []).append(
+                queue
+            )
         clients_of: dict[str, list[str]] = {}
         for client in clients:
-            clients_of.setdefault(_named(self._room_of_client(client), client), []).append(client)
-        own = self._room_of_client(client_id)
+            clients_of.setdefault(_named(self._machine_room_of_client(client), client), []).append(
+                client
+            )
+        own = self._machine_room_of_client(client_id)
         found: list[MessageQueue] = []
-        for room in sorted(queues_of, key=text_key):
-            if room == own:
-                found += self._inner.allocate(client_id, queues_of[room], clients_of[room])
-            elif room not in clients_of:
-                found += self._inner.allocate(client_id, queues_of[room], clients)
+        for machine_room in sorted(queues_of, key=text_key):
+            if machine_room == own:
+                found += self._inner.allocate(
+                    client_id, queues_of[machine_room], clients_of[machine_room]
+                )
+            elif machine_room not in clients_of:
+                found += self._inner.allocate(client_id, queues_of[machine_room], clients)
         return found
 
 
-def _named(room: str, whose: object) -> str:
-    if not room:
+def _named(machine_room: str, whose: object) -> str:
+    if not machine_room:
         raise ValueError(f"no machine room is known for {whose}")
-    return room
+    return machine_room
 
 
 class ConsistentHash:
@@ -216,7 +224,7 @@ class ConsistentHash:
     name = "CONSISTENT_HASH"
 
     def __init__(self, virtual_nodes: int = _VIRTUAL_NODES) -> None:
-        """Takes the number of places.
+        """Takes the number of points.
 
         Raises:
             ValueError: It is negative.
@@ -228,7 +236,7 @@ class ConsistentHash:
     def allocate(
         self, client_id: str, queues: Sequence[MessageQueue], clients: Sequence[str]
     ) -> Sequence[MessageQueue]:
-        """Returns the queues whose hash meets one of the member's places first."""
+        """Returns the queues whose hash meets one of the member's points first."""
         owners = {
             _ring_hash(f"{client}-{number}"): client
             for client in clients
@@ -262,7 +270,7 @@ class Sticky:
     """As equal as possible, and few queues move when a member joins or leaves; ours alone.
 
     Every pair of queue and client has a weight, its hash; the heaviest pair whose client still has
-    room is taken, and again. What a member has depends on nothing but the names, so no state is
+    capacity is taken, and again. What a member has depends on nothing but the names, so no state is
     needed and all members agree; the weights of those who stay do not change, so most queues stay
     where they are. An official client in the same group cannot take part.
     """

@@ -131,5 +131,5 @@ def _verify(key: str, value: str | None, *, is_new: bool) -> None:
 
 
 def has_batch_queues(attributes: Mapping[str, str]) -> bool:
-    """Tells whether a topic's queues are batch queues."""
+    """Returns whether a topic's queues are batch queues."""
     return attributes.get(QUEUE_TYPE) == BATCH_QUEUE

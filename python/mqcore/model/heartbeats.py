@@ -21,10 +21,10 @@ FROM_WHERE: Final = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
-# In the answer to a heartbeat: whether the broker delivers timed messages in time. Ours alone says
-# so; of others the version tells.
+# In the answer to a heartbeat: whether the broker delivers timed messages in time. Ours alone
+# reports it; of others the version shows it.
 TIMERS_FIELD: Final = "timerWheelEnable"
-# Whether a broker commits half messages that stand for many: beside it, and ours alone.
+# Whether a broker commits half messages that represent many: beside it, and ours alone.
 HALF_BATCHES_FIELD: Final = "mqcoreHalfBatches"
 BROADCASTING: Final = MESSAGE_MODELS[0]
 CLUSTERING: Final = MESSAGE_MODELS[1]
@@ -92,7 +92,7 @@ class ConsumerData:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatData:
-    """What a client tells every 30 seconds.
+    """What a client reports every 30 seconds.
 
     Attributes:
         client_id: Its id: opaque, one per client instance.

@@ -1,4 +1,4 @@
-"""Message ids that name a place: store address, port and physical offset as hexadecimal text."""
+"""Message ids that are addresses: store address, port and physical offset as hexadecimal text."""
 
 import ipaddress
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ _LENS_BYTES = (4 + _PORT_BYTES + _OFFSET_BYTES, 16 + _PORT_BYTES + _OFFSET_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class StoredPlace:
+class OffsetId:
     """Where a message was stored.
 
     Attributes:
         host: Address of the broker.
         port: Its port.
-        physical_offset: The message's place in the log.
+        physical_offset: Where the message begins in the log, in bytes from its beginning.
     """
 
     host: str
@@ -24,8 +24,8 @@ class StoredPlace:
     physical_offset: int
 
 
-def parse_offset_id(text: str) -> StoredPlace | None:
-    """Returns the place that an id names, None for a text that is no such id."""
+def parse_offset_id(text: str) -> OffsetId | None:
+    """Returns what an id names, None for a text that is no such id."""
     try:
         raw = bytes.fromhex(text)
     except ValueError:
@@ -33,7 +33,7 @@ def parse_offset_id(text: str) -> StoredPlace | None:
     if len(raw) not in _LENS_BYTES or len(text) != 2 * len(raw):
         return None
     address = raw[: -_PORT_BYTES - _OFFSET_BYTES]
-    return StoredPlace(
+    return OffsetId(
         host=str(ipaddress.ip_address(address)),
         port=int.from_bytes(raw[len(address) : len(address) + _PORT_BYTES], "big"),
         physical_offset=int.from_bytes(raw[-_OFFSET_BYTES:], "big"),

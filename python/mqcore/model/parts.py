@@ -6,7 +6,7 @@ __all__ = ["Part"]
 
 
 class Part(StrEnum):
-    """What is wanted of messages, in the words that brokers of ours are told it in.
+    """What is wanted of messages, as requests to brokers of ours name it.
 
     The others bring whole messages always.
     """
@@ -14,4 +14,4 @@ class Part(StrEnum):
     WHOLE = "true"
     BODILESS = "bodiless"
     # Topic, queue and offsets, as far as nothing is left out by a filter.
-    PLACES = "places"
+    OFFSETS = "places"

@@ -225,18 +225,18 @@ def _native_key(key: object) -> str:
 
 
 class Rendered(str):
-    """A part of a pretty text that is made already, for the place where it stands."""
+    """A part of a pretty text, already indented for its depth."""
 
     __slots__ = ()
 
 
 def rendered(value: Any, depth: int) -> Rendered:
-    """Returns a value as it stands in a pretty text, so many levels deep."""
+    """Returns a value as it is in a pretty text, so many levels deep."""
     return Rendered(_pretty(value, depth))
 
 
 def member(name: str, text: Rendered, depth: int) -> str:
-    """Returns a member of an object as it stands in a pretty text, the object so many deep."""
+    """Returns a member of an object as it is in a pretty text, the object so many deep."""
     lead = "\n" + "\t" * (depth + 1)
     return f"{lead}{_text(name)}:{text}"
 

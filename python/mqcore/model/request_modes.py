@@ -32,7 +32,7 @@ class RequestMode:
 
     @classmethod
     def of_json(cls, value: Any) -> Self | None:
-        """Returns what a JSON object says; None without a topic, a group or a mode that exists."""
+        """Returns the mode in a JSON object; None without topic, group or a mode that exists."""
         found = as_dict(value)
         topic, group = as_text(found.get("topic")), as_text(found.get("consumerGroup"))
         mode = as_text(found.get("mode"), PULL)

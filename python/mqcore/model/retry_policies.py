@@ -82,17 +82,17 @@ RetryPolicy = CustomizedPolicy | ExponentialPolicy
 
 
 def retry_policy(value: Any) -> RetryPolicy:
-    """Returns the policy that a JSON object says; the usual pauses for what is missing."""
+    """Returns the policy that a JSON object holds; the usual pauses for what is missing."""
     found = as_dict(value)
     if as_text(found.get("type")) == EXPONENTIAL:
-        told = found.get("exponentialRetryPolicy")
-        if not isinstance(told, dict):
+        fields = found.get("exponentialRetryPolicy")
+        if not isinstance(fields, dict):
             return CustomizedPolicy()
         usual = ExponentialPolicy()
         return ExponentialPolicy(
-            as_int(told.get("initial"), usual.initial_ms),
-            as_int(told.get("max"), usual.max_ms),
-            as_int(told.get("multiplier"), usual.multiplier),
+            as_int(fields.get("initial"), usual.initial_ms),
+            as_int(fields.get("max"), usual.max_ms),
+            as_int(fields.get("multiplier"), usual.multiplier),
         )
     pauses = as_list(as_dict(found.get("customizedRetryPolicy")).get("next"))
     return CustomizedPolicy(tuple(as_int(pause) for pause in pauses) or _USUAL_MS)

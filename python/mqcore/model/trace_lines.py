@@ -43,7 +43,7 @@ class PubLine:
         body_bytes: How long the body was, as it was sent.
         cost_ms: How long the send took.
         kind: What it was: one of `SEND_KINDS`, or a number.
-        offset_id: The broker's id; empty where the client was too old to say.
+        offset_id: The broker's id; empty where the client was too old to write it.
         is_ok: Whether it was acknowledged.
     """
 
@@ -96,9 +96,9 @@ class AfterLine:
         is_ok: Whether it was consumed.
         keys: The keys, with blanks between, None for none.
         result: How the call ended: one of `DELIVERY_RESULTS`; empty where the client was too old
-            to say.
-        time_ms: When it was written, Unix ms; 0 where the client did not say.
-        group: The consumer's group; empty where the client did not say.
+            to write it.
+        time_ms: When it was written, Unix ms; 0 where the client did not write it.
+        group: The consumer's group; empty where the client did not write it.
     """
 
     request_id: str
@@ -181,8 +181,8 @@ def lines_of(body: bytes) -> Iterator[Line]:
 
 
 def _pub(fields: list[str]) -> PubLine:
-    # The broker's id came before the last field; clients of 5.x with one more field say who they
-    # are behind it.
+    # The broker's id came before the last field; clients of 5.x with one more field name
+    # themselves behind it.
     has_offset_id = len(fields) >= 13
     return PubLine(
         time_ms=int(fields[0]),

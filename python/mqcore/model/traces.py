@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from mqcore.model.trace_lines import AfterLine, BeforeLine, EndLine, Line, PubLine, RecallLine
 
-__all__ = ["Delivery", "GroupTrace", "MessageTrace", "StoredCopy", "Told", "trace_of"]
+__all__ = ["Delivery", "GroupTrace", "MessageTrace", "Reported", "StoredCopy", "trace_of"]
 
 # Part of the id of a batch.
 _BATCH_SEPARATOR: Final = ","
@@ -18,7 +18,7 @@ _Own = TypeVar("_Own", PubLine, EndLine, RecallLine)
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[_Kind]):
+class Reported(Generic[_Kind]):
     """A line, and who wrote it.
 
     Attributes:
@@ -37,7 +37,7 @@ class StoredCopy:
     Attributes:
         topic: The topic it lies in: its own, a group's for retries, or one for dead letters.
         queue_id: Its queue.
-        queue_offset: Its place in the queue.
+        queue_offset: Messages before it in the queue.
         offset_id: The broker's id.
         store_host: The broker's address.
         stored_ms: When it was stored, Unix ms.
@@ -60,11 +60,11 @@ class Delivery:
     Attributes:
         request_id: Names the call.
         host: The consumer's address.
-        retry_times: How often the message had been tried; None where only the end was told.
-        began_ms: When it began, Unix ms; None where only the end was told.
-        cost_ms: How long it took; None while nothing was told of its end.
-        is_ok: Whether the message was consumed; None while nothing was told of its end.
-        result: How the call ended; empty where nothing was told of it.
+        retry_times: How often the message had been tried; None where only its end was reported.
+        began_ms: When it began, Unix ms; None where only its end was reported.
+        cost_ms: How long it took; None while its end was not reported.
+        is_ok: Whether the message was consumed; None while its end was not reported.
+        result: How the call ended; empty where its end was not reported.
     """
 
     request_id: str
@@ -81,7 +81,7 @@ class GroupTrace:
     """What a consumer group did with the message.
 
     Attributes:
-        group: Its name; empty where clients did not say.
+        group: Its name; empty where clients did not write it.
         deliveries: In the order of time.
         copies: The message in the group's topics for retries and dead letters, oldest first.
     """
@@ -111,31 +111,31 @@ class MessageTrace:
     topic: str | None
     tags: str | None
     keys: tuple[str, ...]
-    sends: tuple[Told[PubLine], ...]
-    ends: tuple[Told[EndLine], ...]
-    recalls: tuple[Told[RecallLine], ...]
+    sends: tuple[Reported[PubLine], ...]
+    ends: tuple[Reported[EndLine], ...]
+    recalls: tuple[Reported[RecallLine], ...]
     copies: tuple[StoredCopy, ...]
     groups: tuple[GroupTrace, ...]
 
 
-def trace_of(message_id: str, told: Iterable[Told[Line]]) -> MessageTrace | None:
-    """Returns what lines tell of a message; None where they tell nothing.
+def trace_of(message_id: str, reported: Iterable[Reported[Line]]) -> MessageTrace | None:
+    """Returns what lines report of a message; None where no line is about it.
 
     A line that came twice (a trace that was sent again) counts once. The stored copies are not in
     the lines: they are left out.
 
     Args:
         message_id: The unique id.
-        told: Lines of any messages, in any order.
+        reported: Lines of any messages, in any order.
     """
-    own = [each for each in dict.fromkeys(told) if _is_about(each.line, message_id)]
+    own = [each for each in dict.fromkeys(reported) if _is_about(each.line, message_id)]
     if not own:
         return None
     sends, ends, recalls = _of(own, PubLine), _of(own, EndLine), _of(own, RecallLine)
     named: list[PubLine | EndLine] = [each.line for each in sends]
     named += [each.line for each in ends]
     topics = [*(line.topic for line in named), *(each.line.topic for each in recalls)]
-    # What the producer said comes first.
+    # The producer's keys come first.
     keys = [line.keys for line in (*named, *_of_consumers(own)) if line.keys]
     return MessageTrace(
         message_id=message_id,
@@ -154,23 +154,23 @@ def _is_about(line: Line, message_id: str) -> bool:
     return message_id in line.message_id.split(_BATCH_SEPARATOR)
 
 
-def _of(told: Iterable[Told[Line]], kind: type[_Own]) -> tuple[Told[_Own], ...]:
-    found = [Told(each.line, each.host) for each in told if isinstance(each.line, kind)]
+def _of(reported: Iterable[Reported[Line]], kind: type[_Own]) -> tuple[Reported[_Own], ...]:
+    found = [Reported(each.line, each.host) for each in reported if isinstance(each.line, kind)]
     return tuple(sorted(found, key=lambda each: each.line.time_ms))
 
 
-def _of_consumers(told: Iterable[Told[Line]]) -> list[BeforeLine | AfterLine]:
-    return [each.line for each in told if isinstance(each.line, BeforeLine | AfterLine)]
+def _of_consumers(reported: Iterable[Reported[Line]]) -> list[BeforeLine | AfterLine]:
+    return [each.line for each in reported if isinstance(each.line, BeforeLine | AfterLine)]
 
 
-def _groups(told: Iterable[Told[Line]]) -> tuple[GroupTrace, ...]:
-    """Joins what was told before and after each delivery, by group."""
-    begins: dict[str, Told[BeforeLine]] = {}
+def _groups(reported: Iterable[Reported[Line]]) -> tuple[GroupTrace, ...]:
+    """Joins the lines from before and after each delivery, by group."""
+    begins: dict[str, Reported[BeforeLine]] = {}
     ends: dict[str, AfterLine] = {}
     hosts: dict[str, str] = {}
-    for each in told:
+    for each in reported:
         if isinstance(each.line, BeforeLine):
-            begins[each.line.request_id] = Told(each.line, each.host)
+            begins[each.line.request_id] = Reported(each.line, each.host)
         elif isinstance(each.line, AfterLine):
             ends[each.line.request_id] = each.line
             hosts[each.line.request_id] = each.host

@@ -5,7 +5,7 @@ from typing import Any, Final, Self
 
 from mqcore.model.reading import as_dict, as_int
 
-# Ordinals of the list of versions: the one that we report unless told otherwise, and the last.
+# Ordinals of the list of versions: the one that we report by default, and the last.
 V4_9_8: Final = 409
 HIGHER_VERSION: Final = 612
 

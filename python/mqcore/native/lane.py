@@ -143,7 +143,7 @@ class Lane(NativeLane):
     `reset_offset` (the same, and the next pull or pop of the group begins there) and
     `remove_offsets` (of a group, a topic, or both together) work on the live consumer offsets;
     `group_gets` tells how many messages each group got of each topic since the start;
-    `offset_changes` rises with each change. `write_op_messages` notes on disk every transaction that is
+    `offset_changes` rises with each change. `write_op_messages` writes every transaction that is
     ended, and tells whether it could, and the end of the log; `load_transactions` takes how many
     half messages waited by topic, `transaction_changes` rises with each change of that.
     `store_pops` stores every open pop, and tells whether it could; `pop_records` counts what was

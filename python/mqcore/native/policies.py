@@ -105,7 +105,7 @@ class BrokerPolicy(NamedTuple):
     """The broker, as the fast path needs it.
 
     Attributes:
-        address: Address that clients are told to dial; empty: found out (`brokerIP1`).
+        address: Address that clients are to dial; empty: found out (`brokerIP1`).
         name: Name of the broker (`brokerName`).
         cluster: Name of the cluster (`brokerClusterName`).
         perm: What clients may do: 4 read, 2 write, 6 both (`brokerPermission`).
@@ -114,13 +114,13 @@ class BrokerPolicy(NamedTuple):
         is_long_polling: Hold a pull that finds nothing until a message comes (`longPollingEnable`).
         short_polling_ms: How long a pull is held without long polling, ms
             (`shortPollingTimeMills`).
-        region: Told to clients for their traces (`regionId`).
-        is_replica_readable: Whether consumers are told to read at the broker of their group's
+        region: Reported to clients for their traces (`regionId`).
+        is_replica_readable: Whether consumers are sent to read at the broker of their group's
             settings: `brokerId`, and `whichBrokerWhenConsumeSlowly` when they are far behind
             (`slaveReadEnable`).
         accepts_sends_from_ms: Sends are refused before this moment, ms of the epoch
             (`startAcceptSendRequestTimeStamp`).
-        is_traced: Tell clients that they may trace (`traceOn`).
+        is_traced: Let clients trace (`traceOn`).
         filters_retries: Put retries through the filter for the topic they came from
             (`filterSupportRetry`).
         filters_properties: Take SQL92 filters over properties of messages (`enablePropertyFilter`).

@@ -136,7 +136,7 @@ class Projection:
         """What of its messages the columns are made of."""
         if BODY_NAME in self.columns or BODY_LENGTH_NAME in self.columns:
             return Part.WHOLE
-        return Part.PLACES if _PLACE_NAMES.issuperset(self.columns) else Part.BODILESS
+        return Part.OFFSETS if _PLACE_NAMES.issuperset(self.columns) else Part.BODILESS
 
     def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the batch when its schema is the promised one, exactly.

@@ -89,7 +89,7 @@ class Wanted:
         """Returns what of its messages a broker is asked for; filters look at records."""
         is_chosen = self.is_filtered or self.start_ms is not None or self.end_ms is not None
         part = projection.part
-        return Part.BODILESS if part is Part.PLACES and is_chosen else part
+        return Part.BODILESS if part is Part.OFFSETS and is_chosen else part
 
     def subscription(self, topic: str) -> SubscriptionData:
         """Returns what is wanted of a topic, as requests say it."""

@@ -30,10 +30,10 @@ SMALL: dict[str, str | int | Path] = {
 ONEWAY = 2
 
 
-class Spoken(LaneProtocol):
+class RecordingProtocol(LaneProtocol):
     """A connection that keeps what is handed over."""
 
-    def __init__(self, lane: Lane, all_of_them: list["Spoken"]) -> None:
+    def __init__(self, lane: Lane, all_of_them: list["RecordingProtocol"]) -> None:
         """Keeps itself in `all_of_them`."""
         super().__init__(lane)
         self.requests: list[Handed] = []
@@ -50,44 +50,44 @@ class Spoken(LaneProtocol):
 
 
 class Client:
-    """A client that speaks commands."""
+    """A client that sends and receives commands."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Speaks over a stream."""
+        """Uses a stream."""
         self.reader = reader
         self.writer = writer
         self.frames = FrameReader()
         self.got: list[Command] = []
 
-    def say(self, *commands: Command) -> None:
+    def send(self, *commands: Command) -> None:
         """Sends commands in one write."""
         self.writer.write(b"".join(command.encode() for command in commands))
 
-    async def hear(self, count: int = 1) -> list[Command]:
+    async def receive(self, count: int = 1) -> list[Command]:
         """Returns the next answers."""
         while len(self.got) < count:
             data = await self.reader.read(1 << 16)
             if not data:
                 raise ConnectionError("closed")
             self.got.extend(self.frames.feed(data))
-        heard, self.got = self.got[:count], self.got[count:]
-        return heard
+        received, self.got = self.got[:count], self.got[count:]
+        return received
 
     async def ask(self, command: Command) -> Command:
         """Sends a command and returns the answer."""
-        self.say(command)
-        [answer] = await self.hear()
+        self.send(command)
+        [answer] = await self.receive()
         return answer
 
 
-class Desk:
+class LaneServer:
     """A store, its lane and a port."""
 
     def __init__(self, store: Store, lane: Lane) -> None:
         """Serves nobody yet."""
         self.store = store
         self.lane = lane
-        self.served: list[Spoken] = []
+        self.served: list[RecordingProtocol] = []
         self.port = 0
 
     @contextlib.asynccontextmanager
@@ -103,24 +103,26 @@ class Desk:
 
 
 @contextlib.asynccontextmanager
-async def serving(path: Path, **config: str | int) -> AsyncIterator[Desk]:
+async def serving(path: Path, **config: str | int) -> AsyncIterator[LaneServer]:
     """Yields a lane that serves topic `t` with 4 queues to group `g`."""
     with Store(path, config={**SMALL, **config}) as store:
         policy = BrokerPolicy(name="b", cluster="c1", address="127.0.0.1")
-        desk = Desk(store, Lane(store, broker=policy))
+        running = LaneServer(store, Lane(store, broker=policy))
         topics = {"t": TopicPolicy(read_queues=4, write_queues=4), "%RETRY%g": TopicPolicy()}
-        desk.lane.set_topics(topics)
-        desk.lane.set_groups({"g": GroupPolicy()})
-        desk.lane.set_members("g", MembersPolicy([Subscription("t", "*", "TAG", 1)]))
+        running.lane.set_topics(topics)
+        running.lane.set_groups({"g": GroupPolicy()})
+        running.lane.set_members("g", MembersPolicy([Subscription("t", "*", "TAG", 1)]))
         loop = asyncio.get_running_loop()
-        desk.lane.start(loop)
-        server = await loop.create_server(lambda: Spoken(desk.lane, desk.served), "127.0.0.1", 0)
-        desk.port = server.sockets[0].getsockname()[1]
+        running.lane.start(loop)
+        server = await loop.create_server(
+            lambda: RecordingProtocol(running.lane, running.served), "127.0.0.1", 0
+        )
+        running.port = server.sockets[0].getsockname()[1]
         try:
-            yield desk
+            yield running
         finally:
             server.close()
-            desk.lane.stop()
+            running.lane.stop()
 
 
 def send(

@@ -1,4 +1,4 @@
-"""What the house is made of: its files, and one way to report a broken rule.
+"""What the project is made of: its files, and one way to report a broken rule.
 
 The rules themselves are functions over text in `rust_rules`, `python_rules` and `text_rules`; they
 read no file, so that each can be shown to find a planted violation.
@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Kept as they were made; their origin is told in tests/golden/ORIGIN.md.
+# Kept as they were made; their origin is described in tests/golden/ORIGIN.md.
 FOREIGN = ("tests/golden/",)
 
 

@@ -1,7 +1,8 @@
-"""How an administrator's questions reach name servers and brokers: signed, judged, with deadlines.
+"""How an administrator's requests reach name servers and brokers.
 
-Knows no question. Name servers are asked one after the other until one answers, or all of them
-where each has to know; brokers one by one.
+They are signed and have deadlines, and the answers' codes are checked. Knows no request code. Name
+servers are asked one after the other until one answers, or all of them where each has to know;
+brokers one by one.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ _Result = TypeVar("_Result")
 TIMEOUT_S = 5.0
 
 
-class Door:
+class Transport:
     """Connections to the servers of one cluster.
 
     Attributes:
@@ -62,7 +63,7 @@ class Door:
         """Asks one server; returns an answer whose code is success, or one of `fine`.
 
         Raises:
-            ResponseError: It said no.
+            ResponseError: It refused.
             RemotingError: It did not answer.
         """
         fields = dict(ext or {})
@@ -80,16 +81,16 @@ class Door:
 
         Raises:
             NameServerError: None answered.
-            ResponseError: One said no.
+            ResponseError: One refused.
         """
         answer = await self._name_servers.call(code, ext, timeout_s=self.timeout_s)
         return expect(answer, ";".join(self._name_servers.addresses), *fine)
 
-    async def tell_name_servers(self, code: int, ext: Mapping[str, str]) -> None:
-        """Tells every name server.
+    async def notify_name_servers(self, code: int, ext: Mapping[str, str]) -> None:
+        """Sends a request to every name server.
 
         Raises:
-            MQError: One did not take it; the others were told all the same.
+            MQError: One did not take it; it was sent to the others all the same.
         """
         await all_of(self._name_servers.addresses, lambda address: self.ask(address, code, ext))
 
