@@ -21,11 +21,8 @@ LARGE_RUST = {
     ("bindings", "NativeLane"): (42, 3),
 }
 LARGE_PYTHON = {
-    ("mqcore.broker.links", "BrokerLink"): (69, 3),
     ("mqcore.client.pull_engine", "PullEngine"): (55, 3),
     ("mqcore.client.push_engine", "PushEngine"): (46, 3),
-    ("mqcore.remoting.connection", "Connection"): (46, 3),
-    ("mqcore.remoting.link", "Link"): (43, 3),
 }
 # Files in circles, by what they begin with: how many at the most.
 CIRCLES_RUST = {
@@ -34,7 +31,6 @@ CIRCLES_RUST = {
 }
 CIRCLES_PYTHON = {
     "python/mqcore/client/": 2,
-    "python/mqcore/remoting/": 3,
 }
 # Where the time is read and files are touched: all others are given a clock and a disk.
 CLOCK_CALLS = frozenset({("Instant", "now"), ("SystemTime", "now")})

@@ -16,7 +16,6 @@ from pathlib import Path
 from mqcore.errors import AddressError
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
 from mqcore.remoting.crowd import Crowd
-from mqcore.remoting.link import Link
 from mqcore.remoting.tls import FirstByte, ServerTls, verdict
 
 __all__ = ["Listener", "SocketOptions"]
@@ -53,7 +52,7 @@ class Listener:
     def __init__(
         self,
         crowd: Crowd,
-        factory: Callable[[], Link],
+        factory: Callable[[], asyncio.BaseProtocol],
         *,
         tls: ServerTls | None = None,
         advertised: TcpAddress | None = None,
@@ -63,8 +62,7 @@ class Listener:
 
         Args:
             crowd: Says who may come; knows what the connections share.
-            factory: Makes the protocol of a connection: a `Link` that is an
-                `asyncio.BufferedProtocol` or `asyncio.Protocol` too.
+            factory: Makes the protocol of a connection, with a `Link` that joins the hub.
             tls: How TLS is treated; permissive without a certificate when none.
             advertised: The address that routes tell, to warn of clients that dial another.
             options: What the system is asked for.
