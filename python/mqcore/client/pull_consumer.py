@@ -178,7 +178,7 @@ class PullConsumer(Consumer[PullEngine]):
             ResponseError: A broker cannot filter by the expression.
         """
         self._check_usable()
-        if self._engine.assigned is not None:
+        if self._engine.subscriptions.assigned is not None:
             raise UsageError("queues were assigned: a consumer either subscribes or is assigned")
         data = self._engine.subscriptions.add(topic, expression)
         await self._engine.subscriptions_changed(data.topic)
@@ -309,12 +309,14 @@ class PullConsumer(Consumer[PullEngine]):
     def pause(self, queues: Iterable[QueueRef] | None = None) -> None:
         """Gives nothing of some queues, or of all that are ours, until `resume`."""
         self._check_usable()
-        self._engine.pause(self._chosen(queues))
+        self._engine.buffer.pause(self._chosen(queues))
 
     def resume(self, queues: Iterable[QueueRef] | None = None) -> None:
         """Gives messages again of some queues, or of all."""
         self._check_usable()
-        self._engine.resume(list(self._engine.paused) if queues is None else self._chosen(queues))
+        self._engine.resume(
+            list(self._engine.buffer.paused) if queues is None else self._chosen(queues)
+        )
 
     # Parts of all of them.
 

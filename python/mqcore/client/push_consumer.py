@@ -194,4 +194,4 @@ class PushConsumer(Consumer[PushEngine]):
             NotStartedError: The consumer was not started.
         """
         self._check_started()
-        await self._engine.persist()
+        await self._engine.progress.persist()

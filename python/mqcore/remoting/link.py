@@ -54,7 +54,7 @@ class LinkHub(RequestBounds, Protocol):
 
     version: int
     language: int
-    frames: "Frames[Link]"
+    frames: Frames["Link"]
 
     def next_opaque(self) -> int:
         """Returns the number of our next request."""
