@@ -18,7 +18,7 @@ from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
 from mqcore.client.signing import Credentials
 from mqcore.client.trace import ConsumeTraceHook, Tracer
-from mqcore.errors import ClosedError, NotStartedError
+from mqcore.errors import ClosedError, UsageError, UsageReason
 
 __all__ = ["Consumer"]
 
@@ -104,7 +104,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
         Raises:
             ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         self._check_open()
@@ -160,6 +160,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
     def _check_started(self) -> None:
         if not self._is_started:
-            raise NotStartedError(
-                f"consumer {self.group} is not started: call start(), or use it with `async with`"
+            raise UsageError(
+                f"consumer {self.group} is not started: call start(), or use it with `async with`",
+                reason=UsageReason.NOT_STARTED,
             )

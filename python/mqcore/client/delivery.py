@@ -23,7 +23,7 @@ from mqcore.errors import (
     MQError,
     ResponseError,
     SendError,
-    SendTimeoutError,
+    SendReason,
 )
 from mqcore.model.queues import MessageQueue
 from mqcore.native import Command
@@ -140,7 +140,7 @@ class Delivery:
         """Returns where to send to now, and how many ms the answer may take.
 
         Raises:
-            SendTimeoutError: The deadline has passed.
+            SendError: The deadline has passed.
             SendError: The route has no queue that may be written.
         """
         left_ms = self._deadline_ms - now_ms
@@ -150,7 +150,7 @@ class Delivery:
         if queue is None:
             if not queues:
                 raise self._error(
-                    SendError,
+                    SendReason.NO_QUEUE,
                     f"topic {self._outgoing.topic}: no queue may be written: its brokers have no "
                     "master now, or the topic's perm forbids writing",
                 )
@@ -188,7 +188,7 @@ class Delivery:
             result = result_of(answer, status, queue, message_id, len(self.attempts) + 1)
         except ValueError as error:
             raise self._error(
-                SendError,
+                SendReason.BAD_ANSWER,
                 f"topic {self._outgoing.topic}: {address} stored message {message_id}, and its "
                 f"answer cannot be read: {error}",
             ) from error
@@ -243,16 +243,21 @@ class Delivery:
         timed_out = is_late or (
             bool(self.attempts) and isinstance(self.attempts[-1][1], CallTimeoutError)
         )
-        return self._error(SendTimeoutError if timed_out else SendError, text)
+        return self._error(SendReason.TIMEOUT if timed_out else self._last_reason(), text)
 
-    def _error(self, kind: type[SendError], text: str) -> SendError:
+    def _last_reason(self) -> SendReason:
+        is_refusal = isinstance(self.attempts[-1][1], ResponseError)
+        return SendReason.REFUSED if is_refusal else SendReason.UNREACHABLE
+
+    def _error(self, reason: SendReason, text: str) -> SendError:
         unknown = any(
             isinstance(error, CallTimeoutError | ConnectionLostError) for _, error in self.attempts
         )
         if unknown:
             text += ". It may be stored all the same; a consumer tells copies by their unique id"
-        error = kind(
+        error = SendError(
             text,
+            reason=reason,
             topic=self._outgoing.topic,
             attempts=tuple(self.attempts),
             may_be_stored=unknown,

@@ -118,7 +118,7 @@ class Member(ABC):
         """Joins the group, and holds what is divided to it.
 
         Raises:
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         self.started_ms = wall_ms()

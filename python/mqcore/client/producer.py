@@ -30,12 +30,7 @@ from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import wall_ms
-from mqcore.errors import (
-    ClosedError,
-    NotStartedError,
-    ReplyTimeoutError,
-    UsageError,
-)
+from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 
@@ -138,7 +133,7 @@ class Producer:
 
         Raises:
             ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a producer already.
+            UsageError: The group's name is illegal, or its client has such a producer already.
         """
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
@@ -415,8 +410,9 @@ class Producer:
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
         if not self._is_started:
-            raise NotStartedError(
-                f"producer {self.group} is not started: call start(), or use it with `async with`"
+            raise UsageError(
+                f"producer {self.group} is not started: call start(), or use it with `async with`",
+                reason=UsageReason.NOT_STARTED,
             )
         self.instance.check_usable()
 

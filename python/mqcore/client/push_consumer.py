@@ -133,7 +133,7 @@ class PushConsumer(Consumer[PushEngine]):
         """Returns when the consumer was closed: for programs that do nothing else.
 
         Raises:
-            NotStartedError: It was not started.
+            UsageError: It was not started.
         """
         self._check_started()
         assert self._closed is not None
@@ -191,7 +191,7 @@ class PushConsumer(Consumer[PushEngine]):
         """Saves offsets now; it is done every `persist_interval_s` by itself.
 
         Raises:
-            NotStartedError: The consumer was not started.
+            UsageError: The consumer was not started.
         """
         self._check_started()
         await self._engine.progress.persist()

@@ -111,7 +111,7 @@ class PushEngine(Member):
         """Joins the group and begins to consume.
 
         Raises:
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         await self.join()

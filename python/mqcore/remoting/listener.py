@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqcore.errors import AddressError
+from mqcore.errors import AddressError, AddressReason
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
 from mqcore.remoting.crowd import Crowd
 from mqcore.remoting.tls import FirstByte, ServerTls, verdict
@@ -94,7 +94,9 @@ class Listener:
         except OSError as error:
             why = error.strerror or str(error)
             raise AddressError(
-                f"cannot listen on {address}: {why}", address=str(address)
+                f"cannot listen on {address}: {why}",
+                address=str(address),
+                reason=AddressReason.CANNOT_LISTEN,
             ) from error
         asyncio.get_running_loop().add_reader(self._socket, self._acceptable)
         if isinstance(address, UnixAddress):
