@@ -65,7 +65,7 @@ def test_a_batch_names_every_message() -> None:
 def test_a_batch_has_an_id_of_its_own_where_that_is_wanted() -> None:
     messages = [Message("t", b"a", waits_stored=False), Message("t", b"b", waits_stored=False)]
     ids = UniqueIds("10.0.0.1", 1, 1)
-    settings = ProducerSettings(has_batch_keys=True)
+    settings = ProducerSettings(batch_keys=True)
     for _ in range(2):
         made = batch_of(messages, topic="t", ids=ids, born_ms=NOW_MS, settings=settings)
         wait, key, end = made.properties.split("\x02")

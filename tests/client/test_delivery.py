@@ -147,7 +147,7 @@ def test_failures_and_answers_are_counted_for_the_brokers() -> None:
     other, _ = delivery.next_try(QUEUES, 2)
     assert delivery.answered(_answer(0), "h:2", 602) is not None
     assert not faults.is_available(other.broker_name, 603)
-    detecting = FaultStrategy(has_detector=True)
+    detecting = FaultStrategy(detector=True)
     delivery = _delivery(faults=detecting)
     queue, _ = delivery.next_try(QUEUES, 0)
     delivery.failed(ConnectError("h:1: refused", address="h:1"), 1)

@@ -104,7 +104,7 @@ def test_batches_are_stored_in_a_row(cluster: Cluster) -> None:
 @pytest.mark.parametrize("kind", ["asyncio", "uvloop"])
 def test_gathered_messages_have_results_of_their_own(cluster: Cluster, kind: str) -> None:
     async def work() -> None:
-        async with aio.Producer(cluster.namesrv, group="pg", is_batching=True) as producer:
+        async with aio.Producer(cluster.namesrv, group="pg", batching=True) as producer:
             results = await asyncio.gather(
                 *(producer.send(Message("soon", b"%d" % at)) for at in range(100))
             )
@@ -399,7 +399,7 @@ def test_a_refused_batch_fails_every_send_in_it(caplog: pytest.LogCaptureFixture
     async def work() -> None:
         with scripted() as server:
             server.send = lambda request: request.answer(13, "too long")
-            async with aio.Producer(server.address, group="pg", is_batching=True) as producer:
+            async with aio.Producer(server.address, group="pg", batching=True) as producer:
                 got = await asyncio.gather(
                     *(producer.send(Message("t", b"x")) for _ in range(5)), return_exceptions=True
                 )

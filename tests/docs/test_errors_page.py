@@ -32,7 +32,7 @@ def reasons_of(kind: type[MQError]) -> list[str]:
         if "reason" in vars(each).get("__annotations__", {}):
             enumeration = each.__annotations__["reason"]
             assert issubclass(enumeration, enum.StrEnum)
-            return [fixed] if each is mqcore.errors.ClosedError else list(enumeration)
+            return [str(fixed)] if each is mqcore.errors.ClosedError else list(enumeration)
     return []
 
 

@@ -139,14 +139,14 @@ class Groups:
         return GroupConnections.of_bodies(online) if online else None
 
     async def running_info(
-        self, group: str, client_id: str, *, has_stacks: bool = False
+        self, group: str, client_id: str, *, stacks: bool = False
     ) -> dict[str, Any]:
         """Returns what a member tells of itself, by the official names (307).
 
         Args:
             group: Its group.
             client_id: Who.
-            has_stacks: Whether it is to tell what its threads do.
+            stacks: Whether it is to tell what its threads do.
 
         Raises:
             ResponseError: It is not online, or did not answer.
@@ -154,7 +154,7 @@ class Groups:
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
-            "jstackEnable": str(has_stacks).lower(),
+            "jstackEnable": str(stacks).lower(),
         }
         code, last = RequestCode.GET_CONSUMER_RUNNING_INFO, None
         for address in (await self._door.masters()).values():
@@ -169,7 +169,7 @@ class Groups:
         raise last
 
     async def reset_to_time(
-        self, group: str, topic: str, time_ms: int, *, is_forced: bool = True
+        self, group: str, topic: str, time_ms: int, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Moves a group to a time in every queue of a topic (222).
 
@@ -180,7 +180,7 @@ class Groups:
             group: Which.
             topic: Which.
             time_ms: Unix ms; `LATEST_MS` for behind the last message.
-            is_forced: Whether to move ahead too (brokers of 4.9).
+            force: Whether to move ahead too (brokers of 4.9).
 
         Returns:
             Where the group goes on, by queue.
@@ -194,7 +194,7 @@ class Groups:
             "topic": topic,
             "group": group,
             "timestamp": str(time_ms),
-            "isForce": str(is_forced).lower(),
+            "isForce": str(force).lower(),
         }
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         moved: dict[MessageQueue, int] = {}

@@ -113,7 +113,7 @@ def batch_of(
     """
     tail = f"{INSTANCE_ID}\x01{instance_id}\x02" if instance_id else ""
     count = len(messages)
-    lead, first = ids.take(count + settings.has_batch_keys, born_ms)
+    lead, first = ids.take(count + settings.batch_keys, born_ms)
     try:
         whole, made = encode_parts(list(messages), lead, first, tail)
     except RecordError as error:
@@ -129,7 +129,7 @@ def batch_of(
             reason=MessageReason.TOO_LARGE,
         )
     text = "" if messages[0].waits_stored else "WAIT\x01false\x02"
-    if settings.has_batch_keys:
+    if settings.batch_keys:
         text += f"{UNIQ_KEY}\x01{lead}{first + count & 0xFFFF:04X}\x02"
     return Outgoing(
         topic,

@@ -62,8 +62,8 @@ class Producer:
         tls: TlsOption = None,
         faults: FaultStrategy | None = None,
         hooks: Sequence[SendHook] = (),
-        is_traced: bool = False,
-        has_spans: bool = False,
+        trace: bool = False,
+        spans: bool = False,
         **changes: Any,
     ) -> None:
         """Prepares; `start` begins.
@@ -78,8 +78,8 @@ class Producer:
             tls: Speak TLS.
             faults: Leaves slow and failing brokers alone for a while; off when not given.
             hooks: Hear of every try.
-            is_traced: Whether sends are noted in the message trace.
-            has_spans: Whether every try is a span of OpenTelemetry, whose context goes with the
+            trace: Whether sends are noted in the message trace.
+            spans: Whether every try is a span of OpenTelemetry, whose context goes with the
                 message; needs `mqcore[otel]`.
             changes: Settings that differ, by the names of `ProducerSettings`.
 
@@ -94,10 +94,10 @@ class Producer:
         self.settings = changed(settings or ProducerSettings(), changes, "a producer")
         self.group = group
         full_group = self.instance.full_name(group)
-        self.tracer = Tracer(self.instance, group) if is_traced else None
+        self.tracer = Tracer(self.instance, group) if trace else None
         if self.tracer is not None:
             hooks = (*hooks, TraceHook(self.tracer))
-        if has_spans:
+        if spans:
             # Imported here: OpenTelemetry is for those who ask for it.
             from mqcore.client.spans import SendSpans
 
@@ -205,7 +205,7 @@ class Producer:
         self.check_usable()
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
-        if self.settings.is_batching and is_free and batch_fault(message) is None:
+        if self.settings.batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
             index = ticket.count - 1
             await ticket

@@ -58,8 +58,8 @@ class PullConsumer(Consumer[PullEngine]):
         namespace: str | None = None,
         tls: TlsOption = None,
         hooks: Sequence[ConsumeHook] = (),
-        is_traced: bool = False,
-        has_spans: bool = False,
+        trace: bool = False,
+        spans: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -76,8 +76,8 @@ class PullConsumer(Consumer[PullEngine]):
             namespace: Put before topics and groups.
             tls: Speak TLS.
             hooks: Hear of every poll, before and after at once: it counts as consumed.
-            is_traced: Whether polls are noted in the message trace.
-            has_spans: Whether every poll is a span of OpenTelemetry, a child of the message's
+            trace: Whether polls are noted in the message trace.
+            spans: Whether every poll is a span of OpenTelemetry, a child of the message's
                 send; needs `mqcore[otel]`.
             on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
                 queues, all queues.
@@ -97,8 +97,8 @@ class PullConsumer(Consumer[PullEngine]):
             namespace=namespace,
             tls=tls,
             hooks=hooks,
-            is_traced=is_traced,
-            has_spans=has_spans,
+            trace=trace,
+            spans=spans,
             timeout_s=0,
         )
         subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)
