@@ -85,6 +85,8 @@ class SendReason(StrEnum):
     NO_QUEUE = "no_queue"
     # The broker stored the message, and its answer cannot be read.
     BAD_ANSWER = "bad_answer"
+    # The client or its event loop ended before there was an answer.
+    STOPPED = "stopped"
 
 
 class AddressReason(StrEnum):
