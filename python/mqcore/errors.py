@@ -1,9 +1,9 @@
-"""The exceptions of mqcore that users can act on: `MQError`, and what stands below it.
+"""The exceptions of mqcore that users can act on: `MQError`, and what derives from it.
 
 Everything raised on purpose descends from `MQError`. Catch `RemotingError` for what goes wrong
 between two processes, `SendError` for a message that was not acknowledged, `MessageError` for one
 that cannot be sent, `UsageError` for a client used wrongly, `StoreError` for what a store refuses
-or fails to do. Where one class has several causes its `reason` tells which; `docs/errors.md` lists
+or fails to do. Where one class has several causes its `reason` is one of them; `docs/errors.md` lists
 all of them.
 
 The finer classes of what the extension raises (`mqcore.native.errors`, `mqcore.native.wire_errors`)
@@ -109,7 +109,7 @@ class ResponseReason(StrEnum):
     UNSUPPORTED = "unsupported"
     # What was asked is illegal: the same request will be refused again.
     ILLEGAL = "illegal"
-    # The peer failed; its remark says how.
+    # The peer failed; its remark has the cause.
     FAILED = "failed"
 
 
@@ -125,7 +125,7 @@ _REASON_OF_CODE = {code: reason for reason, codes in _REASONS_OF_CODES.items() f
 
 
 class RemotingError(MQError):
-    """Something between two processes failed, or a peer said no.
+    """Something between two processes failed, or a peer refused.
 
     Attributes:
         address: The other side.
@@ -322,7 +322,7 @@ class StateFileError(MQError):
 
 
 class MountError(MQError):
-    """A store cannot be served without being changed: it is none, or there is no room for it."""
+    """A store cannot be served without being changed: it is none, or the disk has no space for it."""
 
 
 # Within mqcore: raised and caught by its own programs, no user meets them.

@@ -67,7 +67,7 @@ class TryRules:
         retries: Further tries after the first.
         timeout_ms: The deadline over all tries; infinite for none.
         try_timeout_ms: The deadline of one try; infinite lets one try take all that is left.
-        stored_codes: Answers that say that the message is stored.
+        stored_codes: Answers after which the message is stored.
         retries_other_status: Whether one of these other than SUCCESS is tried again elsewhere.
         retries_fixed: Whether what must go to one queue is tried again there.
         backoff_ms: The pause before the second try, doubled before each further one.
@@ -213,7 +213,7 @@ class Delivery:
         return min(self._rules.backoff_ms << max(0, doublings), BACKOFF_MS_MAX)
 
     def accepted(self, answer: Command, address: str, now_ms: int) -> bool:
-        """Takes the answer of a try; tells whether the send is done, or is to be tried again.
+        """Takes the answer of a try; returns whether the send is done, or is to be tried again.
 
         Raises:
             SendError: The broker refused, and no other one would do better.

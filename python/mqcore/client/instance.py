@@ -49,13 +49,7 @@ from mqcore.remoting.limits import Limits
 from mqcore.remoting.request_codes import RequestCode
 from mqcore.remoting.tls import TlsFiles, client_context
 
-__all__ = [
-    "HEARTBEAT_TIMEOUT_S",
-    "PYTHON",
-    "Instance",
-    "TlsOption",
-    "tls_context",
-]
+__all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
 
 _log = logging.getLogger(__name__)
 

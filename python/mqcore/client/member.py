@@ -280,7 +280,7 @@ class Member(ABC):
             _log.exception("consumer %s: on_divided failed", self.group)
 
     def is_stuck(self, held: HeldQueue) -> bool:
-        """Tells whether a queue lost its puller."""
+        """Returns whether a queue lost its puller."""
         return not held.is_pulling and held.state.is_pull_idle(self.now_ms())
 
     # Offsets.

@@ -92,7 +92,7 @@ class Subscriptions:
     def get(self, topic: str) -> SubscriptionData | None:
         """Returns what is wanted of a topic with its namespace, as pulls ask for it.
 
-        Of an assigned one it is everything, if nothing else was said.
+        Of an assigned one it is everything, without a subscription of its own.
         """
         found = self._asked.get(topic)
         if found is None and self.assigned is not None:

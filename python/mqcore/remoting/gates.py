@@ -32,7 +32,7 @@ class ReadGate:
         self._transport = None
 
     def is_held(self, reason: str) -> bool:
-        """Tells whether the connection is held for a reason."""
+        """Returns whether the connection is held for a reason."""
         return reason in self._reasons
 
     def hold(self, reason: str) -> None:
@@ -86,7 +86,7 @@ class WriteGate:
         self._wake()
 
     async def until_writable(self) -> None:
-        """Returns when the connection has room, or has ended."""
+        """Returns when there is space for more, or has ended."""
         while self.is_paused and not self._is_ended:
             if self._writable is None:
                 self._writable = asyncio.get_running_loop().create_future()

@@ -243,7 +243,7 @@ class Link:
         return self._writing.is_paused
 
     async def until_writable(self) -> None:
-        """Returns when the connection has room, or has ended."""
+        """Returns when there is space for more, or has ended."""
         await self._writing.until_writable()
 
     async def call(
@@ -289,7 +289,7 @@ class Link:
     async def oneway(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b""
     ) -> None:
-        """Sends a request that has no answer; returns when the connection has room for it.
+        """Sends a request that has no answer; returns when there is space for it.
 
         Raises:
             ConnectionLostError: The connection is closed.

@@ -40,7 +40,7 @@ class RequestBounds(Protocol):
         """Returns how long a connection may run now."""
 
     def hold(self, delta_bytes: int) -> bool:
-        """Counts bytes held; tells whether the bound of all is kept."""
+        """Counts bytes held; returns whether the bound of all is kept."""
 
     def refuse(self, reason: str, message: str, *facts: object) -> None:
         """Counts a refusal and logs it."""
@@ -96,7 +96,7 @@ class RequestQueue:
         return self._running + len(self._backlog)
 
     def add(self, command: Command) -> bool:
-        """Lets a request wait; tells whether the bound of all connections is kept."""
+        """Lets a request wait; returns whether the bound of all connections is kept."""
         held_bytes = _held_bytes_of(command)
         self._backlog.append((command, held_bytes))
         return self._hold(held_bytes)
@@ -196,7 +196,7 @@ class RequestQueue:
         return False
 
     def _balance(self) -> None:
-        """Reads from the peer exactly while there is room for more of its requests."""
+        """Reads from the peer exactly while there is space for more of its requests."""
         limits = self._bounds.limits
         is_full = (
             self._writing.is_paused

@@ -82,7 +82,7 @@ class PlainStream:
     def received(
         self, byte_count: int, *, partial_bytes: int, is_frame_whole: bool, now_s: float
     ) -> bool:
-        """Notes bytes that came in; tells whether a frame is unfinished now, or was before.
+        """Notes bytes that came in; returns whether a frame is unfinished now, or was before.
 
         Args:
             byte_count: How many.
