@@ -3,8 +3,8 @@
 Everything raised on purpose descends from `MQError`. Catch `RemotingError` for what goes wrong
 between two processes, `SendError` for a message that was not acknowledged, `MessageError` for one
 that cannot be sent, `UsageError` for a client used wrongly, `StoreError` for what a store refuses
-or fails to do. Where one class has several causes its `reason` is one of them; `docs/errors.md` lists
-all of them.
+or fails to do. Where one class has several causes its `reason` is one of them. All are listed in
+`docs/errors.md`.
 
 The finer classes of what the extension raises (`mqcore.native.errors`, `mqcore.native.wire_errors`)
 are for mqcore's own programs; each is a `StoreError`, a `RecordError` or a `FrameError`.
@@ -322,7 +322,7 @@ class StateFileError(MQError):
 
 
 class MountError(MQError):
-    """A store cannot be served without being changed: it is none, or the disk has no space for it."""
+    """A store cannot be served without being changed: it is none, or the disk is full."""
 
 
 # Within mqcore: raised and caught by its own programs, no user meets them.
