@@ -71,13 +71,9 @@ class Connection(asyncio.BufferedProtocol):
             link.fail("bad_frame", error)
             return
         kept_bytes = self._reader.kept_bytes
-        link.has_asked = link.has_asked or bool(commands)
-        if self._stream.received(
-            nbytes,
-            partial_bytes=kept_bytes,
-            is_frame_whole=bool(commands),
-            now_s=asyncio.get_running_loop().time(),
-        ):
+        is_frame_whole = bool(commands)
+        link.has_asked = link.has_asked or is_frame_whole
+        if self._stream.received(nbytes, kept_bytes, is_frame_whole=is_frame_whole):
             frame = self._stream.frames_begun
             self._hub.frames.note(link, kept_bytes, frame, has_asked=link.has_asked)
         if commands:

@@ -159,13 +159,16 @@ class Link:
 
     def receive(self, commands: Iterable[Command]) -> None:
         """Takes whole commands: answers go to who waits, requests are executed in order."""
+        has_requests = False
         for command in commands:
             if not command.is_response:
+                has_requests = True
                 if not self.requests.add(command):
                     return
             elif not self._calls.resolve(command):
                 _log.debug("%s: nobody waits for answer %d", self.peer, command.opaque)
-        self.requests.go_on()
+        if has_requests:
+            self.requests.go_on()
 
     def fail(self, reason: str, error: Exception) -> None:
         """Closes a connection whose bytes cannot be understood."""

@@ -79,23 +79,20 @@ class PlainStream:
             )
             transport.abort()
 
-    def received(
-        self, byte_count: int, *, partial_bytes: int, is_frame_whole: bool, now_s: float
-    ) -> bool:
+    def received(self, byte_count: int, partial_bytes: int, *, is_frame_whole: bool) -> bool:
         """Notes bytes that came in; returns whether a frame is unfinished now, or was before.
 
         Args:
             byte_count: How many.
             partial_bytes: How many of an unfinished frame are held now.
             is_frame_whole: Whether they made a frame whole.
-            now_s: The loop's time.
         """
         self._moved += byte_count
         had_partial = self._frame_began_s is not None
         if partial_bytes == 0:
             self._frame_began_s = None
         elif is_frame_whole or not had_partial:
-            self._frame_began_s = now_s
+            self._frame_began_s = asyncio.get_running_loop().time()
             self.frames_begun += 1
         return had_partial or partial_bytes > 0
 
