@@ -43,7 +43,7 @@ async def in_flight(namesrv: str, topic: str, seconds: float, body: bytes, batch
             await producer.send(Message(topic, body))
             sent += 1
 
-    async with aio.Producer(namesrv, group="load", is_batching=batching) as producer:
+    async with aio.Producer(namesrv, group="load", batching=batching) as producer:
         until = time.perf_counter() + seconds
         await asyncio.gather(*(one(producer, until) for _ in range(IN_FLIGHT)))
     return sent

@@ -151,7 +151,7 @@ def rewind(namesrv: str, middle: float) -> None:
 
 def trace(namesrv: str) -> None:
     """One flight on its way: sent, stored, consumed."""
-    with mqcore.Producer(namesrv, group="tower", is_traced=True) as producer:
+    with mqcore.Producer(namesrv, group="tower", trace=True) as producer:
         sent = producer.send(mqcore.Message("tracked", "UA1545", keys=["UA1545"]))
     handled: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     with mqcore.PushConsumer(
@@ -160,7 +160,7 @@ def trace(namesrv: str) -> None:
         topics="tracked",
         handler=lambda message: handled.put(message.body),
         consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
-        is_traced=True,
+        trace=True,
     ):
         _expect(handled.get(timeout=_PATIENCE_S) == b"UA1545", "another flight was consumed")
     command = [sys.executable, "-m", "mqcore.cli.main", "msg", "trace", sent.message_id]

@@ -1,178 +1,127 @@
-"""The exception tree of mqcore on one page: `MQError`, and what is below it.
+"""The exceptions of mqcore that users can act on: `MQError`, and what derives from it.
 
-Everything raised on purpose descends from `MQError`. Catch `StoreError` for what the store
-refuses or fails to do, `RecordError` for a message that cannot be stored, `FrameError` for bytes
-of a peer that are no command, `RemotingError` for what else goes wrong between two processes,
-`SendError` for a message that was not acknowledged, `UsageError` for a client used wrongly.
+Everything raised on purpose descends from `MQError`. Catch `RemotingError` for what goes wrong
+between two processes, `SendError` for a message that was not acknowledged, `MessageError` for one
+that cannot be sent, `UsageError` for a client used wrongly, `StoreError` for what a store refuses
+or fails to do. Where one class has several causes its `reason` is one of them. All are listed in
+`docs/errors.md`.
+
+The finer classes of what the extension raises (`mqcore.native.errors`, `mqcore.native.wire_errors`)
+are for mqcore's own programs; each is a `StoreError`, a `RecordError` or a `FrameError`.
 """
 
-from mqcore.native.errors import (
-    BadBatchError,
-    BadMagicError,
-    BadOffsetIdError,
-    BadTextError,
-    BlankTooShortError,
-    BodyTooLargeError,
-    CompressionError,
-    CrcMismatchError,
-    CrcPropertyMissingError,
-    DamagedError,
-    FileSizeError,
-    ForeignFileError,
-    ForkedError,
-    IllegalPropertyError,
-    LengthMismatchError,
-    LimitError,
-    MQError,
-    NegativeLengthError,
-    NoRecordError,
-    NoSegmentError,
-    NotWritableError,
-    PageCacheBusyError,
-    PoisonedError,
-    PropertiesTooLongError,
-    RecordError,
-    RecordTooLargeError,
-    SettingError,
-    StoreClosedError,
-    StoreError,
-    StoreIOError,
-    StoreLockedError,
-    StoreTimeoutError,
-    TopicEmptyError,
-    TopicIllegalError,
-    TopicTooLongError,
-    TruncatedRecordError,
-)
-from mqcore.native.wire_errors import (
-    BinaryHeaderError,
-    CodeTooLargeError,
-    CommandTooLongError,
-    FrameError,
-    FrameLengthError,
-    FrameTooLargeError,
-    HeaderLengthError,
-    HeaderTextError,
-    JsonHeaderError,
-    JsonTextError,
-    RowError,
-    TooManyFieldsError,
-    UnknownSerializationError,
-)
+from enum import StrEnum
+
+from mqcore.native.errors import DamagedError, MQError, RecordError, StoreError
+from mqcore.native.wire_errors import FrameError
 
 __all__ = [
     "AddressError",
-    "BadBatchError",
-    "BadJsonError",
-    "BadMagicError",
-    "BadOffsetIdError",
-    "BadTextError",
-    "BinaryHeaderError",
-    "BlankTooShortError",
-    "BodyTooLargeError",
+    "AddressReason",
     "CallTimeoutError",
     "ClosedError",
-    "CodeTooLargeError",
-    "CommandTooLongError",
-    "CompressionError",
     "ConfigFileError",
     "ConfigurationError",
     "ConnectError",
     "ConnectionLostError",
-    "CrcMismatchError",
-    "CrcPropertyMissingError",
     "DamagedError",
-    "FileSizeError",
-    "ForeignFileError",
-    "ForkedError",
     "FrameError",
-    "FrameLengthError",
-    "FrameTooLargeError",
-    "GroupError",
-    "HeaderLengthError",
-    "HeaderTextError",
-    "IllegalPropertyError",
-    "JsonHeaderError",
-    "JsonTextError",
-    "LengthMismatchError",
-    "LimitError",
     "MQError",
     "MessageError",
-    "MessageTooLargeError",
+    "MessageReason",
     "MountError",
     "NameServerError",
-    "NegativeLengthError",
-    "NoRecordError",
     "NoRouteError",
-    "NoSegmentError",
-    "NotStartedError",
-    "NotWritableError",
-    "PageCacheBusyError",
-    "PoisonedError",
-    "ProcessForkedError",
-    "PropertiesTooLongError",
     "RecordError",
-    "RecordTooLargeError",
-    "RefusedError",
     "RemotingError",
     "ReplyTimeoutError",
     "ResponseError",
-    "RowError",
-    "RunningLoopError",
+    "ResponseReason",
     "SendError",
-    "SendTimeoutError",
-    "SettingError",
+    "SendReason",
     "StateFileError",
-    "StoreClosedError",
     "StoreError",
-    "StoreIOError",
-    "StoreLockedError",
-    "StoreTimeoutError",
     "TlsError",
     "TooBusyError",
-    "TooManyFieldsError",
-    "TopicEmptyError",
-    "TopicIllegalError",
-    "TopicTooLongError",
-    "TruncatedRecordError",
-    "UnknownSerializationError",
     "UnsupportedError",
     "UsageError",
+    "UsageReason",
 ]
 
 
-class BadJsonError(MQError):
-    """A text is no JSON, not even in the dialect of RocketMQ's programs."""
+class UsageReason(StrEnum):
+    """Why a `UsageError` was raised."""
+
+    # An argument or a setting cannot work, or a call does not fit what was called before.
+    ARGUMENT = "argument"
+    # It was not started: call `start()`, or use `with`.
+    NOT_STARTED = "not_started"
+    CLOSED = "closed"
+    # A group's name is illegal, or this client has a member of it already.
+    GROUP = "group"
+    # A forked child uses what its parent connected: make clients after forking.
+    FORKED = "forked"
+    # A blocking call would stop the event loop that runs in this thread: use `mqcore.aio`.
+    RUNNING_LOOP = "running_loop"
 
 
-class MountError(MQError):
-    """A store cannot be served without being changed: it is none, or there is no space for it."""
+class MessageReason(StrEnum):
+    """Why a `MessageError` was raised."""
+
+    ILLEGAL = "illegal"
+    TOO_LARGE = "too_large"
 
 
-class StateFileError(MQError):
-    """Neither generation of a small state file can be read.
+class SendReason(StrEnum):
+    """Why a `SendError` was raised."""
 
-    Attributes:
-        path: The file.
-        why: What is wrong.
-    """
+    # The deadline over all tries passed, or the last try had no answer in time.
+    TIMEOUT = "timeout"
+    # The last broker that was tried refused: its answer is the last of `attempts`.
+    REFUSED = "refused"
+    # The last broker that was tried could not be reached, or its connection ended.
+    UNREACHABLE = "unreachable"
+    # No queue of the topic may be written now.
+    NO_QUEUE = "no_queue"
+    # The broker stored the message, and its answer cannot be read.
+    BAD_ANSWER = "bad_answer"
+    # The client or its event loop ended before there was an answer.
+    STOPPED = "stopped"
 
-    path: str
-    why: str
+
+class AddressReason(StrEnum):
+    """Why an `AddressError` was raised."""
+
+    ILLEGAL = "illegal"
+    CANNOT_LISTEN = "cannot_listen"
 
 
-class ConfigFileError(MQError):
-    """A configuration file cannot be read.
+class ResponseReason(StrEnum):
+    """What the code of an answer means to who asked."""
 
-    Attributes:
-        path: The file.
-        line: Number of the bad line, from 1; 0 when it is not about a line.
-        why: What is wrong.
-    """
+    # The same request may succeed later.
+    BUSY = "busy"
+    # Permission, credentials, or the state of a topic or group forbid it.
+    FORBIDDEN = "forbidden"
+    # The topic, group, message or offset is not there.
+    MISSING = "missing"
+    # The peer has no such request, or not in this version.
+    UNSUPPORTED = "unsupported"
+    # What was asked is illegal: the same request will be refused again.
+    ILLEGAL = "illegal"
+    # The peer failed; its remark has the cause.
+    FAILED = "failed"
 
-    path: str
-    line: int
-    why: str
+
+# By the numbers of `mqcore.remoting.ResponseCode`; what is not here is FAILED.
+_REASONS_OF_CODES = {
+    ResponseReason.BUSY: (2, 14, 209, 210, 212, 215, 501, 1500),
+    ResponseReason.FORBIDDEN: (16, 204, 205, 604, 3001, 3002),
+    ResponseReason.MISSING: (17, 19, 21, 22, 24, 26, 27, 206, 208, 211),
+    ResponseReason.UNSUPPORTED: (3, 15),
+    ResponseReason.ILLEGAL: (13, 18, 23, 25, 28, 29, 213),
+}
+_REASON_OF_CODE = {code: reason for reason, codes in _REASONS_OF_CODES.items() for code in codes}
 
 
 class RemotingError(MQError):
@@ -186,7 +135,13 @@ class RemotingError(MQError):
 
 
 class AddressError(RemotingError):
-    """A text is not an address, or one that cannot be listened on."""
+    """A text is not an address, or one that cannot be listened on.
+
+    Attributes:
+        reason: Which of both.
+    """
+
+    reason: AddressReason = AddressReason.ILLEGAL
 
 
 class TlsError(RemotingError):
@@ -227,84 +182,21 @@ class ResponseError(RemotingError):
     """The peer answered, and not with success.
 
     Attributes:
-        code: The answer's code.
+        code: The answer's code, a number of `mqcore.remoting.ResponseCode`.
         remark: The answer's remark, empty where it had none.
     """
 
     code: int
     remark: str
 
-
-class RefusedError(MQError):
-    """A handler refuses a request: the peer gets this code and the message as remark.
-
-    Attributes:
-        code: The answer's code.
-    """
-
-    code: int
+    @property
+    def reason(self) -> ResponseReason:
+        """What the code means to who asked."""
+        return _REASON_OF_CODE.get(self.code, ResponseReason.FAILED)
 
 
-class ConfigurationError(MQError):
-    """Settings cannot work, or promise what is not there.
-
-    Attributes:
-        faults: Everything that is wrong, one sentence each.
-    """
-
-    faults: tuple[str, ...]
-
-
-class UsageError(MQError):
-    """A client is used in a way that cannot work; nothing was sent."""
-
-
-class NotStartedError(UsageError):
-    """It was not started: call `start()`, or use `with`."""
-
-
-class ClosedError(UsageError):
-    """It was closed before."""
-
-
-class ProcessForkedError(UsageError):
-    """A forked child uses what its parent connected.
-
-    Attributes:
-        opener: Process id of the opener.
-    """
-
-    opener: int
-
-
-class RunningLoopError(UsageError):
-    """A blocking call would stop the event loop that runs in this thread; use `mqcore.aio`."""
-
-
-class GroupError(UsageError):
-    """A group's name is illegal, or the group is taken already.
-
-    Attributes:
-        group: The name.
-    """
-
-    group: str
-
-
-class MessageError(MQError):
-    """A message cannot be sent as it is; nothing was sent."""
-
-
-class MessageTooLargeError(MessageError):
-    """A body, or the properties, have more bytes than may be.
-
-    Attributes:
-        size_bytes: How many there are.
-        limit_bytes: How many there may be.
-    """
-
-    size_bytes: int
-    limit_bytes: int
+class UnsupportedError(RemotingError):
+    """The broker has no such part: what was asked would be done wrong, or not at all."""
 
 
 class NameServerError(RemotingError):
@@ -331,26 +223,54 @@ class NoRouteError(RemotingError):
     brokers: dict[str, str]
 
 
+class UsageError(MQError):
+    """A client is used in a way that cannot work; nothing was sent.
+
+    Attributes:
+        reason: Why.
+        group: The group, where `reason` is GROUP.
+        opener: Process id of who made the client, where `reason` is FORKED.
+    """
+
+    reason: UsageReason = UsageReason.ARGUMENT
+    group: str = ""
+    opener: int = 0
+
+
+class ClosedError(UsageError):
+    """It was closed before: make another one."""
+
+    reason: UsageReason = UsageReason.CLOSED
+
+
+class MessageError(MQError):
+    """A message cannot be sent as it is; nothing was sent.
+
+    Attributes:
+        reason: Why.
+        size_bytes: Bytes of the body or of the properties, where they are TOO_LARGE.
+        limit_bytes: How many there may be.
+    """
+
+    reason: MessageReason = MessageReason.ILLEGAL
+    size_bytes: int = 0
+    limit_bytes: int = 0
+
+
 class SendError(MQError):
     """A message was not acknowledged. Where a try timed out it may be stored all the same.
 
     Attributes:
+        reason: Why the last try ended, or why there was none.
         topic: The topic.
         attempts: What each try ended with, in order: broker name and error.
         may_be_stored: Whether a try may have been done though no answer came.
     """
 
+    reason: SendReason
     topic: str
     attempts: tuple[tuple[str, MQError], ...]
     may_be_stored: bool
-
-
-class SendTimeoutError(SendError):
-    """The deadline over all tries passed."""
-
-
-class UnsupportedError(RemotingError):
-    """The broker has no such part: what was asked would be done wrong, or not at all."""
 
 
 class ReplyTimeoutError(MQError):
@@ -363,3 +283,60 @@ class ReplyTimeoutError(MQError):
 
     topic: str
     message_id: str
+
+
+class ConfigurationError(MQError):
+    """Settings cannot work, or promise what is not there.
+
+    Attributes:
+        faults: Everything that is wrong, one sentence each.
+    """
+
+    faults: tuple[str, ...]
+
+
+class ConfigFileError(MQError):
+    """A configuration file cannot be read.
+
+    Attributes:
+        path: The file.
+        line: Number of the bad line, from 1; 0 when it is not about a line.
+        why: What is wrong.
+    """
+
+    path: str
+    line: int
+    why: str
+
+
+class StateFileError(MQError):
+    """Neither generation of a small state file can be read.
+
+    Attributes:
+        path: The file.
+        why: What is wrong.
+    """
+
+    path: str
+    why: str
+
+
+class MountError(MQError):
+    """A store cannot be served without being changed: it is none, or the disk is full."""
+
+
+# Within mqcore: raised and caught by its own programs, no user meets them.
+
+
+class RefusedError(MQError):
+    """A handler refuses a request: the peer gets this code and the message as remark.
+
+    Attributes:
+        code: The answer's code.
+    """
+
+    code: int
+
+
+class BadJsonError(MQError):
+    """A text is no JSON, not even in the dialect of RocketMQ's programs."""

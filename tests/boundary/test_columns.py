@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.errors import NoRecordError
 from mqcore.native import door_counts
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span, queue_units
+from mqcore.native.errors import NoRecordError
 from small_store import SMALL, body_of, filled
 
 

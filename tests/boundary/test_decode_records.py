@@ -8,8 +8,8 @@ import pytest
 
 from golden_stores import GOLDEN_CONFIG, V53_CLEAN, Record, golden_file
 from mqcore import Inspection, Store
-from mqcore.errors import NoRecordError
 from mqcore.native import decode_records
+from mqcore.native.errors import NoRecordError
 from small_store import SMALL, body_of, filled
 
 

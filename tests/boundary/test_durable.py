@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.errors import StoreClosedError
+from mqcore.native.errors import StoreClosedError
 from small_store import SMALL
 
 SYNC = {**SMALL, "flushDiskType": "SYNC_FLUSH"}

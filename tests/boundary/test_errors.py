@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import mqcore.errors
+import mqcore.native.errors
+import mqcore.native.wire_errors
 from mqcore import MQError, RecordError, Store, StoreError
 from small_store import SMALL, filled
 
@@ -17,8 +19,8 @@ ROOTS = {"MQError", "StoreError", "RecordError", "FrameError"}
 FAMILIES = (
     StoreError,
     mqcore.errors.FrameError,
-    mqcore.errors.JsonTextError,
-    mqcore.errors.RowError,
+    mqcore.native.wire_errors.JsonTextError,
+    mqcore.native.wire_errors.RowError,
 )
 
 
@@ -30,13 +32,15 @@ def raised_by_the_extension() -> set[str]:
 def test_every_class_the_extension_raises_is_in_the_tree_and_the_other_way_round() -> None:
     names = raised_by_the_extension()
     assert len(names) > 30
-    tree = set(mqcore.errors.__all__)
     of_extension = {
-        name for name in tree if getattr(mqcore.errors, name).__module__.startswith("mqcore.native")
+        name: found
+        for module in (mqcore.native.errors, mqcore.native.wire_errors)
+        for name, found in vars(module).items()
+        if isinstance(found, type) and issubclass(found, MQError)
     }
-    assert names | ROOTS == of_extension
+    assert names | ROOTS == set(of_extension)
     for name in names:
-        assert issubclass(getattr(mqcore.errors, name), FAMILIES)
+        assert issubclass(of_extension[name], FAMILIES)
 
 
 def test_every_engine_error_is_mapped_without_a_wildcard() -> None:
@@ -45,10 +49,10 @@ def test_every_engine_error_is_mapped_without_a_wildcard() -> None:
 
 
 def test_errors_cross_processes() -> None:
-    error = mqcore.errors.LimitError("too many", what="queues", limit=5)
+    error = mqcore.native.errors.LimitError("too many", what="queues", limit=5)
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.message, again.what, again.limit) == (
-        mqcore.errors.LimitError,
+        mqcore.native.errors.LimitError,
         "too many",
         "queues",
         5,
@@ -57,7 +61,7 @@ def test_errors_cross_processes() -> None:
 
 def test_a_store_is_open_once(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL):
-        with pytest.raises(mqcore.errors.StoreLockedError) as caught:
+        with pytest.raises(mqcore.native.errors.StoreLockedError) as caught:
             Store(tmp_path, config=SMALL)
         assert caught.value.path == str(tmp_path / "lock")
     Store(tmp_path, config=SMALL).close()
@@ -76,7 +80,7 @@ def test_a_store_is_open_once(tmp_path: Path) -> None:
 )
 def test_a_bad_setting_is_named_and_nothing_is_made(tmp_path: Path, key: str, value: str) -> None:
     root = tmp_path / "new"
-    with pytest.raises(mqcore.errors.SettingError) as caught:
+    with pytest.raises(mqcore.native.errors.SettingError) as caught:
         Store(root, config={**SMALL, key: value})
     assert (caught.value.key, caught.value.value) == (key, value)
     assert caught.value.why
@@ -87,7 +91,7 @@ def test_a_file_of_another_size_is_named(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         filled(store, 10)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(mqcore.errors.FileSizeError) as caught:
+    with pytest.raises(mqcore.native.errors.FileSizeError) as caught:
         Store(tmp_path, config={**SMALL, "mappedFileSizeCommitLog": 2 << 20})
     assert caught.value.path.endswith("commitlog/" + "0" * 20)
     assert (caught.value.len_bytes, caught.value.expected_bytes) == (1 << 20, 2 << 20)
@@ -99,7 +103,7 @@ def test_a_file_of_another_size_is_named(tmp_path: Path) -> None:
 def test_a_foreign_file_in_the_log_is_named(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "commitlog" / "notes.txt").write_text("mine")
-    with pytest.raises(mqcore.errors.ForeignFileError) as caught:
+    with pytest.raises(mqcore.native.errors.ForeignFileError) as caught:
         Store(tmp_path, config=SMALL)
     assert caught.value.path.endswith("notes.txt")
 
@@ -108,7 +112,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Pat
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError) as caught:
         Store(tmp_path / "file" / "store", config=SMALL)
-    assert isinstance(caught.value, mqcore.errors.StoreIOError)
+    assert isinstance(caught.value, mqcore.native.errors.StoreIOError)
     assert caught.value.errno == errno.ENOTDIR
     assert not caught.value.is_no_space
 
@@ -116,12 +120,18 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Pat
 def test_messages_that_cannot_be_stored_are_refused_with_the_reason(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         refusals: list[tuple[type[RecordError], str, bytes, dict[str, str], str]] = [
-            (mqcore.errors.TopicEmptyError, "", b"", {}, "MESSAGE_ILLEGAL"),
-            (mqcore.errors.TopicIllegalError, "../x", b"", {}, "MESSAGE_ILLEGAL"),
-            (mqcore.errors.BodyTooLargeError, "t", bytes(65_537), {}, "MESSAGE_ILLEGAL"),
-            (mqcore.errors.IllegalPropertyError, "t", b"", {"a\x01": "b"}, "MESSAGE_ILLEGAL"),
+            (mqcore.native.errors.TopicEmptyError, "", b"", {}, "MESSAGE_ILLEGAL"),
+            (mqcore.native.errors.TopicIllegalError, "../x", b"", {}, "MESSAGE_ILLEGAL"),
+            (mqcore.native.errors.BodyTooLargeError, "t", bytes(65_537), {}, "MESSAGE_ILLEGAL"),
             (
-                mqcore.errors.PropertiesTooLongError,
+                mqcore.native.errors.IllegalPropertyError,
+                "t",
+                b"",
+                {"a\x01": "b"},
+                "MESSAGE_ILLEGAL",
+            ),
+            (
+                mqcore.native.errors.PropertiesTooLongError,
                 "t",
                 b"",
                 {"a": "b" * 32_768},
@@ -133,7 +143,7 @@ def test_messages_that_cannot_be_stored_are_refused_with_the_reason(tmp_path: Pa
                 store.append(topic, body, properties=properties)
             assert type(caught.value) is kind
             assert caught.value.status == status
-        with pytest.raises(mqcore.errors.BodyTooLargeError) as too_large:
+        with pytest.raises(mqcore.native.errors.BodyTooLargeError) as too_large:
             store.append("t", bytes(65_537))
         assert (too_large.value.len_bytes, too_large.value.max_bytes) == (65_537, 65_536)
         assert store.stats().appended == 0
@@ -143,7 +153,7 @@ def test_a_physical_offset_without_a_record_is_named(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         appended = store.append("topic", b"body")
         for offset in (appended.physical_offset + 1, appended.end, 1 << 40):
-            with pytest.raises(mqcore.errors.NoRecordError) as caught:
+            with pytest.raises(mqcore.native.errors.NoRecordError) as caught:
                 store.message_at(offset)
             assert caught.value.physical_offset == offset
 
@@ -162,13 +172,13 @@ def test_a_closed_store_refuses_every_call(tmp_path: Path) -> None:
         store.stats,
         lambda: next(scan),
     ):
-        with pytest.raises(mqcore.errors.StoreClosedError):
+        with pytest.raises(mqcore.native.errors.StoreClosedError):
             call()
 
 
 def test_a_wait_that_ends_early_is_an_error(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        with pytest.raises(mqcore.errors.StoreTimeoutError) as caught:
+        with pytest.raises(mqcore.native.errors.StoreTimeoutError) as caught:
             store.wait_dispatched(1 << 40, timeout_ms=5)
         assert (caught.value.what, caught.value.waited_ms) == ("dispatch", 5)
 

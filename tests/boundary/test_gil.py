@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.errors import StoreTimeoutError
 from mqcore.native import door_counts
+from mqcore.native.errors import StoreTimeoutError
 from small_store import SMALL, filled
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.errors import BodyTooLargeError, ForkedError
+from mqcore.native.errors import BodyTooLargeError, ForkedError
 from small_store import SEGMENT_LEN_BYTES, SMALL, body_of, filled
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import mqcore
 from mqcore import Inspection, Store
-from mqcore.errors import BodyTooLargeError
+from mqcore.native.errors import BodyTooLargeError
 from small_store import SMALL, body_of, filled
 
 

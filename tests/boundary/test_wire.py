@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 import mqcore.errors
+import mqcore.native.errors
+import mqcore.native.wire_errors
 from mqcore.native import (
     Command,
     Compression,
@@ -83,13 +85,13 @@ def test_frames_arrive_in_any_pieces_and_serializations_mix() -> None:
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
-        (b"\x7f\xff\xff\xff", mqcore.errors.FrameTooLargeError),
-        (b"\xff\xff\xff\xff", mqcore.errors.FrameLengthError),
-        (b"\0\0\0\x09\0\0\0\x06", mqcore.errors.HeaderLengthError),
-        (b"\0\0\0\x05\x07\0\0\0x", mqcore.errors.UnknownSerializationError),
-        (b"\0\0\0\x06\0\0\0\x02{]", mqcore.errors.JsonHeaderError),
-        (b"\0\0\0\x06\1\0\0\x02ab", mqcore.errors.BinaryHeaderError),
-        (b"GET / HTTP/1.1\r\n", mqcore.errors.FrameTooLargeError),
+        (b"\x7f\xff\xff\xff", mqcore.native.wire_errors.FrameTooLargeError),
+        (b"\xff\xff\xff\xff", mqcore.native.wire_errors.FrameLengthError),
+        (b"\0\0\0\x09\0\0\0\x06", mqcore.native.wire_errors.HeaderLengthError),
+        (b"\0\0\0\x05\x07\0\0\0x", mqcore.native.wire_errors.UnknownSerializationError),
+        (b"\0\0\0\x06\0\0\0\x02{]", mqcore.native.wire_errors.JsonHeaderError),
+        (b"\0\0\0\x06\1\0\0\x02ab", mqcore.native.wire_errors.BinaryHeaderError),
+        (b"GET / HTTP/1.1\r\n", mqcore.native.wire_errors.FrameTooLargeError),
     ],
 )
 def test_bad_bytes_are_named_and_what_came_before_is_kept(
@@ -104,19 +106,19 @@ def test_bad_bytes_are_named_and_what_came_before_is_kept(
 
 
 def test_a_smaller_cap_holds() -> None:
-    with pytest.raises(mqcore.errors.FrameTooLargeError) as caught:
+    with pytest.raises(mqcore.native.wire_errors.FrameTooLargeError) as caught:
         FrameReader(100).feed(ROUTE[:4])
     assert (caught.value.len_bytes, caught.value.max_bytes) == (131, 100)
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(mqcore.errors.CodeTooLargeError) as code:
+    with pytest.raises(mqcore.native.wire_errors.CodeTooLargeError) as code:
         Command(200_050, serialization=1).encode()
     assert code.value.code == 200_050
-    with pytest.raises(mqcore.errors.CommandTooLongError) as long:
+    with pytest.raises(mqcore.native.wire_errors.CommandTooLongError) as long:
         Command(1, body=bytes(16 << 20)).encode()
     assert long.value.part == "body"
-    with pytest.raises(mqcore.errors.UnknownSerializationError):
+    with pytest.raises(mqcore.native.wire_errors.UnknownSerializationError):
         Command(1, serialization=2)
 
 
@@ -126,10 +128,10 @@ def test_bodies_come_back(kind: Compression, size: int) -> None:
     body = bytes(range(256)) * (size // 256 + 1)
     small = compress(body, kind)
     assert decompress(small, kind, len(body)) == body
-    with pytest.raises(mqcore.errors.CompressionError) as caught:
+    with pytest.raises(mqcore.native.errors.CompressionError) as caught:
         decompress(small, kind, len(body) - 1)
     assert caught.value.compression == kind.name
-    with pytest.raises(mqcore.errors.CompressionError):
+    with pytest.raises(mqcore.native.errors.CompressionError):
         decompress(small[:-1], kind, len(body))
 
 
@@ -148,7 +150,7 @@ def test_json_of_fastjson_is_read() -> None:
     assert value["l"] == [True, -1, 2**64 - 1]
     ((key, inner),) = value["t"].items()
     assert (json.loads(key), inner) == ({"queueId": 0, "topic": "T"}, {"n": 1.5})
-    with pytest.raises(mqcore.errors.JsonTextError) as caught:
+    with pytest.raises(mqcore.native.wire_errors.JsonTextError) as caught:
         parse_relaxed_json(b'{"a":1,\n2:}')
     assert (caught.value.line, caught.value.column) == (2, 3)
 

@@ -61,7 +61,7 @@ def send_all(broker: Broker, topic: str, number: int) -> list[bytes]:
         (result,) = producer.send_batch([Message(topic, body) for body in parts])
         assert result.batch_id is None
         assert len(result.offset_message_id.split(",")) == len(parts)
-    with mqcore.Producer(broker.namesrv, group="q", has_batch_keys=True) as producer:
+    with mqcore.Producer(broker.namesrv, group="q", batch_keys=True) as producer:
         (result,) = producer.send_batch([Message(topic, body) for body in keyed])
         assert len({result.batch_id, *result.message_id.split(",")}) == len(keyed) + 1
         assert len(result.offset_message_id) == 32

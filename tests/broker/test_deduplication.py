@@ -129,7 +129,7 @@ def test_a_send_whose_answer_was_lost_is_stored_once(kind: str, *, is_killed: bo
         async with remembering() as (broker, losing):
             gathers = kind == "gathered"
             async with aio.Producer(
-                broker.namesrv, group="pg", settings=_PATIENT, is_batching=gathers
+                broker.namesrv, group="pg", settings=_PATIENT, batching=gathers
             ) as producer:
                 await producer.send(Message("t", b"first"))
 

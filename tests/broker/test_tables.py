@@ -10,12 +10,13 @@ from mqcore.broker.members import EXPIRY_MS, ClientInfo, Members
 from mqcore.broker.order_locks import LOCK_LIFE_MS, LOCKS_PER_TURN, OrderLocks
 from mqcore.broker.statistics import DailyTotals, Statistics
 from mqcore.broker.topics import TopicRules, TopicTable
-from mqcore.errors import BadJsonError, SettingError
+from mqcore.errors import BadJsonError
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import pretty
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import TopicConfig
+from mqcore.native.errors import SettingError
 
 
 def table(*, auto_create: bool = True) -> TopicTable:

@@ -50,7 +50,7 @@ def test_a_message_that_was_tried_again_is_printed_as_a_tree(broker: Broker) -> 
             raise ValueError("not yet")
         done.set()
 
-    with Producer(broker.namesrv, group="shop", is_traced=True) as producer:
+    with Producer(broker.namesrv, group="shop", trace=True) as producer:
         sent = producer.send(Message("orders", b"one", tags="new", keys="order-1"))
     consumer = PushConsumer(
         broker.namesrv,
@@ -58,7 +58,7 @@ def test_a_message_that_was_tried_again_is_printed_as_a_tree(broker: Broker) -> 
         topics="orders",
         handler=handle,
         consume_from=FIRST,
-        is_traced=True,
+        trace=True,
     )
     with consumer:
         assert failed.wait(30)
@@ -100,7 +100,7 @@ def test_a_transaction_is_printed_with_the_check_of_the_broker(broker: Broker) -
         asked.set()
         return TransactionState.COMMIT
 
-    producer = TransactionProducer(broker.namesrv, group="bank", check=check, is_traced=True)
+    producer = TransactionProducer(broker.namesrv, group="bank", check=check, trace=True)
     with producer:
         result = producer.send_in_transaction(
             Message("accounts", b"x"), lambda _message, _argument: TransactionState.UNKNOWN

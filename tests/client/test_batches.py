@@ -22,7 +22,7 @@ from mqcore.client.settings import ProducerSettings
 from mqcore.errors import (
     ClosedError,
     MessageError,
-    MessageTooLargeError,
+    MessageReason,
     SendError,
     TooBusyError,
     UsageError,
@@ -65,7 +65,7 @@ def test_a_batch_names_every_message() -> None:
 def test_a_batch_has_an_id_of_its_own_where_that_is_wanted() -> None:
     messages = [Message("t", b"a", waits_stored=False), Message("t", b"b", waits_stored=False)]
     ids = UniqueIds("10.0.0.1", 1, 1)
-    settings = ProducerSettings(has_batch_keys=True)
+    settings = ProducerSettings(batch_keys=True)
     for _ in range(2):
         made = batch_of(messages, topic="t", ids=ids, born_ms=NOW_MS, settings=settings)
         wait, key, end = made.properties.split("\x02")
@@ -103,7 +103,7 @@ def test_lists_are_split_where_a_request_is_full() -> None:
     assert list(split(messages[:1], 10)) == [messages[:1]]
     many = messages[:1] * (PARTS_MAX + 2)
     assert [len(part) for part in split(many, 1 << 40)] == [PARTS_MAX, 2]
-    with pytest.raises(MessageTooLargeError):
+    with pytest.raises(MessageError, check=lambda error: error.reason is MessageReason.TOO_LARGE):
         _batch(*messages, body_bytes_max=200)
     assert batch_fault(messages[0]) is None
 

@@ -20,11 +20,10 @@ from mqcore.errors import (
     ClosedError,
     ConnectError,
     MessageError,
-    NotStartedError,
-    ProcessForkedError,
-    RunningLoopError,
     SendError,
-    SendTimeoutError,
+    SendReason,
+    UsageError,
+    UsageReason,
 )
 from mqcore.native import Command
 from mqcore.remoting import Request, RequestCode
@@ -87,7 +86,7 @@ def test_everything_else_goes_through_the_loop(cluster: Cluster) -> None:
 
 def test_gathered_sends_of_threads_share_requests(cluster: Cluster) -> None:
     with (
-        mqcore.Producer(cluster.namesrv, group="sync", is_batching=True) as producer,
+        mqcore.Producer(cluster.namesrv, group="sync", batching=True) as producer,
         ThreadPoolExecutor(16) as pool,
     ):
         results = list(
@@ -116,7 +115,11 @@ def test_a_silent_broker_ends_in_a_timeout_and_the_next_send_in_a_result() -> No
     with scripted() as server:
         server.send = lambda _: None
         with mqcore.Producer(server.address, group="sync", timeout_s=0.2) as producer:
-            with pytest.raises(SendTimeoutError, match="stored all the same"):
+            with pytest.raises(
+                SendError,
+                match="stored all the same",
+                check=lambda error: error.reason is SendReason.TIMEOUT,
+            ):
                 producer.send(Message("t", b"x"))
             server.send = lambda request: request.answer(ext=STORED)
             assert producer.send(Message("t", b"x"), timeout_s=20.0).is_ok
@@ -168,9 +171,15 @@ def test_a_running_loop_is_never_stopped(cluster: Cluster) -> None:
     with mqcore.Producer(cluster.namesrv, group="sync") as producer:
 
         async def work() -> None:
-            with pytest.raises(RunningLoopError, match=r"mqcore\.aio"):
+            with pytest.raises(
+                UsageError,
+                match=r"mqcore\.aio",
+                check=lambda error: error.reason is UsageReason.RUNNING_LOOP,
+            ):
                 producer.send(Message("loop", b"x"))
-            with pytest.raises(RunningLoopError):
+            with pytest.raises(
+                UsageError, check=lambda error: error.reason is UsageReason.RUNNING_LOOP
+            ):
                 mqcore.Producer(cluster.namesrv, group="sync")
             await asyncio.to_thread(producer.send, Message("loop", b"x"))
 
@@ -179,7 +188,7 @@ def test_a_running_loop_is_never_stopped(cluster: Cluster) -> None:
 
 def test_use_before_the_start_and_after_the_end_is_told(cluster: Cluster) -> None:
     producer = mqcore.Producer(cluster.namesrv, group="sync")
-    with pytest.raises(NotStartedError):
+    with pytest.raises(UsageError, check=lambda error: error.reason is UsageReason.NOT_STARTED):
         producer.send(Message("t", b"x"))
     producer.start()
     producer.close()
@@ -198,8 +207,8 @@ def test_a_forked_child_is_told_and_may_make_its_own(cluster: Cluster) -> None:
             try:
                 try:
                     producer.send(Message("fork", b"x"))
-                except ProcessForkedError:
-                    code = 2
+                except UsageError as error:
+                    code = 2 if error.reason is UsageReason.FORKED else 3
                 with mqcore.Producer(cluster.namesrv, group="child") as own:
                     own.send(Message("fork", b"child"))
                 code = 0 if code == 2 else code

@@ -178,10 +178,10 @@ async def traced_lines(cluster: Cluster, count: int, word: str) -> list[list[str
 def test_consuming_is_traced_beside_sending(cluster: Cluster, kind: str) -> None:
     async def work() -> None:
         topic = f"traced-{kind}"
-        async with aio.Producer(cluster.namesrv, group=f"pg-{kind}", is_traced=True) as producer:
+        async with aio.Producer(cluster.namesrv, group=f"pg-{kind}", trace=True) as producer:
             sent = await producer.send(Message(topic, "x", keys=["k", "l"]))
         options: dict[str, Any] = {"group": topic, "topics": topic, "consume_from": FIRST}
-        options["is_traced"] = True
+        options["trace"] = True
         if kind == "poll":
             async with aio.PullConsumer(cluster.namesrv, **options) as polling:
                 (message,) = await polling.poll(30.0)
@@ -223,14 +223,14 @@ def test_consuming_is_traced_beside_sending(cluster: Cluster, kind: str) -> None
 
 def test_a_consumer_of_the_trace_is_not_traced_for_ever(cluster: Cluster) -> None:
     async def work() -> None:
-        async with aio.Producer(cluster.namesrv, group="pg-loop", is_traced=True) as producer:
+        async with aio.Producer(cluster.namesrv, group="pg-loop", trace=True) as producer:
             sent = await producer.send(Message("traced-loop", "x"))
         async with aio.PullConsumer(
             cluster.namesrv,
             group="reads-loop",
             topics=TRACE_TOPIC,
             consume_from=FIRST,
-            is_traced=True,
+            trace=True,
         ) as consumer:
             seen = ""
             while sent.message_id not in seen:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from mqcore import FaultStrategy, SendStatus
-from mqcore.client.delivery import RETRIED_CODES, Delivery
+from mqcore import FaultStrategy
+from mqcore.client.delivery import BACKOFF_MS_MAX, RETRIED_CODES, Delivery, TryRules
 from mqcore.client.faults import QueueChoice
 from mqcore.client.outgoing import Outgoing
-from mqcore.client.results import QueueRef
+from mqcore.client.results import QueueRef, SendResult, SendStatus
 from mqcore.client.settings import ProducerSettings
 from mqcore.errors import (
     CallTimeoutError,
@@ -16,7 +16,7 @@ from mqcore.errors import (
     ConnectionLostError,
     ResponseError,
     SendError,
-    SendTimeoutError,
+    SendReason,
     UsageError,
 )
 from mqcore.native import Command
@@ -30,7 +30,14 @@ def _delivery(
 ) -> Delivery:
     outgoing = Outgoing("t", b"x", "", "ID", 0)
     settings = ProducerSettings(**changes)
-    return Delivery(outgoing, settings, QueueChoice(), began_ms=0, fixed=fixed, faults=faults)
+    rules = TryRules.of(settings)
+    return Delivery(outgoing, rules, QueueChoice(), began_ms=0, fixed=fixed, faults=faults)
+
+
+def _answered(delivery: Delivery, answer: Command, address: str, now_ms: int) -> SendResult | None:
+    if delivery.accepted(answer, address, now_ms):
+        return delivery.result(answer, address)
+    return None
 
 
 def _answer(code: int, **more: str) -> Command:
@@ -41,7 +48,7 @@ def test_an_answer_becomes_a_result() -> None:
     delivery = _delivery()
     queue, left_ms = delivery.next_try(QUEUES, 0)
     assert left_ms == 3000
-    result = delivery.answered(_answer(0, transactionId="T"), "h:1", 5)
+    result = _answered(delivery, _answer(0, transactionId="T"), "h:1", 5)
     assert result is not None
     assert (result.status, result.message_id, result.queue_offset) == (SendStatus.SEND_OK, "ID", 9)
     assert result.queue == QueueRef("t", queue.broker_name, 1)
@@ -61,14 +68,14 @@ def test_an_answer_becomes_a_result() -> None:
 def test_what_is_stored_but_not_kept_as_promised_is_a_status(code: int, status: SendStatus) -> None:
     delivery = _delivery()
     delivery.next_try(QUEUES, 0)
-    result = delivery.answered(_answer(code), "h:1", 5)
+    result = _answered(delivery, _answer(code), "h:1", 5)
     assert result is not None
     assert result.status is status
     assert not result.is_ok
     # With the official switch it goes to another broker.
     careful = _delivery(retries_other_status=True)
     first, _ = careful.next_try(QUEUES, 0)
-    assert careful.answered(_answer(code), "h:1", 5) is None
+    assert _answered(careful, _answer(code), "h:1", 5) is None
     second, _ = careful.next_try(QUEUES, 5)
     assert second.broker_name != first.broker_name
 
@@ -80,15 +87,15 @@ def test_another_broker_is_tried_where_it_may_do_better(code: int) -> None:
     for _ in range(2):
         queue, _ = delivery.next_try(QUEUES, 1)
         names.append(queue.broker_name)
-        assert delivery.answered(_answer(code), "h:1", 1) is None
+        assert _answered(delivery, _answer(code), "h:1", 1) is None
     assert len(set(names)) == 2
     delivery.next_try(QUEUES, 1)
     with pytest.raises(SendError, match="3 tries") as caught:
-        delivery.answered(_answer(code), "h:1", 2)
+        _answered(delivery, _answer(code), "h:1", 2)
     assert [name for name, _ in caught.value.attempts][:2] == names
     assert all(isinstance(error, ResponseError) for _, error in caught.value.attempts)
     assert not caught.value.may_be_stored
-    assert not isinstance(caught.value, SendTimeoutError)
+    assert caught.value.reason is SendReason.REFUSED
 
 
 @pytest.mark.parametrize("code", [13, 26, 29, 3, 501])
@@ -96,7 +103,7 @@ def test_a_refusal_that_every_broker_would_give_is_final(code: int) -> None:
     delivery = _delivery()
     delivery.next_try(QUEUES, 0)
     with pytest.raises(SendError, match=f"h:1 answered {code}: why"):
-        delivery.answered(_answer(code), "h:1", 1)
+        _answered(delivery, _answer(code), "h:1", 1)
 
 
 def test_one_deadline_over_all_tries() -> None:
@@ -106,7 +113,9 @@ def test_one_deadline_over_all_tries() -> None:
     _, left_ms = delivery.next_try(QUEUES, 1000)
     assert left_ms == 2000
     late = CallTimeoutError("h:1: no answer", address="h:1", code=310, timeout_s=2.0)
-    with pytest.raises(SendTimeoutError, match="may be stored") as caught:
+    with pytest.raises(
+        SendError, match="may be stored", check=lambda error: error.reason is SendReason.TIMEOUT
+    ) as caught:
         delivery.failed(late, 3000)
     assert caught.value.may_be_stored
     assert caught.value.__cause__ is late
@@ -118,7 +127,7 @@ def test_a_try_may_have_a_deadline_of_its_own() -> None:
     assert delivery.next_try(QUEUES, 0)[1] == 500
     delivery.failed(CallTimeoutError("late", address="h", code=310, timeout_s=0.5), 500)
     assert delivery.next_try(QUEUES, 2800)[1] == 200
-    with pytest.raises(SendTimeoutError):
+    with pytest.raises(SendError, check=lambda error: error.reason is SendReason.TIMEOUT):
         _delivery().next_try(QUEUES, 3000)
 
 
@@ -143,9 +152,9 @@ def test_failures_and_answers_are_counted_for_the_brokers() -> None:
     # Without a detector nobody could ever say that it is back.
     assert faults.is_reachable(queue.broker_name)
     other, _ = delivery.next_try(QUEUES, 2)
-    assert delivery.answered(_answer(0), "h:2", 602) is not None
+    assert _answered(delivery, _answer(0), "h:2", 602) is not None
     assert not faults.is_available(other.broker_name, 603)
-    detecting = FaultStrategy(has_detector=True)
+    detecting = FaultStrategy(detector=True)
     delivery = _delivery(faults=detecting)
     queue, _ = delivery.next_try(QUEUES, 0)
     delivery.failed(ConnectError("h:1: refused", address="h:1"), 1)
@@ -159,3 +168,52 @@ def test_failures_and_answers_are_counted_for_the_brokers() -> None:
 def test_settings_that_cannot_work_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(changes))):
         ProducerSettings(**changes)
+
+
+def _sink_delivery(**changes: Any) -> Delivery:
+    """The tries of a sender that has no deadline over all, waits, and keeps to its queue."""
+    rules = TryRules(
+        **{"retries": 2, "try_timeout_ms": 700, "retries_fixed": True, "backoff_ms": 100} | changes
+    )
+    outgoing = Outgoing("t", b"x", "", "ID", 0)
+    what = "a request of 5 rows"
+    return Delivery(outgoing, rules, QueueChoice(), began_ms=0, fixed=QUEUES[3], what=what)
+
+
+def test_tries_without_a_deadline_end_by_their_number() -> None:
+    delivery = _sink_delivery()
+    for number in range(2):
+        now_ms = number * 1_000_000
+        assert delivery.next_try((), now_ms) == (QUEUES[3], 700)
+        delivery.failed(ConnectError("h:1: refused", address="h:1"), now_ms)
+    delivery.next_try((), 3_000_000)
+    with pytest.raises(SendError, match=r"a request of 5 rows was not .* 3 tries") as caught:
+        delivery.failed(ConnectError("h:1: refused", address="h:1"), 3_000_000)
+    assert caught.value.reason is SendReason.UNREACHABLE
+    assert [name for name, _ in caught.value.attempts] == [QUEUES[3].broker_name] * 3
+
+
+def test_pauses_double_to_their_maximum() -> None:
+    delivery = _sink_delivery(retries=100)
+    pauses = []
+    for _ in range(40):
+        delivery.next_try((), 0)
+        delivery.failed(ConnectError("h:1: refused", address="h:1"), 0)
+        pauses.append(delivery.pause_ms)
+    assert pauses[:4] == [100, 200, 400, 800]
+    assert pauses[-1] == BACKOFF_MS_MAX
+    # Who sets no pause tries again at once.
+    eager = _delivery()
+    eager.next_try(QUEUES, 0)
+    eager.failed(ConnectError("h:1: refused", address="h:1"), 0)
+    assert eager.pause_ms == 0
+
+
+def test_what_counts_as_stored_is_a_rule() -> None:
+    lenient, strict = _sink_delivery(), _sink_delivery(stored_codes=(0,))
+    for each in (lenient, strict):
+        each.next_try((), 0)
+    assert lenient.accepted(_answer(10), "h:1", 1)
+    with pytest.raises(SendError, match="h:1 answered 10") as caught:
+        strict.accepted(_answer(10), "h:1", 1)
+    assert caught.value.reason is SendReason.REFUSED

@@ -70,7 +70,7 @@ def test_somebody_is_picked_when_all_are_away() -> None:
 
 
 def test_the_detector_lets_a_broker_back() -> None:
-    faults = FaultStrategy(has_detector=True, detect_interval_ms=2000)
+    faults = FaultStrategy(detector=True, detect_interval_ms=2000)
     faults.note("a", 3, Outcome(is_failed=True, is_reachable=False), 0)
     assert faults.due_for_detection(0) == ["a"]
     assert faults.due_for_detection(1999) == []
@@ -85,7 +85,7 @@ def test_the_detector_lets_a_broker_back() -> None:
 def test_a_broker_that_answers_the_detector_is_used_again() -> None:
     async def work() -> None:
         with scripted(brokers=2) as server:
-            faults = FaultStrategy(has_detector=True)
+            faults = FaultStrategy(detector=True)
             async with aio.Producer(server.address, group="pg", faults=faults) as producer:
                 await producer.send(Message("t", b"x"))
                 faults.note("b1", 3, Outcome(is_failed=True, is_reachable=False), monotonic_ms())

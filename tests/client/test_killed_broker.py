@@ -94,7 +94,7 @@ def blocking_senders(namesrv: str, tally: Tally) -> Iterator[None]:
 
 
 @contextmanager
-def asyncio_senders(namesrv: str, tally: Tally, *, is_batching: bool = False) -> Iterator[None]:
+def asyncio_senders(namesrv: str, tally: Tally, *, batching: bool = False) -> Iterator[None]:
     """Sends from tasks on an event loop of their own until the block ends."""
 
     async def send(producer: aio.Producer) -> None:
@@ -108,7 +108,7 @@ def asyncio_senders(namesrv: str, tally: Tally, *, is_batching: bool = False) ->
                 tally.note(body, None)
 
     async def work() -> None:
-        async with aio.Producer(namesrv, group="pg", is_batching=is_batching) as producer:
+        async with aio.Producer(namesrv, group="pg", batching=batching) as producer:
             async with asyncio.timeout(_DEADLINE_S):
                 await asyncio.gather(*(send(producer) for _ in range(_SENDERS)))
 
@@ -133,7 +133,7 @@ def asyncio_senders(namesrv: str, tally: Tally, *, is_batching: bool = False) ->
 
 def batching_senders(namesrv: str, tally: Tally) -> Any:
     """Sends from tasks whose messages are gathered to batches."""
-    return asyncio_senders(namesrv, tally, is_batching=True)
+    return asyncio_senders(namesrv, tally, batching=True)
 
 
 def killed(servers: Servers, tally: Tally, times: int) -> None:

@@ -10,7 +10,7 @@ import mqcore
 from client.serving import Cluster, serving
 from loops import run_on, until
 from mqcore import ConsumeFrom, Message, QueueRef, ReceivedMessage, aio
-from mqcore.errors import ClosedError, NotStartedError, RunningLoopError, UsageError
+from mqcore.errors import ClosedError, UsageError, UsageReason
 
 FIRST = ConsumeFrom.FIRST_OFFSET
 
@@ -125,7 +125,7 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed(cluster: Cluster) -> N
 def test_closing_ends_a_poll_that_waits(cluster: Cluster) -> None:
     async def work() -> None:
         consumer = aio.PullConsumer(cluster.namesrv, group="ends", topics="ends")
-        with pytest.raises(NotStartedError):
+        with pytest.raises(UsageError, check=lambda error: error.reason is UsageReason.NOT_STARTED):
             await consumer.poll()
         await consumer.start()
         waiting = asyncio.create_task(consumer.poll(None))
@@ -194,7 +194,11 @@ def test_the_synchronous_consumers_have_the_same_words(cluster: Cluster) -> None
 
 def test_a_blocking_consumer_refuses_to_stop_a_running_loop(cluster: Cluster) -> None:
     async def work() -> None:
-        with pytest.raises(RunningLoopError, match=r"mqcore\.aio"):
+        with pytest.raises(
+            UsageError,
+            match=r"mqcore\.aio",
+            check=lambda error: error.reason is UsageReason.RUNNING_LOOP,
+        ):
             mqcore.PullConsumer(cluster.namesrv, group="g")
 
     run_on("asyncio", work())

@@ -12,7 +12,7 @@ import pytest
 from client.serving import Cluster, serving
 from loops import run_on, until
 from mqcore import ConsumeFrom, Message, ReceivedMessage, Reject, Retry, Sql, aio
-from mqcore.errors import ClosedError, GroupError, NotStartedError, ResponseError, UsageError
+from mqcore.errors import ClosedError, ResponseError, UsageError, UsageReason
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
 from mqcore.remoting import Client, RequestCode, expect
@@ -456,7 +456,7 @@ def test_wrong_use_is_told_in_words(cluster: Cluster) -> None:
         with pytest.raises(UsageError, match=r"tags as str, or Sql"):
             aio.PushConsumer(**options, topics={"t": 1})
         consumer = aio.PushConsumer(cluster.namesrv, **options)
-        with pytest.raises(NotStartedError):
+        with pytest.raises(UsageError, check=lambda error: error.reason is UsageReason.NOT_STARTED):
             await consumer.until_closed()
         await consumer.close()
         with pytest.raises(ClosedError):
@@ -465,7 +465,11 @@ def test_wrong_use_is_told_in_words(cluster: Cluster) -> None:
             await consumer.subscribe("t")
         async with aio.Client(cluster.namesrv) as client:
             await client.push_consumer(**options).start()
-            with pytest.raises(GroupError, match="has a consumer of it already"):
+            with pytest.raises(
+                UsageError,
+                match="has a consumer of it already",
+                check=lambda error: error.reason is UsageReason.GROUP,
+            ):
                 await client.push_consumer(**options).start()
 
     run_on("asyncio", work())

@@ -289,7 +289,7 @@ def test_lines_of_the_trace_are_those_of_the_official_client() -> None:
 def test_sends_are_noted_in_the_trace_when_the_producer_closes() -> None:
     async def work() -> None:
         with scripted() as server:
-            async with aio.Producer(server.address, group="pg", is_traced=True) as producer:
+            async with aio.Producer(server.address, group="pg", trace=True) as producer:
                 await producer.send(Message("t", b"x", keys=["k"], tags="T"))
                 await producer.send(Message("t", b"x", delay_level=2))
             sends = _codes(server, RequestCode.SEND_MESSAGE_V2)

@@ -238,10 +238,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 exporter, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 trace.set_tracer_provider(provider)
-with mqcore.Producer(sys.argv[1], group="p", has_spans=True) as producer:
+with mqcore.Producer(sys.argv[1], group="p", spans=True) as producer:
     producer.send(mqcore.Message("spans-set", b"x"))
 with mqcore.PullConsumer(
-    sys.argv[1], group="g-set", topics="spans-set", has_spans=True,
+    sys.argv[1], group="g-set", topics="spans-set", spans=True,
     consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
 ) as consumer:
     while not consumer.poll(timeout_s=5):

@@ -118,7 +118,7 @@ def test_topics_are_seen(running: Servers) -> None:
 
 def test_a_topic_comes_and_goes(running: Servers) -> None:
     async def work(admin: Admin) -> None:
-        await admin.topics.create("TopicShort", queues=1, is_ordered=True)
+        await admin.topics.create("TopicShort", queues=1, ordered=True)
         assert await eventually(lambda: admin.topics.route("TopicShort"))
         await admin.topics.delete("TopicShort")
         assert "TopicShort" not in await admin.topics.names()

@@ -380,18 +380,18 @@ def is_traced(case: Case) -> None:
         received.add(message)
         return message.body != b"m-1" or message.attempt > 1
 
-    with mqcore.Producer(case.namesrv, group="PG_traced", is_traced=True) as producer:
+    with mqcore.Producer(case.namesrv, group="PG_traced", trace=True) as producer:
         sent = [producer.send(Message(case.topic, f"m-{at}", keys=["k"])) for at in range(2)]
-    with push(case, handler, is_traced=True):
+    with push(case, handler, trace=True):
         received.holds(3)
-    with push(case, received.add, is_traced=True, orderly=True, group=f"{case.group}_2"):
+    with push(case, received.add, trace=True, orderly=True, group=f"{case.group}_2"):
         received.holds(5)
     with mqcore.PullConsumer(
         case.namesrv,
         group=f"{case.group}_3",
         topics=case.topic,
         consume_from=FIRST,
-        is_traced=True,
+        trace=True,
     ) as consumer:
         assert consumer.poll(PATIENCE_S)
     line = "queryMsgTraceById", "-n", case.namesrv, "-i"

@@ -92,7 +92,7 @@ def test_a_batch_with_a_key_is_one_record_in_a_topic_of_batch_queues(case: Case)
     line = "updateTopic", "-n", case.namesrv, "-c", CLUSTER, "-t", case.topic, "-r", "1", "-w", "1"
     case.driver.mqadmin(*line, *(("-a", "+queue.type=BatchCQ") if has_batch_queues else ()))
     case.until_routed()
-    with mqcore.Producer(case.namesrv, group="PG_py", has_batch_keys=True) as producer:
+    with mqcore.Producer(case.namesrv, group="PG_py", batch_keys=True) as producer:
         results = [producer.send_batch(_numbered(5, case.topic))[0] for _ in range(2)]
     assert [result.queue_offset for result in results] == [0, 5]
     ids = [result.message_id.split(",") for result in results]
@@ -231,7 +231,7 @@ def test_many_threads_and_tasks_lose_nothing(case: Case) -> None:
             thread.start()
 
         async def work() -> None:
-            async with aio.Producer(case.namesrv, group="PG_aio_py", is_batching=True) as other:
+            async with aio.Producer(case.namesrv, group="PG_aio_py", batching=True) as other:
                 await asyncio.gather(
                     *(other.send(Message(case.topic, f"a-{at}")) for at in range(200))
                 )

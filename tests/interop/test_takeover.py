@@ -34,7 +34,7 @@ from interop.workload import (
     lines_of,
 )
 from mqcore import Inspection, Store
-from mqcore.errors import StoreLockedError
+from mqcore.native.errors import StoreLockedError
 
 pytestmark = pytest.mark.java
 

@@ -13,7 +13,7 @@ from mqcore.errors import RefusedError
 from mqcore.namesrv.kv import KvFile
 from mqcore.namesrv.requests import Requests
 from mqcore.native import Command
-from mqcore.remoting import Hub, Link, Request
+from mqcore.remoting import Connection, Hub, Link, Request
 
 if TYPE_CHECKING:
     from mqcore.namesrv.shapes import MinIdChange
@@ -76,7 +76,7 @@ class Asked:
         )
         self.dispatcher = self.requests.dispatcher()
         self.hub = Hub(self.dispatcher)
-        self.link = Link(self.hub)
+        self.link = Connection(self.hub).link
 
     def ask(
         self,

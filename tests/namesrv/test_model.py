@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mqcore.namesrv import answers
-from mqcore.remoting import Link
+from mqcore.remoting import Connection
 from namesrv.asking import CLUSTER, Asked, topic_row
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -74,7 +74,7 @@ class Tables(RuleBasedStateMachine):
         super().__init__()
         self.folder = TemporaryDirectory()
         self.asked = Asked(Path(self.folder.name))
-        self.links = [Link(self.asked.hub) for _ in range(3)]
+        self.links = [Connection(self.asked.hub).link for _ in range(3)]
         self.naive = Naive()
 
     def teardown(self) -> None:

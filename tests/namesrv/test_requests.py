@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mqcore.native import Command
-from mqcore.remoting import Link
+from mqcore.remoting import Connection
 from namesrv.asking import CLUSTER, Asked, registration_body, rows, topic_row
 
 
@@ -293,7 +293,7 @@ def test_who_leaves_is_gone_at_once(asked: Asked) -> None:
 
 
 def test_a_closed_connection_takes_its_brokers_along_and_no_others(asked: Asked) -> None:
-    first, second = Link(asked.hub), Link(asked.hub)
+    first, second = Connection(asked.hub).link, Connection(asked.hub).link
     asked.register("broker-a", "10.0.0.1:10911", link=first)
     asked.register("broker-b", "10.0.0.2:10911", link=second)
     # It reconnects before the old connection is known to be dead.
@@ -407,7 +407,7 @@ def test_the_cluster_and_the_members_of_a_group(asked: Asked) -> None:
 
 
 def test_a_broker_that_went_while_its_body_was_read_is_not_kept(asked: Asked) -> None:
-    gone = Link(asked.hub)
-    gone.connection_lost(None)
+    gone = Connection(asked.hub).link
+    gone.lost(None)
     assert asked.register(link=gone).code == 0
     assert asked.route("T") is None

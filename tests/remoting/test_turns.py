@@ -66,14 +66,14 @@ def test_turns_end_by_time_and_not_by_number(run: Run) -> None:
             hub = it.server.hub
             hub.clock = clock
             (link,) = hub.links
-            whole = link._turn
+            whole = link.requests.turn
 
             def counted() -> None:
                 before = link.in_flight
                 whole()
                 turns.append(before - link.in_flight)
 
-            link._turn = counted  # type: ignore[method-assign]
+            link.requests.turn = counted  # type: ignore[method-assign]
 
             def slow(request: Request) -> Command:
                 clock.now_s += 0.002

@@ -252,7 +252,7 @@ def test_the_catalogue_of_a_cluster(spark: SparkSession, broker: Broker, orders:
         assert row.lastStoreTimestamp is not None
         names = {each.topic for each in found.collect()}
         assert not any(name.startswith(("%", "rmq_sys", "SCHEDULE", "TBW")) for name in names)
-        more = mqcore.spark.topics(spark, with_system=True)
+        more = mqcore.spark.topics(spark, system=True)
         assert more.count() > found.count()
     finally:
         spark.conf.unset("spark.mqcore.namesrv")

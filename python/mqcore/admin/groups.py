@@ -141,14 +141,14 @@ class Groups:
         return GroupConnections.of_bodies(online) if online else None
 
     async def running_info(
-        self, group: str, client_id: str, *, has_stacks: bool = False
+        self, group: str, client_id: str, *, stacks: bool = False
     ) -> dict[str, Any]:
         """Returns what a member reports of itself, by the official names (307).
 
         Args:
             group: Its group.
             client_id: Who.
-            has_stacks: Whether it is to report the stacks of its threads.
+            stacks: Whether it is to report the stacks of its threads.
 
         Raises:
             ResponseError: It is not online, or did not answer.
@@ -156,7 +156,7 @@ class Groups:
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
-            "jstackEnable": str(has_stacks).lower(),
+            "jstackEnable": str(stacks).lower(),
         }
         code, last = RequestCode.GET_CONSUMER_RUNNING_INFO, None
         for address in (await self._transport.masters()).values():
@@ -173,7 +173,7 @@ class Groups:
         raise last
 
     async def reset_to_time(
-        self, group: str, topic: str, time_ms: int, *, is_forced: bool = True
+        self, group: str, topic: str, time_ms: int, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Moves a group to a time in every queue of a topic (222).
 
@@ -184,7 +184,7 @@ class Groups:
             group: Which.
             topic: Which.
             time_ms: Unix ms; `LATEST_MS` for behind the last message.
-            is_forced: Whether to move ahead too (brokers of 4.9).
+            force: Whether to move ahead too (brokers of 4.9).
 
         Returns:
             Where the group goes on, by queue.
@@ -198,7 +198,7 @@ class Groups:
             "topic": topic,
             "group": group,
             "timestamp": str(time_ms),
-            "isForce": str(is_forced).lower(),
+            "isForce": str(force).lower(),
         }
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
         moved: dict[MessageQueue, int] = {}

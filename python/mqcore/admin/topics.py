@@ -103,7 +103,7 @@ class Topics:
         topic: str,
         *,
         queues: int = _QUEUES,
-        is_ordered: bool = False,
+        ordered: bool = False,
         brokers: Iterable[str] = (),
         cluster: str | None = None,
     ) -> list[str]:
@@ -112,11 +112,11 @@ class Topics:
         Args:
             topic: Its name.
             queues: Queues for reading and for writing, on each broker.
-            is_ordered: Whether it promises order.
+            ordered: Whether it promises order.
             brokers: Addresses; without them all masters.
             cluster: Only the masters of this cluster.
         """
-        config = TopicConfig(topic, read_queues=queues, write_queues=queues, order=is_ordered)
+        config = TopicConfig(topic, read_queues=queues, write_queues=queues, order=ordered)
         return await self.put(config, brokers=brokers, cluster=cluster)
 
     async def delete(self, topic: str, *, cluster: str | None = None) -> list[str]:

@@ -21,7 +21,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
 from mqcore.broker.keeper import Keeper
-from mqcore.broker.links import BrokerLink, bound_lane
+from mqcore.broker.links import BrokerConnection, bound_lane
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
@@ -204,7 +204,7 @@ class Broker:
                 limits=limits,
                 events=[_Departures(state, keeper)],
                 version=state.version,
-                factory=lambda hub: BrokerLink(lane, hub, decisions),
+                factory=lambda hub: BrokerConnection(lane, hub, decisions),
             )
             state.link_refusals = self._server.hub.refusals
             lane.start(asyncio.get_running_loop())

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mqcore.errors import BadJsonError, SettingError
+from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.versions import DataVersion
+from mqcore.native.errors import SettingError
 
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 # How soon to look again: while there is more, while nothing is due, and after a failed delivery.

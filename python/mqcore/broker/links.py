@@ -6,7 +6,7 @@ from mqcore.broker.decisions import Decisions
 from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
 from mqcore.native import Handed, Lane, LaneProtocol
-from mqcore.remoting import Hub, Limits, Link
+from mqcore.remoting import Hub, Limits, Link, ReadGate
 
 # From so many times the bytes on at which reading stops a connection is closed.
 _FRAMES_MARGIN = 2
@@ -23,62 +23,73 @@ def bound_lane(lane: Lane, memory: MemoryPlan, limits: Limits) -> None:
     lane.set_bounds(frames, memory.output_bytes, memory.sends_bytes, turn_us)
 
 
-class BrokerLink(LaneProtocol, Link):
+class BrokerConnection(LaneProtocol):
     """A connection: hot requests are answered by the lane, others by the dispatcher.
 
-    `write` and `traffic` are the lane's: its replies and ours keep their order.
+    It is the byte stream of its link: replies of the lane and of Python keep their order.
+
+    Attributes:
+        link: The connection as handlers see it.
     """
 
     def __init__(self, lane: Lane, hub: Hub, decisions: Decisions) -> None:
         """Makes a connection that waits for its transport."""
-        LaneProtocol.__init__(self, lane)
-        Link.__init__(self, hub)
+        super().__init__(lane)
+        self._hub = hub
         self._decisions = decisions
+        self.link = Link(hub, self, ReadGate())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""
-        LaneProtocol.connection_made(self, transport)
-        Link.connection_made(self, transport)
+        super().connection_made(transport)
+        self.link.made(transport)
+        # The lane knows exactly whether anything is unsent, where it sends by itself.
+        self.link.limit_unsent(self._hub.limits.out_high_bytes if self.link.is_tls else 0)
+        self._hub.join(self.link)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forgets everything that waited for this connection."""
-        LaneProtocol.connection_lost(self, error)
-        Link.connection_lost(self, error)
+        super().connection_lost(error)
+        self.link.lost(error)
 
     def pause_writing(self) -> None:
         """Stops executing: the client does not read what it is sent."""
-        LaneProtocol.pause_writing(self)
-        Link.pause_writing(self)
+        super().pause_writing()
+        self.link.pause_writing()
 
     def resume_writing(self) -> None:
         """Goes on."""
-        LaneProtocol.resume_writing(self)
-        Link.resume_writing(self)
+        super().resume_writing()
+        self.link.resume_writing()
 
-    def write_high_bytes(self) -> int:
-        """Lets the lane know exactly whether anything is unsent, where it sends by itself."""
-        return Link.write_high_bytes(self) if self.is_tls else 0
+    def hold_reading(self, why: str) -> None:
+        """Stops reading from the client, until every reason to is gone."""
+        self.link.hold_reading(why)
+
+    def release_reading(self, why: str) -> None:
+        """Reads again, unless there is another reason not to."""
+        self.link.release_reading(why)
 
     def stop_reading(self) -> None:
         """Stops taking bytes for the lane's reasons; Python's have the same gate."""
-        self.hold_reading("lane")
+        self.link.hold_reading("lane")
 
     def go_on_reading(self) -> None:
         """Takes bytes again, unless Python has a reason not to."""
-        self.release_reading("lane")
+        self.link.release_reading("lane")
 
     def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
         """Counts what the lane holds of an unfinished frame."""
-        self.has_asked = has_asked
-        self.hub.frames.note(self, kept_bytes, frame, has_asked=has_asked)
+        self.link.has_asked = has_asked
+        self._hub.frames.note(self.link, kept_bytes, frame, has_asked=has_asked)
 
     def wait_turn(self) -> None:
         """Lets others have their turn; nothing more is read meanwhile."""
-        self.hold_reading("turn")
+        self.link.hold_reading("turn")
         asyncio.get_running_loop().call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
-        self.release_reading("turn")
+        self.link.release_reading("turn")
         self.take_turn()
 
     def handed(self, requests: list[Handed]) -> None:
@@ -90,8 +101,8 @@ class BrokerLink(LaneProtocol, Link):
             else:
                 others.append(each.command)
         if others:
-            self.receive(others)
+            self.link.receive(others)
 
     def refused(self, reason: str) -> None:
         """Notes why the lane closes the connection."""
-        self.fail(reason, MQError(reason))
+        self.link.fail(reason, MQError(reason))

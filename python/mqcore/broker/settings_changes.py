@@ -13,7 +13,8 @@ from mqcore.broker.delays import parse_levels
 from mqcore.config import BrokerSettings, Configuration, Setting, broker_settings
 from mqcore.config.keys import SPELLINGS, nearest
 from mqcore.config.values import Value, parsed
-from mqcore.errors import RefusedError, SettingError
+from mqcore.errors import RefusedError
+from mqcore.native.errors import SettingError
 from mqcore.remoting import ResponseCode
 
 # Refused by the official broker whatever its own black list says.

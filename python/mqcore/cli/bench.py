@@ -127,7 +127,7 @@ _TIME_OPTION = click.option(
     "-i", "--in-flight", type=click.IntRange(1), default=256, show_default=True,
     help="Messages that wait for their answer.",
 )  # fmt: skip
-@click.option("--batching", "is_batching", is_flag=True, help="Gather messages into batches.")
+@click.option("--batching", is_flag=True, help="Gather messages into batches.")
 @cluster_options
 def produce_(
     cluster: Cluster,
@@ -135,7 +135,7 @@ def produce_(
     seconds: float,
     size_bytes: int,
     in_flight: int,
-    is_batching: bool,
+    batching: bool,
 ) -> None:
     """Send messages to TOPIC for a while; print the rate and the latencies."""
 
@@ -148,7 +148,7 @@ def produce_(
             credentials=cluster.credentials,
             tls=cluster.has_tls or None,
             timeout_s=cluster.timeout_s,
-            is_batching=is_batching,
+            batching=batching,
             compress_above_bytes=None,
         ) as producer:
             # Route and connection are not what is measured.

@@ -45,7 +45,7 @@ def trace(
     """Show what became of the message MESSAGE_ID: sent, stored, delivered, tried again.
 
     MESSAGE_ID is the id that the producer made. Clients report what they did when their trace is on
-    (`is_traced=True`, or `enableMsgTrace` in Java); brokers keep it with `traceTopicEnable`.
+    (`trace=True`, or `enableMsgTrace` in Java); brokers keep it with `traceTopicEnable`.
 
     Exit code 1 when nothing is reported of it.
     """

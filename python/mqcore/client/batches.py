@@ -12,7 +12,7 @@ from mqcore.client.message import Message
 from mqcore.client.outgoing import SEND_BATCH, Outgoing, check_properties
 from mqcore.client.properties import INSTANCE_ID, UNIQ_KEY
 from mqcore.client.settings import ProducerSettings
-from mqcore.errors import MessageError, MessageTooLargeError, RecordError
+from mqcore.errors import MessageError, MessageReason, RecordError
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.native import encode_parts
 
@@ -109,11 +109,11 @@ def batch_of(
         instance_id: The namespace, empty for none.
 
     Raises:
-        MessageTooLargeError: A message's properties, or all together, are too long.
+        MessageError: A message's properties, or all together, are too long.
     """
     tail = f"{INSTANCE_ID}\x01{instance_id}\x02" if instance_id else ""
     count = len(messages)
-    lead, first = ids.take(count + settings.has_batch_keys, born_ms)
+    lead, first = ids.take(count + settings.batch_keys, born_ms)
     try:
         whole, made = encode_parts(list(messages), lead, first, tail)
     except RecordError as error:
@@ -121,14 +121,15 @@ def batch_of(
             check_properties(message.topic, message.properties_text + tail)
         raise MessageError(f"topic {topic}: {error.message}") from error
     if len(whole) > settings.body_bytes_max:
-        raise MessageTooLargeError(
+        raise MessageError(
             f"topic {topic}: a batch of {len(messages)} messages has {len(whole)} bytes, of "
             f"{settings.body_bytes_max} that may be sent",
             size_bytes=len(whole),
             limit_bytes=settings.body_bytes_max,
+            reason=MessageReason.TOO_LARGE,
         )
     text = "" if messages[0].waits_stored else "WAIT\x01false\x02"
-    if settings.has_batch_keys:
+    if settings.batch_keys:
         text += f"{UNIQ_KEY}\x01{lead}{first + count & 0xFFFF:04X}\x02"
     return Outgoing(
         topic,

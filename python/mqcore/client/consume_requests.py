@@ -5,9 +5,11 @@ After the consumer's half of `ClientRemotingProcessor`. The bodies are `running_
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from mqcore.client.handler_jobs import Job
+from mqcore.client.handler_jobs import HandlerPool, Job
+from mqcore.client.member import Member
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.outcomes import Outcome
 from mqcore.client.properties import RETRY_TOPIC
@@ -27,10 +29,6 @@ from mqcore.native import decode_records
 from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.remoting.dispatch import Answer, Handler, Request
 
-if TYPE_CHECKING:
-    from mqcore.client.member import Member
-    from mqcore.client.push_engine import PushEngine
-
 __all__ = ["ConsumeRequests", "MemberRequests"]
 
 _log = logging.getLogger(__name__)
@@ -46,9 +44,10 @@ class MemberRequests:
         handlers: What serves each code.
     """
 
-    def __init__(self, member: "Member") -> None:
-        """Takes who it answers for."""
+    def __init__(self, member: Member, official: Mapping[str, str]) -> None:
+        """Takes who it answers for, and its settings by their official names."""
         self._member = member
+        self._official = official
         self.handlers: dict[int, Handler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._ids_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset,
@@ -74,7 +73,7 @@ class MemberRequests:
         return None
 
     def _status(self, request: Request) -> Answer:
-        offsets = self._member.committed(request.field("topic"))
+        offsets = self._member.progress.committed(request.field("topic"))
         return request.answer(body=consumer_status_body(offsets))
 
     def _running_info(self, request: Request) -> Answer:
@@ -82,7 +81,7 @@ class MemberRequests:
         now_ms = member.now_ms()
         # Times of queues are monotonic; tools show times of the day.
         ahead_ms = wall_ms() - now_ms
-        offsets = member.committed("")
+        offsets = member.progress.committed("")
         held = member.assignment.held
         for item in held.values():
             counters = member.statistics.topic(item.state.queue.topic)
@@ -105,7 +104,8 @@ class MemberRequests:
         member = self._member
         data = member.consumer_data()
         name_servers = member.instance.name_servers.addresses
-        return member.properties() | {
+        return {
+            **self._official,
             "PROP_CLIENT_VERSION": _VERSION_TEXT,
             "PROP_CONSUMER_START_TIMESTAMP": str(member.started_ms),
             "PROP_CONSUME_TYPE": data.consume_type,
@@ -122,10 +122,28 @@ class MemberRequests:
 class ConsumeRequests(MemberRequests):
     """Answers for a push consumer: it can be told to consume a message, too."""
 
-    def __init__(self, engine: "PushEngine") -> None:
-        """Takes who it answers for."""
-        super().__init__(engine)
-        self._engine = engine
+    def __init__(
+        self,
+        member: Member,
+        official: Mapping[str, str],
+        pool: HandlerPool,
+        *,
+        is_single: bool,
+        is_orderly: bool,
+    ) -> None:
+        """Takes who it answers for.
+
+        Args:
+            member: The member.
+            official: Its settings by their official names.
+            pool: Runs its handler.
+            is_single: Whether the handler gets single messages, no batches.
+            is_orderly: Whether it consumes in order.
+        """
+        super().__init__(member, official)
+        self._pool = pool
+        self._is_single = is_single
+        self._is_orderly = is_orderly
         self.handlers[RequestCode.CONSUME_MESSAGE_DIRECTLY] = self._consume_directly
 
     async def _consume_directly(self, request: Request) -> Answer:
@@ -135,12 +153,11 @@ class ConsumeRequests(MemberRequests):
             raise RefusedError(
                 f"the message cannot be read: {error}", code=ResponseCode.SYSTEM_ERROR
             ) from error
-        engine = self._engine
         topic = record.topic
         queue = MessageQueue(topic, request.ext.get("brokerName", ""), record.queue_id)
         if topic.startswith(RETRY_PREFIX):
             topic = record.properties.get(RETRY_TOPIC, topic)
-        message = ReceivedMessage(record, queue, engine.shown_topic(topic))
+        message = ReceivedMessage(record, queue, self._member.shown_topic(topic))
         answer: asyncio.Future[tuple[Outcome, int]] = asyncio.get_running_loop().create_future()
 
         def finished(job: Job, outcome: Outcome, took_ms: int) -> None:
@@ -148,8 +165,8 @@ class ConsumeRequests(MemberRequests):
             if not answer.done():
                 answer.set_result((outcome, took_ms))
 
-        argument = message if engine.settings.batch is None else [message]
-        engine.pool.submit([Job(argument, finished, None, lambda _job, _now_ms: True)])
+        argument = message if self._is_single else [message]
+        self._pool.submit([Job(argument, finished, None, lambda _job, _now_ms: True)])
         outcome, took_ms = await answer
-        body = consume_directly_body(outcome, is_orderly=engine.settings.orderly, took_ms=took_ms)
+        body = consume_directly_body(outcome, is_orderly=self._is_orderly, took_ms=took_ms)
         return request.answer(body=body)

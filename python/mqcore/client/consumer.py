@@ -18,7 +18,7 @@ from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
 from mqcore.client.signing import Credentials
 from mqcore.client.trace import ConsumeTraceHook, Tracer
-from mqcore.errors import ClosedError, NotStartedError
+from mqcore.errors import ClosedError, UsageError, UsageReason
 
 __all__ = ["Consumer"]
 
@@ -47,8 +47,8 @@ class Consumer(ABC, Generic[_EngineT]):
         namespace: str | None,
         tls: TlsOption,
         hooks: Sequence[ConsumeHook],
-        is_traced: bool,
-        has_spans: bool,
+        trace: bool,
+        spans: bool,
         timeout_s: float,
     ) -> None:
         """Takes the client that it belongs to, or makes one of its own.
@@ -61,8 +61,8 @@ class Consumer(ABC, Generic[_EngineT]):
             namespace: Put before topics and groups.
             tls: Speak TLS.
             hooks: Hear of every call of the handler, or of every poll.
-            is_traced: Whether consuming is noted in the message trace.
-            has_spans: Whether it is noted as spans of OpenTelemetry.
+            trace: Whether consuming is noted in the message trace.
+            spans: Whether it is noted as spans of OpenTelemetry.
             timeout_s: From how long on a call of the handler took too long; 0 for never.
 
         Raises:
@@ -73,10 +73,10 @@ class Consumer(ABC, Generic[_EngineT]):
             namesrv, credentials=credentials, namespace=namespace, tls=tls
         )
         self.group = group
-        self.tracer = Tracer(self._instance, group, role="CONSUME") if is_traced else None
+        self.tracer = Tracer(self._instance, group, role="CONSUME") if trace else None
         if self.tracer is not None:
             hooks = (*hooks, ConsumeTraceHook(self.tracer))
-        if has_spans:
+        if spans:
             # Imported here: OpenTelemetry is for those who ask for it.
             from mqcore.client.spans import ConsumeSpans
 
@@ -104,7 +104,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
         Raises:
             ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         self._check_open()
@@ -160,6 +160,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
     def _check_started(self) -> None:
         if not self._is_started:
-            raise NotStartedError(
-                f"consumer {self.group} is not started: call start(), or use it with `async with`"
+            raise UsageError(
+                f"consumer {self.group} is not started: call start(), or use it with `async with`",
+                reason=UsageReason.NOT_STARTED,
             )

@@ -140,6 +140,22 @@ class PushConsumerSettings(_Shared):
         """How much of one queue may wait."""
         return FlowBounds(self.count_max, self.bytes_max, self.span_max)
 
+    def official(self) -> dict[str, str]:
+        """Returns the settings by their official names, for tools."""
+        return {
+            "PROP_CONSUMEORDERLY": str(self.orderly).lower(),
+            "PROP_THREADPOOL_CORE_SIZE": str(self.concurrency),
+            "consumeConcurrentlyMaxSpan": str(self.span_max),
+            "consumeMessageBatchMaxSize": str(self.batch or 1),
+            "consumeThreadMax": str(self.concurrency),
+            "consumeThreadMin": str(self.concurrency),
+            "consumeTimeout": str(round(self.consume_timeout_s / 60)),
+            "maxReconsumeTimes": str(self.deliveries_max),
+            "pullBatchSize": str(self.pulled),
+            "pullInterval": str(round(self.pull_interval_s * _MS_PER_S)),
+            "suspendCurrentQueueTimeMillis": str(round(self.suspend_s * _MS_PER_S)),
+        }
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullConsumerSettings(_Shared):
@@ -170,6 +186,15 @@ class PullConsumerSettings(_Shared):
     def bounds(self) -> FlowBounds:
         """How much of one queue may wait; the span cannot grow beyond the count here."""
         return FlowBounds(self.count_max, self.bytes_max, span_max=1 << 62)
+
+    def official(self) -> dict[str, str]:
+        """Returns the settings by their official names, for tools."""
+        return {
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_THREADPOOL_CORE_SIZE": "0",
+            "autoCommit": str(self.auto_commit).lower(),
+            "pullBatchSize": str(self.pull_count),
+        }
 
 
 def _above_zero(settings: object, name: str) -> None:

@@ -1,17 +1,21 @@
 """The tries of one send: which queue next, what an answer means, when to give up. No I/O.
 
-One deadline over all tries. A try that failed goes to another broker where there is one. After
+The one driver of all senders: of the asyncio client, of its blocking face and of Spark's sink; they
+differ in their `TryRules`. A try that failed goes to another broker where there is one. After
 `DefaultMQProducerImpl.sendDefaultImpl`. Whoever drives it does the waiting:
 
     while True:
         queue, left_ms = delivery.next_try(queues, now_ms)
         ... send to the queue's broker, wait for the answer ...
-        result = delivery.answered(command, now_ms)    # or delivery.failed(error, now_ms)
-        if result is not None: return result           # both raise when there is nothing to try
+        if delivery.accepted(answer, address, now_ms):   # or delivery.failed(error, now_ms)
+            return delivery.result(answer, address)      # all raise when there is nothing to try
+        ... wait for delivery.pause_ms ...
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Self
 
 from mqcore.client.faults import FaultStrategy, Outcome, QueueChoice
 from mqcore.client.outgoing import Outgoing
@@ -23,13 +27,13 @@ from mqcore.errors import (
     MQError,
     ResponseError,
     SendError,
-    SendTimeoutError,
+    SendReason,
 )
 from mqcore.model.queues import MessageQueue
 from mqcore.native import Command
 from mqcore.remoting.response_codes import ResponseCode
 
-__all__ = ["RETRIED_CODES", "Delivery", "result_of"]
+__all__ = ["BACKOFF_MS_MAX", "RETRIED_CODES", "Delivery", "TryRules", "result_of"]
 
 # `retryResponseCodes` of 5.3: answers after which another broker may do better.
 RETRIED_CODES: Final = frozenset(
@@ -48,6 +52,45 @@ RETRIED_CODES: Final = frozenset(
     )
 )
 _MS_PER_S: Final = 1000
+_STORED_CODES: Final = frozenset(STATUS_OF_CODE)
+# The longest pause between two tries that wait: a broker that starts again is back by then.
+BACKOFF_MS_MAX: Final = 5_000
+# A pause doubles so often at the most: beyond it the maximum holds for every first pause.
+_DOUBLINGS_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TryRules:
+    """How often and how long a send is tried.
+
+    Attributes:
+        retries: Further tries after the first.
+        timeout_ms: The deadline over all tries; infinite for none.
+        try_timeout_ms: The deadline of one try; infinite lets one try take all that is left.
+        stored_codes: Answers after which the message is stored.
+        retries_other_status: Whether one of these other than SUCCESS is tried again elsewhere.
+        retries_fixed: Whether what must go to one queue is tried again there.
+        backoff_ms: The pause before the second try, doubled before each further one.
+    """
+
+    retries: int
+    timeout_ms: float = inf
+    try_timeout_ms: float = inf
+    stored_codes: Collection[int] = _STORED_CODES
+    retries_other_status: bool = False
+    retries_fixed: bool = False
+    backoff_ms: int = 0
+
+    @classmethod
+    def of(cls, settings: ProducerSettings) -> Self:
+        """Returns the rules of a producer's settings."""
+        try_s = settings.try_timeout_s
+        return cls(
+            retries=settings.retries,
+            timeout_ms=settings.timeout_s * _MS_PER_S,
+            try_timeout_ms=inf if try_s is None else try_s * _MS_PER_S,
+            retries_other_status=settings.retries_other_status,
+        )
 
 
 def result_of(
@@ -96,8 +139,9 @@ class Delivery:
         "_faults",
         "_fixed",
         "_outgoing",
-        "_settings",
+        "_rules",
         "_try_began_ms",
+        "_what",
         "attempts",
         "queue",
     )
@@ -105,31 +149,34 @@ class Delivery:
     def __init__(
         self,
         outgoing: Outgoing,
-        settings: ProducerSettings,
+        rules: TryRules,
         choice: QueueChoice,
         *,
         began_ms: int,
         timeout_s: float | None = None,
         fixed: MessageQueue | None = None,
         faults: FaultStrategy | None = None,
+        what: str = "",
     ) -> None:
         """Begins.
 
         Args:
             outgoing: What is sent.
-            settings: Retries and deadlines.
+            rules: Retries and deadlines.
             choice: Chooses queues of the topic.
             began_ms: Now, on a clock that never steps back.
-            timeout_s: The deadline; the settings' one when not given.
-            fixed: The one queue that it must go to: then it is tried once.
+            timeout_s: The deadline over all tries; that of the rules when not given.
+            fixed: The one queue that it must go to.
             faults: Who is left alone, if that is wanted.
+            what: What errors call it; the message and its id when not given.
         """
         self._outgoing = outgoing
-        self._settings = settings
+        self._rules = rules
         self._choice = choice
+        self._what = what
         self._began_ms = began_ms
-        seconds = settings.timeout_s if timeout_s is None else timeout_s
-        self._deadline_ms = began_ms + seconds * _MS_PER_S
+        total_ms = rules.timeout_ms if timeout_s is None else timeout_s * _MS_PER_S
+        self._deadline_ms = began_ms + total_ms
         self._fixed = fixed
         self._faults = faults
         self._try_began_ms = began_ms
@@ -140,8 +187,7 @@ class Delivery:
         """Returns where to send to now, and how many ms the answer may take.
 
         Raises:
-            SendTimeoutError: The deadline has passed.
-            SendError: The route has no queue that may be written.
+            SendError: The deadline has passed, or the route has no queue that may be written.
         """
         left_ms = self._deadline_ms - now_ms
         if left_ms <= 0:
@@ -150,7 +196,7 @@ class Delivery:
         if queue is None:
             if not queues:
                 raise self._error(
-                    SendError,
+                    SendReason.NO_QUEUE,
                     f"topic {self._outgoing.topic}: no queue may be written: its brokers have no "
                     "master now, or the topic's perm forbids writing",
                 )
@@ -158,20 +204,23 @@ class Delivery:
             queue = self._choice.next(queues, last_broker=last, faults=self._faults, now_ms=now_ms)
         self.queue = queue
         self._try_began_ms = now_ms
-        if self._settings.try_timeout_s is not None:
-            left_ms = min(left_ms, self._settings.try_timeout_s * _MS_PER_S)
-        return queue, left_ms
+        return queue, min(left_ms, self._rules.try_timeout_ms)
 
-    def answered(self, answer: Command, address: str, now_ms: int) -> SendResult | None:
-        """Takes the answer of a try; returns the result, or None where it is to be tried again.
+    @property
+    def pause_ms(self) -> int:
+        """How long to wait before the next try."""
+        doublings = min(len(self.attempts) - 1, _DOUBLINGS_MAX)
+        return min(self._rules.backoff_ms << max(0, doublings), BACKOFF_MS_MAX)
+
+    def accepted(self, answer: Command, address: str, now_ms: int) -> bool:
+        """Takes the answer of a try; returns whether the send is done, or is to be tried again.
 
         Raises:
             SendError: The broker refused, and no other one would do better.
         """
         queue = self.queue
         assert queue is not None
-        status = STATUS_OF_CODE.get(answer.code)
-        if status is None:
+        if answer.code not in self._rules.stored_codes:
             remark = answer.remark or ""
             error = ResponseError(
                 f"{address} answered {answer.code}: {remark}",
@@ -180,27 +229,38 @@ class Delivery:
                 remark=remark,
             )
             self.failed(error, now_ms)
-            return None
+            return False
         if self._faults is not None:
             self._faults.note(queue.broker_name, now_ms - self._try_began_ms, Outcome(), now_ms)
+        if (
+            answer.code != ResponseCode.SUCCESS
+            and self._rules.retries_other_status
+            and self._may_try_again(now_ms)
+        ):
+            status = STATUS_OF_CODE[answer.code]
+            why = MQError(f"{address} stored it with status {status.value}")
+            self.attempts.append((queue.broker_name, why))
+            return False
+        return True
+
+    def result(self, answer: Command, address: str) -> SendResult:
+        """Returns what an accepted answer tells.
+
+        Raises:
+            SendError: It cannot be read.
+        """
+        queue = self.queue
+        assert queue is not None
         message_id = self._outgoing.message_id
+        status = STATUS_OF_CODE[answer.code]
         try:
-            result = result_of(answer, status, queue, message_id, len(self.attempts) + 1)
+            return result_of(answer, status, queue, message_id, len(self.attempts) + 1)
         except ValueError as error:
             raise self._error(
-                SendError,
+                SendReason.BAD_ANSWER,
                 f"topic {self._outgoing.topic}: {address} stored message {message_id}, and its "
                 f"answer cannot be read: {error}",
             ) from error
-        if (
-            status is not SendStatus.SEND_OK
-            and self._settings.retries_other_status
-            and self._may_try_again(now_ms)
-        ):
-            why = MQError(f"{address} stored it with status {status.value}")
-            self.attempts.append((queue.broker_name, why))
-            return None
-        return result
 
     def failed(self, error: MQError, now_ms: int) -> None:
         """Notes that a try failed; returns where it is to be tried again.
@@ -226,8 +286,9 @@ class Delivery:
             raise self._given_up(now_ms)
 
     def _may_try_again(self, now_ms: int) -> bool:
-        has_tries = self._fixed is None and len(self.attempts) <= self._settings.retries
-        return has_tries and now_ms < self._deadline_ms
+        rules = self._rules
+        is_free = self._fixed is None or rules.retries_fixed
+        return is_free and len(self.attempts) <= rules.retries and now_ms < self._deadline_ms
 
     def _given_up(self, now_ms: int) -> SendError:
         took_ms = now_ms - self._began_ms
@@ -237,22 +298,27 @@ class Delivery:
             for at, (name, error) in enumerate(self.attempts, 1)
         )
         text = (
-            f"topic {self._outgoing.topic}: message {self._outgoing.message_id} was not "
-            f"acknowledged within {took_ms} ms and {len(self.attempts)} tries: {tries}"
+            f"topic {self._outgoing.topic}: {self._what or f'message {self._outgoing.message_id}'} "
+            f"was not acknowledged within {took_ms} ms and {len(self.attempts)} tries: {tries}"
         )
         timed_out = is_late or (
             bool(self.attempts) and isinstance(self.attempts[-1][1], CallTimeoutError)
         )
-        return self._error(SendTimeoutError if timed_out else SendError, text)
+        return self._error(SendReason.TIMEOUT if timed_out else self._last_reason(), text)
 
-    def _error(self, kind: type[SendError], text: str) -> SendError:
+    def _last_reason(self) -> SendReason:
+        is_refusal = isinstance(self.attempts[-1][1], ResponseError)
+        return SendReason.REFUSED if is_refusal else SendReason.UNREACHABLE
+
+    def _error(self, reason: SendReason, text: str) -> SendError:
         unknown = any(
             isinstance(error, CallTimeoutError | ConnectionLostError) for _, error in self.attempts
         )
         if unknown:
             text += ". It may be stored all the same; a consumer tells copies by their unique id"
-        error = kind(
+        error = SendError(
             text,
+            reason=reason,
             topic=self._outgoing.topic,
             attempts=tuple(self.attempts),
             may_be_stored=unknown,

@@ -71,19 +71,19 @@ class FaultStrategy:
         self,
         table: FaultTable = OFFICIAL_53,
         *,
-        has_detector: bool = False,
+        detector: bool = False,
         detect_interval_ms: int = 2000,
     ) -> None:
         """Begins with every broker in order.
 
         Args:
             table: How long who is left alone.
-            has_detector: Whether unreachable brokers are tested, and left alone until they answer
+            detector: Whether unreachable brokers are tested, and left alone until they answer
                 (`startDetectorEnable`).
             detect_interval_ms: How often one is tested.
         """
         self.table = table
-        self.has_detector = has_detector
+        self.has_detector = detector
         self._detect_interval_ms = detect_interval_ms
         self._items: dict[str, _Item] = {}
 

@@ -16,7 +16,15 @@ from mqcore.client.batches import PART_BYTES, PARTS_MAX, batch_fault
 from mqcore.client.message import Message
 from mqcore.client.results import SendResult
 from mqcore.client.settings import ProducerSettings
-from mqcore.errors import ClosedError, MessageError, MQError, SendError, TooBusyError, UsageError
+from mqcore.errors import (
+    ClosedError,
+    MessageError,
+    MQError,
+    SendError,
+    SendReason,
+    TooBusyError,
+    UsageError,
+)
 
 __all__ = ["Gatherer", "Ticket"]
 
@@ -307,6 +315,7 @@ def _lost(batch: _Batch, error: BaseException) -> SendError:
     return SendError(
         f"topic {topic}: a batch of {len(batch.messages)} messages was not sent to its end: "
         f"{type(error).__name__} {error}",
+        reason=SendReason.STOPPED,
         topic=topic,
         attempts=(),
         may_be_stored=True,

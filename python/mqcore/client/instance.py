@@ -33,13 +33,11 @@ from mqcore.client.routes import MASTER_ID, TopicRoute
 from mqcore.client.signing import Credentials, signed
 from mqcore.errors import (
     ClosedError,
-    GroupError,
     MQError,
-    NotStartedError,
-    ProcessForkedError,
     RemotingError,
     UnsupportedError,
     UsageError,
+    UsageReason,
 )
 from mqcore.model.heartbeats import HALF_BATCHES_FIELD, TIMERS_FIELD, HeartbeatData
 from mqcore.model.topics import group_fault
@@ -51,13 +49,7 @@ from mqcore.remoting.limits import Limits
 from mqcore.remoting.request_codes import RequestCode
 from mqcore.remoting.tls import TlsFiles, client_context
 
-__all__ = [
-    "HEARTBEAT_TIMEOUT_S",
-    "PYTHON",
-    "Instance",
-    "TlsOption",
-    "tls_context",
-]
+__all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
 
 _log = logging.getLogger(__name__)
 
@@ -223,19 +215,23 @@ class Instance:
 
         Raises:
             ClosedError: It is closed.
-            NotStartedError: It is not started.
-            ProcessForkedError: The process was forked since.
+            UsageError: It is not started.
+            UsageError: The process was forked since.
             UsageError: This thread runs another event loop than the client's.
         """
         if self._is_closed:
             raise ClosedError("this client is closed: make another one")
         if not self._process_id:
-            raise NotStartedError("this client is not started: call start(), or use it with `with`")
+            raise UsageError(
+                "this client is not started: call start(), or use it with `with`",
+                reason=UsageReason.NOT_STARTED,
+            )
         if self._process_id != os.getpid():
-            raise ProcessForkedError(
+            raise UsageError(
                 f"this client was made by process {self._process_id}, and process {os.getpid()} "
                 "is its fork: make clients after forking",
                 opener=self._process_id,
+                reason=UsageReason.FORKED,
             )
         if current_loop() not in (None, self.loop):
             raise UsageError(
@@ -265,18 +261,21 @@ class Instance:
         """Takes a part; its topics are kept fresh, and the next heartbeat tells its group.
 
         Raises:
-            GroupError: The group's name is illegal, or this client has such a part already.
+            UsageError: The group's name is illegal, or this client has such a part already.
         """
         self.check_usable()
         fault = group_fault(part.group)
         if fault is not None:
-            raise GroupError(f"group {part.group!r}: {fault}", group=part.group)
+            raise UsageError(
+                f"group {part.group!r}: {fault}", group=part.group, reason=UsageReason.GROUP
+            )
         if not self.pushed.add(part):
             kind = "producer" if part.consumer_data() is None else "consumer"
-            raise GroupError(
+            raise UsageError(
                 f"group {part.group}: this client has a {kind} of it already; "
                 "use that one, or make another client",
                 group=part.group,
+                reason=UsageReason.GROUP,
             )
 
     async def unregister(self, part: Part) -> None:

@@ -18,8 +18,8 @@ from mqcore.client.identity import local_address
 from mqcore.client.instance import Instance
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.offset_stores import LocalOffsets, OffsetStore, RemoteOffsets, local_offsets_path
-from mqcore.client.offset_table import OffsetTable
 from mqcore.client.process_queue import FlowBounds, Parcel
+from mqcore.client.progress import Progress
 from mqcore.client.queue_puller import HeldQueue, PullSettings, QueueKind
 from mqcore.client.routes import TopicRoute
 from mqcore.client.starting_offset import starting_offset
@@ -52,12 +52,15 @@ class Member(ABC):
         subscriptions: What it wants.
         assignment: What it holds.
         statistics: How fast it is.
-        offsets: How far it has come.
+        progress: How far it has come.
         bounds: How much of one queue may wait.
         now_ms: A monotonic time.
         started_ms: When it began, in ms since 1970.
         is_paused: Whether nothing is pulled now.
+        handlers: What serves requests of brokers; who derives sets it.
     """
+
+    handlers: Mapping[int, Handler]
 
     # How heartbeats call this way of consuming.
     consume_type: str
@@ -77,7 +80,6 @@ class Member(ABC):
         self.group = group
         self.subscriptions = subscriptions
         self.statistics = ConsumeStatistics()
-        self.offsets = OffsetTable()
         self.bounds: FlowBounds = settings.bounds
         self.now_ms = now_ms
         self.started_ms = 0
@@ -86,7 +88,6 @@ class Member(ABC):
         self._shared = settings
         self._pulls = pulls
         self._on_divided = on_divided
-        self._store = self._offset_store()
         self._duties = Duties()
         self.assignment = Assignment(
             instance,
@@ -98,13 +99,8 @@ class Member(ABC):
                 settings.rebalance_interval_s,
             ),
         )
-
-    def _offset_store(self) -> OffsetStore:
-        if not self._shared.broadcast:
-            return RemoteOffsets(self.calls)
-        name = f"{local_address()}@{_BROADCAST_NAME}"
-        directory = self._shared.offsets_directory
-        return LocalOffsets(local_offsets_path(directory, name, self.group))
+        store = _offset_store(settings, group, self.calls)
+        self.progress = Progress(store, self.assignment.held)
 
     # What differs.
 
@@ -116,22 +112,13 @@ class Member(ABC):
     def arrived(self, held: HeldQueue, parcels: Sequence[Parcel[ReceivedMessage]]) -> None:
         """Takes messages that came."""
 
-    @abstractmethod
-    def properties(self) -> dict[str, str]:
-        """Returns settings by their official names, for tools."""
-
-    @property
-    @abstractmethod
-    def handlers(self) -> Mapping[int, Handler]:
-        """What serves brokers' requests."""
-
     # Life.
 
     async def join(self) -> None:
         """Joins the group, and holds what is divided to it.
 
         Raises:
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         self.started_ms = wall_ms()
@@ -142,11 +129,11 @@ class Member(ABC):
         await self.heartbeat()
         await self.assignment.round()
         self._duties.spawn("rebalance", self.assignment.run())
-        self._duties.every(self._shared.persist_interval_s, "persist", self.persist)
+        self._duties.every(self._shared.persist_interval_s, "persist", self._persist)
 
     async def leave(self, held: Iterable[HeldQueue]) -> None:
         """Saves the offsets of what was held, and leaves the group."""
-        await self.persist()
+        await self.progress.persist()
         for item in held:
             item.state.is_dropped = True
         await self.instance.unregister(self)
@@ -195,7 +182,7 @@ class Member(ABC):
 
     def topics(self) -> Collection[str]:
         """Returns the topics that are consumed."""
-        return self.subscriptions.topics
+        return self.subscriptions.consumed
 
     def on_route(self, topic: str, route: TopicRoute) -> None:
         """Divides anew: queues came or went."""
@@ -224,10 +211,7 @@ class Member(ABC):
 
     async def moved(self, held: HeldQueue, next_offset: int) -> None:
         """Begins a queue anew where the broker says that it goes on."""
-        queue = held.state.queue
-        self.offsets.remove(queue)
-        self.offsets.update(queue, next_offset)
-        await self._save([queue])
+        await self.progress.move({held.state.queue: next_offset})
         self.begin_anew(held, next_offset)
 
     def begin_anew(self, held: HeldQueue, offset: int) -> None:
@@ -251,18 +235,16 @@ class Member(ABC):
     # What rounds ask (`QueueOwner`).
 
     def fixed(self, topic: str) -> Iterable[MessageQueue] | None:
-        """Returns the queues of a topic that somebody chose: nobody did."""
-        del topic
-        return None
+        """Returns the queues of a topic that the user chose; None where they are divided."""
+        return self.subscriptions.assigned_of(topic)
 
     async def open(self, queue: MessageQueue) -> HeldQueue | None:
         """Begins a queue where the group left it."""
         return self._held(self.new_state(queue, await self.first_offset(queue)))
 
     async def first_offset(self, queue: MessageQueue) -> int:
-        """Returns where a queue begins: as it was saved, or where a new group begins."""
-        self.offsets.remove(queue)
-        stored = await self._store.load(queue)
+        """Returns where a queue begins: where the user put it, as saved, or as a new group's."""
+        stored = await self.progress.load(queue)
         offset = await starting_offset(
             queue,
             stored,
@@ -271,18 +253,19 @@ class Member(ABC):
             self.calls,
         )
         if stored is not None:
-            self.offsets.loaded(queue, stored)
-        return offset
+            self.progress.loaded(queue, stored)
+        # Taken last: the user may have put it elsewhere meanwhile.
+        return self.progress.first_offset(queue, offset)
 
     def _held(self, state: QueueKind) -> HeldQueue:
         return HeldQueue(state, self.group, self, self.instance, self._pulls, self.now_ms)
 
     async def hand_over(self, held: HeldQueue) -> None:
         """Saves a queue's offset and lets it go."""
-        self._note(held)
+        self.progress.note(held)
         held.state.is_dropped = True
-        await self._save([held.state.queue])
-        self.offsets.remove(held.state.queue)
+        await self.progress.save([held.state.queue])
+        self.progress.forget(held.state.queue)
 
     async def divided(self, topic: str, all_queues: Collection[MessageQueue]) -> None:
         """Tells the brokers a newer subscription, and the user."""
@@ -297,46 +280,32 @@ class Member(ABC):
             _log.exception("consumer %s: on_divided failed", self.group)
 
     def is_stuck(self, held: HeldQueue) -> bool:
-        """Tells whether a queue lost its puller."""
+        """Returns whether a queue lost its puller."""
         return not held.is_pulling and held.state.is_pull_idle(self.now_ms())
 
     # Offsets.
 
-    async def persist(self) -> None:
+    async def _persist(self) -> None:
         """Saves every offset that changed; what is not acknowledged is saved the next time."""
-        for held in self.assignment.held.values():
-            self._note(held)
-        await self._save(None)
-
-    def _note(self, held: HeldQueue) -> None:
-        state = held.state
-        offset = state.commit_offset
-        if offset is not None and not state.is_dropped:
-            self.offsets.update(state.queue, offset)
-
-    async def _save(self, queues: Iterable[MessageQueue] | None) -> list[MessageQueue]:
-        """Saves offsets that changed; returns the queues whose offsets were not."""
-        unsaved = self.offsets.unsaved(queues)
-        saved = await self._store.save(unsaved) if unsaved else {}
-        self.offsets.saved(saved)
-        return [queue for queue in unsaved if queue not in saved]
+        await self.progress.persist()
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Begins queues anew at other offsets; what is held of them is forgotten."""
         dropped = self.assignment.drop(offsets)
-        for queue in dropped:
-            self.offsets.remove(queue)
-            self.offsets.update(queue, offsets[queue])
-        await self._save(dropped)
+        await self.progress.move({queue: offsets[queue] for queue in dropped})
         self.assignment.wake()
-
-    def committed(self, topic: str) -> dict[MessageQueue, int]:
-        """Returns how far a topic's queues have come; of all topics where it is empty."""
-        for held in self.assignment.held.values():
-            self._note(held)
-        return self.offsets.of_topic(topic)
 
     def wake_pulls(self) -> None:
         """Looks again at queues that wait for room: what blocked them may be gone."""
         for held in self.assignment.held.values():
             held.wake()
+
+
+def _offset_store(
+    settings: PushConsumerSettings | PullConsumerSettings, group: str, calls: ConsumerCalls
+) -> OffsetStore:
+    """Returns where the offsets of a member are kept: brokers, or a file where it broadcasts."""
+    if not settings.broadcast:
+        return RemoteOffsets(calls)
+    name = f"{local_address()}@{_BROADCAST_NAME}"
+    return LocalOffsets(local_offsets_path(settings.offsets_directory, name, group))

@@ -12,7 +12,7 @@ from mqcore.client import properties as names
 from mqcore.client.message import Message
 from mqcore.client.properties import properties_text
 from mqcore.client.settings import ProducerSettings
-from mqcore.errors import MessageError, MessageTooLargeError
+from mqcore.errors import MessageError, MessageReason
 from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import AUTO_CREATE_TOPIC, UNSENDABLE_TOPICS
 from mqcore.native import compress
@@ -88,11 +88,12 @@ def check_sendable(message: Message, settings: ProducerSettings) -> None:
     if size == 0:
         raise MessageError(f"topic {message.topic}: the body is empty")
     if size > settings.body_bytes_max:
-        raise MessageTooLargeError(
+        raise MessageError(
             f"topic {message.topic}: the body has {size} bytes, of {settings.body_bytes_max} that "
             "may be sent: send parts, or raise body_bytes_max and the broker's maxMessageSize",
             size_bytes=size,
             limit_bytes=settings.body_bytes_max,
+            reason=MessageReason.TOO_LARGE,
         )
     if message.topic in UNSENDABLE_TOPICS:
         raise MessageError(f"topic {message.topic}: nobody but the broker may send to it")
@@ -122,7 +123,7 @@ def outgoing_of(
         sys_flag: Transaction bits.
 
     Raises:
-        MessageTooLargeError: The properties are too long.
+        MessageError: The properties are too long.
     """
     text = message.properties_text
     if more:
@@ -149,15 +150,16 @@ def check_properties(topic: str, text: str) -> None:
     """Checks that properties fit into a record.
 
     Raises:
-        MessageTooLargeError: They do not.
+        MessageError: They do not.
     """
     size = len(text.encode())
     if size > PROPERTIES_BYTES_MAX:
-        raise MessageTooLargeError(
+        raise MessageError(
             f"topic {topic}: tags, keys and properties have {size} bytes together, of "
             f"{PROPERTIES_BYTES_MAX} that a message can carry",
             size_bytes=size,
             limit_bytes=PROPERTIES_BYTES_MAX,
+            reason=MessageReason.TOO_LARGE,
         )
 
 

@@ -30,12 +30,7 @@ from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import wall_ms
-from mqcore.errors import (
-    ClosedError,
-    NotStartedError,
-    ReplyTimeoutError,
-    UsageError,
-)
+from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 
@@ -67,8 +62,8 @@ class Producer:
         tls: TlsOption = None,
         faults: FaultStrategy | None = None,
         hooks: Sequence[SendHook] = (),
-        is_traced: bool = False,
-        has_spans: bool = False,
+        trace: bool = False,
+        spans: bool = False,
         **changes: Any,
     ) -> None:
         """Prepares; `start` begins.
@@ -83,8 +78,8 @@ class Producer:
             tls: Speak TLS.
             faults: Leaves slow and failing brokers alone for a while; off when not given.
             hooks: Hear of every try.
-            is_traced: Whether sends are noted in the message trace.
-            has_spans: Whether every try is a span of OpenTelemetry, whose context goes with the
+            trace: Whether sends are noted in the message trace.
+            spans: Whether every try is a span of OpenTelemetry, whose context goes with the
                 message; needs `mqcore[otel]`.
             changes: Settings that differ, by the names of `ProducerSettings`.
 
@@ -99,10 +94,10 @@ class Producer:
         self.settings = changed(settings or ProducerSettings(), changes, "a producer")
         self.group = group
         full_group = self.instance.full_name(group)
-        self.tracer = Tracer(self.instance, group) if is_traced else None
+        self.tracer = Tracer(self.instance, group) if trace else None
         if self.tracer is not None:
             hooks = (*hooks, TraceHook(self.tracer))
-        if has_spans:
+        if spans:
             # Imported here: OpenTelemetry is for those who ask for it.
             from mqcore.client.spans import SendSpans
 
@@ -138,7 +133,7 @@ class Producer:
 
         Raises:
             ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a producer already.
+            UsageError: The group's name is illegal, or its client has such a producer already.
         """
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
@@ -210,7 +205,7 @@ class Producer:
         self.check_usable()
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
-        if self.settings.is_batching and is_free and batch_fault(message) is None:
+        if self.settings.batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
             index = ticket.count - 1
             await ticket
@@ -415,8 +410,9 @@ class Producer:
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
         if not self._is_started:
-            raise NotStartedError(
-                f"producer {self.group} is not started: call start(), or use it with `async with`"
+            raise UsageError(
+                f"producer {self.group} is not started: call start(), or use it with `async with`",
+                reason=UsageReason.NOT_STARTED,
             )
         self.instance.check_usable()
 

@@ -58,8 +58,8 @@ class PullConsumer(Consumer[PullEngine]):
         namespace: str | None = None,
         tls: TlsOption = None,
         hooks: Sequence[ConsumeHook] = (),
-        is_traced: bool = False,
-        has_spans: bool = False,
+        trace: bool = False,
+        spans: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -76,8 +76,8 @@ class PullConsumer(Consumer[PullEngine]):
             namespace: Put before topics and groups.
             tls: Speak TLS.
             hooks: Hear of every poll, before and after at once: it counts as consumed.
-            is_traced: Whether polls are noted in the message trace.
-            has_spans: Whether every poll is a span of OpenTelemetry, a child of the message's
+            trace: Whether polls are noted in the message trace.
+            spans: Whether every poll is a span of OpenTelemetry, a child of the message's
                 send; needs `mqcore[otel]`.
             on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
                 queues, all queues.
@@ -97,8 +97,8 @@ class PullConsumer(Consumer[PullEngine]):
             namespace=namespace,
             tls=tls,
             hooks=hooks,
-            is_traced=is_traced,
-            has_spans=has_spans,
+            trace=trace,
+            spans=spans,
             timeout_s=0,
         )
         subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)
@@ -178,7 +178,7 @@ class PullConsumer(Consumer[PullEngine]):
             ResponseError: A broker cannot filter by the expression.
         """
         self._check_usable()
-        if self._engine.assigned is not None:
+        if self._engine.subscriptions.assigned is not None:
             raise UsageError("queues were assigned: a consumer either subscribes or is assigned")
         data = self._engine.subscriptions.add(topic, expression)
         await self._engine.subscriptions_changed(data.topic)
@@ -309,12 +309,14 @@ class PullConsumer(Consumer[PullEngine]):
     def pause(self, queues: Iterable[QueueRef] | None = None) -> None:
         """Gives nothing of some queues, or of all that are ours, until `resume`."""
         self._check_usable()
-        self._engine.pause(self._chosen(queues))
+        self._engine.buffer.pause(self._chosen(queues))
 
     def resume(self, queues: Iterable[QueueRef] | None = None) -> None:
         """Gives messages again of some queues, or of all."""
         self._check_usable()
-        self._engine.resume(list(self._engine.paused) if queues is None else self._chosen(queues))
+        self._engine.resume(
+            list(self._engine.buffer.paused) if queues is None else self._chosen(queues)
+        )
 
     # Parts of all of them.
 

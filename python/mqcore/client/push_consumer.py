@@ -51,8 +51,8 @@ class PushConsumer(Consumer[PushEngine]):
         namespace: str | None = None,
         tls: TlsOption = None,
         hooks: Sequence[ConsumeHook] = (),
-        is_traced: bool = False,
-        has_spans: bool = False,
+        trace: bool = False,
+        spans: bool = False,
         on_divided: Divided | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
@@ -70,8 +70,8 @@ class PushConsumer(Consumer[PushEngine]):
             namespace: Put before topics and groups.
             tls: Speak TLS.
             hooks: Hear of every call of the handler.
-            is_traced: Whether consuming is noted in the message trace.
-            has_spans: Whether calls are spans of OpenTelemetry; needs `mqcore[otel]`.
+            trace: Whether consuming is noted in the message trace.
+            spans: Whether calls are spans of OpenTelemetry; needs `mqcore[otel]`.
             on_divided: Hears what is ours when that changes: topic, our queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
             changes: Settings that differ, by the names of `PushConsumerSettings`.
@@ -91,8 +91,8 @@ class PushConsumer(Consumer[PushEngine]):
             namespace=namespace,
             tls=tls,
             hooks=hooks,
-            is_traced=is_traced,
-            has_spans=has_spans,
+            trace=trace,
+            spans=spans,
             timeout_s=self.settings.consume_timeout_s,
         )
         full_group = self._instance.full_name(group)
@@ -133,7 +133,7 @@ class PushConsumer(Consumer[PushEngine]):
         """Returns when the consumer was closed: for programs that do nothing else.
 
         Raises:
-            NotStartedError: It was not started.
+            UsageError: It was not started.
         """
         self._check_started()
         assert self._closed is not None
@@ -191,7 +191,7 @@ class PushConsumer(Consumer[PushEngine]):
         """Saves offsets now; it is done every `persist_interval_s` by itself.
 
         Raises:
-            NotStartedError: The consumer was not started.
+            UsageError: The consumer was not started.
         """
         self._check_started()
-        await self._engine.persist()
+        await self._engine.progress.persist()

@@ -5,7 +5,7 @@ Users see `push_consumer`.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from mqcore.client.concurrent_consuming import ConcurrentConsuming
@@ -24,7 +24,6 @@ from mqcore.client.queue_puller import HeldQueue, PullSettings, QueueKind
 from mqcore.client.subscribing import Subscriptions
 from mqcore.model.heartbeats import PASSIVELY
 from mqcore.model.queues import MessageQueue
-from mqcore.remoting.dispatch import Handler
 
 __all__ = ["PushEngine"]
 
@@ -73,7 +72,14 @@ class PushEngine(Member):
             OrderLocks(self.calls, now_ms) if settings.orderly and not settings.broadcast else None
         )
         self._consuming = self._made_consuming()
-        self._requests = ConsumeRequests(self)
+        answers = ConsumeRequests(
+            self,
+            settings.official(),
+            self.pool,
+            is_single=settings.batch is None,
+            is_orderly=settings.orderly,
+        )
+        self.handlers = answers.handlers
 
     def _made_consuming(self) -> ConcurrentConsuming | OrderlyConsuming:
         settings = self.settings
@@ -105,7 +111,7 @@ class PushEngine(Member):
         """Joins the group and begins to consume.
 
         Raises:
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         await self.join()
@@ -131,11 +137,6 @@ class PushEngine(Member):
         await self._work.close()
 
     # What differs from other members.
-
-    @property
-    def handlers(self) -> Mapping[int, Handler]:
-        """What serves brokers' requests."""
-        return self._requests.handlers
 
     def new_state(self, queue: MessageQueue, offset: int) -> QueueKind:
         """Returns the state of a queue that begins at an offset."""
@@ -175,23 +176,6 @@ class PushEngine(Member):
             await asyncio.sleep(_HAND_OVER_LOOK_S)
         await super().hand_over(held)
         await self._locks.unlock([state.queue])
-
-    def properties(self) -> dict[str, str]:
-        """Returns settings by their official names, for tools."""
-        settings = self.settings
-        return {
-            "PROP_CONSUMEORDERLY": str(settings.orderly).lower(),
-            "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
-            "consumeConcurrentlyMaxSpan": str(settings.span_max),
-            "consumeMessageBatchMaxSize": str(settings.batch or 1),
-            "consumeThreadMax": str(settings.concurrency),
-            "consumeThreadMin": str(settings.concurrency),
-            "consumeTimeout": str(round(settings.consume_timeout_s / 60)),
-            "maxReconsumeTimes": str(settings.deliveries_max),
-            "pullBatchSize": str(settings.pulled),
-            "pullInterval": str(round(settings.pull_interval_s * _MS_PER_S)),
-            "suspendCurrentQueueTimeMillis": str(round(settings.suspend_s * _MS_PER_S)),
-        }
 
     # Duties.
 

@@ -16,8 +16,9 @@ from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.properties import parse_properties
 from mqcore.client.settings import BODY_BYTES_MAX
 from mqcore.clock import wall_ms
-from mqcore.errors import CompressionError, MessageError
+from mqcore.errors import MessageError
 from mqcore.native import Compression, decompress
+from mqcore.native.errors import CompressionError
 from mqcore.remoting.dispatch import Request
 
 __all__ = ["Reply", "Waiting", "reply_of", "reply_properties", "request_properties"]

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from mqcore.client.deadlines import Deadlines
-from mqcore.client.delivery import Delivery
+from mqcore.client.delivery import Delivery, TryRules
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.hooks import SendContext, SendHook, tell_after, tell_before
 from mqcore.client.instance import Instance
@@ -90,6 +90,7 @@ class Sender:
         self.faults = faults
         self.hooks: tuple[SendHook, ...] = tuple(hooks)
         self.targets = Targets()
+        self._rules = TryRules.of(settings)
         self._deadlines = Deadlines()
         hub = instance.remote.hub
         self._forms = {
@@ -148,7 +149,9 @@ class Sender:
                     result = await self._watched(delivery, outgoing, message, address, left_ms)
                 else:
                     answer = await self.exchange(address, outgoing, queue, left_ms)
-                    result = delivery.answered(answer, address, monotonic_ms())
+                    if delivery.accepted(answer, address, monotonic_ms()):
+                        return delivery.result(answer, address)
+                    result = None
             except RemotingError as error:
                 delivery.failed(error, monotonic_ms())
                 result = None
@@ -187,7 +190,7 @@ class Sender:
         """Returns the tries of a send that begins now; for the arguments see `deliver`."""
         return Delivery(
             outgoing,
-            self.settings,
+            self._rules,
             target.choice,
             began_ms=monotonic_ms(),
             timeout_s=timeout_s,
@@ -265,7 +268,8 @@ class Sender:
         tell_before(self.hooks, context)
         try:
             answer = await self.exchange(address, outgoing, delivery.queue, left_ms)
-            context.result = delivery.answered(answer, address, monotonic_ms())
+            if delivery.accepted(answer, address, monotonic_ms()):
+                context.result = delivery.result(answer, address)
         except MQError as error:
             context.error = error
             raise

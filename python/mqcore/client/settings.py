@@ -51,8 +51,8 @@ class ProducerSettings:
         batches_in_flight: Batches of one queue that may wait for their answer; the next one waits
             and grows meanwhile.
         buffered_bytes_max: Bytes that `send_soon` may hold; beyond them it refuses.
-        is_batching: Whether `send` goes by batches too.
-        has_batch_keys: Whether batches have a unique id of their own too, as the official client's
+        batching: Whether `send` goes by batches too.
+        batch_keys: Whether batches have a unique id of their own too, as the official client's
             have from 5.0 on: a topic of batch queues then keeps each as one record. Off, since
             official brokers up to 5.3.3 give it to every message of a batch in all other topics,
             so that consumers see one id for all.
@@ -70,8 +70,8 @@ class ProducerSettings:
     batch_bytes: int = 64 << 10
     batches_in_flight: int = 4
     buffered_bytes_max: int = 64 << 20
-    is_batching: bool = False
-    has_batch_keys: bool = False
+    batching: bool = False
+    batch_keys: bool = False
 
     def __post_init__(self) -> None:
         """Checks what would fail late.

@@ -25,7 +25,7 @@ try:
     from opentelemetry import propagate, trace
 except ImportError as error:
     raise UsageError(
-        "spans need the API of OpenTelemetry: pip install 'mqcore[otel]', or has_spans=False"
+        "spans need the API of OpenTelemetry: pip install 'mqcore[otel]', or spans=False"
     ) from error
 
 __all__ = ["ConsumeSpans", "SendSpans"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from mqcore.errors import UsageError
+from mqcore.model.queues import MessageQueue
 from mqcore.model.subscriptions import ALL, SubscriptionData
 from mqcore.model.topics import topic_fault
 
@@ -34,10 +35,15 @@ Topics: TypeAlias = str | Iterable[str] | Mapping[str, Expression]
 
 
 class Subscriptions:
-    """The subscriptions of one consumer."""
+    """What one consumer wants: topics that it subscribed to, or queues that were assigned to it.
+
+    Attributes:
+        assigned: The queues that the user chose; None where they are divided.
+    """
 
     def __init__(self, full_name: Callable[[str], str], *, retry_topic: str | None) -> None:
         """Takes who adds the namespace, and the group's retry topic where it has one."""
+        self.assigned: frozenset[MessageQueue] | None = None
         self._full_name = full_name
         self._wanted: dict[str, SubscriptionData] = {}
         # What pulls ask with: never a newer version than brokers were told, unless what is wanted
@@ -84,8 +90,20 @@ class Subscriptions:
         self._asked.pop(self._full_name(topic), None)
 
     def get(self, topic: str) -> SubscriptionData | None:
-        """Returns what is wanted of a topic with its namespace, as pulls ask for it."""
-        return self._asked.get(topic)
+        """Returns what is wanted of a topic with its namespace, as pulls ask for it.
+
+        Of an assigned one it is everything, without a subscription of its own.
+        """
+        found = self._asked.get(topic)
+        if found is None and self.assigned is not None:
+            return SubscriptionData(topic)
+        return found
+
+    def assigned_of(self, topic: str) -> list[MessageQueue] | None:
+        """Returns the queues of a topic that the user chose; None where they are divided."""
+        if self.assigned is None:
+            return None
+        return [queue for queue in self.assigned if queue.topic == topic]
 
     def told(self) -> None:
         """Notes that brokers heard a heartbeat."""
@@ -93,8 +111,15 @@ class Subscriptions:
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics, with their namespace."""
+        """The topics that were subscribed to, with their namespace."""
         return frozenset(self._wanted)
+
+    @property
+    def consumed(self) -> frozenset[str]:
+        """The topics that are consumed: those of the assigned queues where there are some."""
+        if self.assigned is None:
+            return self.topics
+        return frozenset(queue.topic for queue in self.assigned)
 
     @property
     def all(self) -> tuple[SubscriptionData, ...]:

@@ -16,6 +16,7 @@ from mqcore.remoting.client import CALL_TIMEOUT_S, Client, expect
 from mqcore.remoting.connection import Connection
 from mqcore.remoting.descriptors import connections_within, raised_descriptors
 from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Handler, Request
+from mqcore.remoting.gates import ReadGate
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
 from mqcore.remoting.link import Link
@@ -56,6 +57,7 @@ __all__ = [
     "LinkEvents",
     "Listener",
     "ListenerLike",
+    "ReadGate",
     "Request",
     "RequestCode",
     "ResponseCode",

@@ -11,7 +11,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from mqcore.errors import ConnectError, ConnectionLostError, ResponseError
 from mqcore.native import Command
@@ -208,7 +208,7 @@ class Client:
         except OSError as error:
             # ssl's errors are among them; they have no strerror worth reading.
             raise ConnectError(f"{address}: {error}", address=address) from error
-        return cast(Link, made)
+        return made.link
 
     def _connected(self, address: str, done: asyncio.Task[Link]) -> None:
         self._connecting.pop(address, None)

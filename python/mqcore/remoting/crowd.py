@@ -6,20 +6,17 @@ one that has is idle only when it has been silent for longer than any client tha
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 from mqcore.remoting.hub import Hub
+from mqcore.remoting.link import Link
 from mqcore.remoting.sweep import Sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mqcore.remoting.link import Link
 
 __all__ = ["Crowd"]
 
 # Since when, and what gives it up.
-Awaited: TypeAlias = "tuple[float, Callable[[socket.socket], None]]"
+Awaited: TypeAlias = tuple[float, Callable[[socket.socket], None]]
 
 # All connections are looked through at most this often, whatever comes: 20,000 take some ms.
 _LOOK_PAUSE_S = 0.1
@@ -78,7 +75,7 @@ class Crowd:
     def _refuse(self, who: str) -> None:
         self.hub.refuse("made_room", "%s was idle and is closed: another one comes", who)
 
-    def _look(self, now_s: float) -> "list[socket.socket | Link]":
+    def _look(self, now_s: float) -> list[socket.socket | Link]:
         """Returns all that may go, the first of them last."""
         unused_s = self.hub.limits.unused_s
         links = [link for link in self.hub.links if self._is_idle(link, now_s)]
@@ -87,7 +84,7 @@ class Crowd:
         waited = [key for key, (since_s, _) in self.awaited.items() if now_s - since_s >= unused_s]
         return [*asked, *unused, *waited]
 
-    def _is_idle(self, link: "Link", now_s: float) -> bool:
+    def _is_idle(self, link: Link, now_s: float) -> bool:
         limits = self.hub.limits
         if link.has_asked:
             return not link.in_flight and self._sweep.silent_s(link, now_s) >= limits.silent_s

@@ -14,15 +14,14 @@ A oneway request is served the same and never answered.
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mqcore.errors import RefusedError
 from mqcore.native import Command
+from mqcore.remoting.link import Link
 from mqcore.remoting.request_codes import code_name
+from mqcore.remoting.request_queue import Answer
 from mqcore.remoting.response_codes import ResponseCode
-
-if TYPE_CHECKING:
-    from mqcore.remoting.link import Link
 
 __all__ = ["VERSION", "Answer", "Dispatcher", "Handler", "Request", "failure"]
 
@@ -33,8 +32,6 @@ VERSION = 409
 # A remark goes into a header, and headers are not for novels.
 _REMARK_CHARS_MAX = 1024
 
-Answer: TypeAlias = Command | None
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -43,12 +40,10 @@ class Request:
     Attributes:
         command: What was asked.
         link: Where it came from, and where answers and requests of ours may go.
-        held_bytes: What it is counted as while it waits and runs.
     """
 
     command: Command
-    link: "Link"
-    held_bytes: int = 0
+    link: Link
 
     @property
     def code(self) -> int:

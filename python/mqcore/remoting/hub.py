@@ -5,18 +5,17 @@ Lives on one event loop. Opens nothing and closes nothing by itself.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mqcore.clock import monotonic_s
-from mqcore.remoting.dispatch import VERSION, Dispatcher
+from mqcore.native import Command
+from mqcore.remoting.dispatch import VERSION, Answer, Dispatcher, Request, failure
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.limits import Limits
+from mqcore.remoting.link import Link
 from mqcore.remoting.throttle import Throttle
-
-if TYPE_CHECKING:
-    from mqcore.remoting.link import Link
 
 __all__ = ["Hub", "LinkEvents"]
 
@@ -55,16 +54,16 @@ class LinkEvents:
     `closed` follows every `connected` exactly once, after `idle` and `failed` where they apply.
     """
 
-    def connected(self, link: "Link") -> None:
+    def connected(self, link: Link) -> None:
         """A connection is there: a server hears of it at its first byte, or after the handshake."""
 
-    def closed(self, link: "Link") -> None:
+    def closed(self, link: Link) -> None:
         """A connection is gone, and everything that waited for it has been told."""
 
-    def idle(self, link: "Link") -> None:
+    def idle(self, link: Link) -> None:
         """A connection moved no byte for too long and is being closed."""
 
-    def failed(self, link: "Link", error: Exception) -> None:
+    def failed(self, link: Link, error: Exception) -> None:
         """A connection broke, or sent bytes that are no frames, and is being closed."""
 
 
@@ -123,7 +122,7 @@ class Hub:
         """Adds a listener; it hears of connections made from now on."""
         self._events.append(events)
 
-    def tell(self, event: str, link: "Link", *facts: object) -> None:
+    def tell(self, event: str, link: Link, *facts: object) -> None:
         """Tells every listener; one that raises is logged and stops nobody."""
         for listener in self._events:
             try:
@@ -131,14 +130,26 @@ class Hub:
             except Exception:
                 _log.exception("a listener failed at %s of %s", event, link.peer)
 
-    def join(self, link: "Link") -> None:
+    def start(self, link: Link, command: Command) -> Answer | Awaitable[Answer]:
+        """Begins a request that came by `link`; returns its answer, or what to await for it.
+
+        Raises:
+            RefusedError: It has no handler, or the handler refuses.
+        """
+        return self.dispatcher.start(Request(command, link))
+
+    def failure(self, link: Link, command: Command, error: Exception) -> Command:
+        """Returns the answer that reports an error; logs what is not a refusal."""
+        return failure(Request(command, link), error)
+
+    def join(self, link: Link) -> None:
         """Counts a connection in and tells the listeners."""
         self.links[link] = asyncio.get_running_loop().time()
         if self._is_deaf:
             link.hold_reading(_DEAF)
         self.tell("connected", link)
 
-    def leave(self, link: "Link") -> None:
+    def leave(self, link: Link) -> None:
         """Counts a connection out and tells the listeners."""
         self.links.pop(link, None)
         self.tell("closed", link)
@@ -216,7 +227,7 @@ class Hub:
         """Returns how long a connection may run now: those that wait share one turn."""
         return max(self.limits.turn_s / (self.waiting + 1), _TURN_MIN_S)
 
-    def _pause_frame(self, link: "Link") -> None:
+    def _pause_frame(self, link: Link) -> None:
         self.refuse(
             "frames_full",
             "%s: unfinished frames of all connections take too much, it is read no further for now",

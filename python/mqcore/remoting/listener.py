@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mqcore.errors import AddressError
+from mqcore.errors import AddressError, AddressReason
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
 from mqcore.remoting.crowd import Crowd
-from mqcore.remoting.link import Link
 from mqcore.remoting.tls import FirstByte, ServerTls, verdict
 
 __all__ = ["Listener", "SocketOptions"]
@@ -53,7 +52,7 @@ class Listener:
     def __init__(
         self,
         crowd: Crowd,
-        factory: Callable[[], Link],
+        factory: Callable[[], asyncio.BaseProtocol],
         *,
         tls: ServerTls | None = None,
         advertised: TcpAddress | None = None,
@@ -63,8 +62,7 @@ class Listener:
 
         Args:
             crowd: Says who may come; knows what the connections share.
-            factory: Makes the protocol of a connection: a `Link` that is an
-                `asyncio.BufferedProtocol` or `asyncio.Protocol` too.
+            factory: Makes the protocol of a connection, with a `Link` that joins the hub.
             tls: How TLS is treated; permissive without a certificate when none.
             advertised: The address that routes tell, to warn of clients that dial another.
             options: What the system is asked for.
@@ -96,7 +94,9 @@ class Listener:
         except OSError as error:
             why = error.strerror or str(error)
             raise AddressError(
-                f"cannot listen on {address}: {why}", address=str(address)
+                f"cannot listen on {address}: {why}",
+                address=str(address),
+                reason=AddressReason.CANNOT_LISTEN,
             ) from error
         asyncio.get_running_loop().add_reader(self._socket, self._acceptable)
         if isinstance(address, UnixAddress):

@@ -5,9 +5,10 @@
     ...
     await server.close(grace_s=1.0)
 
-A broker gives its own `factory`, whose connections are read by the lane (see `Link`).
+A broker gives its own `factory`, whose connections are read by the fast path.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -17,7 +18,6 @@ from mqcore.remoting.crowd import Crowd
 from mqcore.remoting.dispatch import VERSION, Dispatcher
 from mqcore.remoting.hub import Hub, LinkEvents
 from mqcore.remoting.limits import Limits
-from mqcore.remoting.link import Link
 from mqcore.remoting.listener import Listener, SocketOptions
 from mqcore.remoting.sweep import Sweep
 from mqcore.remoting.tls import ServerTls
@@ -44,7 +44,7 @@ class Server:
         limits: Limits | None = None,
         events: Sequence[LinkEvents] = (),
         version: int = VERSION,
-        factory: Callable[[Hub], Link] = Connection,
+        factory: Callable[[Hub], asyncio.BaseProtocol] = Connection,
     ) -> None:
         """Prepares; `listen` begins.
 

@@ -1,13 +1,10 @@
 """The round that closes connections which are idle, or which never finish a frame."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from mqcore.remoting.hub import Hub
 from mqcore.remoting.idle import IdleTable
-
-if TYPE_CHECKING:
-    from mqcore.remoting.link import Link
+from mqcore.remoting.link import Link
 
 __all__ = ["Sweep"]
 
@@ -35,7 +32,7 @@ class Sweep:
             self._timer.cancel()
             self._timer = None
 
-    def silent_s(self, link: "Link", now_s: float) -> float:
+    def silent_s(self, link: Link, now_s: float) -> float:
         """Returns for how long a connection has moved no byte at the least."""
         return self._idle.silent_s(link, link.traffic(), now_s)
 

@@ -39,7 +39,7 @@ def topics(
     *,
     namesrv: str | None = None,
     credentials: Credentials | None = None,
-    with_system: bool = False,
+    system: bool = False,
 ) -> DataFrame:
     """Returns a row per topic: how many queues and messages, and when the last one came.
 
@@ -47,14 +47,14 @@ def topics(
         spark: The session.
         namesrv: Name servers; the setting `spark.mqcore.namesrv` when not given.
         credentials: Who we are to brokers that ask.
-        with_system: With the servers' own topics and those of retries and dead letters.
+        system: With the servers' own topics and those of retries and dead letters.
 
     Raises:
         SparkError: No name servers are known.
         MQError: They, or a broker, do not answer.
     """
     asked = _namesrv(spark, namesrv)
-    rows = _run(_topic_rows(asked, credentials, with_system=with_system))
+    rows = _run(_topic_rows(asked, credentials, system=system))
     return spark.createDataFrame(rows, _TOPICS_DDL)
 
 
@@ -99,11 +99,11 @@ def lag(
 
 
 async def _topic_rows(
-    namesrv: str, credentials: Credentials | None, *, with_system: bool
+    namesrv: str, credentials: Credentials | None, *, system: bool
 ) -> list[tuple[Any, ...]]:
     async with Admin(namesrv, credentials=credentials) as admin:
         names = await admin.topics.names()
-        if not with_system:
+        if not system:
             hidden = await admin.topics.of_system()
             names = [name for name in names if is_of_users(name) and name not in hidden]
         found = []

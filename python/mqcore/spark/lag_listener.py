@@ -40,17 +40,17 @@ class LagListener(StreamingQueryListener):
         access_key: str | None = None,
         secret_key: str | None = None,
         *,
-        is_tls: bool = False,
+        tls: bool = False,
     ) -> None:
         """Takes what offsets do not say.
 
         Args:
             access_key: The account, where brokers ask for one.
             secret_key: Its secret.
-            is_tls: Speak TLS.
+            tls: Speak TLS.
         """
         self._keys = (access_key, secret_key)
-        self._is_tls = is_tls
+        self._tls = tls
         self._mirrors: dict[tuple[str, str], GroupMirror] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -87,7 +87,7 @@ class LagListener(StreamingQueryListener):
     def _mirror(self, namesrv: str, group: str) -> GroupMirror:
         found = self._mirrors.get((namesrv, group))
         if found is None:
-            access = Access(namesrv, *self._keys, is_tls=self._is_tls, retries=_RETRIES)
+            access = Access(namesrv, *self._keys, is_tls=self._tls, retries=_RETRIES)
             found = self._mirrors[namesrv, group] = GroupMirror(cluster_of(access), group)
         return found
 
@@ -115,6 +115,6 @@ def attach_lag(
     kept = _attached.pop(spark, None)
     if kept is not None:
         spark.streams.removeListener(kept)
-    listener = LagListener(access_key, secret_key, is_tls=tls)
+    listener = LagListener(access_key, secret_key, tls=tls)
     spark.streams.addListener(listener)
     _attached[spark] = listener

@@ -16,7 +16,7 @@ from mqcore.broker.app import Broker
 from mqcore.clock import wall_ms
 from mqcore.config import settings_of_pairs
 from mqcore.config.existing import existing_sizes
-from mqcore.errors import NotStartedError
+from mqcore.errors import UsageError, UsageReason
 from mqcore.native import Message
 from mqcore.standalone import Standalone, namesrv_settings_of
 from mqcore.testing.ageing import Ageing
@@ -86,10 +86,10 @@ class Embedded:
         """Where it stores.
 
         Raises:
-            NotStartedError: It has no directory yet.
+            UsageError: It has no directory yet.
         """
         if self._directory is None:
-            raise NotStartedError(_NOT_STARTED)
+            raise UsageError(_NOT_STARTED, reason=UsageReason.NOT_STARTED)
         return self._directory
 
     @property
@@ -104,12 +104,15 @@ class Embedded:
 
     def _port(self, name: str) -> int:
         if name not in self.ports:
-            raise NotStartedError(_NOT_STARTED)
+            raise UsageError(_NOT_STARTED, reason=UsageReason.NOT_STARTED)
         return self.ports[name]
 
     def _running(self) -> Broker:
         if self._broker is None:
-            raise NotStartedError("the broker does not run: start() it, or restart() it")
+            raise UsageError(
+                "the broker does not run: start() it, or restart() it",
+                reason=UsageReason.NOT_STARTED,
+            )
         return self._broker
 
     async def start(self) -> None:

@@ -72,7 +72,7 @@ class _Consumer(Generic[_CoreT]):
 
         Raises:
             ClosedError: It was closed.
-            GroupError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
         """
         # First: who is interrupted while it starts must not stay in the group.
@@ -165,7 +165,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
             timeout_s: For how long at the most; None for ever.
 
         Raises:
-            NotStartedError: It was not started.
+            UsageError: It was not started.
         """
         return self._thread.run(lambda: _closed(self._core, timeout_s))
 
@@ -173,7 +173,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
         """Saves offsets now; it is done every `persist_interval_s` by itself.
 
         Raises:
-            NotStartedError: The consumer was not started.
+            UsageError: The consumer was not started.
         """
         self._thread.run(self._core.commit)
 

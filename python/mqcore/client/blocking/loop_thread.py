@@ -16,7 +16,7 @@ from concurrent.futures import TimeoutError as WaitTimeoutError
 from typing import Any, Final, TypeVar
 
 from mqcore.client.here import current_loop
-from mqcore.errors import ClosedError, ProcessForkedError, RunningLoopError
+from mqcore.errors import ClosedError, UsageError, UsageReason
 
 __all__ = ["EXIT_S", "LoopThread", "check_blocking_allowed", "loop_thread"]
 
@@ -34,12 +34,13 @@ def check_blocking_allowed() -> None:
     """Checks that this thread runs no event loop.
 
     Raises:
-        RunningLoopError: It does.
+        UsageError: It does.
     """
     if current_loop() is not None:
-        raise RunningLoopError(
+        raise UsageError(
             "a blocking call would stop the event loop that runs in this thread: use mqcore.aio, "
-            "or call it in a thread (asyncio.to_thread)"
+            "or call it in a thread (asyncio.to_thread)",
+            reason=UsageReason.RUNNING_LOOP,
         )
 
 
@@ -68,16 +69,17 @@ class LoopThread:
         """Checks that a call from here and now can be answered.
 
         Raises:
-            RunningLoopError: This thread runs a loop.
-            ProcessForkedError: The process was forked since.
+            UsageError: This thread runs a loop.
+            UsageError: The process was forked since.
             ClosedError: The interpreter is ending.
         """
         check_blocking_allowed()
         if self.process_id != os.getpid():
-            raise ProcessForkedError(
+            raise UsageError(
                 f"this client was made by process {self.process_id}, and process {os.getpid()} is "
                 "its fork: make clients after forking",
                 opener=self.process_id,
+                reason=UsageReason.FORKED,
             )
         if not self._thread.is_alive():
             raise ClosedError("the interpreter is ending: the client's loop has stopped")
@@ -163,7 +165,7 @@ def loop_thread() -> LoopThread:
     """Returns the loop of this process; starts it the first time.
 
     Raises:
-        RunningLoopError: This thread runs a loop itself.
+        UsageError: This thread runs a loop itself.
     """
     global _current
     check_blocking_allowed()

@@ -82,7 +82,7 @@ class Producer:
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             options: Those of `mqcore.aio.Producer`: group, credentials, namespace, tls, faults,
-                hooks, is_traced, has_spans, and settings by the names of `ProducerSettings`.
+                hooks, trace, spans, and settings by the names of `ProducerSettings`.
 
         Raises:
             UsageError: An option cannot work, or this thread runs an event loop.
@@ -160,7 +160,7 @@ class Producer:
         core = self.core
         self._check()
         check_sendable(message, core.settings)
-        if core.settings.is_batching:
+        if core.settings.batching:
             return self.thread.run(
                 lambda: core.send(
                     message,

@@ -120,7 +120,9 @@ class BlockingSender:
     ) -> SendResult | None:
         opaque, frame = self._sender.encode(outgoing, queue)
         answer = self._pool.exchange(address, opaque, frame, left_ms / _MS_PER_S, outgoing.code)
-        return delivery.answered(answer, address, monotonic_ms())
+        if delivery.accepted(answer, address, monotonic_ms()):
+            return delivery.result(answer, address)
+        return None
 
     def _watched(
         self,

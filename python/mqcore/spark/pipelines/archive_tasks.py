@@ -10,10 +10,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from mqcore.errors import NoRecordError
 from mqcore.model.topics import SYSTEM_PREFIX, UNSENDABLE_TOPICS
 from mqcore.native.columns import RecordColumns
 from mqcore.native.columns import Span as Part
+from mqcore.native.errors import NoRecordError
 from mqcore.spark.arrow import to_arrow
 from mqcore.spark.pipelines.archive_schema import ARCHIVE_COLUMNS, batch_schema
 from mqcore.spark.pipelines.errors import ArchiveError, PipelineError, PipelineSettingError

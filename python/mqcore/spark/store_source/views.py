@@ -11,13 +11,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqcore.errors import JsonTextError
 from mqcore.model.groups import GroupConfig
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.topics import TopicConfig
 from mqcore.native.columns import queue_units
 from mqcore.native.inspection import Inspection
 from mqcore.native.wire import parse_relaxed_json
+from mqcore.native.wire_errors import JsonTextError
 from mqcore.spark.arrow import to_arrow
 from mqcore.spark.schema import TIMESTAMP, Projection, ReadColumn
 from mqcore.spark.store_source.extensions import PLACE_CODE_MAX, ExtensionReader

@@ -6,7 +6,6 @@ Rows of one queue leave one request at a time, so that a try that failed is pass
 
 import asyncio
 import contextlib
-import itertools
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
-from mqcore.client.delivery import RETRIED_CODES
+from mqcore.client.delivery import Delivery, TryRules
 from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.producer import Producer
@@ -24,28 +23,17 @@ from mqcore.client.topics import Target
 from mqcore.client.transaction_producer import TransactionProducer
 from mqcore.client.transactions import CheckCallback
 from mqcore.clock import monotonic_ms
-from mqcore.errors import (
-    CallTimeoutError,
-    ConnectError,
-    ConnectionLostError,
-    MQError,
-    RemotingError,
-    ResponseError,
-    SendError,
-    UnsupportedError,
-)
+from mqcore.errors import ConnectError, RemotingError, UnsupportedError
 from mqcore.native import Command
 from mqcore.remoting.link import Link
 from mqcore.remoting.response_codes import ResponseCode
 from mqcore.spark.topic_sink.options import ClientOptions, SinkOptions
 
-__all__ = ["BACKOFF_MS_MAX", "Request", "Stored", "TopicClient", "Window", "topic_client"]
+__all__ = ["Request", "Stored", "TopicClient", "Window", "topic_client"]
 
 _T = TypeVar("_T")
 
 _MS_PER_S: Final = 1000
-# A broker that starts again is back by then, or the task fails and Spark tries it anew.
-BACKOFF_MS_MAX: Final = 5_000
 # How often a waiting task looks whether the loop lives.
 _LOOK_S: Final = 1.0
 
@@ -236,75 +224,45 @@ class TopicClient:
             return await self._tries(request, options)
 
     async def _tries(self, request: Request, options: SinkOptions) -> Stored:
-        failed: list[tuple[str, MQError]] = []
-        instance = self.producer.instance
-        for number in itertools.count():
-            queue = _next_queue(request, failed)
+        sender, target = self.producer.sender, request.target
+        delivery = Delivery(
+            request.outgoing,
+            _rules(options),
+            target.choice,
+            began_ms=monotonic_ms(),
+            fixed=request.queue,
+            what=f"a request of {request.rows} rows",
+        )
+        while True:
+            queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
-                answer = await self._try(request, queue, options)
+                address = sender.instance.address_of(queue.broker_name)
+                if address is None:
+                    address = await sender.master_of(queue)
+                answer = await sender.exchange(address, request.outgoing, queue, left_ms)
+                if delivery.accepted(answer, address, monotonic_ms()):
+                    return Stored(request, queue, answer)
             except RemotingError as error:
-                failed.append((queue.broker_name, error))
-                is_final = isinstance(error, ResponseError) and error.code not in RETRIED_CODES
-                if is_final or number >= options.retries:
-                    raise _given_up(request, failed) from error
-            else:
-                return Stored(request, queue, answer)
-            wait_ms = min(options.retry_backoff_ms << min(number, 16), BACKOFF_MS_MAX)
-            await asyncio.sleep(wait_ms / _MS_PER_S)
+                delivery.failed(error, monotonic_ms())
+            await asyncio.sleep(delivery.pause_ms / _MS_PER_S)
             # Where no name server answers, what was known stays, and the next try tells.
             with contextlib.suppress(RemotingError):
-                await instance.refresh_route(request.target.topic)
-        raise AssertionError("a loop over tries ends with an answer or an error")
-
-    async def _try(self, request: Request, queue: QueueRef, options: SinkOptions) -> Command:
-        sender = self.producer.sender
-        address = sender.instance.address_of(queue.broker_name)
-        if address is None:
-            address = await sender.master_of(queue)
-        timeout_ms = options.request_timeout_ms
-        answer = await sender.exchange(address, request.outgoing, queue, timeout_ms)
-        # A status such as FLUSH_DISK_TIMEOUT is success here, as it is to the official client: it
-        # is stored, and less safe than asked. A half message that a decision is to name must be as
-        # safe as that.
-        fine = (ResponseCode.SUCCESS,) if options.is_exact else STATUS_OF_CODE
-        if answer.code not in fine:
-            remark = answer.remark or ""
-            raise ResponseError(
-                f"{address} answered {answer.code}: {remark}",
-                address=address,
-                code=answer.code,
-                remark=remark,
-            )
-        return answer
+                await sender.instance.refresh_route(target.topic)
 
 
-def _next_queue(request: Request, failed: list[tuple[str, MQError]]) -> QueueRef:
-    if request.queue is not None:
-        return request.queue
-    target = request.target
-    if not target.queues:
-        raise SendError(
-            f"topic {target.topic}: no queue may be written: its brokers have no master now, or "
-            "the topic's perm forbids writing",
-            topic=target.topic,
-            attempts=tuple(failed),
-            may_be_stored=False,
-        )
-    last = failed[-1][0] if failed else None
-    return target.choice.next(target.queues, last_broker=last, faults=None, now_ms=monotonic_ms())
+def _rules(options: SinkOptions) -> TryRules:
+    """Returns how often requests are tried.
 
-
-def _given_up(request: Request, failed: list[tuple[str, MQError]]) -> SendError:
-    tries = "; ".join(f"{name}: {error.message}" for name, error in failed)
-    topic = request.target.topic
-    return SendError(
-        f"topic {topic}: a request of {request.rows} rows was not acknowledged after "
-        f"{len(failed)} tries: {tries}",
-        topic=topic,
-        attempts=tuple(failed),
-        may_be_stored=any(
-            isinstance(error, CallTimeoutError | ConnectionLostError) for _, error in failed
-        ),
+    A status such as FLUSH_DISK_TIMEOUT is success here, as it is to the official client: it is
+    stored, and less safe than asked. A half message that a decision is to name must be as safe as
+    that. What must go to one queue is tried again there: no request passes it.
+    """
+    return TryRules(
+        retries=options.retries,
+        try_timeout_ms=options.request_timeout_ms,
+        stored_codes=(ResponseCode.SUCCESS,) if options.is_exact else STATUS_OF_CODE,
+        retries_fixed=True,
+        backoff_ms=options.retry_backoff_ms,
     )
 
 

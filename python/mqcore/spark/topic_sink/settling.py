@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from mqcore.client.delivery import BACKOFF_MS_MAX
 from mqcore.client.results import STATUS_OF_CODE
 from mqcore.client.transactions import TransactionState, state_code
 from mqcore.errors import ConnectError, RemotingError, ResponseError
@@ -24,7 +25,7 @@ from mqcore.spark.topic_sink.epochs import Decision, HalfPlace
 from mqcore.spark.topic_sink.marks import ROW_OF, TASK
 from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.queue_messages import messages_between
-from mqcore.spark.topic_sink.sending import BACKOFF_MS_MAX, TopicClient
+from mqcore.spark.topic_sink.sending import TopicClient
 from mqcore.spark.topic_source.cluster import Cluster
 
 __all__ = ["Settling", "queue_ends", "stored_of"]
