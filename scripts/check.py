@@ -34,7 +34,8 @@ EVERYTHING = ("",)
 # is marked as slow.
 UNITS = (
     *("boundary", "broker", "cli", "client", "config", "deploy", "lane", "model"),
-    *("namesrv", "own_golden", "remoting", "scripts", "test_golden.py", "testing"),
+    *("namesrv", "own_golden", "periodic", "remoting", "scripts", "state_files"),
+    *("test_golden.py", "testing"),
 )
 # Of Spark's folder what is pure.
 PURE_SPARK = ("spark/topic_source/test_course.py", "spark/topic_source/test_options.py")

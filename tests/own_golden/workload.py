@@ -259,7 +259,7 @@ class Workload:
         keeper = self._running.broker._opened_keeper()
         await keeper.save_offsets()
         await keeper.save_delays()
-        await keeper.save_timers()
+        await keeper.timers.save()
         await keeper.save_counts()
 
     async def change_setting(self, text: str) -> None:

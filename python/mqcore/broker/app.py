@@ -277,8 +277,8 @@ class Broker:
                 remember_sends(settings, lane)
                 if settings.mounted_dir:
                     _know_stored_topics(state)
-                if settings.has_timers and keeper.has_timer_files:
-                    keeper.open_timers(self._clock())
+                if settings.has_timers and keeper.timers.are_there:
+                    keeper.timers.open(self._clock())
             except BaseException:
                 store.close()
                 raise

@@ -10,17 +10,16 @@ from pathlib import Path
 
 from mqcore.broker import policy
 from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets
-from mqcore.broker.files import StateFile
 from mqcore.broker.lost_topics import lost_topics, named
 from mqcore.broker.pop_orders import orders_text, parse_orders
 from mqcore.broker.settings_changes import file_with
 from mqcore.broker.state import BrokerState
-from mqcore.broker.timers import metrics_text, parse_metrics
+from mqcore.broker.timer_files import TimerFiles
 from mqcore.broker.transaction_counts import TransactionCounts
 from mqcore.errors import MQError
-from mqcore.model.versions import DataVersion
-from mqcore.native import Timers, write_state
+from mqcore.native import write_state
 from mqcore.remoting import Link, RequestCode, Slices
+from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -32,74 +31,77 @@ NEWS_DELAY_S = 0.05
 Announce = Callable[[tuple[str, ...] | None], Awaitable[None]]
 
 
-class Saver:
-    """Writes one file, as often as is asked for: who asks while one is written shares the next."""
-
-    def __init__(self, file: StateFile, text: Callable[[], Callable[[], bytes]]) -> None:
-        """Prepares.
-
-        Args:
-            file: The file.
-            text: Takes what there is to write, on the loop; returns what makes the content of it,
-                in a thread: a table of ten thousand topics takes a tenth of a second.
-        """
-        self.file = file
-        self._text = text
-        self._lock = asyncio.Lock()
-        self._asked = 0
-        self._written = 0
-
-    async def save(self) -> None:
-        """Writes the content as it is now, or later.
-
-        Cancelling does not stop a write that has begun.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
-        self._asked += 1
-        mine = self._asked
-        async with self._lock:
-            if self._written >= mine:
-                return
-            asked, text = self._asked, self._text()
-            await asyncio.shield(asyncio.to_thread(lambda: self.file.save(text())))
-            self._written = asked
-
-
 class Keeper:
-    """Keeps files, lane and name servers in step with the tables."""
+    """Keeps files, lane and name servers in step with the tables.
+
+    Attributes:
+        timers: The files of the timers.
+    """
 
     def __init__(self, state: BrokerState) -> None:
         """Takes the tables; `load` fills them."""
         self._state = state
-        config = Path(state.settings.store_dir) / "config"
-        self._topics = Saver(StateFile(config / "topics.json"), state.topics.text)
-        self._groups = Saver(StateFile(config / "subscriptionGroup.json"), state.groups.text)
-        self._offsets = Saver(
-            StateFile(config / "consumerOffset.json"), lambda: self._offsets_content
+        lane, filters = state.lane, state.filters
+        self._topics = self._table(
+            "topics.json", load=state.topics.load, snapshot=state.topics.text
         )
-        self._offsets_content: Callable[[], bytes] = lambda: b""
+        self._groups = self._table(
+            "subscriptionGroup.json", load=state.groups.load, snapshot=state.groups.text
+        )
+        self._modes = self._table(
+            "messageRequestMode.json", load=state.modes.load, snapshot=state.modes.text
+        )
+        self._offsets = self._table(
+            "consumerOffset.json",
+            load=self._take_offsets,
+            snapshot=self._offsets_snapshot,
+            version=lambda: lane.offset_changes,
+        )
         self._pop_records_synced = 0
-        self._delays = Saver(StateFile(config / "delayOffset.json"), lambda: self._delays_text)
-        self._delays_text: Callable[[], bytes] = state.delays.text
-        self._timer_metrics = StateFile(config / "timermetrics")
-        self._timer_version = DataVersion(counter=0, timestamp_ms=0)
-        self._timers_moved = False
-        self._filters = Saver(StateFile(config / "consumerFilter.json"), state.filters.text)
+        self._delays = self._table(
+            "delayOffset.json",
+            load=state.delays.load,
+            snapshot=self._delays_snapshot,
+            version=lambda: state.delays.changes,
+        )
+        self._filters = self._table(
+            "consumerFilter.json",
+            load=self._take_filters,
+            snapshot=filters.text,
+            version=lambda: filters.changes,
+        )
         self._counts_table = TransactionCounts(state.boot_ms)
-        self._counts = Saver(StateFile(config / "transactionMetrics"), self._counts_text)
-        self._modes = Saver(StateFile(config / "messageRequestMode.json"), state.modes.text)
-        self._orders = Saver(StateFile(config / "consumerOrderInfo.json"), self._orders_text)
-        self._orders_saved = 0
-        self._offsets_saved = -1
-        self._delays_saved = -1
-        self._filters_saved = 0
-        self._counts_saved = 0
+        self._counts = self._table(
+            "transactionMetrics",
+            load=self._counts_table.load,
+            snapshot=self._counts_snapshot,
+            version=lane.transaction_changes,
+        )
+        self._orders = self._table(
+            "consumerOrderInfo.json",
+            load=lambda text: lane.load_orders(parse_orders(text)),
+            snapshot=self._orders_snapshot,
+            version=lane.order_changes,
+        )
+        self.timers = TimerFiles(state)
+        # Without a file it is as if it had been written empty.
+        self._filters.note_saved()
         self.announce: Announce | None = None
         self._news: set[str] = set()
         # Groups of which the lane does not know the newest yet.
         self._stale: dict[str, None] = {}
+
+    def _table(
+        self,
+        name: str,
+        *,
+        load: Callable[[bytes], None],
+        snapshot: Callable[[], Snapshot | Awaitable[Snapshot]],
+        version: Callable[[], int] | None = None,
+    ) -> PersistedTable:
+        """Returns a table in a file of `config`."""
+        path = Path(self._state.settings.store_dir) / "config" / name
+        return PersistedTable(StateFile(path), load=load, snapshot=snapshot, version=version)
 
     def load(self) -> None:
         """Reads the files, and fills the lane. Blocks; for the start.
@@ -108,21 +110,15 @@ class Keeper:
             StateFileError: There is content that cannot be read.
         """
         state = self._state
-        if not self._topics.file.load(state.topics.load):
+        if not self._topics.load():
             self._report_lost_topics()
-        self._groups.file.load(state.groups.load)
-        self._offsets.file.load(self._take_offsets)
-        self._delays.file.load(state.delays.load)
-        self._modes.file.load(state.modes.load)
-        was_clean = state.store.open_report().was_clean
-        self._filters.file.load(
-            lambda text: state.filters.load(text, state.now_ms(), was_clean=was_clean)
-        )
-        self._counts.file.load(self._counts_table.load)
+        for table in (self._groups, self._offsets, self._delays, self._modes, self._filters):
+            table.load()
+        self._counts.load()
         state.lane.load_transactions(self._counts_table.waiting)
-        self._orders.file.load(lambda text: state.lane.load_orders(parse_orders(text)))
-        self._orders_saved = state.lane.order_changes()
-        self._counts_saved = state.lane.transaction_changes()
+        self._orders.load()
+        self._orders.note_saved()
+        self._counts.note_saved()
         queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
         state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
         for level in state.delays.levels:
@@ -138,7 +134,7 @@ class Keeper:
                 "%s is missing or empty, and its backup is too, but %d topics have queues: %s. "
                 "They are unknown until somebody makes them; `mqcore store repair --topics %s` "
                 "makes them again while the broker is stopped",
-                self._topics.file.path,
+                self._topics.path,
                 len(lost),
                 named(lost),
                 self._state.settings.store_dir,
@@ -266,15 +262,14 @@ class Keeper:
     async def save_offsets(self) -> None:
         """Writes consumer offsets, when they changed since the last time.
 
-        Offsets of groups that pop may rest on check points: those are made durable first.
-
         Raises:
             StoreError: The log or the file cannot be written.
         """
+        await self._offsets.save_if_changed()
+
+    async def _offsets_snapshot(self) -> Snapshot:
+        """Offsets of groups that pop may rest on check points: those are made durable first."""
         lane = self._state.lane
-        changes = lane.offset_changes
-        if changes == self._offsets_saved:
-            return
         version = self._state.offsets_version.next(self._state.now_ms())
         self._state.offsets_version = version
         # Beside the loop: a million pairs take seconds.
@@ -283,94 +278,21 @@ class Keeper:
         if records != self._pop_records_synced:
             await asyncio.to_thread(self._state.store.flush)
             self._pop_records_synced = records
-        self._offsets_content = lambda: offsets_text(table, version)
-        await self._offsets.save()
-        self._offsets_saved = changes
+        return lambda: offsets_text(table, version)
 
     async def save_delays(self) -> None:
         """Writes how far delayed messages were delivered, when that changed.
 
-        What was delivered is made durable first: a level must not be beyond what power loss
-        leaves of it.
-
         Raises:
             StoreError: The log or the file cannot be written.
         """
-        delays = self._state.delays
-        changes = delays.changes
-        if changes == self._delays_saved:
-            return
-        content = delays.text()
+        await self._delays.save_if_changed()
+
+    async def _delays_snapshot(self) -> Snapshot:
+        """What was delivered is made durable first: no level is beyond what power loss leaves."""
+        content = self._state.delays.text()
         await asyncio.to_thread(self._state.store.flush)
-        self._delays_text = lambda: content
-        await self._delays.save()
-        self._delays_saved = changes
-
-    @property
-    def has_timer_files(self) -> bool:
-        """Whether an earlier life of the store had timers."""
-        return (Path(self._state.settings.store_dir) / "timerwheel").exists()
-
-    def open_timers(self, now_ms: int) -> None:
-        """Opens the timers of the store. Blocks; for a thread.
-
-        Raises:
-            StoreError: Their files cannot be used.
-            StateFileError: The counts of what waits cannot be read.
-        """
-        state = self._state
-        timers = Timers(state.store, now_ms)
-
-        def take(text: bytes) -> None:
-            rows, self._timer_version = parse_metrics(text)
-            timers.set_waiting_rows(rows)
-
-        self._timer_metrics.load(take)
-        state.lane.set_timers(timers)
-        state.timers = timers
-
-    def timers_moved(self) -> None:
-        """Notes that the timers did something: it is to be written."""
-        self._timers_moved = True
-
-    def timer_metrics_text(self) -> bytes:
-        """Returns how many messages of each topic wait. Blocks; for a thread."""
-        timers = self._state.timers
-        if timers is None:
-            return metrics_text((), self._timer_version)
-        rows = timers.waiting_rows()
-        changed_ms = max((row[2] for row in rows), default=0)
-        known = self._timer_version
-        if changed_ms > known.timestamp_ms:
-            self._timer_version = known.next(changed_ms)
-        return metrics_text(rows, self._timer_version)
-
-    async def save_timers(self) -> None:
-        """Writes how far the timers are, when they did something since the last time.
-
-        Raises:
-            StoreError: The log or a file of the timers cannot be written.
-        """
-        timers = self._state.timers
-        if timers is None or not self._timers_moved:
-            return
-        now_ms = self._state.now_ms()
-
-        store = self._state.store
-
-        def save() -> None:
-            # First beside the timers: most of the wait for the disk is the log's, and meanwhile
-            # they may deliver.
-            store.flush()
-            timers.flush(now_ms)
-            self._timer_metrics.save(self.timer_metrics_text())
-
-        self._timers_moved = False
-        try:
-            await asyncio.shield(asyncio.to_thread(save))
-        except MQError:
-            self._timers_moved = True
-            raise
+        return lambda: content
 
     async def save_filters(self) -> None:
         """Writes the registered expressions, when they changed since the last time.
@@ -381,11 +303,7 @@ class Keeper:
         filters = self._state.filters
         filters.clean(self._state.now_ms())
         policy.fill_bits(self._state)
-        changes = filters.changes
-        if changes == self._filters_saved:
-            return
-        await self._filters.save()
-        self._filters_saved = changes
+        await self._filters.save_if_changed()
 
     async def save_orders(self) -> None:
         """Writes what groups popped in order, when that changed.
@@ -393,12 +311,9 @@ class Keeper:
         Raises:
             StoreError: The file cannot be written.
         """
-        changes = self._state.lane.order_changes()
-        if changes != self._orders_saved:
-            await self._orders.save()
-            self._orders_saved = changes
+        await self._orders.save_if_changed()
 
-    def _orders_text(self) -> Callable[[], bytes]:
+    def _orders_snapshot(self) -> Snapshot:
         rows = self._state.lane.orders()
         return lambda: orders_text(rows)
 
@@ -408,12 +323,9 @@ class Keeper:
         Raises:
             StoreError: The file cannot be written.
         """
-        changes = self._state.lane.transaction_changes()
-        if changes != self._counts_saved:
-            await self._counts.save()
-            self._counts_saved = changes
+        await self._counts.save_if_changed()
 
-    def _counts_text(self) -> Callable[[], bytes]:
+    def _counts_snapshot(self) -> Snapshot:
         now_ms = self._state.now_ms()
         waiting = {each.topic: each.waiting for each in self._state.lane.transactions()}
         self._counts_table.note(waiting, now_ms)
@@ -424,7 +336,7 @@ class Keeper:
         saves = (
             self.save_offsets,
             self.save_delays,
-            self.save_timers,
+            self.timers.save,
             self.save_filters,
             self.save_orders,
             self.save_counts,
@@ -436,6 +348,11 @@ class Keeper:
                 await save()
             except MQError as error:
                 _log.error("at the stop: %s", error.message)
+
+    def _take_filters(self, text: bytes) -> None:
+        state = self._state
+        was_clean = state.store.open_report().was_clean
+        state.filters.load(text, state.now_ms(), was_clean=was_clean)
 
     def _take_offsets(self, text: bytes) -> None:
         table = parse_offsets(text)

@@ -39,7 +39,7 @@ class Timers:
     async def metrics(self, request: Request) -> Command:
         """61: how many messages of each topic wait."""
         self._check("The timer message store is null")
-        return request.answer(body=await asyncio.to_thread(self._keeper.timer_metrics_text))
+        return request.answer(body=await asyncio.to_thread(self._keeper.timers.metrics_text))
 
     def _check(self, remark: str) -> None:
         if not self._state.settings.has_timers:
