@@ -1,6 +1,7 @@
 """Runs a test's coroutine to its end on a given event loop; knows nothing of mqcore."""
 
 import asyncio
+import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -11,8 +12,35 @@ _Result = TypeVar("_Result")
 # No test waits for it: it turns a hang into a failure that names its place.
 DEADLINE_S = 60.0
 
+
+class _Jumping(selectors.DefaultSelector):
+    """Waits for nothing: where there is no event, the time of the next timer is there at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        events = super().select(None if timeout is None else 0)
+        if not events and timeout is not None:
+            self.now_s += max(0.0, timeout)
+        return events
+
+
+class _ManualLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock stands still while there is work; for coroutines without threads."""
+
+    def __init__(self) -> None:
+        self._clock = _Jumping()
+        super().__init__(self._clock)
+
+    def time(self) -> float:
+        return self._clock.now_s
+
+
 FACTORIES: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
+    "manual": _ManualLoop,
     "uvloop": uvloop.new_event_loop,
 }
 

@@ -8,7 +8,6 @@
 All methods belong to the event loop's thread.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 
@@ -16,9 +15,9 @@ from mqcore.clock import monotonic_ms
 from mqcore.config import NamesrvSettings
 from mqcore.config.budget import memory_plan
 from mqcore.errors import RemotingError
-from mqcore.namesrv.kv import KvFile
 from mqcore.namesrv.requests import Requests
 from mqcore.namesrv.shapes import MinIdChange
+from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import (
     Address,
     Client,
@@ -59,14 +58,12 @@ class NameServer(LinkEvents):
         Raises:
             ConfigFileError: The KV configuration is there and cannot be read.
         """
-        self.requests = Requests(
-            settings, KvFile(settings.kv_config_path), clock=clock, changed=self._notify
-        )
+        self.requests = Requests(settings, clock=clock, changed=self._notify)
         self.server: Server | None = None
         self._clock = clock
         self._client: Client | None = None
         self._ports: dict[str, int] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = PeriodicTasks()
 
     @property
     def ports(self) -> dict[str, int]:
@@ -89,14 +86,12 @@ class NameServer(LinkEvents):
         self.server = server
         if isinstance(address, TcpAddress):
             self._ports["namesrv"] = address.port
-        self._arm()
+        self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
         return address
 
     async def stop(self) -> None:
         """Accepts nothing more, answers what is half done, and closes everything."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        await self._tasks.stop()
         server, self.server = self.server, None
         if server is not None:
             await server.close()
@@ -126,13 +121,8 @@ class NameServer(LinkEvents):
         elif work is not None:
             work.close()
 
-    def _arm(self) -> None:
-        pause_s = self.requests.settings.scan_interval_ms / 1000
-        self._timer = asyncio.get_running_loop().call_later(pause_s, self._round)
-
-    def _round(self) -> None:
-        self.look()
-        self._arm()
+    def _scan_s(self) -> float:
+        return self.requests.settings.scan_interval_ms / 1000
 
     def _notify(self, changes: list[MinIdChange]) -> None:
         if not changes or not self.requests.settings.notifies_min_broker_id:
