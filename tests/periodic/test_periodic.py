@@ -1,19 +1,12 @@
 """Periodic work on a loop with a manual clock: when it runs, what errors do, how it stops."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
-from loops import run_on
+from loops import run_on_manual_clock as run
 from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTask, PeriodicTasks
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    """Runs on the manual clock, which needs no deadline: a wait takes no time."""
-    run_on("manual", work, deadline_s=1e6)
 
 
 def now_s() -> float:

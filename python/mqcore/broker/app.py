@@ -5,17 +5,18 @@
     print(broker.address)
     await broker.stop()
 
-Holds no algorithm: it opens in order, wires, and closes in the reverse order.
+Holds no algorithm: it opens in order and wires. Whatever is opened says at once how it is ended, by
+a stop and by a kill (`Broker._ends_with`); both go through that in the reverse order.
 """
 
 import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mqcore.broker import batch_topics, policy
 from mqcore.broker.decisions import Decisions
@@ -46,9 +47,6 @@ from mqcore.remoting import (
     limits_of,
     listen_as,
 )
-
-if TYPE_CHECKING:
-    from mqcore.broker.observatory import Observatory
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -122,7 +120,9 @@ class Broker:
         self._registrar: Registrar | None = None
         self._topic_queues: TopicQueues | None = None
         self._server: Server | None = None
-        self._observatory: Observatory | None = None
+        # How what was started is ended, the last first: by a stop, and as by a kill.
+        self._stopping = AsyncExitStack()
+        self._abandoning = AsyncExitStack()
 
     @property
     def state(self) -> BrokerState:
@@ -206,6 +206,7 @@ class Broker:
                 version=state.version,
                 factory=lambda hub: BrokerLink(lane, hub, decisions),
             )
+            self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
             lane.start(asyncio.get_running_loop())
             address = await listen_as(
@@ -213,13 +214,13 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._topic_queues.start()
-        self._rounds.start()
         self._timer_rounds = TimerRounds(state, keeper)
-        self._timer_rounds.start()
         self._pop_rounds = PopRounds(state, keeper)
-        self._pop_rounds.start()
+        for periodic in (self._topic_queues, self._rounds, self._timer_rounds, self._pop_rounds):
+            self._ends_with(periodic.stop, periodic.stop)
+            periodic.start()
         self._registrar = Registrar(state, keeper)
+        self._ends_with(self._registrar.stop, self._registrar.abandon)
         keeper.announce = self._registrar.announce
         self._registrar.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
@@ -233,9 +234,20 @@ class Broker:
         from mqcore.broker.observation import pages
         from mqcore.broker.observatory import Observatory
 
-        self._observatory = Observatory(pages(state))
+        observatory = Observatory(pages(state))
+        self._ends_with(observatory.stop, observatory.stop)
         host = self.settings.metrics_host or _METRICS_HOST
-        self._ports["metrics"] = await self._observatory.start(host, self.settings.metrics_port)
+        self._ports["metrics"] = await observatory.start(host, self.settings.metrics_port)
+
+    def _ends_with(
+        self,
+        stop: Callable[[], Awaitable[None]],
+        abandon: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Notes how what is being started is ended; a kill leaves it as it is without `abandon`."""
+        self._stopping.push_async_callback(stop)
+        if abandon is not None:
+            self._abandoning.push_async_callback(abandon)
 
     def _opened_keeper(self) -> Keeper:
         if self._keeper is None:
@@ -265,7 +277,8 @@ class Broker:
                 on_damage=self._on_damage,
                 store_host=str(advertised),
             )
-            try:
+            with ExitStack() as undoing:
+                undoing.callback(store.close)
                 bare = BrokerPolicy(
                     name=settings.name, cluster=settings.cluster, address=settings.advertised_host
                 )
@@ -279,12 +292,13 @@ class Broker:
                     _know_stored_topics(state)
                 if settings.has_timers and keeper.timers.are_there:
                     keeper.timers.open(self._clock())
-            except BaseException:
-                store.close()
-                raise
+                undoing.pop_all()
             return state, keeper
 
+        self._ends_with(self._unmount, self._unmount)
         self._state, self._keeper = await asyncio.to_thread(opened)
+        self._ends_with(self._close_store, self._abandon_store)
+        self._ends_with(self._save)
 
     async def stop(self) -> None:
         """Leaves the name servers, answers what is half done, writes the files, closes the store.
@@ -292,26 +306,8 @@ class Broker:
         Raises:
             StoreError: Something could not be written; everything is closed all the same.
         """
-        registrar, self._registrar = self._registrar, None
-        if registrar is not None:
-            await registrar.stop()
-        await self._stop_timetables()
-        server, self._server = self._server, None
-        if server is not None:
-            await self._answer_parked()
-            await server.close(grace_s=_GRACE_S)
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            is_noted, _end = self.state.lane.write_op_messages()
-            if not await self._store_pops():
-                _log.error("at the stop: pops could not be stored: they are popped again")
-            if not is_noted:
-                _log.error("at the stop: ends of transactions could not be noted: asked for again")
-            await keeper.save_all()
-        if self._state is not None and not self._state.store.is_closed:
-            self._state.lane.stop()
-            await asyncio.to_thread(self._close)
-        self._unmount()
+        self._abandoning.pop_all()
+        await self._end(self._stopping)
 
     async def abandon(self) -> None:
         """Ends as a kill would: nothing is answered, told or written any more.
@@ -321,17 +317,20 @@ class Broker:
         """
         server, self._server = self._server, None
         if server is not None:
+            # First of all, whatever was started after it: nothing is answered from now on.
             server.hub.cut()
             await server.close(grace_s=0.0)
-        registrar, self._registrar = self._registrar, None
-        if registrar is not None:
-            await registrar.abandon()
-        await self._stop_timetables()
+        self._stopping.pop_all()
         self._keeper = None
-        if self._state is not None and not self._state.store.is_closed:
-            self._state.lane.stop()
-            await asyncio.to_thread(self._state.store.abandon)
-        self._unmount()
+        await self._end(self._abandoning)
+
+    async def _end(self, how: AsyncExitStack) -> None:
+        """Ends everything, the last first; what fails does not keep the others from it."""
+        try:
+            await how.aclose()
+        finally:
+            self._rounds = self._timer_rounds = self._pop_rounds = None
+            self._registrar = self._topic_queues = None
 
     def deafen(self) -> None:
         """Neither reads nor answers until `hear`, as if the network were gone."""
@@ -350,23 +349,12 @@ class Broker:
         if self._server is not None:
             self._server.hub.cut()
 
-    async def _stop_timetables(self) -> None:
-        """Ends what is done again and again."""
-        observatory, self._observatory = self._observatory, None
-        if observatory is not None:
-            await observatory.stop()
-        rounds, self._rounds = self._rounds, None
-        if rounds is not None:
-            await rounds.stop()
-        timer_rounds, self._timer_rounds = self._timer_rounds, None
-        if timer_rounds is not None:
-            await timer_rounds.stop()
-        topic_queues, self._topic_queues = self._topic_queues, None
-        if topic_queues is not None:
-            await topic_queues.stop()
-        pop_rounds, self._pop_rounds = self._pop_rounds, None
-        if pop_rounds is not None:
-            await pop_rounds.stop()
+    async def _end_server(self) -> None:
+        """Answers what is half done, and accepts nothing more."""
+        server, self._server = self._server, None
+        if server is not None:
+            await self._answer_parked()
+            await server.close(grace_s=_GRACE_S)
 
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""
@@ -378,11 +366,33 @@ class Broker:
                 while lane.stats()["parked"]:  # noqa: ASYNC110
                     await asyncio.sleep(_PARKED_LOOK_S)
 
-    def _unmount(self) -> None:
+    async def _save(self) -> None:
+        """Writes what the store and the tables have in memory alone."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is None:
+            return
+        is_noted, _end = self.state.lane.write_op_messages()
+        if not await self._store_pops():
+            _log.error("at the stop: pops could not be stored: they are popped again")
+        if not is_noted:
+            _log.error("at the stop: ends of transactions could not be noted: asked for again")
+        await keeper.save_all()
+
+    async def _unmount(self) -> None:
         """Gives the directory of a mount back."""
         mount, self._mount = self._mount, None
         if mount is not None:
             mount.close()
+
+    async def _close_store(self) -> None:
+        if not self.state.store.is_closed:
+            self.state.lane.stop()
+            await asyncio.to_thread(self._close)
+
+    async def _abandon_store(self) -> None:
+        if not self.state.store.is_closed:
+            self.state.lane.stop()
+            await asyncio.to_thread(self.state.store.abandon)
 
     async def _store_pops(self) -> bool:
         """Stores every open pop, which may wait for the next log file; tells whether it could."""

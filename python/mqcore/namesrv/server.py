@@ -10,6 +10,7 @@ All methods belong to the event loop's thread.
 
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 
 from mqcore.clock import monotonic_ms
 from mqcore.config import NamesrvSettings
@@ -64,6 +65,8 @@ class NameServer(LinkEvents):
         self._client: Client | None = None
         self._ports: dict[str, int] = {}
         self._tasks = PeriodicTasks()
+        # What is stopped, the last first.
+        self._started = AsyncExitStack()
 
     @property
     def ports(self) -> dict[str, int]:
@@ -81,20 +84,26 @@ class NameServer(LinkEvents):
         plan = memory_plan(self.requests.settings.configuration)
         limits = limits_of(listener, plan)
         _log.info("%s; %d connections at the most", plan, limits.connections_max)
-        server = Server(self.requests.dispatcher(), limits=limits, events=[self])
-        address = await listen_as(server, listener)
-        self.server = server
-        if isinstance(address, TcpAddress):
-            self._ports["namesrv"] = address.port
-        self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
+        async with AsyncExitStack() as starting:
+            starting.push_async_callback(self._close_client)
+            server = Server(self.requests.dispatcher(), limits=limits, events=[self])
+            starting.push_async_callback(server.close)
+            address = await listen_as(server, listener)
+            self.server = server
+            if isinstance(address, TcpAddress):
+                self._ports["namesrv"] = address.port
+            starting.push_async_callback(self._tasks.stop)
+            self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
+            self._started = starting.pop_all()
         return address
 
     async def stop(self) -> None:
         """Accepts nothing more, answers what is half done, and closes everything."""
-        await self._tasks.stop()
-        server, self.server = self.server, None
-        if server is not None:
-            await server.close()
+        self.server = None
+        await self._started.aclose()
+
+    async def _close_client(self) -> None:
+        """Closes the connections by which brokers are told."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
