@@ -19,10 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from mqcore.broker import batch_topics, policy
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.keeper import Keeper
 from mqcore.broker.links import BrokerLink, bound_lane
+from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
@@ -63,9 +64,9 @@ _PARKED_LOOK_S = 0.002
 class _Departures(LinkEvents):
     """Takes a closed connection out of every group, and tells those who stay."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
         self._state = state
-        self._keeper = keeper
+        self._membership = membership
 
     def closed(self, link: Link) -> None:
         self._go_on(self._state.members.closing(link))
@@ -79,8 +80,8 @@ class _Departures(LinkEvents):
             if slices.is_over:
                 asyncio.get_running_loop().call_soon(self._go_on, steps)
                 break
-        self._keeper.subscriptions_changed(left)
-        self._keeper.members_changed(left)
+        self._membership.subscriptions_changed(left)
+        self._membership.members_changed(left)
 
 
 class Broker:
@@ -113,7 +114,7 @@ class Broker:
         self._clock = clock
         self._ports: dict[str, int] = {}
         self._state: BrokerState | None = None
-        self._keeper: Keeper | None = None
+        self._persistence: ConfigPersistence | None = None
         self._rounds: Rounds | None = None
         self._timer_rounds: TimerRounds | None = None
         self._pop_rounds: PopRounds | None = None
@@ -188,21 +189,22 @@ class Broker:
         with _reserved(listener.host, listener.port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
-            state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
+            state, persistence, lane = self.state, self._opened_persistence(), self.state.lane
             plan = memory_plan(self.settings.configuration)
             queue_files = self.settings.queue_files_open_max
             limits = limits_of(listener, plan, queue_files=queue_files)
             bound_lane(lane, plan, limits)
             _log.info("%s; %d connections at the most", plan, limits.connections_max)
-            self._rounds = Rounds(state, keeper)
+            self._rounds = Rounds(state, persistence)
             # Before the first request: what comes then is counted.
             await self._rounds.sample()
-            decisions = Decisions(state, keeper, waiting_bytes_max=plan.sends_bytes)
+            decisions = Decisions(state, persistence, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
+            membership = MembershipChanges(state)
             self._server = Server(
-                dispatcher_of(state, keeper, self._topic_queues),
+                dispatcher_of(state, persistence, membership, self._topic_queues),
                 limits=limits,
-                events=[_Departures(state, keeper)],
+                events=[_Departures(state, membership)],
                 version=state.version,
                 factory=lambda hub: BrokerLink(lane, hub, decisions),
             )
@@ -214,14 +216,14 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._timer_rounds = TimerRounds(state, keeper)
-        self._pop_rounds = PopRounds(state, keeper)
+        self._timer_rounds = TimerRounds(state, persistence)
+        self._pop_rounds = PopRounds(state, persistence)
         for periodic in (self._topic_queues, self._rounds, self._timer_rounds, self._pop_rounds):
             self._ends_with(periodic.stop, periodic.stop)
             periodic.start()
-        self._registrar = Registrar(state, keeper)
+        self._registrar = Registrar(state, persistence)
         self._ends_with(self._registrar.stop, self._registrar.abandon)
-        keeper.announce = self._registrar.announce
+        persistence.announce = self._registrar.announce
         self._registrar.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
         return address
@@ -249,16 +251,16 @@ class Broker:
         if abandon is not None:
             self._abandoning.push_async_callback(abandon)
 
-    def _opened_keeper(self) -> Keeper:
-        if self._keeper is None:
+    def _opened_persistence(self) -> ConfigPersistence:
+        if self._persistence is None:
             raise RuntimeError("the broker was not started")
-        return self._keeper
+        return self._persistence
 
     async def _open(self, advertised: TcpAddress) -> None:
         """Opens the store and reads the files. The disk is waited for in a thread."""
         settings = self.settings
 
-        def opened() -> tuple[BrokerState, Keeper]:
+        def opened() -> tuple[BrokerState, ConfigPersistence]:
             engine = dict(settings.engine)
             if settings.mounted_dir:
                 log_dir = engine.pop("storePathCommitLog", None)
@@ -285,18 +287,18 @@ class Broker:
                 lane = Lane(store, broker=bare)
                 state = BrokerState.of(settings, str(advertised), store, lane, self._clock)
                 state.config_path = self._config_path
-                keeper = Keeper(state)
-                keeper.load()
+                persistence = ConfigPersistence(state)
+                persistence.load()
                 remember_sends(settings, lane)
                 if settings.mounted_dir:
                     _know_stored_topics(state)
-                if settings.has_timers and keeper.timers.are_there:
-                    keeper.timers.open(self._clock())
+                if settings.has_timers and persistence.timers.are_there:
+                    persistence.timers.open(self._clock())
                 undoing.pop_all()
-            return state, keeper
+            return state, persistence
 
         self._ends_with(self._unmount, self._unmount)
-        self._state, self._keeper = await asyncio.to_thread(opened)
+        self._state, self._persistence = await asyncio.to_thread(opened)
         self._ends_with(self._close_store, self._abandon_store)
         self._ends_with(self._save)
 
@@ -321,7 +323,7 @@ class Broker:
             server.hub.cut()
             await server.close(grace_s=0.0)
         self._stopping.pop_all()
-        self._keeper = None
+        self._persistence = None
         await self._end(self._abandoning)
 
     async def _end(self, how: AsyncExitStack) -> None:
@@ -368,15 +370,15 @@ class Broker:
 
     async def _save(self) -> None:
         """Writes what the store and the tables have in memory alone."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is None:
+        persistence, self._persistence = self._persistence, None
+        if persistence is None:
             return
         is_noted, _end = self.state.lane.write_op_messages()
         if not await self._store_pops():
             _log.error("at the stop: pops could not be stored: they are popped again")
         if not is_noted:
             _log.error("at the stop: ends of transactions could not be noted: asked for again")
-        await keeper.save_all()
+        await persistence.save_all()
 
     async def _unmount(self) -> None:
         """Gives the directory of a mount back."""

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import Final
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.model.topics import revive_topic
 from mqcore.native import Revived
@@ -34,10 +34,10 @@ _TELL_EVERY: Final = 60
 class PopRounds:
     """The timetable of check points of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._topic = revive_topic(state.settings.cluster)
         self._waiting: dict[int, int] = {}
         self._tasks = PeriodicTasks()
@@ -126,7 +126,7 @@ class PopRounds:
         """Makes a retry topic; its group begins at its first message (`initPopRetryOffset`)."""
         state = self._state
         state.topics.create_for_group(name, _RETRY_QUEUES, now_ms=state.now_ms())
-        await self._keeper.topics_changed([name])
+        await self._persistence.topics_changed([name])
         if state.lane.offset(group, name, 0) is None:
             state.lane.commit_offset(group, name, 0, 0)
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState, masked
 from mqcore.errors import MQError
 from mqcore.model.reading import as_dict
@@ -112,10 +112,10 @@ def ordered_topics(body: bytes) -> tuple[str, ...]:
 class Registrar(LinkEvents):
     """The registrations of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._client = Client(version=state.version, events=[self])
         self._known: set[str] = set()
         self._news = asyncio.Event()
@@ -230,7 +230,7 @@ class Registrar(LinkEvents):
         if not changed:
             return
         try:
-            await self._keeper.topics_changed(changed)
+            await self._persistence.topics_changed(changed)
         except MQError as error:
             _log.error("ordered topics %s cannot be written: %s", changed, error.message)
 

@@ -7,8 +7,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.delays import FAILED_MS, IDLE_MS
-from mqcore.broker.keeper import Keeper
 from mqcore.broker.runtime import sample_totals, sampled
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import MINUTE_STEP_MS, RATE_STEP_MS
@@ -51,31 +51,31 @@ class Rounds:
             length; None for the store's clock. A test lets messages age by it.
     """
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._failures = 0
         self.due_ms: Callable[[int], int] | None = None
         # A step is the delivery of a level: offsets must not stay behind what was stored.
         self._tasks = PeriodicTasks()
-        self._halves = HalfMessages(state, keeper)
+        self._halves = HalfMessages(state, persistence)
 
     def start(self) -> None:
         """Begins every round, each with a task of its own."""
         settings = self._state.settings
-        keeper, every = self._keeper, self._tasks.every
-        every("save offsets", keeper.save_offsets, period_s=lambda: self._offsets_s)
+        persistence, every = self._persistence, self._tasks.every
+        every("save offsets", persistence.save_offsets, period_s=lambda: self._offsets_s)
         every("expire clients", self.expire, period_s=lambda: _EXPIRY_PERIOD_S)
         every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
         every("sample", self.sample, period_s=lambda: MINUTE_STEP_MS / _MS_PER_S)
         if settings.mounted_dir:
             # Nothing is delivered into a store of somebody else.
             return
-        every("save delays", keeper.save_delays, period_s=lambda: self._delays_s)
-        every("save filters", keeper.save_filters, period_s=lambda: _FILTERS_PERIOD_S)
-        every("save orders", keeper.save_orders, period_s=lambda: _ORDERS_PERIOD_S)
-        every("save transaction counts", keeper.save_counts, period_s=lambda: self._counts_s)
+        every("save delays", persistence.save_delays, period_s=lambda: self._delays_s)
+        every("save filters", persistence.save_filters, period_s=lambda: _FILTERS_PERIOD_S)
+        every("save orders", persistence.save_orders, period_s=lambda: _ORDERS_PERIOD_S)
+        every("save transaction counts", persistence.save_counts, period_s=lambda: self._counts_s)
         every("check transactions", self.check_transactions, period_s=lambda: self._checks_s)
         every("deliver delayed", self.deliver, period_s=self._until_look_s, first_s=0.0)
         _log.debug("rounds began for %s", settings.name)

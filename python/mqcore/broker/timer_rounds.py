@@ -1,14 +1,14 @@
 """When the timers are looked at: at the end of each step of time, and as messages come.
 
-The work is the store's (`native.timers`), off the loop; files are written by the keeper. The timers
-are opened with the first message that needs them, or where a store has their files.
+The work is the store's (`native.timers`), off the loop; their files are `broker/timer_files.py`'s.
+The timers are opened with the first message that needs them, or where a store has their files.
 """
 
 import asyncio
 import logging
 from typing import Final
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.model.topics import TIMER_TOPIC
 from mqcore.native import Ticked
@@ -30,10 +30,10 @@ _RETAIN_S: Final = 30.0
 class TimerRounds:
     """The timetable of the timers of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._tasks = PeriodicTasks()
 
     def start(self) -> None:
@@ -51,7 +51,7 @@ class TimerRounds:
         )
         every(
             "save timers",
-            self._keeper.timers.save,
+            self._persistence.timers.save,
             period_s=lambda: self._until_save_ms() / _MS_PER_S,
         )
         every("old files of the timer log", self._retain, period_s=lambda: _RETAIN_S)
@@ -97,7 +97,7 @@ class TimerRounds:
             return None
         async with self._tasks.step:
             done = await asyncio.to_thread(timers.tick, self._now_ms())
-        self._keeper.timers.moved()
+        self._persistence.timers.moved()
         if done.skipped:
             _log.warning("%d timed messages could not be delivered", done.skipped)
         return done
@@ -117,7 +117,7 @@ class TimerRounds:
         async with self._tasks.step:
             # Somebody else may have opened them meanwhile.
             if self._state.timers is None:
-                await asyncio.to_thread(self._keeper.timers.open, self._now_ms())
+                await asyncio.to_thread(self._persistence.timers.open, self._now_ms())
         return True
 
     async def _retain(self) -> None:

@@ -1,11 +1,12 @@
-"""What follows from a change of a table: its file is written, the lane's policy filled, told.
+"""Persistence of the broker's configuration: topics, groups, offsets and the other small tables.
 
-Owns the files of `config`. Belongs to the event loop; the disk is waited for in threads.
+Owns the files of `config`, and what follows from a change: file, fast path, name servers. Belongs
+to the event loop; the disk is waited for in threads.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from mqcore.broker import policy
@@ -18,21 +19,16 @@ from mqcore.broker.timer_files import TimerFiles
 from mqcore.broker.transaction_counts import TransactionCounts
 from mqcore.errors import MQError
 from mqcore.native import write_state
-from mqcore.remoting import Link, RequestCode, Slices
 from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
 _log = logging.getLogger("mqcore.broker")
-
-# Changes of membership are told together this late: a thousand clients that join at once would
-# otherwise cause half a million messages. Rebalancing takes far longer.
-NEWS_DELAY_S = 0.05
 
 # Registers topics that changed (None: the whole table) with the name servers.
 Announce = Callable[[tuple[str, ...] | None], Awaitable[None]]
 
 
-class Keeper:
-    """Keeps files, lane and name servers in step with the tables.
+class ConfigPersistence:
+    """Writes the tables of one broker, and passes their changes on.
 
     Attributes:
         timers: The files of the timers.
@@ -87,9 +83,6 @@ class Keeper:
         # Without a file it is as if it had been written empty.
         self._filters.note_saved()
         self.announce: Announce | None = None
-        self._news: set[str] = set()
-        # Groups of which the lane does not know the newest yet.
-        self._stale: dict[str, None] = {}
 
     def _table(
         self,
@@ -184,65 +177,6 @@ class Keeper:
             StoreError: It cannot be written; the change holds until the next start.
         """
         await self._modes.save()
-
-    def subscriptions_changed(self, groups: Iterable[str]) -> None:
-        """Follows a change of who is online, or of what a group wants.
-
-        For a slice of time at once; what is left follows in the next turns of the loop.
-        """
-        was_due = bool(self._stale)
-        self._stale.update(dict.fromkeys(groups))
-        if not was_due:
-            self._fill_stale()
-
-    def _fill_stale(self) -> None:
-        state, slices = self._state, Slices()
-        while self._stale:
-            name = next(iter(self._stale))
-            del self._stale[name]
-            if name not in state.members.consumers:
-                state.filters.unregister(name, state.now_ms())
-            policy.fill_subscriptions(state, (name,))
-            if self._stale and slices.is_over:
-                asyncio.get_running_loop().call_soon(self._fill_stale)
-                return
-
-    async def subscriptions_filled(self) -> None:
-        """Returns when the lane knows every change that was noted."""
-        while self._stale:  # noqa: ASYNC110 - each turn of the loop does a slice of it
-            await asyncio.sleep(0)
-
-    def members_changed(self, groups: Iterable[str]) -> None:
-        """Tells the members of groups soon that their membership changed."""
-        was_due = bool(self._news)
-        self._news.update(groups)
-        if self._news and not was_due:
-            asyncio.get_running_loop().call_later(NEWS_DELAY_S, self._tell_members)
-
-    def _tell_members(self) -> None:
-        news, self._news = self._news, set()
-        if self._state.settings.notifies_members:
-            self._tell_some(self._to_tell(news))
-
-    def _to_tell(self, news: Iterable[str]) -> Iterator[tuple[str, Link]]:
-        """Yields each member that is to be told of a group; what changes meanwhile counts."""
-        state = self._state
-        for name in news:
-            config, group = state.groups.find(name), state.members.consumers.get(name)
-            if group is None or (config is not None and not config.notifies_changes):
-                continue
-            for link in list(group.clients):
-                if isinstance(link, Link):
-                    yield name, link
-
-    def _tell_some(self, members: Iterator[tuple[str, Link]]) -> None:
-        """Tells members for a slice, and goes on in the next turn."""
-        slices = Slices()
-        for name, link in members:
-            link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name})
-            if slices.is_over:
-                asyncio.get_running_loop().call_soon(self._tell_some, members)
-                return
 
     async def settings_changed(self, changes: Mapping[str, str]) -> None:
         """Follows a change of settings: file, then lane, then name servers.
