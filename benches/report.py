@@ -107,8 +107,8 @@ def plot(rows: list[Row]) -> str:
     settings = {"svg.fonttype": "none", "svg.hashsalt": "mqcore", "font.size": 12}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor="white")
-        room = LABEL_PX / width, ROW_PX / height, BAR_PX / width, 1 - 2 * ROW_PX / height
-        axes = figure.add_axes(room)
+        bounds = LABEL_PX / width, ROW_PX / height, BAR_PX / width, 1 - 2 * ROW_PX / height
+        axes = figure.add_axes(bounds)
         drawn = axes.barh(
             range(len(shown)),
             [min(row["ratio"], RATIO_SHOWN_MAX) for row in shown],

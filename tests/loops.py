@@ -30,7 +30,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class _ManualLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock stands still while there is work; for coroutines without threads."""
+    """A loop whose clock does not go on while there is work; for coroutines without threads."""
 
     def __init__(self) -> None:
         self._clock = _Jumping()

@@ -74,7 +74,7 @@ def test_a_changed_period_holds_from_the_next_pause() -> None:
     run(work())
 
 
-def test_work_may_say_when_it_comes_again() -> None:
+def test_work_may_choose_when_it_comes_again() -> None:
     async def work() -> None:
         noted = Noted(0.0, 0.5, None)
         task = PeriodicTask("t", noted, period_s=lambda: 10.0, first_s=0.0)

@@ -97,7 +97,7 @@ class ConfigPersistence:
         return PersistedTable(StateFile(path), load=load, snapshot=snapshot, version=version)
 
     def load(self) -> None:
-        """Reads the files, and fills the lane. Blocks; for the start.
+        """Reads the files, and fills the fast path. Blocks; for the start.
 
         Raises:
             StateFileError: There is content that cannot be read.
@@ -134,35 +134,35 @@ class ConfigPersistence:
             )
 
     async def topics_changed(self, names: Iterable[str]) -> None:
-        """Follows a change of topics: file, then lane, then name servers.
+        """Follows a change of topics: file, then fast path, then name servers.
 
         Raises:
-            StoreError: The file cannot be written; the lane does not know the change.
+            StoreError: The file cannot be written; the fast path does not know the change.
         """
         changed = tuple(names)
         await self.topics_written(changed)
         await self.announce_topics(changed)
 
     async def topics_written(self, names: Iterable[str]) -> None:
-        """Writes the topics, then lets the lane know those that changed.
+        """Writes the topics, then lets the fast path know those that changed.
 
         Raises:
-            StoreError: The file cannot be written; the lane does not know the change.
+            StoreError: The file cannot be written; the fast path does not know the change.
         """
         await self._topics.save()
         policy.fill_topics(self._state, names)
 
     async def announce_topics(self, names: Iterable[str] | None) -> None:
-        """Tells the name servers of topics that changed; None for all."""
+        """Notifies the name servers of topics that changed; None for all."""
         if self.announce is not None:
             await self.announce(None if names is None else tuple(names))
 
     def groups_known(self, names: Iterable[str]) -> None:
-        """Lets the lane know groups that changed."""
+        """Lets the fast path know groups that changed."""
         policy.fill_groups(self._state, names)
 
     async def groups_changed(self, names: Iterable[str]) -> None:
-        """Follows a change of groups: lane at once, then file.
+        """Follows a change of groups: fast path at once, then file.
 
         Raises:
             StoreError: The file cannot be written.
@@ -179,7 +179,7 @@ class ConfigPersistence:
         await self._modes.save()
 
     async def settings_changed(self, changes: Mapping[str, str]) -> None:
-        """Follows a change of settings: file, then lane, then name servers.
+        """Follows a change of settings: file, then fast path, then name servers.
 
         Args:
             changes: The keys that changed, with their texts.

@@ -1,4 +1,4 @@
-"""What follows from a change of who is online: the fast path learns it, members are told of it.
+"""What follows from a change of who is online: the fast path learns it, members are notified.
 
 Works in slices of time: a thousand clients may come or go at once. Knows no file. Belongs to the
 event loop.
@@ -11,7 +11,7 @@ from mqcore.broker import policy
 from mqcore.broker.state import BrokerState
 from mqcore.remoting import Link, RequestCode, Slices
 
-# Changes of membership are told together this late: a thousand clients that join at once would
+# Changes of membership are notified together this late: a thousand clients that join at once would
 # otherwise cause half a million messages. Rebalancing takes far longer.
 NOTIFY_DELAY_S = 0.05
 
@@ -22,7 +22,7 @@ class MembershipChanges:
     def __init__(self, state: BrokerState) -> None:
         """Begins with none."""
         self._state = state
-        # Groups whose members are to be told.
+        # Groups whose members are to be notified.
         self._changed: set[str] = set()
         # Groups of which the fast path does not know the newest yet.
         self._stale: dict[str, None] = {}
@@ -50,12 +50,12 @@ class MembershipChanges:
                 return
 
     async def subscriptions_filled(self) -> None:
-        """Returns when the lane knows every change that was noted."""
+        """Returns when the fast path knows every change that was noted."""
         while self._stale:  # noqa: ASYNC110 - each turn of the loop does a slice of it
             await asyncio.sleep(0)
 
     def members_changed(self, groups: Iterable[str]) -> None:
-        """Tells the members of groups soon that their membership changed."""
+        """Notifies the members of groups soon that their membership changed."""
         was_due = bool(self._changed)
         self._changed.update(groups)
         if self._changed and not was_due:
@@ -78,7 +78,7 @@ class MembershipChanges:
                     yield name, link
 
     def _notify_some(self, members: Iterator[tuple[str, Link]]) -> None:
-        """Tells members for a slice, and goes on in the next turn."""
+        """Notifies members for a slice, and goes on in the next turn."""
         slices = Slices()
         for name, link in members:
             link.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": name})

@@ -1,7 +1,7 @@
 """The files of the timers: opened where there are some, written after the timers did something.
 
 Owns `config/timermetrics`; wheel, timer log and check point are the store's. Knows no timetable.
-Belongs to the event loop, but for what is said to block.
+Belongs to the event loop, but for what blocks by its docstring.
 """
 
 import asyncio

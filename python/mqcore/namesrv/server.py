@@ -103,7 +103,7 @@ class NameServer(LinkEvents):
         await self._started.aclose()
 
     async def _close_client(self) -> None:
-        """Closes the connections by which brokers are told."""
+        """Closes the connections by which brokers are notified."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()

@@ -97,7 +97,7 @@ def test_numbers_read_as_people_read_them(told: str, expected: str) -> None:
 
 
 def titled(chart: ElementTree.Element) -> dict[str, ElementTree.Element]:
-    """The marks of a chart by what they say."""
+    """The marks of a chart by their titles."""
     marks = [(mark.find(f"{SVG}title"), mark) for mark in chart.iter() if mark.get("class")]
     return {title.text or "": mark for title, mark in marks if title is not None}
 
@@ -157,7 +157,7 @@ def test_charts_have_the_colours_of_the_page_alone() -> None:
     assert set(PALETTE) <= set(re.findall(r"--([\w-]+):", page("t", "", [], [])))
 
 
-def test_without_matplotlib_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PipelineError, match=r"pip install 'mqcore\[report\]'"):
         bars(["a"], [1.0])

@@ -36,7 +36,7 @@ _ROW = 26.0
 _FOOT = 22.0
 _BAR = 18.0
 # For the value behind the longest bar.
-_VALUE_ROOM = 70.0
+_VALUE_PX = 70.0
 _LABEL_LETTER = 6.6
 # Of the width, for the names at the left.
 _LABEL_SHARE = 0.35
@@ -149,13 +149,13 @@ def bars(
         PipelineError: matplotlib is not installed.
     """
     left = _left_of(labels, width)
-    axes = _axes(width, len(labels) * _ROW + 4, (left, _VALUE_ROOM, 0, 4))
+    axes = _axes(width, len(labels) * _ROW + 4, (left, _VALUE_PX, 0, 4))
     axes.set_xlim(0, max(values, default=0) or 1)
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    places = range(len(labels))
+    lines_down = range(len(labels))
     axes.set_xticks([])
-    axes.set_yticks(places, [_shortened(label, left) for label in labels], color=PALETTE["ink"])
-    drawn = axes.barh(places, values, _BAR / _ROW, color=_colour(0), clip_on=False)
+    axes.set_yticks(lines_down, [_shortened(label, left) for label in labels], color=PALETTE["ink"])
+    drawn = axes.barh(lines_down, values, _BAR / _ROW, color=_colour(0), clip_on=False)
     axes.bar_label(
         drawn, [text(value) for value in values], padding=8, color=PALETTE["ink"], fontsize=12
     )
@@ -202,20 +202,20 @@ def heat_map(
         for across, value in enumerate(line):
             if value is None:
                 continue
-            strength, told = abs(value) / largest, text(value)
+            strength, shown_text = abs(value) / largest, text(value)
             gid = f"cell-{down}-{across}"
             _cell(axes, (across, down), step, gid, value < 0, strength)
-            titles[gid] = [f"{rows[down]}, {columns[across]}: {told}"]
+            titles[gid] = [f"{rows[down]}, {columns[across]}: {shown_text}"]
             if step >= _TEXT_WIDTH:
                 colour = PALETTE["on-strong" if strength > 0.6 else "ink"]
-                place = (across + 0.5, down + 0.5)
-                axes.text(*place, told, ha="center", va="center", fontsize=10, color=colour)
+                corner = (across + 0.5, down + 0.5)
+                axes.text(*corner, shown_text, ha="center", va="center", fontsize=10, color=colour)
     return svg_of(axes.get_figure(), titles)
 
 
 def _cell(
     axes: Any,
-    place: tuple[float, float],
+    corner: tuple[float, float],
     step: float,
     gid: str,
     is_under: bool,
@@ -227,18 +227,18 @@ def _cell(
     opacity = round(0.06 + 0.94 * strength**0.7, 3)
     colour = (PALETTE["under" if is_under else "over"], opacity)
     size = 1 - 2 / step, 1 - 2 / _ROW
-    axes.add_patch(Rectangle(place, *size, facecolor=colour, linewidth=0, gid=gid))
+    axes.add_patch(Rectangle(corner, *size, facecolor=colour, linewidth=0, gid=gid))
 
 
-def _axes(width: float, height: float, room: tuple[float, float, float, float]) -> Any:
+def _axes(width: float, height: float, margins: tuple[float, float, float, float]) -> Any:
     """Returns axes without lines in a figure of their own.
 
     Args:
         width: Of the figure, in pixels.
         height: Of the figure, in pixels.
-        room: Pixels that the axes leave at the left, right, top and bottom.
+        margins: Pixels that the axes leave at the left, right, top and bottom.
     """
-    left, right, top, bottom = room
+    left, right, top, bottom = margins
     size = (width - left - right) / width, (height - top - bottom) / height
     axes = figure_of(width, height).add_axes((left / width, bottom / height, *size))
     for spine in axes.spines.values():
@@ -300,7 +300,7 @@ def _left_of(labels: Sequence[str], width: float) -> float:
 
 
 def _is_labelled(at: int, step: float, labels: Sequence[str]) -> bool:
-    """Tells whether a label has room beside its neighbours."""
+    """Returns whether a label fits beside its neighbours."""
     needed = 14 + _LABEL_LETTER * max(map(len, labels))
     return at % math.ceil(needed / step) == 0
 
@@ -309,6 +309,6 @@ def _colour(number: int) -> str:
     return PALETTE[f"c{min(number, COLOURS)}"]
 
 
-def _shortened(label: str, room: float) -> str:
-    most = int(room / _LABEL_LETTER) - 2
+def _shortened(label: str, width: float) -> str:
+    most = int(width / _LABEL_LETTER) - 2
     return label if len(label) <= most else f"{label[: most - 1]}…"

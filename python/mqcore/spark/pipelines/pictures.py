@@ -81,7 +81,7 @@ def svg_of(figure: "Figure", titles: Mapping[str, Sequence[str]]) -> str:
 
     Args:
         figure: The figure.
-        titles: What the marks of an artist say, in the order of its marks, by its gid.
+        titles: The texts of the marks of an artist, in the order of its marks, by its gid.
     """
     import matplotlib as mpl
 
@@ -99,7 +99,7 @@ def svg_of(figure: "Figure", titles: Mapping[str, Sequence[str]]) -> str:
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     root.set("role", "img")
-    # What it says of all strokes would hold for the whole page: here it is said of the picture.
+    # A style of all strokes would hold for the whole page: the picture alone gets it.
     for foreign in (*root.findall(f"{_SVG}metadata"), *root.findall(f"{_SVG}defs[{_SVG}style]")):
         root.remove(foreign)
     root.set("style", "stroke-linejoin: round; stroke-linecap: butt")
