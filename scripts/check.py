@@ -34,10 +34,15 @@ EVERYTHING = ("",)
 # is marked as slow.
 UNITS = (
     *("boundary", "broker", "cli", "client", "config", "deploy", "lane", "model"),
-    *("namesrv", "own_golden", "remoting", "scripts", "test_golden.py", "testing"),
+    *("namesrv", "own_golden", "periodic", "remoting", "scripts", "state_files"),
+    *("test_golden.py", "testing"),
 )
 # Of Spark's folder what is pure.
-PURE_SPARK = ("spark/topic_source/test_course.py", "spark/topic_source/test_options.py")
+PURE_SPARK = (
+    "spark/test_locations.py",
+    "spark/topic_source/test_course.py",
+    "spark/topic_source/test_options.py",
+)
 NOT_HERE = "not slow and not java and not matrix"
 WORKERS = 2
 CARGO_TEST = ("cargo", "test", "--locked", "--quiet", "--workspace", "--exclude", "mqcore-bindings")

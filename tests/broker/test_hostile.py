@@ -13,6 +13,7 @@ import pytest
 
 from live_broker import Live, live
 from loops import run_on, until
+from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.processors import dispatcher_of
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.remoting import AnsweredBy, answered_by
@@ -147,9 +148,11 @@ def test_hostile_peers_disturb_nobody(
         async with live(tmp_path) as client:
             await client.create("T", 2)
             await client.create("Witness")
-            state, keeper = client.broker.state, client.broker._opened_keeper()
+            state, persistence = client.broker.state, client.broker._opened_persistence()
             codes = [
-                *dispatcher_of(state, keeper, TopicQueues(state)).codes,
+                *dispatcher_of(
+                    state, persistence, MembershipChanges(state), TopicQueues(state)
+                ).codes,
                 *LANE_CODES,
                 *LANE_CODES,
             ]

@@ -7,6 +7,7 @@ import pytest
 from live_broker import live
 from loops import run_on
 from mqcore import broker
+from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.processors import dispatcher_of, timers
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.remoting import AnsweredBy, Handler, RequestCode, answered_by
@@ -15,8 +16,10 @@ from mqcore.remoting import AnsweredBy, Handler, RequestCode, answered_by
 def test_the_handlers_are_those_of_the_table(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
-            state, keeper = client.broker.state, client.broker._opened_keeper()
-            served = dispatcher_of(state, keeper, TopicQueues(state)).codes
+            state, persistence = client.broker.state, client.broker._opened_persistence()
+            served = dispatcher_of(
+                state, persistence, MembershipChanges(state), TopicQueues(state)
+            ).codes
             assert set(served) == answered_by(AnsweredBy.BROKER)
 
     run_on("uvloop", run())

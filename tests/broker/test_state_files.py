@@ -9,12 +9,12 @@ from live_broker import live
 from loops import run_on
 from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets, split_key
 from mqcore.broker.delays import DEFAULT_LEVELS, DelayTable, parse_levels
-from mqcore.broker.files import StateFile
 from mqcore.broker.groups import GroupTable
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.errors import BadJsonError, StateFileError
 from mqcore.model.versions import DataVersion
 from mqcore.remoting import RequestCode
+from mqcore.state_files import StateFile
 
 RULES = TopicRules(cluster="DefaultCluster", broker_name="broker-a")
 

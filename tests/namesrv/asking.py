@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from mqcore.config import Layer, NamesrvSettings, Program, namesrv_settings, resolved
 from mqcore.errors import RefusedError
-from mqcore.namesrv.kv import KvFile
 from mqcore.namesrv.requests import Requests
 from mqcore.native import Command
 from mqcore.remoting import Connection, Hub, Link, Request
@@ -70,7 +69,6 @@ class Asked:
         settings = settings_of(folder, **pairs)
         self.requests = Requests(
             settings,
-            KvFile(settings.kv_config_path),
             clock=lambda: self.now_ms,
             changed=self.changes.extend,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqcore.errors import ConfigFileError
-from mqcore.namesrv.kv import KvFile
+from mqcore.namesrv.kv import read_kv
 from namesrv.asking import CLUSTER, Asked, rows
 
 MASTER = "10.0.0.1:10911"
@@ -152,7 +152,7 @@ def test_a_torn_kv_file_is_replaced_by_the_one_before(tmp_path: Path, torn: byte
     assert Asked(tmp_path).ask(101, {"namespace": "n", "key": "k"}).ext == {"value": "1"}
     path.with_name("kvConfig.json.bak").write_bytes(torn)
     with pytest.raises(ConfigFileError):
-        KvFile(path).read()
+        read_kv(path)
 
 
 def test_kv_has_a_bound(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from live_broker import SMALL, Live
 from mqcore import Store
 from mqcore.broker.app import Broker
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.config import settings_of_pairs
@@ -78,9 +78,9 @@ async def serving(
         await broker.stop()
 
 
-def _rounds(now_ms: int, state: BrokerState, keeper: Keeper) -> Rounds:
+def _rounds(now_ms: int, state: BrokerState, persistence: ConfigPersistence) -> Rounds:
     """Returns rounds whose delays go by a moment: those of a broker go by the store's clock."""
-    made = Rounds(state, keeper)
+    made = Rounds(state, persistence)
     made.due_ms = lambda _length_ms: now_ms
     return made
 

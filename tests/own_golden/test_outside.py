@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from mqcore.client.offset_stores import LocalOffsets, local_offsets_path
 from mqcore.config import read_properties
 from mqcore.model.queues import MessageQueue
-from mqcore.namesrv.kv import KvFile
+from mqcore.namesrv.kv import read_kv
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import Archived, in_threads, run_rounds
 from mqcore.spark.pipelines.archive_tasks import plan_store
@@ -22,8 +22,8 @@ Roots = Callable[[str], Path]
 def test_the_key_value_table_of_a_name_server_is_read(golden_root: Roots) -> None:
     path = golden_root(CONFIG) / "namesrv" / "kvConfig.json"
     expected = contents(CONFIG)["kv"]
-    assert KvFile(path).read().snapshot() == expected
-    before = KvFile(path.with_name("kvConfig.json.bak")).read().snapshot()
+    assert read_kv(path)[0].snapshot() == expected
+    before = read_kv(path.with_name("kvConfig.json.bak"))[0].snapshot()
     assert before == {"ORDER_TOPIC_CONFIG": expected["ORDER_TOPIC_CONFIG"]}
 
 

@@ -256,11 +256,11 @@ class Workload:
 
     async def ask_to_save(self) -> None:
         """Has offsets and delays written, as a broker does every few seconds."""
-        keeper = self._running.broker._opened_keeper()
-        await keeper.save_offsets()
-        await keeper.save_delays()
-        await keeper.save_timers()
-        await keeper.save_counts()
+        persistence = self._running.broker._opened_persistence()
+        await persistence.save_offsets()
+        await persistence.save_delays()
+        await persistence.timers.save()
+        await persistence.save_counts()
 
     async def change_setting(self, text: str) -> None:
         """Changes a setting as `mqadmin updateBrokerConfig` does."""

@@ -26,10 +26,11 @@ from mqcore.broker.damage_reports import acknowledge
 from mqcore.client.offset_stores import LocalOffsets, local_offsets_path
 from mqcore.clock import wall_ms
 from mqcore.model.queues import MessageQueue
-from mqcore.namesrv.kv import KvFile
+from mqcore.namesrv.kv import KvTable
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import in_threads, run_rounds
 from mqcore.spark.pipelines.archive_tasks import plan_store
+from mqcore.state_files import StateFile
 from own_golden.cases import ARCHIVE, CLEAN, CONFIG, CUT, KILLED, actual_files
 from own_golden.observed import (
     command,
@@ -161,10 +162,10 @@ def write_config(root: Path) -> dict[str, Any]:
     """Writes what name server, client and broker keep outside of a store, twice each."""
     table = {"ORDER_TOPIC_CONFIG": {"Order": "b:2"}}
     (root / "namesrv").mkdir(parents=True)
-    kv = KvFile(root / "namesrv" / "kvConfig.json")
-    kv.write(table)
+    kv = StateFile(root / "namesrv" / "kvConfig.json")
+    kv.save(KvTable(table).text()())
     table["NAMESPACE"] = {"key ä": "value\n"}
-    kv.write(table)
+    kv.save(KvTable(table).text()())
     offsets = {MessageQueue("Plain", "b", 0): 7, MessageQueue("Plain", "b", 3): 2}
     store = LocalOffsets(local_offsets_path(root / "client", "127.0.0.1@DEFAULT", "readers"))
 

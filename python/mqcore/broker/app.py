@@ -5,23 +5,25 @@
     print(broker.address)
     await broker.stop()
 
-Holds no algorithm: it opens in order, wires, and closes in the reverse order.
+Holds no algorithm: it opens in order and wires. Whatever is opened says at once how it is ended, by
+a stop and by a kill (`Broker._ends_with`); both go through that in the reverse order.
 """
 
 import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mqcore.broker import batch_topics, policy
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.keeper import Keeper
 from mqcore.broker.links import BrokerConnection, bound_lane
+from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
@@ -47,9 +49,6 @@ from mqcore.remoting import (
     listen_as,
 )
 
-if TYPE_CHECKING:
-    from mqcore.broker.observatory import Observatory
-
 _log = logging.getLogger("mqcore.broker")
 
 # Half-done requests get this long at a stop: the rest of a second is for the files.
@@ -65,9 +64,9 @@ _PARKED_LOOK_S = 0.002
 class _Departures(LinkEvents):
     """Takes a closed connection out of every group, and tells those who stay."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
         self._state = state
-        self._keeper = keeper
+        self._membership = membership
 
     def closed(self, link: Link) -> None:
         self._go_on(self._state.members.closing(link))
@@ -81,8 +80,8 @@ class _Departures(LinkEvents):
             if slices.is_over:
                 asyncio.get_running_loop().call_soon(self._go_on, steps)
                 break
-        self._keeper.subscriptions_changed(left)
-        self._keeper.members_changed(left)
+        self._membership.subscriptions_changed(left)
+        self._membership.members_changed(left)
 
 
 class Broker:
@@ -115,14 +114,16 @@ class Broker:
         self._clock = clock
         self._ports: dict[str, int] = {}
         self._state: BrokerState | None = None
-        self._keeper: Keeper | None = None
+        self._persistence: ConfigPersistence | None = None
         self._rounds: Rounds | None = None
         self._timer_rounds: TimerRounds | None = None
         self._pop_rounds: PopRounds | None = None
         self._registrar: Registrar | None = None
         self._topic_queues: TopicQueues | None = None
         self._server: Server | None = None
-        self._observatory: Observatory | None = None
+        # How what was started is ended, the last first: by a stop, and as by a kill.
+        self._stopping = AsyncExitStack()
+        self._abandoning = AsyncExitStack()
 
     @property
     def state(self) -> BrokerState:
@@ -188,24 +189,26 @@ class Broker:
         with _reserved(listener.host, listener.port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
-            state, keeper, lane = self.state, self._opened_keeper(), self.state.lane
+            state, persistence, lane = self.state, self._opened_persistence(), self.state.lane
             plan = memory_plan(self.settings.configuration)
             queue_files = self.settings.queue_files_open_max
             limits = limits_of(listener, plan, queue_files=queue_files)
             bound_lane(lane, plan, limits)
             _log.info("%s; %d connections at the most", plan, limits.connections_max)
-            self._rounds = Rounds(state, keeper)
+            self._rounds = Rounds(state, persistence)
             # Before the first request: what comes then is counted.
             await self._rounds.sample()
-            decisions = Decisions(state, keeper, waiting_bytes_max=plan.sends_bytes)
+            decisions = Decisions(state, persistence, waiting_bytes_max=plan.sends_bytes)
             self._topic_queues = TopicQueues(state)
+            membership = MembershipChanges(state)
             self._server = Server(
-                dispatcher_of(state, keeper, self._topic_queues),
+                dispatcher_of(state, persistence, membership, self._topic_queues),
                 limits=limits,
-                events=[_Departures(state, keeper)],
+                events=[_Departures(state, membership)],
                 version=state.version,
                 factory=lambda hub: BrokerConnection(lane, hub, decisions),
             )
+            self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
             lane.start(asyncio.get_running_loop())
             address = await listen_as(
@@ -213,14 +216,14 @@ class Broker:
             )
         self._ports["broker"] = port
         await self._observe(state)
-        self._topic_queues.start()
-        self._rounds.start()
-        self._timer_rounds = TimerRounds(state, keeper)
-        self._timer_rounds.start()
-        self._pop_rounds = PopRounds(state, keeper)
-        self._pop_rounds.start()
-        self._registrar = Registrar(state, keeper)
-        keeper.announce = self._registrar.announce
+        self._timer_rounds = TimerRounds(state, persistence)
+        self._pop_rounds = PopRounds(state, persistence)
+        for periodic in (self._topic_queues, self._rounds, self._timer_rounds, self._pop_rounds):
+            self._ends_with(periodic.stop, periodic.stop)
+            periodic.start()
+        self._registrar = Registrar(state, persistence)
+        self._ends_with(self._registrar.stop, self._registrar.abandon)
+        persistence.announce = self._registrar.announce
         self._registrar.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
         return address
@@ -233,20 +236,31 @@ class Broker:
         from mqcore.broker.observation import pages
         from mqcore.broker.observatory import Observatory
 
-        self._observatory = Observatory(pages(state))
+        observatory = Observatory(pages(state))
+        self._ends_with(observatory.stop, observatory.stop)
         host = self.settings.metrics_host or _METRICS_HOST
-        self._ports["metrics"] = await self._observatory.start(host, self.settings.metrics_port)
+        self._ports["metrics"] = await observatory.start(host, self.settings.metrics_port)
 
-    def _opened_keeper(self) -> Keeper:
-        if self._keeper is None:
+    def _ends_with(
+        self,
+        stop: Callable[[], Awaitable[None]],
+        abandon: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Notes how what is being started is ended; a kill leaves it as it is without `abandon`."""
+        self._stopping.push_async_callback(stop)
+        if abandon is not None:
+            self._abandoning.push_async_callback(abandon)
+
+    def _opened_persistence(self) -> ConfigPersistence:
+        if self._persistence is None:
             raise RuntimeError("the broker was not started")
-        return self._keeper
+        return self._persistence
 
     async def _open(self, advertised: TcpAddress) -> None:
         """Opens the store and reads the files. The disk is waited for in a thread."""
         settings = self.settings
 
-        def opened() -> tuple[BrokerState, Keeper]:
+        def opened() -> tuple[BrokerState, ConfigPersistence]:
             engine = dict(settings.engine)
             if settings.mounted_dir:
                 log_dir = engine.pop("storePathCommitLog", None)
@@ -265,26 +279,28 @@ class Broker:
                 on_damage=self._on_damage,
                 store_host=str(advertised),
             )
-            try:
+            with ExitStack() as undoing:
+                undoing.callback(store.close)
                 bare = BrokerPolicy(
                     name=settings.name, cluster=settings.cluster, address=settings.advertised_host
                 )
                 lane = Lane(store, broker=bare)
                 state = BrokerState.of(settings, str(advertised), store, lane, self._clock)
                 state.config_path = self._config_path
-                keeper = Keeper(state)
-                keeper.load()
+                persistence = ConfigPersistence(state)
+                persistence.load()
                 remember_sends(settings, lane)
                 if settings.mounted_dir:
                     _know_stored_topics(state)
-                if settings.has_timers and keeper.has_timer_files:
-                    keeper.open_timers(self._clock())
-            except BaseException:
-                store.close()
-                raise
-            return state, keeper
+                if settings.has_timers and persistence.timers.are_there:
+                    persistence.timers.open(self._clock())
+                undoing.pop_all()
+            return state, persistence
 
-        self._state, self._keeper = await asyncio.to_thread(opened)
+        self._ends_with(self._unmount, self._unmount)
+        self._state, self._persistence = await asyncio.to_thread(opened)
+        self._ends_with(self._close_store, self._abandon_store)
+        self._ends_with(self._save)
 
     async def stop(self) -> None:
         """Leaves the name servers, answers what is half done, writes the files, closes the store.
@@ -292,26 +308,8 @@ class Broker:
         Raises:
             StoreError: Something could not be written; everything is closed all the same.
         """
-        registrar, self._registrar = self._registrar, None
-        if registrar is not None:
-            await registrar.stop()
-        await self._stop_timetables()
-        server, self._server = self._server, None
-        if server is not None:
-            await self._answer_parked()
-            await server.close(grace_s=_GRACE_S)
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            is_noted, _end = self.state.lane.write_op_messages()
-            if not await self._store_pops():
-                _log.error("at the stop: pops could not be stored: they are popped again")
-            if not is_noted:
-                _log.error("at the stop: ends of transactions could not be noted: asked for again")
-            await keeper.save_all()
-        if self._state is not None and not self._state.store.is_closed:
-            self._state.lane.stop()
-            await asyncio.to_thread(self._close)
-        self._unmount()
+        self._abandoning.pop_all()
+        await self._end(self._stopping)
 
     async def abandon(self) -> None:
         """Ends as a kill would: nothing is answered, told or written any more.
@@ -321,17 +319,20 @@ class Broker:
         """
         server, self._server = self._server, None
         if server is not None:
+            # First of all, whatever was started after it: nothing is answered from now on.
             server.hub.cut()
             await server.close(grace_s=0.0)
-        registrar, self._registrar = self._registrar, None
-        if registrar is not None:
-            await registrar.abandon()
-        await self._stop_timetables()
-        self._keeper = None
-        if self._state is not None and not self._state.store.is_closed:
-            self._state.lane.stop()
-            await asyncio.to_thread(self._state.store.abandon)
-        self._unmount()
+        self._stopping.pop_all()
+        self._persistence = None
+        await self._end(self._abandoning)
+
+    async def _end(self, how: AsyncExitStack) -> None:
+        """Ends everything, the last first; what fails does not keep the others from it."""
+        try:
+            await how.aclose()
+        finally:
+            self._rounds = self._timer_rounds = self._pop_rounds = None
+            self._registrar = self._topic_queues = None
 
     def deafen(self) -> None:
         """Neither reads nor answers until `hear`, as if the network were gone."""
@@ -350,23 +351,12 @@ class Broker:
         if self._server is not None:
             self._server.hub.cut()
 
-    async def _stop_timetables(self) -> None:
-        """Ends what is done again and again."""
-        observatory, self._observatory = self._observatory, None
-        if observatory is not None:
-            await observatory.stop()
-        rounds, self._rounds = self._rounds, None
-        if rounds is not None:
-            await rounds.stop()
-        timer_rounds, self._timer_rounds = self._timer_rounds, None
-        if timer_rounds is not None:
-            await timer_rounds.stop()
-        topic_queues, self._topic_queues = self._topic_queues, None
-        if topic_queues is not None:
-            await topic_queues.stop()
-        pop_rounds, self._pop_rounds = self._pop_rounds, None
-        if pop_rounds is not None:
-            await pop_rounds.stop()
+    async def _end_server(self) -> None:
+        """Answers what is half done, and accepts nothing more."""
+        server, self._server = self._server, None
+        if server is not None:
+            await self._answer_parked()
+            await server.close(grace_s=_GRACE_S)
 
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""
@@ -378,11 +368,33 @@ class Broker:
                 while lane.stats()["parked"]:  # noqa: ASYNC110
                     await asyncio.sleep(_PARKED_LOOK_S)
 
-    def _unmount(self) -> None:
+    async def _save(self) -> None:
+        """Writes what the store and the tables have in memory alone."""
+        persistence, self._persistence = self._persistence, None
+        if persistence is None:
+            return
+        is_noted, _end = self.state.lane.write_op_messages()
+        if not await self._store_pops():
+            _log.error("at the stop: pops could not be stored: they are popped again")
+        if not is_noted:
+            _log.error("at the stop: ends of transactions could not be noted: asked for again")
+        await persistence.save_all()
+
+    async def _unmount(self) -> None:
         """Gives the directory of a mount back."""
         mount, self._mount = self._mount, None
         if mount is not None:
             mount.close()
+
+    async def _close_store(self) -> None:
+        if not self.state.store.is_closed:
+            self.state.lane.stop()
+            await asyncio.to_thread(self._close)
+
+    async def _abandon_store(self) -> None:
+        if not self.state.store.is_closed:
+            self.state.lane.stop()
+            await asyncio.to_thread(self.state.store.abandon)
 
     async def _store_pops(self) -> bool:
         """Stores every open pop, which may wait for the next log file; tells whether it could."""

@@ -8,11 +8,11 @@ Blocks on the disk.
 from pathlib import Path
 from typing import Final
 
-from mqcore.broker.files import StateFile
 from mqcore.model.attributes import has_batch_queues
 from mqcore.model.reading import as_dict
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import TopicConfig
+from mqcore.state_files import StateFile
 
 SETTING: Final = "batchQueueTopics"
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError, RefusedError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, topic_fault
@@ -62,11 +62,15 @@ class Decisions:
     """Decides about topics and groups that the lane does not know."""
 
     def __init__(
-        self, state: BrokerState, keeper: Keeper, *, waiting_bytes_max: int = WAITING_BYTES_MAX
+        self,
+        state: BrokerState,
+        persistence: ConfigPersistence,
+        *,
+        waiting_bytes_max: int = WAITING_BYTES_MAX,
     ) -> None:
         """Takes what it works on, and how many bytes of requests may wait for topics."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._waiting_bytes_max = waiting_bytes_max
         self._making: dict[str, list[tuple[Executor, Command]]] = {}
         # What is made together with a topic.
@@ -132,7 +136,7 @@ class Decisions:
         group = self._state.groups.find_or_create(name, self._state.now_ms())
         if group is not None and not known:
             # The lane must know it before the request is executed again; the file may follow.
-            self._keeper.groups_known([name])
+            self._persistence.groups_known([name])
             self._spawn(self._write_group(name))
 
     def _need_topic(self, link: Executor, name: str, command: Command) -> bool:
@@ -192,7 +196,7 @@ class Decisions:
     async def _write_topic(self, name: str) -> None:
         names = (name, *self._beside.pop(name, ()))
         try:
-            await self._keeper.topics_written(names)
+            await self._persistence.topics_written(names)
         except MQError as error:
             # The lane does not know the topic and refuses; what was made is taken back.
             for each in names:
@@ -200,7 +204,7 @@ class Decisions:
             _log.error("topic %s cannot be created: %s", name, error.message)
         finally:
             await self._execute(self._making.pop(name))
-        await self._keeper.announce_topics(names)
+        await self._persistence.announce_topics(names)
 
     async def _execute(self, waiting: list[tuple[Executor, Command]]) -> None:
         """Lets the lane execute what waited, in turns: later requests do not overtake it."""
@@ -220,7 +224,7 @@ class Decisions:
 
     async def _write_group(self, name: str) -> None:
         try:
-            await self._keeper.groups_changed([name])
+            await self._persistence.groups_changed([name])
         except MQError as error:
             _log.error("group %s cannot be written: %s", name, error.message)
 

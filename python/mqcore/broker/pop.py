@@ -8,12 +8,11 @@ import asyncio
 import logging
 from typing import Final
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
-from mqcore.broker.timetable import Timetable
-from mqcore.errors import MQError
 from mqcore.model.topics import revive_topic
 from mqcore.native import Revived
+from mqcore.periodic import PeriodicTasks, log_error
 
 __all__ = ["REVIVE_GROUP", "PopRounds"]
 
@@ -35,35 +34,30 @@ _TELL_EVERY: Final = 60
 class PopRounds:
     """The timetable of check points of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._topic = revive_topic(state.settings.cluster)
         self._waiting: dict[int, int] = {}
-        self._failures = 0
-        self._timetable = Timetable()
+        self._tasks = PeriodicTasks()
 
     def start(self) -> None:
         """Begins, unless the settings have no timers: check points come by them."""
         if self._state.settings.has_timers:
-            self._timetable.begin("revive popped", self._always())
+            self._tasks.every(
+                "revive popped", self._revive, period_s=self._period_s, report=_report
+            )
 
     async def stop(self) -> None:
         """Ends; a round that has begun is waited for."""
-        await self._timetable.stop()
+        await self._tasks.stop()
 
-    async def _always(self) -> None:
-        while True:
-            pause_ms = max(_PERIOD_MIN_MS, self._state.settings.pop_revive_interval_ms)
-            await asyncio.sleep(pause_ms / _MS_PER_S)
-            try:
-                await self.revive()
-                self._failures = 0
-            except MQError as error:
-                if self._failures % _TELL_EVERY == 0:
-                    _log.error("popped messages cannot come back: %s", error.message)
-                self._failures += 1
+    def _period_s(self) -> float:
+        return max(_PERIOD_MIN_MS, self._state.settings.pop_revive_interval_ms) / _MS_PER_S
+
+    async def _revive(self) -> None:
+        await self.revive()
 
     async def revive(self) -> int:
         """Looks at every queue of check points; returns how many messages come again.
@@ -83,7 +77,7 @@ class PopRounds:
         for queue_id in queues:
             has_more = True
             while has_more:
-                async with self._timetable.busy:
+                async with self._tasks.step:
                     done = await self._go_on(queue_id, timers_ms)
                 count += done.revived
                 has_more = done.has_more
@@ -132,6 +126,11 @@ class PopRounds:
         """Makes a retry topic; its group begins at its first message (`initPopRetryOffset`)."""
         state = self._state
         state.topics.create_for_group(name, _RETRY_QUEUES, now_ms=state.now_ms())
-        await self._keeper.topics_changed([name])
+        await self._persistence.topics_changed([name])
         if state.lane.offset(group, name, 0) is None:
             state.lane.commit_offset(group, name, 0, 0)
+
+
+def _report(error: Exception, failures: int) -> None:
+    if failures % _TELL_EVERY == 0:
+        log_error("popped messages cannot come back", error)

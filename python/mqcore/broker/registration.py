@@ -5,17 +5,18 @@ its own, and one that is slow or gone delays no other.
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterable, Mapping
+from functools import partial
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState, masked
 from mqcore.errors import MQError
 from mqcore.model.reading import as_dict
 from mqcore.model.relaxed_json import compact_in_parts, parse_object
 from mqcore.model.topics import TopicConfig
 from mqcore.model.versions import DataVersion
+from mqcore.periodic import PeriodicTask, PeriodicTasks, log_error
 from mqcore.remoting import Client, Link, LinkEvents, RequestCode, expect
 
 _log = logging.getLogger("mqcore.broker")
@@ -111,17 +112,18 @@ def ordered_topics(body: bytes) -> tuple[str, ...]:
 class Registrar(LinkEvents):
     """The registrations of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._client = Client(version=state.version, events=[self])
         self._known: set[str] = set()
         self._news = asyncio.Event()
         self._body_key: tuple[DataVersion, int] | None = None
         self._body = b""
-        self._tasks: list[asyncio.Task[None]] = []
-        self._wakes = {address: asyncio.Event() for address in state.settings.name_servers}
+        self._tasks = PeriodicTasks()
+        # One task per name server.
+        self._renewals: dict[str, PeriodicTask] = {}
 
     @property
     def registered(self) -> frozenset[str]:
@@ -131,8 +133,8 @@ class Registrar(LinkEvents):
     def closed(self, link: Link) -> None:
         """Registers again at once: a name server that was restarted knows nothing of us."""
         _log.debug("the connection to %s ended", link.peer)
-        for wake in self._wakes.values():
-            wake.set()
+        for renewal in self._renewals.values():
+            renewal.wake()
 
     async def until_registered(self, address: str, *, timeout_s: float) -> bool:
         """Waits until a name server knows the broker; tells whether it does."""
@@ -147,9 +149,15 @@ class Registrar(LinkEvents):
 
     def start(self) -> None:
         """Begins to register with every name server."""
-        loop = asyncio.get_running_loop()
         for address in self._state.settings.name_servers:
-            self._tasks.append(loop.create_task(self._keep(address), name=f"register {address}"))
+            self._renewals[address] = self._tasks.every(
+                f"register {address}",
+                partial(self._register, address, None),
+                period_s=self._period_s,
+                first_s=0.0,
+                retry_s=_RETRY_MS / _MS_PER_S,
+                report=partial(self._report, address),
+            )
 
     async def announce(self, names: tuple[str, ...] | None) -> None:
         """Tells the name servers of changed topics at once; waits for them, within a bound.
@@ -158,67 +166,63 @@ class Registrar(LinkEvents):
             names: The topics; None for all.
         """
         # Those that do not know us are tried again every second and then told everything.
-        await asyncio.gather(*(self._register(address, names) for address in list(self._known)))
+        await asyncio.gather(*(self._announce_to(address, names) for address in list(self._known)))
 
     async def stop(self) -> None:
         """Takes the broker out of every name server that is there."""
-        await self._end_loops()
+        await self._tasks.stop()
         await asyncio.gather(*(self._unregister(address) for address in self._known))
         await self._client.close()
 
     async def abandon(self) -> None:
         """Ends without a word to any name server."""
-        await self._end_loops()
+        await self._tasks.stop()
         await self._client.close()
 
-    async def _end_loops(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def _period_s(self) -> float:
+        period_ms = self._state.settings.register_interval_ms
+        return min(max(period_ms, _PERIOD_MIN_MS), _PERIOD_MAX_MS) / _MS_PER_S
 
-    async def _keep(self, address: str) -> None:
-        """Registers with one name server for as long as the broker runs."""
-        while True:
-            self._wakes[address].clear()
-            if await self._register(address, None):
-                period_ms = self._state.settings.register_interval_ms
-                pause_ms = min(max(period_ms, _PERIOD_MIN_MS), _PERIOD_MAX_MS)
-            else:
-                await asyncio.sleep(_RETRY_MS / _MS_PER_S)
-                continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_ms / _MS_PER_S):
-                    await self._wakes[address].wait()
+    async def _announce_to(self, address: str, names: tuple[str, ...] | None) -> None:
+        """Registers once; where that fails, everything is registered again soon."""
+        try:
+            await self._register(address, names)
+        except MQError as error:
+            self._report(address, error, 0, is_whole=names is None)
+            self._renewals[address].wake()
 
-    async def _register(self, address: str, names: tuple[str, ...] | None) -> bool:
-        """Registers once; a name server that does not know us gets everything."""
+    def _report(
+        self, address: str, error: Exception, _failures: int, *, is_whole: bool = True
+    ) -> None:
+        """Notes that a name server does not know us: a warning if it did until now."""
+        was_known = address in self._known
+        self._known.discard(address)
+        if not isinstance(error, MQError):
+            log_error(f"register {address}", error)
+        elif was_known or is_whole:
+            level = logging.WARNING if was_known else logging.DEBUG
+            _log.log(level, "not registered with name server %s: %s", address, error.message)
+
+    async def _register(self, address: str, names: tuple[str, ...] | None) -> None:
+        """Registers once; a name server that does not know us gets everything.
+
+        Raises:
+            MQError: It did not take the registration.
+        """
         state = self._state
         body = await self._whole() if names is None else await self._part(names)
         timeout_s = state.settings.register_timeout_ms / _MS_PER_S
         if names is not None:
             timeout_s = min(timeout_s, _ANNOUNCE_TIMEOUT_S)
-        try:
-            answer = await self._client.call(
-                address,
-                RequestCode.REGISTER_BROKER,
-                register_header(state),
-                body,
-                timeout_s=timeout_s,
-            )
-            ordered = ordered_topics(expect(answer, address).body)
-        except MQError as error:
-            if address in self._known or names is None:
-                level = logging.WARNING if address in self._known else logging.DEBUG
-                _log.log(level, "not registered with name server %s: %s", address, error.message)
-            self._known.discard(address)
-            self._wakes[address].set()
-            return False
+        answer = await self._client.call(
+            address, RequestCode.REGISTER_BROKER, register_header(state), body, timeout_s=timeout_s
+        )
+        ordered = ordered_topics(expect(answer, address).body)
         if address not in self._known:
             _log.info("registered with name server %s as %s", address, state.address)
         self._known.add(address)
         self._news.set()
         await self._promise_order(ordered)
-        return True
 
     async def _promise_order(self, names: Iterable[str]) -> None:
         """Marks the topics that the name server lists as ordered."""
@@ -226,7 +230,7 @@ class Registrar(LinkEvents):
         if not changed:
             return
         try:
-            await self._keeper.topics_changed(changed)
+            await self._persistence.topics_changed(changed)
         except MQError as error:
             _log.error("ordered topics %s cannot be written: %s", changed, error.message)
 

@@ -5,18 +5,21 @@ Each round is a function of the state that a test may call; `Rounds` calls them 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.delays import FAILED_MS, IDLE_MS
-from mqcore.broker.keeper import Keeper
 from mqcore.broker.runtime import sample_totals, sampled
 from mqcore.broker.state import BrokerState
 from mqcore.broker.statistics import MINUTE_STEP_MS, RATE_STEP_MS
-from mqcore.broker.timetable import Timetable
 from mqcore.broker.transactions import HalfMessages
 from mqcore.errors import MQError
 from mqcore.model.topics import HALF_TOPIC, SCHEDULE_TOPIC
+from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -48,37 +51,38 @@ class Rounds:
             length; None for the store's clock. A test lets messages age by it.
     """
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._failures = 0
         self.due_ms: Callable[[int], int] | None = None
-        # Busy while a level is delivered: offsets must not stay behind what was stored.
-        self._timetable = Timetable()
-        self._halves = HalfMessages(state, keeper)
+        # A step is the delivery of a level: offsets must not stay behind what was stored.
+        self._tasks = PeriodicTasks()
+        self._halves = HalfMessages(state, persistence)
 
     def start(self) -> None:
         """Begins every round, each with a task of its own."""
         settings = self._state.settings
-        self._every("save offsets", lambda: self._offsets_s, self._keeper.save_offsets)
-        self._every("expire clients", lambda: _EXPIRY_PERIOD_S, self.expire)
-        self._every("sample totals", lambda: RATE_STEP_MS / _MS_PER_S, self.sample_totals)
-        self._every("sample", lambda: MINUTE_STEP_MS / _MS_PER_S, self.sample)
+        persistence, every = self._persistence, self._tasks.every
+        every("save offsets", persistence.save_offsets, period_s=lambda: self._offsets_s)
+        every("expire clients", self.expire, period_s=lambda: _EXPIRY_PERIOD_S)
+        every("sample totals", self.sample_totals, period_s=lambda: RATE_STEP_MS / _MS_PER_S)
+        every("sample", self.sample, period_s=lambda: MINUTE_STEP_MS / _MS_PER_S)
         if settings.mounted_dir:
             # Nothing is delivered into a store of somebody else.
             return
-        self._every("save delays", lambda: self._delays_s, self._keeper.save_delays)
-        self._every("save filters", lambda: _FILTERS_PERIOD_S, self._keeper.save_filters)
-        self._every("save orders", lambda: _ORDERS_PERIOD_S, self._keeper.save_orders)
-        self._every("save transaction counts", lambda: self._counts_s, self._keeper.save_counts)
-        self._every("check transactions", lambda: self._checks_s, self.check_transactions)
-        self._timetable.begin("deliver delayed", self._deliver_always())
+        every("save delays", persistence.save_delays, period_s=lambda: self._delays_s)
+        every("save filters", persistence.save_filters, period_s=lambda: _FILTERS_PERIOD_S)
+        every("save orders", persistence.save_orders, period_s=lambda: _ORDERS_PERIOD_S)
+        every("save transaction counts", persistence.save_counts, period_s=lambda: self._counts_s)
+        every("check transactions", self.check_transactions, period_s=lambda: self._checks_s)
+        every("deliver delayed", self.deliver, period_s=self._until_look_s, first_s=0.0)
         _log.debug("rounds began for %s", settings.name)
 
     async def stop(self) -> None:
         """Ends every round; a delivery that has begun is waited for."""
-        await self._timetable.stop()
+        await self._tasks.stop()
 
     @property
     def _offsets_s(self) -> float:
@@ -95,19 +99,6 @@ class Rounds:
     @property
     def _counts_s(self) -> float:
         return max(_PERIOD_MIN_S, self._state.settings.transaction_counts_interval_ms / _MS_PER_S)
-
-    def _every(
-        self, name: str, period_s: Callable[[], float], round_: Callable[[], Awaitable[None]]
-    ) -> None:
-        async def repeat() -> None:
-            while True:
-                await asyncio.sleep(period_s())
-                try:
-                    await round_()
-                except MQError as error:
-                    _log.error("%s: %s", name, error.message)
-
-        self._timetable.begin(name, repeat())
 
     async def expire(self) -> None:
         """Closes connections whose clients are silent; forgets locks that are free."""
@@ -142,28 +133,26 @@ class Rounds:
         for queue_id in self._state.read_queues(HALF_TOPIC):
             check = await self._halves.begin(queue_id)
             while check.has_more:
-                async with self._timetable.busy:
+                async with self._tasks.step:
                     await check.go_on(ahead_ms)
 
-    async def _deliver_always(self) -> None:
-        while True:
-            next_ms = await self.deliver()
-            await asyncio.sleep(max(0, next_ms - self._state.now_ms()) / _MS_PER_S)
+    def _until_look_s(self) -> float:
+        """Returns the pause until a level wants to be looked at."""
+        next_ms = self._state.delays.next_look_ms()
+        return max(0, next_ms - self._state.now_ms()) / _MS_PER_S
 
-    async def deliver(self) -> int:
-        """Delivers what is due; returns when to look again, at the latest."""
-        delays = self._state.delays
-        for level in delays.due(self._state.now_ms()):
-            async with self._timetable.busy:
+    async def deliver(self) -> None:
+        """Delivers what is due of the levels that want to be looked at."""
+        for level in self._state.delays.due(self._state.now_ms()):
+            async with self._tasks.step:
                 await self._deliver_level(level)
-        return delays.next_look_ms()
 
     async def deliver_all(self) -> None:
         """Delivers everything that is due now, whenever its level wants to be looked at."""
         for level in self._state.delays.levels:
             has_more = True
             while has_more:
-                async with self._timetable.busy:
+                async with self._tasks.step:
                     has_more = await self._deliver_level(level)
 
     async def _deliver_level(self, level: int) -> bool:

@@ -1,6 +1,6 @@
 """Everything that the broker's request handlers share: settings, tables, store, lane, time.
 
-Belongs to the event loop. Holds no socket: what has to be written or told is the keeper's.
+Belongs to the event loop. Holds no socket: what has to be written or told is others'.
 """
 
 from collections.abc import Callable, Mapping

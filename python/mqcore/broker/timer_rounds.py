@@ -1,19 +1,18 @@
 """When the timers are looked at: at the end of each step of time, and as messages come.
 
-The work is the store's (`native.timers`), off the loop; files are written by the keeper. The timers
-are opened with the first message that needs them, or where a store has their files.
+The work is the store's (`native.timers`), off the loop; their files are `broker/timer_files.py`'s.
+The timers are opened with the first message that needs them, or where a store has their files.
 """
 
 import asyncio
 import logging
 from typing import Final
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
-from mqcore.broker.timetable import Timetable
-from mqcore.errors import MQError
 from mqcore.model.topics import TIMER_TOPIC
 from mqcore.native import Ticked
+from mqcore.periodic import PeriodicTasks, log_error
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -31,50 +30,50 @@ _RETAIN_S: Final = 30.0
 class TimerRounds:
     """The timetable of the timers of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Prepares; `start` begins."""
         self._state = state
-        self._keeper = keeper
-        self._failures = 0
-        self._timetable = Timetable()
+        self._persistence = persistence
+        self._tasks = PeriodicTasks()
 
     def start(self) -> None:
         """Begins, unless the settings have no timers."""
-        if not self._state.settings.has_timers:
+        settings, every = self._state.settings, self._tasks.every
+        if not settings.has_timers:
             return
-        self._timetable.begin("deliver timed", self._tick_always())
-        self._timetable.begin("save timers", self._save_always())
-        self._timetable.begin("retain timers", self._retain_always())
+        every(
+            "deliver timed",
+            self._tick,
+            period_s=self._until_tick_s,
+            first_s=max(0, settings.timers_silent_after_start_ms) / _MS_PER_S,
+            retry_s=_FAILED_MS / _MS_PER_S,
+            report=_report_tick,
+        )
+        every(
+            "save timers",
+            self._persistence.timers.save,
+            period_s=lambda: self._until_save_ms() / _MS_PER_S,
+        )
+        every("old files of the timer log", self._retain, period_s=lambda: _RETAIN_S)
 
     async def stop(self) -> None:
         """Ends; a delivery that has begun is waited for."""
-        await self._timetable.stop()
+        await self._tasks.stop()
 
     def _now_ms(self) -> int:
         return self._state.now_ms() + self._state.timers_ahead_ms
 
-    async def _tick_always(self) -> None:
-        settings = self._state.settings
-        if settings.timers_silent_after_start_ms > 0:
-            await asyncio.sleep(settings.timers_silent_after_start_ms / _MS_PER_S)
-        while True:
-            try:
-                done = await self.tick()
-                self._failures = 0
-                # Taken now: a call may have lasted to the end of the step.
-                pause_ms = 0 if done is not None and done.has_more else self._pause_ms()
-            except MQError as error:
-                if self._failures % _TELL_EVERY == 0:
-                    _log.error("timed messages cannot be delivered: %s", error.message)
-                self._failures += 1
-                pause_ms = _FAILED_MS
-            await asyncio.sleep(pause_ms / _MS_PER_S)
+    async def _tick(self) -> float | None:
+        """Makes a round; returns the pause before the next: none while there is more."""
+        done = await self.tick()
+        return 0.0 if done is not None and done.has_more else None
 
-    def _pause_ms(self) -> int:
-        """Returns how long until the next look: to the end of the step, where that is nearer."""
+    def _until_tick_s(self) -> float:
+        """Returns the pause until the next round: to the end of the step, where that is nearer."""
         timers = self._state.timers
         step_ms = _MS_PER_S if timers is None else timers.step_ms
-        return min(_LOOK_MS, step_ms - self._now_ms() % step_ms)
+        # The time is read now: a round may have lasted to the end of the step.
+        return min(_LOOK_MS, step_ms - self._now_ms() % step_ms) / _MS_PER_S
 
     def _until_save_ms(self) -> int:
         """Returns the pause until the next save: it falls into the calm part of a long step."""
@@ -96,9 +95,9 @@ class TimerRounds:
         assert timers is not None
         if self._state.settings.timers_stopped or not timers.is_due(self._now_ms()):
             return None
-        async with self._timetable.busy:
+        async with self._tasks.step:
             done = await asyncio.to_thread(timers.tick, self._now_ms())
-        self._keeper.timers_moved()
+        self._persistence.timers.moved()
         if done.skipped:
             _log.warning("%d timed messages could not be delivered", done.skipped)
         return done
@@ -115,27 +114,19 @@ class TimerRounds:
             return True
         if self._state.bounds(TIMER_TOPIC, 0)[1] == 0:
             return False
-        async with self._timetable.busy:
+        async with self._tasks.step:
             # Somebody else may have opened them meanwhile.
             if self._state.timers is None:
-                await asyncio.to_thread(self._keeper.open_timers, self._now_ms())
+                await asyncio.to_thread(self._persistence.timers.open, self._now_ms())
         return True
 
-    async def _save_always(self) -> None:
-        while True:
-            await asyncio.sleep(self._until_save_ms() / _MS_PER_S)
-            try:
-                await self._keeper.save_timers()
-            except MQError as error:
-                _log.error("save timers: %s", error.message)
+    async def _retain(self) -> None:
+        """Removes files of the timer log whose messages are gone."""
+        timers = self._state.timers
+        if timers is not None:
+            await asyncio.to_thread(timers.retain)
 
-    async def _retain_always(self) -> None:
-        while True:
-            await asyncio.sleep(_RETAIN_S)
-            timers = self._state.timers
-            if timers is None:
-                continue
-            try:
-                await asyncio.to_thread(timers.retain)
-            except MQError as error:
-                _log.error("old files of the timer log: %s", error.message)
+
+def _report_tick(error: Exception, failures: int) -> None:
+    if failures % _TELL_EVERY == 0:
+        log_error("timed messages cannot be delivered", error)

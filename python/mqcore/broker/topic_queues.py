@@ -14,6 +14,7 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.topics import PERM_READ
+from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import Client, RequestCode, ResponseCode, expect
 
 _log = logging.getLogger("mqcore.broker")
@@ -51,20 +52,19 @@ class TopicQueues:
         self._client = Client(version=state.version)
         self._known: dict[str, _Known] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = PeriodicTasks()
 
     def start(self) -> None:
         """Begins to ask again for what is known."""
-        loop = asyncio.get_running_loop()
-        self._task = loop.create_task(self._keep_current(), name="queues of topics")
+        self._tasks.every("queues of topics", self.refresh, period_s=self._period_s)
 
     async def stop(self) -> None:
         """Ends every question."""
-        task, self._task = self._task, None
-        tasks = [*self._asking.values(), *([task] if task is not None else [])]
-        for each in tasks:
+        await self._tasks.stop()
+        questions = list(self._asking.values())
+        for each in questions:
             each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*questions, return_exceptions=True)
         await self._client.close()
 
     async def of_topic(self, topic: str) -> frozenset[MessageQueue] | None:
@@ -94,11 +94,8 @@ class TopicQueues:
             else:
                 await self._asked(topic)
 
-    async def _keep_current(self) -> None:
-        while True:
-            period_s = self._state.settings.assignment_routes_interval_ms / _MS_PER_S
-            await asyncio.sleep(max(_PERIOD_MIN_S, period_s))
-            await self.refresh()
+    def _period_s(self) -> float:
+        return max(_PERIOD_MIN_S, self._state.settings.assignment_routes_interval_ms / _MS_PER_S)
 
     def _own(self, topic: str) -> frozenset[MessageQueue] | None:
         found = self._state.topics.find(topic)

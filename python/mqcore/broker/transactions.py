@@ -9,7 +9,7 @@ import asyncio
 import logging
 from itertools import count
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.model.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TopicConfig
@@ -31,10 +31,10 @@ _GIVEN_UP_QUEUES = 1
 class HalfMessages:
     """Rounds over the half queues of one broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._turns = count()
 
     async def begin(self, queue_id: int) -> "Round":
@@ -71,7 +71,7 @@ class HalfMessages:
         lane.commit_offset(GROUP, HALF_TOPIC, queue_id, done.half_offset)
         lane.commit_offset(GROUP, OP_HALF_TOPIC, queue_id, done.note_offset)
         if done.end:
-            await self._keeper.save_offsets()
+            await self._persistence.save_offsets()
         self._ask(done.questions)
         self._tell_given_up(done.given_up)
         if done.needs_topic:
@@ -143,7 +143,7 @@ class HalfMessages:
         queues = _GIVEN_UP_QUEUES
         made = TopicConfig(name=CHECK_MAX_TIME_TOPIC, read_queues=queues, write_queues=queues)
         topics.put(made, now_ms)
-        await self._keeper.topics_changed([CHECK_MAX_TIME_TOPIC])
+        await self._persistence.topics_changed([CHECK_MAX_TIME_TOPIC])
 
 
 class Round:

@@ -59,10 +59,10 @@ def repair(
 
 def _repair_topics(directory: Path, settings: dict[str, str], *, is_dry: bool) -> None:
     # Imported here: the other commands about stores need nothing of a broker.
-    from mqcore.broker.files import StateFile
     from mqcore.broker.lost_topics import entry, lost_topics, with_topics
     from mqcore.model.reading import as_dict
     from mqcore.model.relaxed_json import parse_object
+    from mqcore.state_files import StateFile
 
     file = StateFile(directory / "config" / "topics.json")
     text, known = b"", set[str]()

@@ -1,20 +1,17 @@
 """The KV configuration: texts by namespace and key, kept in `kvConfig.json` as the official one is.
 
-The table is pure; `KvFile` reads it at the start and writes it after each change: a new file,
-synced, renamed over the old one, which stays as `.bak`.
+The table is pure; `read_kv` gives it with its file, which is read at the start and written after
+each change.
 """
 
 import json
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from mqcore.errors import ConfigFileError, RefusedError
-from mqcore.native import write_state
+from mqcore.errors import BadJsonError, ConfigFileError, RefusedError, StateFileError
+from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
-__all__ = ["ORDER_NAMESPACE", "KvFile", "KvTable"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["ORDER_NAMESPACE", "KvTable", "read_kv"]
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 # Anybody who reaches the port may put entries: the table must stay something one rewrites whole.
@@ -31,13 +28,32 @@ class KvTable:
 
     def __init__(self, table: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Takes a copy of what was there."""
-        self._table: Table = {name: dict(entries) for name, entries in (table or {}).items()}
+        self._take(table or {})
+
+    def _take(self, table: Mapping[str, Mapping[str, str]]) -> None:
+        self._table: Table = {name: dict(entries) for name, entries in table.items()}
         self._entries = sum(len(entries) for entries in self._table.values())
         self._chars = sum(
             len(key) + len(value)
             for entries in self._table.values()
             for key, value in entries.items()
         )
+
+    def load(self, content: bytes) -> None:
+        """Takes the content of a `kvConfig.json`.
+
+        Raises:
+            BadJsonError: It cannot be read; nothing was taken.
+        """
+        try:
+            self._take(_decoded(content))
+        except ValueError as error:
+            raise BadJsonError(str(error)) from error
+
+    def text(self) -> Snapshot:
+        """Returns what makes the content of `kvConfig.json` of now, in any thread."""
+        table = self.snapshot()
+        return lambda: _encoded(table)
 
     def put(self, namespace: str, key: str, value: str) -> None:
         """Sets a text.
@@ -84,45 +100,26 @@ class KvTable:
         return {name: dict(entries) for name, entries in self._table.items()}
 
 
-class KvFile:
-    """`kvConfig.json` on disk."""
+def read_kv(path: Path) -> tuple[KvTable, PersistedTable]:
+    """Returns the table of a `kvConfig.json`, and what writes it. Blocks on the disk.
 
-    def __init__(self, path: Path) -> None:
-        """Takes the path; touches nothing."""
-        self._path = path
-        self._previous = path.with_name(path.name + ".bak")
+    Raises:
+        ConfigFileError: There is a file, and neither it nor the one before can be read.
+    """
+    table = KvTable()
+    file = StateFile(path, empty_is_absent=False)
+    persisted = PersistedTable(file, load=table.load, snapshot=table.text)
+    try:
+        persisted.load()
+    except StateFileError as error:
+        why = error.message.removeprefix(f"{path}: ")
+        raise ConfigFileError(error.message, path=str(path), line=0, why=why) from error
+    return table, persisted
 
-    def read(self) -> KvTable:
-        """Returns what was written last: of a file that was torn, the one before it.
 
-        Raises:
-            ConfigFileError: There is a file, and neither it nor the one before can be read.
-        """
-        faults = []
-        for path in (self._path, self._previous):
-            try:
-                table = _decoded(path.read_bytes())
-            except FileNotFoundError:
-                continue
-            except (OSError, ValueError) as error:
-                faults.append(f"{path}: {error}")
-                continue
-            if faults:
-                _log.warning("%s; the one before it is used", faults[0])
-            return KvTable(table)
-        if faults:
-            raise ConfigFileError("; ".join(faults), path=str(self._path), line=0, why=faults[0])
-        return KvTable()
-
-    def write(self, table: Table) -> None:
-        """Replaces the file's content. Waits for the disk.
-
-        Raises:
-            MQError, OSError: It could not be written; the old file is as it was.
-        """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"configTable": table}, ensure_ascii=False, indent="\t")
-        write_state(self._path, text.encode("utf-8", "replace"))
+def _encoded(table: Table) -> bytes:
+    text = json.dumps({"configTable": table}, ensure_ascii=False, indent="\t")
+    return text.encode("utf-8", "replace")
 
 
 def _decoded(content: bytes) -> Table:

@@ -11,7 +11,7 @@ from mqcore.config import NamesrvSettings, parse_properties
 from mqcore.errors import ConfigFileError, MQError, RefusedError
 from mqcore.namesrv import answers, bodies
 from mqcore.namesrv.amend import amended, properties_text
-from mqcore.namesrv.kv import ORDER_NAMESPACE, KvFile
+from mqcore.namesrv.kv import ORDER_NAMESPACE, read_kv
 from mqcore.namesrv.routes import RouteLimits, RouteTable
 from mqcore.namesrv.shapes import MasterAddresses, MinIdChange, Registration
 from mqcore.native import Command
@@ -52,7 +52,6 @@ class Requests:
     def __init__(
         self,
         settings: NamesrvSettings,
-        kv_file: KvFile,
         *,
         clock: Callable[[], int],
         changed: Callable[[list[MinIdChange]], None] = lambda _changes: None,
@@ -61,12 +60,10 @@ class Requests:
 
         Args:
             settings: The settings at the start.
-            kv_file: Where the KV configuration is kept.
             clock: Returns milliseconds that never step back.
             changed: Is told of groups whose smallest broker id is another one.
         """
         self.settings = settings
-        self._kv_file = kv_file
         self._clock = clock
         self._changed = changed
         self._encoded: dict[str, bytes] = {}
@@ -74,11 +71,7 @@ class Requests:
         # Held by who changes brokers and their topics in slices: one at a time, in order.
         self._changes = asyncio.Lock()
         self.table.deletes_missing_topics = settings.registration_deletes_topics
-        self.kv = kv_file.read()
-        self._kv_writes = asyncio.Lock()
-        # Counts of changes: made, and known to be on disk.
-        self._kv_changes = 0
-        self._kv_kept = 0
+        self.kv, self._kv_file = read_kv(settings.kv_config_path)
         self._began_ms = clock()
 
     def dispatcher(self) -> Dispatcher:
@@ -410,22 +403,13 @@ class Requests:
         """Writes the table as it is now; a failure is told to who asked, the change stays."""
         if namespace == ORDER_NAMESPACE:
             self._forget_route(key)
-        self._kv_changes += 1
-        change = self._kv_changes
-        async with self._kv_writes:
-            if self._kv_kept >= change:
-                # One write keeps everything that changed while another was under way.
-                return
-            change = self._kv_changes
-            try:
-                await asyncio.to_thread(self._kv_file.write, self.kv.snapshot())
-            except (MQError, OSError) as error:
-                _log.exception("the KV configuration could not be written")
-                raise RefusedError(
-                    f"changed, but not kept over a restart: {error}",
-                    code=ResponseCode.SYSTEM_ERROR,
-                ) from error
-            self._kv_kept = change
+        try:
+            await self._kv_file.save()
+        except MQError as error:
+            _log.exception("the KV configuration could not be written")
+            raise RefusedError(
+                f"changed, but not kept over a restart: {error}", code=ResponseCode.SYSTEM_ERROR
+            ) from error
 
     # Below.
 

@@ -8,17 +8,17 @@
 All methods belong to the event loop's thread.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 
 from mqcore.clock import monotonic_ms
 from mqcore.config import NamesrvSettings
 from mqcore.config.budget import memory_plan
 from mqcore.errors import RemotingError
-from mqcore.namesrv.kv import KvFile
 from mqcore.namesrv.requests import Requests
 from mqcore.namesrv.shapes import MinIdChange
+from mqcore.periodic import PeriodicTasks
 from mqcore.remoting import (
     Address,
     Client,
@@ -59,14 +59,14 @@ class NameServer(LinkEvents):
         Raises:
             ConfigFileError: The KV configuration is there and cannot be read.
         """
-        self.requests = Requests(
-            settings, KvFile(settings.kv_config_path), clock=clock, changed=self._notify
-        )
+        self.requests = Requests(settings, clock=clock, changed=self._notify)
         self.server: Server | None = None
         self._clock = clock
         self._client: Client | None = None
         self._ports: dict[str, int] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._tasks = PeriodicTasks()
+        # What is stopped, the last first.
+        self._started = AsyncExitStack()
 
     @property
     def ports(self) -> dict[str, int]:
@@ -84,22 +84,26 @@ class NameServer(LinkEvents):
         plan = memory_plan(self.requests.settings.configuration)
         limits = limits_of(listener, plan)
         _log.info("%s; %d connections at the most", plan, limits.connections_max)
-        server = Server(self.requests.dispatcher(), limits=limits, events=[self])
-        address = await listen_as(server, listener)
-        self.server = server
-        if isinstance(address, TcpAddress):
-            self._ports["namesrv"] = address.port
-        self._arm()
+        async with AsyncExitStack() as starting:
+            starting.push_async_callback(self._close_client)
+            server = Server(self.requests.dispatcher(), limits=limits, events=[self])
+            starting.push_async_callback(server.close)
+            address = await listen_as(server, listener)
+            self.server = server
+            if isinstance(address, TcpAddress):
+                self._ports["namesrv"] = address.port
+            starting.push_async_callback(self._tasks.stop)
+            self._tasks.every("scan brokers", self.look, period_s=self._scan_s)
+            self._started = starting.pop_all()
         return address
 
     async def stop(self) -> None:
         """Accepts nothing more, answers what is half done, and closes everything."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        server, self.server = self.server, None
-        if server is not None:
-            await server.close()
+        self.server = None
+        await self._started.aclose()
+
+    async def _close_client(self) -> None:
+        """Closes the connections by which brokers are notified."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -126,13 +130,8 @@ class NameServer(LinkEvents):
         elif work is not None:
             work.close()
 
-    def _arm(self) -> None:
-        pause_s = self.requests.settings.scan_interval_ms / 1000
-        self._timer = asyncio.get_running_loop().call_later(pause_s, self._round)
-
-    def _round(self) -> None:
-        self.look()
-        self._arm()
+    def _scan_s(self) -> float:
+        return self.requests.settings.scan_interval_ms / 1000
 
     def _notify(self, changes: list[MinIdChange]) -> None:
         if not changes or not self.requests.settings.notifies_min_broker_id:

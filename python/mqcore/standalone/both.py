@@ -1,5 +1,6 @@
 """Starts a name server, then a broker that registers with it; stops them in the reverse order."""
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -73,6 +74,8 @@ class Standalone:
         self._config_path = config_path
         self.namesrv = NameServer(namesrv)
         self.broker: Broker | None = None
+        # What is stopped, the last first.
+        self._started = AsyncExitStack()
 
     @property
     def ports(self) -> dict[str, int]:
@@ -86,34 +89,29 @@ class Standalone:
         Raises:
             MQError: One of them cannot start; the other one is stopped.
         """
-        try:
-            return await self._start()
-        except BaseException:
-            await self.stop()
-            raise
-
-    async def _start(self) -> str:
-        beside = await self.namesrv.start()
-        if not isinstance(beside, TcpAddress):
-            raise RemotingError(f"{beside}: a broker registers by TCP only", address=str(beside))
-        # Whoever listens on all addresses is dialled on one of them.
-        host = "127.0.0.1" if beside.host in ("", "0.0.0.0") else beside.host
-        dialled = str(TcpAddress("::1" if beside.host == "::" else host, beside.port))
-        others = [name for name in self._settings.name_servers if name != dialled]
-        settings = replace(self._settings, name_servers=(dialled, *others))
-        self.broker = Broker(settings, config_path=self._config_path)
-        address = await self.broker.start()
-        await self.broker.until_registered(dialled, timeout_s=_REGISTERED_TIMEOUT_S)
+        async with AsyncExitStack() as starting:
+            beside = await self.namesrv.start()
+            starting.push_async_callback(self.namesrv.stop)
+            if not isinstance(beside, TcpAddress):
+                raise RemotingError(
+                    f"{beside}: a broker registers by TCP only", address=str(beside)
+                )
+            # Whoever listens on all addresses is dialled on one of them.
+            host = "127.0.0.1" if beside.host in ("", "0.0.0.0") else beside.host
+            dialled = str(TcpAddress("::1" if beside.host == "::" else host, beside.port))
+            others = [name for name in self._settings.name_servers if name != dialled]
+            settings = replace(self._settings, name_servers=(dialled, *others))
+            self.broker = Broker(settings, config_path=self._config_path)
+            address = await self.broker.start()
+            starting.push_async_callback(self.broker.stop)
+            await self.broker.until_registered(dialled, timeout_s=_REGISTERED_TIMEOUT_S)
+            self._started = starting.pop_all()
         return f"{address}, name server {beside}"
 
     async def stop(self) -> None:
-        """Stops both.
+        """Stops both; stopping again does nothing.
 
         Raises:
             StoreError: The store could not be written; both are stopped all the same.
         """
-        try:
-            if self.broker is not None:
-                await self.broker.stop()
-        finally:
-            await self.namesrv.stop()
+        await self._started.aclose()

@@ -8,6 +8,7 @@ import asyncio
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import MappingProxyType
 
@@ -74,6 +75,8 @@ class Embedded:
         self._ageing = Ageing()
         self._faults = SendFaults()
         self._both: Standalone | None = None
+        # What a stop ends.
+        self._started = AsyncExitStack()
         self._broker: Broker | None = None
 
     @property
@@ -130,24 +133,27 @@ class Embedded:
         pairs["storePathRootDir"] = str(self.directory)
         if "broker" in self.ports:
             pairs["listenPort"] = str(self.ports["broker"])
-        if self._joined is None:
-            settings = settings_of_pairs(pairs)
-            port = self.ports.get("namesrv", 0)
-            self._both = Standalone(settings, namesrv_settings_of(settings, port))
-            await self._both.start()
-            broker, self.ports = self._both.broker, self._both.ports
-        else:
-            broker = Broker(settings_of_pairs(pairs | {"namesrvAddr": self._joined}))
-            await broker.start()
-            for name_server in broker.settings.name_servers:
-                await broker.until_registered(name_server, timeout_s=_REGISTERED_TIMEOUT_S)
-            self.ports = broker.ports
-        assert broker is not None
-        self._broker = broker
-        broker.rounds.due_ms = lambda length_ms: self._ageing.due_ms(length_ms, wall_ms())
-        broker.state.timers_ahead_ms = self._ageing.passed_ms
-        policy.fill(broker.state)
-        self._apply_faults(broker)
+        both: Standalone | None = None
+        async with AsyncExitStack() as starting:
+            if self._joined is None:
+                settings, port = settings_of_pairs(pairs), self.ports.get("namesrv", 0)
+                both = Standalone(settings, namesrv_settings_of(settings, port))
+                await both.start()
+                starting.push_async_callback(both.stop)
+                broker, self.ports = both.broker, both.ports
+            else:
+                broker = Broker(settings_of_pairs(pairs | {"namesrvAddr": self._joined}))
+                await broker.start()
+                starting.push_async_callback(broker.stop)
+                for name_server in broker.settings.name_servers:
+                    await broker.until_registered(name_server, timeout_s=_REGISTERED_TIMEOUT_S)
+                self.ports = broker.ports
+            assert broker is not None
+            broker.rounds.due_ms = lambda length_ms: self._ageing.due_ms(length_ms, wall_ms())
+            broker.state.timers_ahead_ms = self._ageing.passed_ms
+            policy.fill(broker.state)
+            self._apply_faults(broker)
+            self._broker, self._both, self._started = broker, both, starting.pop_all()
 
     async def stop(self) -> None:
         """Stops it as a signal does: everything is written.
@@ -155,12 +161,8 @@ class Embedded:
         Raises:
             StoreError: The store could not be written; it is stopped all the same.
         """
-        broker, self._broker = self._broker, None
-        both, self._both = self._both, None
-        if both is not None:
-            await both.stop()
-        elif broker is not None:
-            await broker.stop()
+        self._broker = self._both = None
+        await self._started.aclose()
 
     async def restart(self) -> None:
         """Stops it if it runs, and starts it."""
@@ -171,6 +173,7 @@ class Embedded:
         """Ends it, and its own name server, as `kill -9` does."""
         broker, self._broker = self._running(), None
         both, self._both = self._both, None
+        self._started.pop_all()
         await broker.abandon()
         if both is not None and both.namesrv.server is not None:
             both.namesrv.server.hub.cut()

@@ -1,13 +1,17 @@
 """Charts and pages: marks where the numbers are, texts escaped, nothing outside of the page."""
 
 import re
+import sys
 from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 
-from mqcore.spark.pipelines.charts import Series, bars, heat_map, lines, stacked_bars
-from mqcore.spark.pipelines.scales import bytes_text, count_text, duration_text, ticks_to
+from mqcore.spark.pipelines.charts import Series, bars, heat_map, lines, stacked_bars, ticks_to
+from mqcore.spark.pipelines.errors import PipelineError
+from mqcore.spark.pipelines.page import page
+from mqcore.spark.pipelines.pictures import PALETTE
+from mqcore.spark.pipelines.scales import bytes_text, count_text, duration_text
 from mqcore.spark.pipelines.traffic import (
     GroupLag,
     QueueTraffic,
@@ -92,23 +96,33 @@ def test_numbers_read_as_people_read_them(shown: str, expected: str) -> None:
     assert shown == expected
 
 
+def titled(chart: ElementTree.Element) -> dict[str, ElementTree.Element]:
+    """The marks of a chart by their titles."""
+    marks = [(mark.find(f"{SVG}title"), mark) for mark in chart.iter() if mark.get("class")]
+    return {title.text or "": mark for title, mark in marks if title is not None}
+
+
+def heights(mark: ElementTree.Element) -> tuple[float, float]:
+    """The top and the bottom of a bar's outline, downwards."""
+    numbers = [float(text) for text in re.findall(r"-?[\d.]+", mark.get("d", ""))]
+    return min(numbers[1::2]), max(numbers[1::2])
+
+
 def test_bars_are_stacked_and_are_as_high_as_they_count() -> None:
     chart = stacked_bars(["a", "b"], [Series("x", [1, 2]), Series("y", [3, None])])
-    rects = parsed(chart).findall(f".//{SVG}rect")
-    heights = {rect.find(f"{SVG}title").text: float(rect.get("height", "")) for rect in rects}  # type: ignore[union-attr]
-    assert heights.keys() == {"x, a: 1", "x, b: 2", "y, a: 3"}
-    assert heights["x, b: 2"] == pytest.approx(2 * heights["x, a: 1"], abs=0.2)
-    by_title = {rect.find(f"{SVG}title").text: rect for rect in rects}  # type: ignore[union-attr]
-    low, high = by_title["x, a: 1"], by_title["y, a: 3"]
-    bottom = float(high.get("y", "")) + float(high.get("height", ""))
-    assert bottom == pytest.approx(float(low.get("y", "")), abs=0.2)
+    marks = titled(parsed(chart))
+    assert marks.keys() == {"x, a: 1", "x, b: 2", "y, a: 3"}
+    high = {title: heights(mark)[1] - heights(mark)[0] for title, mark in marks.items()}
+    assert high["x, b: 2"] == pytest.approx(2 * high["x, a: 1"], abs=0.2)
+    assert heights(marks["y, a: 3"])[1] == pytest.approx(heights(marks["x, a: 1"])[0], abs=0.2)
 
 
 def test_a_line_is_broken_where_nothing_is_known() -> None:
     chart = parsed(lines(["a", "b", "c", "d"], [Series("x", [1, None, 2, 3])]))
-    (path,) = chart.findall(f".//{SVG}path")
-    assert re.sub(r"[\d. ]+", "", path.get("d", "")) == "MML"
-    assert len(chart.findall(f".//{SVG}circle")) == 3
+    outlines = [path.get("d", "") for path in chart.iter(f"{SVG}path") if not path.get("class")]
+    broken = [re.sub(r"[-\d.\s]+", "", outline) for outline in outlines]
+    assert "MML" in broken
+    assert titled(chart).keys() == {"x, a: 1", "x, c: 2", "x, d: 3"}
 
 
 def test_names_are_escaped_and_shortened() -> None:
@@ -119,10 +133,34 @@ def test_names_are_escaped_and_shortened() -> None:
 
 
 def test_cells_are_stronger_where_values_are_larger() -> None:
-    chart = parsed(heat_map(["a"], ["1", "2", "3"], [[1.0, 10.0, None]]))
-    cells = [rect for rect in chart.findall(f".//{SVG}rect") if "cell" in rect.get("class", "")]
-    assert len(cells) == 2
-    assert float(cells[0].get("fill-opacity", "")) < float(cells[1].get("fill-opacity", ""))
+    cells = titled(parsed(heat_map(["a"], ["1", "2", "3"], [[1.0, 10.0, None]])))
+    assert cells.keys() == {"a, 1: 1", "a, 2: 10"}
+
+    def opacity(title: str) -> float:
+        found = re.search(r"fill-opacity: ([\d.]+)", cells[title].get("style", ""))
+        return float(found[1]) if found is not None else 1.0
+
+    assert opacity("a, 1: 1") < opacity("a, 2: 10")
+
+
+def test_charts_have_the_colours_of_the_page_alone() -> None:
+    series = [Series(f"s{number}", [1, 2]) for number in range(12)]
+    for chart in (
+        stacked_bars(["a", "b"], series),
+        lines(["a", "b"], series),
+        bars(["a"], [1.0]),
+        heat_map(["a"], ["1"], [[-2.0]]),
+    ):
+        assert not re.search(r"#[0-9a-fA-F]{3,6}\b(?!\))", re.sub(r'"#\w+"|url\(#\w+\)', "", chart))
+        assert "var(--" in chart
+        assert "font-family" not in chart
+    assert set(PALETTE) <= set(re.findall(r"--([\w-]+):", page("t", "", [], [])))
+
+
+def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(PipelineError, match=r"pip install 'mqcore\[report\]'"):
+        bars(["a"], [1.0])
 
 
 def test_figures_follow_from_what_was_counted() -> None:
@@ -144,7 +182,7 @@ def test_a_page_needs_nothing_from_outside(topics: int) -> None:
     html = traffic_page(found, title="A & B", source="store:/s", made_ms=BEGIN_MS)
     assert "A &amp; B" in html
     assert "&lt;billing&gt;" in html
-    assert not re.search(r'(src|href)="', html)
+    assert not re.search(r'(src|href)="(?!#)', html)
     for chart in re.findall(r"<svg.*?</svg>", html, re.DOTALL):
         ElementTree.fromstring(chart)
     if topics > 9:

@@ -1,6 +1,7 @@
 """The answers to what is not hot, one family of requests per file."""
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
+from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.processors.assignments import Assignments
 from mqcore.broker.processors.clients import Clients
 from mqcore.broker.processors.forwards import Forwards
@@ -22,12 +23,18 @@ from mqcore.remoting import AnsweredBy, Dispatcher, Handler, check_handlers, che
 __all__ = ["dispatcher_of"]
 
 
-def dispatcher_of(state: BrokerState, keeper: Keeper, queues: TopicQueues) -> Dispatcher:
+def dispatcher_of(
+    state: BrokerState,
+    persistence: ConfigPersistence,
+    membership: MembershipChanges,
+    queues: TopicQueues,
+) -> Dispatcher:
     """Returns the table of everything that Python answers.
 
     Args:
         state: The broker's tables.
-        keeper: What follows their changes.
+        persistence: What writes them.
+        membership: What passes on who is online.
         queues: The queues of topics over all brokers.
 
     Raises:
@@ -35,16 +42,16 @@ def dispatcher_of(state: BrokerState, keeper: Keeper, queues: TopicQueues) -> Di
     """
     handlers: dict[int, Handler] = {}
     for family in (
-        Assignments(state, keeper, queues),
-        Clients(state, keeper),
+        Assignments(state, persistence, queues),
+        Clients(state, persistence, membership),
         Forwards(state),
-        GroupAdmin(state, keeper),
-        Maintenance(state, keeper),
+        GroupAdmin(state, persistence),
+        Maintenance(state, persistence),
         Messages(state),
         OffsetAdmin(state),
         Progress(state),
-        Timers(state, keeper),
-        TopicAdmin(state, keeper),
+        Timers(state, persistence),
+        TopicAdmin(state, persistence),
         Replies(state),
     ):
         for code, handler in family.handlers().items():

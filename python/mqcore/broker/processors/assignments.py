@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping
 
 from mqcore.broker.assignment import assigned
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topic_queues import TopicQueues
 from mqcore.errors import RefusedError
@@ -29,10 +29,12 @@ _CLUSTERING = "CLUSTERING"
 class Assignments:
     """Serves the requests about assignment by the broker."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper, queues: TopicQueues) -> None:
+    def __init__(
+        self, state: BrokerState, persistence: ConfigPersistence, queues: TopicQueues
+    ) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
         self._queues = queues
 
     def handlers(self) -> Mapping[int, Handler]:
@@ -96,10 +98,10 @@ class Assignments:
                 code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
             )
         if not was_there:
-            await self._keeper.groups_changed([wanted.group])
+            await self._persistence.groups_changed([wanted.group])
         if not self._state.modes.put(wanted):
             raise RefusedError("too many modes are set already", code=ResponseCode.SYSTEM_ERROR)
-        await self._keeper.modes_changed()
+        await self._persistence.modes_changed()
         _log.info("%s asks for %s by %s", wanted.group, wanted.topic, wanted.mode)
         return request.answer()
 

@@ -6,9 +6,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.limits import refused
 from mqcore.broker.members import ClientInfo
+from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.order_locks import (
     LOCKS_PER_TURN,
     QUEUES_PER_REQUEST_MAX,
@@ -61,10 +62,13 @@ _LANGUAGES = (
 class Clients:
     """Serves the requests of clients about themselves."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(
+        self, state: BrokerState, persistence: ConfigPersistence, membership: MembershipChanges
+    ) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
+        self._membership = membership
         # Heartbeats that are being taken, each with what its client has left meanwhile.
         self._beats: dict[Link, list[set[tuple[str, str]]]] = {}
 
@@ -108,7 +112,7 @@ class Clients:
                 if request.link.is_open and ("consumer", data.group) not in left:
                     _try(faults, self._take, data, client)
                 await slices.turn()
-            await self._keeper.subscriptions_filled()
+            await self._membership.subscriptions_filled()
         if faults:
             raise faults[0]
         has_timers = "true" if self._state.settings.has_timers else "false"
@@ -180,9 +184,9 @@ class Clients:
         is_changed, is_updated = state.members.take(data, client)
         is_filtered = state.filters.register(data.group, data.subscriptions, client.seen_ms)
         if is_updated or is_filtered:
-            self._keeper.subscriptions_changed((data.group,))
+            self._membership.subscriptions_changed((data.group,))
         if is_changed:
-            self._keeper.members_changed((data.group,))
+            self._membership.members_changed((data.group,))
         self._tell_differences(data.group)
 
     def _tell_differences(self, name: str) -> None:
@@ -227,9 +231,9 @@ class Clients:
                 topics.create_for_group(retry, group.retry_queues, now_ms=now_ms, sys_flag=sys_flag)
                 new_topics.append(retry)
         if new_groups:
-            await self._keeper.groups_changed(new_groups)
+            await self._persistence.groups_changed(new_groups)
         if new_topics:
-            await self._keeper.topics_changed(new_topics)
+            await self._persistence.topics_changed(new_topics)
         return allowed
 
     def unregister(self, request: Request) -> Command:
@@ -242,8 +246,8 @@ class Clients:
             producer=request.ext.get("producerGroup"),
             consumer=request.ext.get("consumerGroup"),
         )
-        self._keeper.subscriptions_changed(left)
-        self._keeper.members_changed(left)
+        self._membership.subscriptions_changed(left)
+        self._membership.members_changed(left)
         return request.answer()
 
     def check(self, request: Request) -> Command:

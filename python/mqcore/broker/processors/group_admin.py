@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.model.groups import GroupConfig
@@ -17,10 +17,10 @@ from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 class GroupAdmin:
     """Serves the requests about groups."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
@@ -53,7 +53,7 @@ class GroupAdmin:
         now_ms = self._state.now_ms()
         for group in groups:
             self._state.groups.put(group, now_ms)
-        await self._keeper.groups_changed(group.name for group in groups)
+        await self._persistence.groups_changed(group.name for group in groups)
 
     async def all(self, request: Request) -> Command:
         """201: every group."""
@@ -78,7 +78,7 @@ class GroupAdmin:
         if request.flag("removeOffset") or request.flag("cleanOffset"):
             self._state.lane.remove_offsets(group=name)
         if self._state.groups.delete(name, self._state.now_ms()):
-            await self._keeper.groups_changed([name])
+            await self._persistence.groups_changed([name])
         return request.answer()
 
     async def forbid(self, request: Request) -> Command:
@@ -89,6 +89,6 @@ class GroupAdmin:
             is_forbidden = not request.flag("readable")
             if not groups.forbid(name, topic, self._state.now_ms(), is_forbidden=is_forbidden):
                 raise RefusedError("too much is forbidden already", code=ResponseCode.SYSTEM_ERROR)
-            await self._keeper.groups_changed([name])
+            await self._persistence.groups_changed([name])
         told = {"group": name, "readable": not groups.is_forbidden(name, topic), "topic": topic}
         return request.answer(remark="", body=compact(told))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.runtime import runtime_table, sampled
 from mqcore.broker.settings_changes import changed
 from mqcore.broker.state import BrokerState
@@ -22,10 +22,10 @@ _REMOVED_MAX: Final = 10
 class Maintenance:
     """Serves the requests about the broker itself."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
@@ -55,7 +55,7 @@ class Maintenance:
         settings, made = changed(self._state.settings, pairs)
         if made:
             self._state.change_settings(settings)
-            await self._keeper.settings_changed(made)
+            await self._persistence.settings_changed(made)
         return request.answer()
 
     async def runtime(self, request: Request) -> Command:

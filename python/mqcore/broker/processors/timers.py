@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 
-from mqcore.broker.keeper import Keeper
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.state import BrokerState
 from mqcore.errors import RefusedError
 from mqcore.native import Command
@@ -16,10 +16,10 @@ _NO_POINT = bytes(56)
 class Timers:
     """Serves the requests about messages with a time of their own."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
@@ -39,7 +39,7 @@ class Timers:
     async def metrics(self, request: Request) -> Command:
         """61: how many messages of each topic wait."""
         self._check("The timer message store is null")
-        return request.answer(body=await asyncio.to_thread(self._keeper.timer_metrics_text))
+        return request.answer(body=await asyncio.to_thread(self._persistence.timers.metrics_text))
 
     def _check(self, remark: str) -> None:
         if not self._state.settings.has_timers:

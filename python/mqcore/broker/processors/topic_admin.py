@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import groups_of_topic
-from mqcore.broker.keeper import Keeper
 from mqcore.broker.state import BrokerState
 from mqcore.broker.topics import QUEUES_MAX, table_json
 from mqcore.errors import RefusedError
@@ -33,10 +33,10 @@ _PERM_MAX = 15
 class TopicAdmin:
     """Serves the requests about topics."""
 
-    def __init__(self, state: BrokerState, keeper: Keeper) -> None:
+    def __init__(self, state: BrokerState, persistence: ConfigPersistence) -> None:
         """Takes what it works on."""
         self._state = state
-        self._keeper = keeper
+        self._persistence = persistence
 
     def handlers(self) -> Mapping[int, Handler]:
         """Returns the codes served here."""
@@ -87,7 +87,7 @@ class TopicAdmin:
         now_ms = self._state.now_ms()
         for topic in topics:
             self._state.topics.put(topic, now_ms)
-        await self._keeper.topics_changed(topic.name for topic in topics)
+        await self._persistence.topics_changed(topic.name for topic in topics)
 
     def _check(self, topic: TopicConfig) -> None:
         fault = topic_fault(topic.name)
@@ -157,7 +157,7 @@ class TopicAdmin:
     async def _delete(self, name: str) -> None:
         """Deletes one that may be deleted."""
         if self._state.topics.delete(name, self._state.now_ms()):
-            await self._keeper.topics_changed([name])
+            await self._persistence.topics_changed([name])
         self._state.lane.remove_offsets(topic=name)
         await asyncio.to_thread(self._state.store.delete_topic, name)
         if self._state.timers is not None:

@@ -15,6 +15,7 @@ from mqcore.native.columns import RecordColumns
 from mqcore.native.columns import Span as Part
 from mqcore.native.errors import NoRecordError
 from mqcore.spark.arrow import to_arrow
+from mqcore.spark.locations import Location
 from mqcore.spark.pipelines.archive_schema import ARCHIVE_COLUMNS, batch_schema
 from mqcore.spark.pipelines.errors import ArchiveError, PipelineError, PipelineSettingError
 from mqcore.spark.pipelines.manifest import Manifest
@@ -174,7 +175,7 @@ def plan_store(
         PlaceError: There is no store.
         PipelineSettingError: The archive has the same store with other topics.
     """
-    place = place_of(path, {})
+    place = place_of(Location.of(path), {})
     root = store_root(place) or place.root
     name = name or root.rstrip("/").rpartition("/")[2] or "store"
     source = source_of(name, topics)

@@ -1,18 +1,16 @@
-"""Charts as SVG text: stacked bars, lines, bars, heat maps. Geometry here, drawing in a template.
+"""Charts of a page: stacked bars, lines, bars, heat maps, drawn by matplotlib.
 
-Pure functions of labels and numbers. Colours are classes and variables of the page's style sheet,
-so that a chart follows light and dark; every mark carries its value as a title.
+Pure functions of labels and numbers. Every mark carries its value as a title.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from html import escape
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-from mqcore.spark.pipelines.scales import bytes_text, count_text, ticks_to
+from mqcore.spark.pipelines.pictures import PALETTE, figure_of, svg_of
+from mqcore.spark.pipelines.scales import bytes_text, count_text
 
 __all__ = [
     "COLOURS",
@@ -20,10 +18,10 @@ __all__ = [
     "WIDE",
     "Series",
     "bars",
-    "environment",
     "heat_map",
     "lines",
     "stacked_bars",
+    "ticks_to",
 ]
 
 # As wide as a section of the page, so that letters have one size everywhere.
@@ -34,10 +32,20 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 12.0, 12.0, 30.0
 # Colours of the style sheet; what is beyond them shares the last, grey one.
 COLOURS = 8
 _ROW = 26.0
+# Height of the labels below a heat map.
+_FOOT = 22.0
+_BAR = 18.0
+# For the value behind the longest bar.
+_VALUE_PX = 70.0
 _LABEL_LETTER = 6.6
 # Of the width, for the names at the left.
 _LABEL_SHARE = 0.35
 _BAR_GAP_SHARE = 0.18
+_DOT_AREA = 4.8**2
+# At most so many lines above the axis.
+_STEPS = 5
+# Cells narrower than this have no text.
+_TEXT_WIDTH = 26
 
 Text = Callable[[float], str]
 
@@ -55,18 +63,6 @@ class Series:
     values: Sequence[float | None]
 
 
-@cache
-def environment() -> Environment:
-    """Returns the templates; everything that is put into one is escaped."""
-    return Environment(
-        loader=PackageLoader("mqcore.spark.pipelines"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
 def stacked_bars(
     labels: Sequence[str],
     series: Sequence[Series],
@@ -81,29 +77,24 @@ def stacked_bars(
         series: From the bottom up, each with a value per label.
         text: How a value reads.
         width: Of the picture, in the page's pixels.
+
+    Raises:
+        PipelineError: matplotlib is not installed.
     """
     totals = [sum(one.values[at] or 0 for one in series) for at in range(len(labels))]
-    plot = _Plot(labels, max(totals, default=0), text, width)
-    marks = []
-    for at, label in enumerate(labels):
-        base = 0.0
-        for number, one in enumerate(series):
-            value = one.values[at] or 0
-            if value <= 0:
-                continue
-            top = plot.y(base + value)
-            marks.append(
-                {
-                    "x": plot.x(at) + plot.gap,
-                    "y": top,
-                    "width": max(0.5, plot.step - 2 * plot.gap),
-                    "height": max(0.0, plot.y(base) - top),
-                    "colour": _colour(number),
-                    "title": f"{one.name}, {label}: {text(value)}",
-                }
-            )
-            base += value
-    return plot.drawn("rects", marks, series)
+    axes, step = _plot(labels, max(totals, default=0), text, width)
+    wide = 1 - 2 * min(6.0, step * _BAR_GAP_SHARE / 2) / step
+    bases, titles = [0.0] * len(labels), {}
+    for number, one in enumerate(series):
+        values = {at: value for at, value in enumerate(one.values) if value is not None}
+        shown = {at: value for at, value in values.items() if value > 0}
+        below = [bases[at] for at in shown]
+        drawn = axes.bar(list(shown), list(shown.values()), wide, below, color=_colour(number))
+        for bar, (at, value) in zip(drawn, shown.items(), strict=True):
+            bar.set_gid(f"bar-{number}-{at}")
+            titles[f"bar-{number}-{at}"] = [f"{one.name}, {labels[at]}: {text(value)}"]
+            bases[at] += value
+    return svg_of(axes.get_figure(), titles) + _legend(series)
 
 
 def lines(
@@ -120,23 +111,23 @@ def lines(
         series: The lines.
         text: How a value reads.
         width: Of the picture, in the page's pixels.
+
+    Raises:
+        PipelineError: matplotlib is not installed.
     """
     largest = max((value for one in series for value in one.values if value is not None), default=0)
-    plot = _Plot(labels, largest, text, width)
-    marks = []
+    axes, _step = _plot(labels, largest, text, width)
+    titles = {}
     for number, one in enumerate(series):
-        path, is_down = "", False
-        dots = []
-        for at, value in enumerate(one.values):
-            if value is None:
-                is_down = False
-                continue
-            x, y = plot.x(at) + plot.step / 2, plot.y(value)
-            path += f"{'L' if is_down else 'M'}{x:.1f} {y:.1f}"
-            is_down = True
-            dots.append({"x": x, "y": y, "title": f"{one.name}, {labels[at]}: {text(value)}"})
-        marks.append({"path": path, "dots": dots, "colour": _colour(number)})
-    return plot.drawn("paths", marks, series)
+        heights = [math.nan if value is None else value for value in one.values]
+        colour, gid = _colour(number), f"dots-{number}"
+        axes.plot(range(len(labels)), heights, color=colour, linewidth=2, gid=f"line-{number}")
+        known = {at: value for at, value in enumerate(one.values) if value is not None}
+        axes.scatter(
+            list(known), list(known.values()), _DOT_AREA, colour, linewidths=0, gid=gid, zorder=3
+        )
+        titles[gid] = [f"{one.name}, {labels[at]}: {text(value)}" for at, value in known.items()]
+    return svg_of(axes.get_figure(), titles) + _legend(series)
 
 
 def bars(
@@ -153,21 +144,26 @@ def bars(
         values: One per label.
         text: How a value reads.
         width: Of the picture, in the page's pixels.
+
+    Raises:
+        PipelineError: matplotlib is not installed.
     """
-    left = min(width * _LABEL_SHARE, 16 + _LABEL_LETTER * max(map(len, labels), default=0))
-    room = width - left - 70
-    largest = max(values, default=0) or 1
-    rows = [
-        {
-            "label": _shortened(label, left),
-            "title": f"{label}: {text(value)}",
-            "y": at * _ROW,
-            "width": max(1.0, value / largest * room),
-            "value": text(value),
-        }
-        for at, (label, value) in enumerate(zip(labels, values, strict=True))
-    ]
-    return _render("bars", width=width, height=len(rows) * _ROW + 4, left=left, rows=rows)
+    left = _left_of(labels, width)
+    axes = _axes(width, len(labels) * _ROW + 4, (left, _VALUE_PX, 0, 4))
+    axes.set_xlim(0, max(values, default=0) or 1)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    lines_down = range(len(labels))
+    axes.set_xticks([])
+    axes.set_yticks(lines_down, [_shortened(label, left) for label in labels], color=PALETTE["ink"])
+    drawn = axes.barh(lines_down, values, _BAR / _ROW, color=_colour(0), clip_on=False)
+    axes.bar_label(
+        drawn, [text(value) for value in values], padding=8, color=PALETTE["ink"], fontsize=12
+    )
+    titles = {}
+    for at, bar in enumerate(drawn):
+        bar.set_gid(f"bar-{at}")
+        titles[f"bar-{at}"] = [f"{labels[at]}: {text(values[at])}"]
+    return svg_of(axes.get_figure(), titles)
 
 
 def heat_map(
@@ -186,106 +182,133 @@ def heat_map(
         values: A list per row; None leaves a cell empty.
         text: How a value reads.
         width: Of the picture, in the page's pixels.
+
+    Raises:
+        PipelineError: matplotlib is not installed.
     """
-    left = min(width * _LABEL_SHARE, 16 + _LABEL_LETTER * max(map(len, rows), default=0))
+    left = _left_of(rows, width)
     step = (width - left - _RIGHT) / max(1, len(columns))
+    axes = _axes(width, len(rows) * _ROW + _FOOT, (left, _RIGHT, 0, _FOOT))
+    axes.set_xlim(0, max(1, len(columns)))
+    axes.set_ylim(len(rows), 0)
+    shown = [at for at in range(len(columns)) if _is_labelled(at, step, columns)]
+    axes.set_xticks([at + 0.5 for at in shown], [columns[at] for at in shown])
+    names = [_shortened(name, left) for name in rows]
+    axes.set_yticks([at + 0.5 for at in range(len(rows))], names, color=PALETTE["ink"])
     known = [value for line in values for value in line if value is not None]
     largest = max((abs(value) for value in known), default=0) or 1
-    cells = []
+    titles = {}
     for down, line in enumerate(values):
         for across, value in enumerate(line):
             if value is None:
                 continue
-            strength = abs(value) / largest
-            cells.append(
-                {
-                    "x": left + across * step,
-                    "y": down * _ROW,
-                    "width": step - 2,
-                    "colour": "under" if value < 0 else "over",
-                    # The root shows small differences near zero, where most cells are.
-                    "strength": round(0.06 + 0.94 * strength**0.7, 3),
-                    "is_strong": strength > 0.6,
-                    "text": text(value),
-                    "title": f"{rows[down]}, {columns[across]}: {text(value)}",
-                }
-            )
-    return _render(
-        "heat",
-        width=width,
-        height=len(rows) * _ROW + 22,
-        left=left,
-        row=_ROW,
-        has_text=step >= 26,
-        labels=[{"text": _shortened(name, left), "y": at * _ROW} for at, name in enumerate(rows)],
-        columns=[
-            {"text": name, "x": left + (at + 0.5) * step - 1}
-            for at, name in enumerate(columns)
-            if _is_labelled(at, step, columns)
-        ],
-        cells=cells,
+            strength, shown_text = abs(value) / largest, text(value)
+            gid = f"cell-{down}-{across}"
+            _cell(axes, (across, down), step, gid, value < 0, strength)
+            titles[gid] = [f"{rows[down]}, {columns[across]}: {shown_text}"]
+            if step >= _TEXT_WIDTH:
+                colour = PALETTE["on-strong" if strength > 0.6 else "ink"]
+                corner = (across + 0.5, down + 0.5)
+                axes.text(*corner, shown_text, ha="center", va="center", fontsize=10, color=colour)
+    return svg_of(axes.get_figure(), titles)
+
+
+def _cell(
+    axes: Any,
+    corner: tuple[float, float],
+    step: float,
+    gid: str,
+    is_under: bool,
+    strength: float,
+) -> None:
+    from matplotlib.patches import Rectangle
+
+    # The root shows small differences near zero, where most cells are.
+    opacity = round(0.06 + 0.94 * strength**0.7, 3)
+    colour = (PALETTE["under" if is_under else "over"], opacity)
+    size = 1 - 2 / step, 1 - 2 / _ROW
+    axes.add_patch(Rectangle(corner, *size, facecolor=colour, linewidth=0, gid=gid))
+
+
+def _axes(width: float, height: float, margins: tuple[float, float, float, float]) -> Any:
+    """Returns axes without lines in a figure of their own.
+
+    Args:
+        width: Of the figure, in pixels.
+        height: Of the figure, in pixels.
+        margins: Pixels that the axes leave at the left, right, top and bottom.
+    """
+    left, right, top, bottom = margins
+    size = (width - left - right) / width, (height - top - bottom) / height
+    axes = figure_of(width, height).add_axes((left / width, bottom / height, *size))
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.tick_params(length=0, labelsize=11, labelcolor=PALETTE["dim"])
+    axes.tick_params(axis="y", pad=8, labelsize=12)
+    axes.tick_params(axis="x", pad=8)
+    return axes
+
+
+def _plot(labels: Sequence[str], largest: float, text: Text, width: float) -> tuple[Any, float]:
+    """Returns axes with labels below and numbers at the left, and the pixels per label."""
+    axes = _axes(width, _HEIGHT, (_LEFT, _RIGHT, _TOP, _BOTTOM))
+    step = (width - _LEFT - _RIGHT) / max(1, len(labels))
+    ticks = ticks_to(largest, is_binary=text is bytes_text)
+    axes.set_xlim(-0.5, max(1, len(labels)) - 0.5)
+    axes.set_ylim(0, ticks[-1])
+    axes.set_yticks(ticks, [text(tick) for tick in ticks], fontsize=11)
+    shown = [at for at in range(len(labels)) if _is_labelled(at, step, labels)]
+    axes.set_xticks(shown, [labels[at] for at in shown])
+    axes.grid(axis="y", color=PALETTE["rule"], linewidth=1)
+    axes.set_axisbelow(True)
+    return axes, step
+
+
+def ticks_to(maximum: float, *, is_binary: bool = False) -> list[float]:
+    """Returns round numbers from 0 up to at least a maximum, in equal steps.
+
+    Args:
+        maximum: The largest value; 0 gives an axis of 1.
+        is_binary: Round to people who count bytes: 256 KiB and not 250,000.
+    """
+    if maximum <= 0 or not math.isfinite(maximum):
+        return [0.0, 1.0]
+    from matplotlib.ticker import Locator, MaxNLocator, MultipleLocator
+
+    locator: Locator = MaxNLocator(_STEPS, steps=[1, 2, 2.5, 5, 10])
+    if is_binary:
+        locator = MultipleLocator(2.0 ** max(0, math.ceil(math.log2(maximum / _STEPS))))
+    ticks = [float(tick) for tick in locator.tick_values(0, maximum) if tick >= 0]
+    beyond = next((at for at, tick in enumerate(ticks) if tick >= maximum), len(ticks))
+    return ticks[: beyond + 1]
+
+
+def _legend(series: Sequence[Series]) -> str:
+    """Returns the names of the series with their colours, where there are several."""
+    if len(series) < 2:
+        return ""
+    entries = (
+        f'<span><i class="c{min(number, COLOURS)}"></i>{escape(one.name)}</span>'
+        for number, one in enumerate(series)
     )
+    return f'\n<p class="legend">{"".join(entries)}</p>'
 
 
-class _Plot:
-    """The frame of a chart with a lower axis of labels and a left one of numbers."""
-
-    def __init__(self, labels: Sequence[str], largest: float, text: Text, width: float) -> None:
-        """Fits the axes."""
-        self._labels = labels
-        self._text = text
-        self._width = width
-        self._ticks = ticks_to(largest, is_binary=text is bytes_text)
-        self._room = _HEIGHT - _TOP - _BOTTOM
-        self.step = (width - _LEFT - _RIGHT) / max(1, len(labels))
-        self.gap = min(6.0, self.step * _BAR_GAP_SHARE / 2)
-
-    def x(self, at: int) -> float:
-        """Returns the left side of a label's column."""
-        return _LEFT + at * self.step
-
-    def y(self, value: float) -> float:
-        """Returns the height of a value."""
-        return _TOP + self._room * (1 - value / self._ticks[-1])
-
-    def drawn(self, kind: str, marks: list[dict[str, Any]], series: Sequence[Series]) -> str:
-        """Returns the chart."""
-        return _render(
-            "plot",
-            kind=kind,
-            width=self._width,
-            height=_HEIGHT,
-            left=_LEFT,
-            right=self._width - _RIGHT,
-            ticks=[{"y": self.y(tick), "text": self._text(tick)} for tick in self._ticks],
-            labels=[
-                {"x": self.x(at) + self.step / 2, "text": label}
-                for at, label in enumerate(self._labels)
-                if _is_labelled(at, self.step, self._labels)
-            ],
-            marks=marks,
-            legend=[
-                {"name": one.name, "colour": _colour(number)} for number, one in enumerate(series)
-            ]
-            if len(series) > 1
-            else [],
-        )
+def _left_of(labels: Sequence[str], width: float) -> float:
+    """Returns the pixels that names at the left take."""
+    return min(width * _LABEL_SHARE, 16 + _LABEL_LETTER * max(map(len, labels), default=0))
 
 
 def _is_labelled(at: int, step: float, labels: Sequence[str]) -> bool:
-    """Tells whether a label has room beside its neighbours."""
+    """Returns whether a label fits beside its neighbours."""
     needed = 14 + _LABEL_LETTER * max(map(len, labels))
     return at % math.ceil(needed / step) == 0
 
 
 def _colour(number: int) -> str:
-    return f"c{min(number, COLOURS)}"
+    return PALETTE[f"c{min(number, COLOURS)}"]
 
 
-def _shortened(label: str, room: float) -> str:
-    most = int(room / _LABEL_LETTER) - 2
+def _shortened(label: str, width: float) -> str:
+    most = int(width / _LABEL_LETTER) - 2
     return label if len(label) <= most else f"{label[: most - 1]}…"
-
-
-def _render(shape: str, **values: Any) -> str:
-    return environment().get_template("chart.svg.j2").render(shape=shape, **values)

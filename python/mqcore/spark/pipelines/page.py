@@ -5,8 +5,9 @@ Knows nothing of what the numbers mean.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
-from mqcore.spark.pipelines.charts import environment
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 __all__ = ["Section", "Tile", "page"]
 
@@ -66,7 +67,19 @@ def page(
         sections: In their order.
         footer: The last line.
     """
-    template = environment().get_template("page.html.j2")
+    template = _environment().get_template("page.html.j2")
     return template.render(
         title=title, subtitle=subtitle, tiles=tiles, sections=sections, footer=footer
+    )
+
+
+@cache
+def _environment() -> Environment:
+    """Returns the templates; everything that is put into one is escaped."""
+    return Environment(
+        loader=PackageLoader("mqcore.spark.pipelines"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )

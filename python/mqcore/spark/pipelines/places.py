@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from pyarrow import fs
 
+from mqcore.spark.locations import Location
 from mqcore.spark.pipelines.errors import ArchiveError
 from mqcore.spark.pipelines.layout import UNFINISHED
 
 __all__ = ["LocalPlace", "Place", "RemotePlace", "Sink", "place_of"]
 
-_LOCAL = "file://"
 # Places whose files are not there until they are closed.
 _ATOMIC_TYPES = frozenset({"s3", "gcs", "abfs"})
 
@@ -94,9 +93,9 @@ def place_of(target: str | Path) -> Place:
     Raises:
         ArchiveError: Nothing here can reach it.
     """
-    text = str(target)
-    if text.startswith(_LOCAL) or not urlsplit(text).scheme:
-        return LocalPlace(Path(text.removeprefix(_LOCAL)).absolute())
+    location, text = Location.of(target), str(target)
+    if location.is_local:
+        return LocalPlace(Path(location.path).absolute())
     try:
         filesystem, root = fs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:
@@ -114,7 +113,7 @@ class LocalPlace:
     @property
     def uri(self) -> str:
         """The directory, as Spark takes it: Hadoop's paths know no escapes."""
-        return f"{_LOCAL}{self._root}"
+        return Location.of(self._root).url
 
     def exists(self) -> bool:
         """Tells whether the directory is there."""

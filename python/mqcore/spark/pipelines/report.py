@@ -14,6 +14,7 @@ from mqcore.clock import wall_ms
 from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.inputs import frame, parse_input
 from mqcore.spark.pipelines.jobs import Job
+from mqcore.spark.pipelines.pictures import need_matplotlib
 from mqcore.spark.pipelines.places import Place, place_of
 from mqcore.spark.pipelines.scales import bytes_text, duration_text
 from mqcore.spark.pipelines.traffic import (
@@ -116,7 +117,10 @@ def report(
 
     Raises:
         PipelineSettingError: Groups without a name server.
+        PipelineError: A package that draws the page is not installed.
     """
+    # Before the hours that the counting may take.
+    need_matplotlib()
     if groups and namesrv is None:
         raise PipelineSettingError(
             "groups are asked of a cluster: give its name servers by namesrv", setting="namesrv"

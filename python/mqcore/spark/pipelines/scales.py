@@ -1,13 +1,9 @@
-"""Numbers as people read them: ticks of an axis, and values with unit. Pure."""
+"""Numbers as people read them: values with unit. Pure."""
 
-import math
 from datetime import UTC, datetime
 
-__all__ = ["bytes_text", "count_text", "duration_text", "ticks_to", "time_text"]
+__all__ = ["bytes_text", "count_text", "duration_text", "time_text"]
 
-# At most so many lines above the axis.
-_STEPS = 5
-_NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _MS_PER_S = 1_000
@@ -15,25 +11,6 @@ _MS_PER_MIN = 60_000
 _MS_PER_H = 3_600_000
 # Below it three digits say more than a prefix.
 _PREFIXED_FROM = 10_000
-
-
-def ticks_to(maximum: float, *, is_binary: bool = False) -> list[float]:
-    """Returns round numbers from 0 up to at least a maximum, in equal steps.
-
-    Args:
-        maximum: The largest value; 0 gives an axis of 1.
-        is_binary: Round to people who count bytes: 256 KiB and not 250,000.
-    """
-    if maximum <= 0 or not math.isfinite(maximum):
-        return [0.0, 1.0]
-    rough = maximum / _STEPS
-    if is_binary:
-        step = 2.0 ** max(0, math.ceil(math.log2(rough)))
-    else:
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(nice * power for nice in _NICE if nice * power >= rough * (1 - 1e-9))
-    steps = math.ceil(maximum / step - 1e-9)
-    return [step * number for number in range(steps + 1)]
 
 
 def count_text(value: float) -> str:

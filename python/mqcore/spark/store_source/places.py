@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mqcore.spark.errors import SparkError
+from mqcore.spark.locations import Location
 
 # Large enough that what a call costs is lost in it, small enough to stay in a processor's cache.
 PIECE_BYTES: Final = 256 * 1024
@@ -19,7 +20,6 @@ PIECE_BYTES: Final = 256 * 1024
 REMOTE_PIECE_BYTES: Final = 8 * 1024 * 1024
 # What is asked for first behind the likely end: a record of a usual size, not a large piece for it.
 REMOTE_OVERRUN_BYTES: Final = 64 * 1024
-_LOCAL_SCHEME: Final = "file://"
 
 
 class PlaceError(SparkError):
@@ -248,8 +248,8 @@ class RemotePlace(Place):
         return sorted(system.glob(pattern))
 
 
-def place_of(path: str, options: dict[str, Any]) -> Place:
-    """Returns the place of a path: with a scheme other than `file` it is fsspec's."""
-    if "://" in path and not path.startswith(_LOCAL_SCHEME):
-        return RemotePlace(path, options)
-    return LocalPlace(path.removeprefix(_LOCAL_SCHEME))
+def place_of(location: Location, options: dict[str, Any]) -> Place:
+    """Returns the place of a location: one that is not local is opened by fsspec."""
+    if location.is_local:
+        return LocalPlace(location.path)
+    return RemotePlace(location.url, options)

@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
+from mqcore.spark.locations import Location
 from mqcore.spark.store_source.options import StoreOptions
 from mqcore.spark.store_source.places import Place, PlaceError, place_of
 from mqcore.spark.store_source.segments import (
@@ -85,17 +86,15 @@ def places_of(options: StoreOptions) -> list[Place]:
     """
     places: list[Place] = []
     for path in options.paths:
-        place = place_of(path, options.storage)
+        location = Location.of(path)
+        place = place_of(location, options.storage)
         if not _PATTERN_CHARACTERS & set(path):
             places.append(place)
             continue
         found = place.matches(place.root)
         if not found:
             raise PlaceError(f"nothing is at {path}", path=path)
-        scheme, separator, _rest = path.partition("://")
-        is_remote = bool(separator) and scheme != "file"
-        lead = f"{scheme}://" if is_remote else ""
-        places.extend(place_of(lead + match, options.storage) for match in found)
+        places.extend(place_of(location.at(match), options.storage) for match in found)
     return places
 
 

@@ -1,0 +1,310 @@
+"""Persistence of the broker's configuration: topics, groups, offsets and the other small tables.
+
+Owns the files of `config`, and what follows from a change: file, fast path, name servers. Belongs
+to the event loop; the disk is waited for in threads.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+
+from mqcore.broker import policy
+from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets
+from mqcore.broker.lost_topics import lost_topics, named
+from mqcore.broker.pop_orders import orders_text, parse_orders
+from mqcore.broker.settings_changes import file_with
+from mqcore.broker.state import BrokerState
+from mqcore.broker.timer_files import TimerFiles
+from mqcore.broker.transaction_counts import TransactionCounts
+from mqcore.errors import MQError
+from mqcore.native import write_state
+from mqcore.state_files import PersistedTable, Snapshot, StateFile
+
+_log = logging.getLogger("mqcore.broker")
+
+# Registers topics that changed (None: the whole table) with the name servers.
+Announce = Callable[[tuple[str, ...] | None], Awaitable[None]]
+
+
+class ConfigPersistence:
+    """Writes the tables of one broker, and passes their changes on.
+
+    Attributes:
+        timers: The files of the timers.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        """Takes the tables; `load` fills them."""
+        self._state = state
+        lane, filters = state.lane, state.filters
+        self._topics = self._table(
+            "topics.json", load=state.topics.load, snapshot=state.topics.text
+        )
+        self._groups = self._table(
+            "subscriptionGroup.json", load=state.groups.load, snapshot=state.groups.text
+        )
+        self._modes = self._table(
+            "messageRequestMode.json", load=state.modes.load, snapshot=state.modes.text
+        )
+        self._offsets = self._table(
+            "consumerOffset.json",
+            load=self._take_offsets,
+            snapshot=self._offsets_snapshot,
+            version=lambda: lane.offset_changes,
+        )
+        self._pop_records_synced = 0
+        self._delays = self._table(
+            "delayOffset.json",
+            load=state.delays.load,
+            snapshot=self._delays_snapshot,
+            version=lambda: state.delays.changes,
+        )
+        self._filters = self._table(
+            "consumerFilter.json",
+            load=self._take_filters,
+            snapshot=filters.text,
+            version=lambda: filters.changes,
+        )
+        self._counts_table = TransactionCounts(state.boot_ms)
+        self._counts = self._table(
+            "transactionMetrics",
+            load=self._counts_table.load,
+            snapshot=self._counts_snapshot,
+            version=lane.transaction_changes,
+        )
+        self._orders = self._table(
+            "consumerOrderInfo.json",
+            load=lambda text: lane.load_orders(parse_orders(text)),
+            snapshot=self._orders_snapshot,
+            version=lane.order_changes,
+        )
+        self.timers = TimerFiles(state)
+        # Without a file it is as if it had been written empty.
+        self._filters.note_saved()
+        self.announce: Announce | None = None
+
+    def _table(
+        self,
+        name: str,
+        *,
+        load: Callable[[bytes], None],
+        snapshot: Callable[[], Snapshot | Awaitable[Snapshot]],
+        version: Callable[[], int] | None = None,
+    ) -> PersistedTable:
+        """Returns a table in a file of `config`."""
+        path = Path(self._state.settings.store_dir) / "config" / name
+        return PersistedTable(StateFile(path), load=load, snapshot=snapshot, version=version)
+
+    def load(self) -> None:
+        """Reads the files, and fills the fast path. Blocks; for the start.
+
+        Raises:
+            StateFileError: There is content that cannot be read.
+        """
+        state = self._state
+        if not self._topics.load():
+            self._report_lost_topics()
+        for table in (self._groups, self._offsets, self._delays, self._modes, self._filters):
+            table.load()
+        self._counts.load()
+        state.lane.load_transactions(self._counts_table.waiting)
+        self._orders.load()
+        self._orders.note_saved()
+        self._counts.note_saved()
+        queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
+        state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
+        for level in state.delays.levels:
+            state.delays.clamp(level, state.store.bounds(policy.SCHEDULE_TOPIC, level - 1))
+        policy.fill(state)
+
+    def _report_lost_topics(self) -> None:
+        """Names the topics that have queues, when there is no file that names any."""
+        queues = ((queue.topic, queue.queue_id) for queue in self._state.store.queues())
+        lost = lost_topics(queues, self._state.topics.topics)
+        if lost:
+            _log.error(
+                "%s is missing or empty, and its backup is too, but %d topics have queues: %s. "
+                "They are unknown until somebody makes them; `mqcore store repair --topics %s` "
+                "makes them again while the broker is stopped",
+                self._topics.path,
+                len(lost),
+                named(lost),
+                self._state.settings.store_dir,
+            )
+
+    async def topics_changed(self, names: Iterable[str]) -> None:
+        """Follows a change of topics: file, then fast path, then name servers.
+
+        Raises:
+            StoreError: The file cannot be written; the fast path does not know the change.
+        """
+        changed = tuple(names)
+        await self.topics_written(changed)
+        await self.announce_topics(changed)
+
+    async def topics_written(self, names: Iterable[str]) -> None:
+        """Writes the topics, then lets the fast path know those that changed.
+
+        Raises:
+            StoreError: The file cannot be written; the fast path does not know the change.
+        """
+        await self._topics.save()
+        policy.fill_topics(self._state, names)
+
+    async def announce_topics(self, names: Iterable[str] | None) -> None:
+        """Notifies the name servers of topics that changed; None for all."""
+        if self.announce is not None:
+            await self.announce(None if names is None else tuple(names))
+
+    def groups_known(self, names: Iterable[str]) -> None:
+        """Lets the fast path know groups that changed."""
+        policy.fill_groups(self._state, names)
+
+    async def groups_changed(self, names: Iterable[str]) -> None:
+        """Follows a change of groups: fast path at once, then file.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        self.groups_known(names)
+        await self._groups.save()
+
+    async def modes_changed(self) -> None:
+        """Follows a change of who asks by pop: the file.
+
+        Raises:
+            StoreError: It cannot be written; the change holds until the next start.
+        """
+        await self._modes.save()
+
+    async def settings_changed(self, changes: Mapping[str, str]) -> None:
+        """Follows a change of settings: file, then fast path, then name servers.
+
+        Args:
+            changes: The keys that changed, with their texts.
+
+        Raises:
+            StoreError: The file cannot be written; the change holds until the next start.
+        """
+        policy.fill(self._state)
+        path = self._state.config_path
+        if path is not None:
+            await asyncio.to_thread(_change_file, path, changes)
+        await self.announce_topics(None)
+
+    async def save_offsets(self) -> None:
+        """Writes consumer offsets, when they changed since the last time.
+
+        Raises:
+            StoreError: The log or the file cannot be written.
+        """
+        await self._offsets.save_if_changed()
+
+    async def _offsets_snapshot(self) -> Snapshot:
+        """Offsets of groups that pop may rest on check points: those are made durable first."""
+        lane = self._state.lane
+        version = self._state.offsets_version.next(self._state.now_ms())
+        self._state.offsets_version = version
+        # Beside the loop: a million pairs take seconds.
+        table = await asyncio.to_thread(lane.offsets)
+        records = lane.pop_records()
+        if records != self._pop_records_synced:
+            await asyncio.to_thread(self._state.store.flush)
+            self._pop_records_synced = records
+        return lambda: offsets_text(table, version)
+
+    async def save_delays(self) -> None:
+        """Writes how far delayed messages were delivered, when that changed.
+
+        Raises:
+            StoreError: The log or the file cannot be written.
+        """
+        await self._delays.save_if_changed()
+
+    async def _delays_snapshot(self) -> Snapshot:
+        """What was delivered is made durable first: no level is beyond what power loss leaves."""
+        content = self._state.delays.text()
+        await asyncio.to_thread(self._state.store.flush)
+        return lambda: content
+
+    async def save_filters(self) -> None:
+        """Writes the registered expressions, when they changed since the last time.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        filters = self._state.filters
+        filters.clean(self._state.now_ms())
+        policy.fill_bits(self._state)
+        await self._filters.save_if_changed()
+
+    async def save_orders(self) -> None:
+        """Writes what groups popped in order, when that changed.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        await self._orders.save_if_changed()
+
+    def _orders_snapshot(self) -> Snapshot:
+        rows = self._state.lane.orders()
+        return lambda: orders_text(rows)
+
+    async def save_counts(self) -> None:
+        """Writes how many half messages wait, when that changed.
+
+        Raises:
+            StoreError: The file cannot be written.
+        """
+        await self._counts.save_if_changed()
+
+    def _counts_snapshot(self) -> Snapshot:
+        now_ms = self._state.now_ms()
+        waiting = {each.topic: each.waiting for each in self._state.lane.transactions()}
+        self._counts_table.note(waiting, now_ms)
+        return self._counts_table.text()
+
+    async def save_all(self) -> None:
+        """Writes every file; one that cannot be written does not keep the others from it."""
+        saves = (
+            self.save_offsets,
+            self.save_delays,
+            self.timers.save,
+            self.save_filters,
+            self.save_orders,
+            self.save_counts,
+            self._topics.save,
+            self._groups.save,
+        )
+        for save in saves:
+            try:
+                await save()
+            except MQError as error:
+                _log.error("at the stop: %s", error.message)
+
+    def _take_filters(self, text: bytes) -> None:
+        state = self._state
+        was_clean = state.store.open_report().was_clean
+        state.filters.load(text, state.now_ms(), was_clean=was_clean)
+
+    def _take_offsets(self, text: bytes) -> None:
+        table = parse_offsets(text)
+        repaired = beyond_end(table, self._state.store.bounds)
+        for key, queues in repaired.items():
+            for queue_id, offset in queues.items():
+                _log.warning(
+                    "%s: queue %d was read up to %d, but ends at %d: its group goes on there",
+                    key,
+                    queue_id,
+                    table[key][queue_id],
+                    offset,
+                )
+            table[key] |= queues
+        self._state.lane.load_offsets(table)
+
+
+def _change_file(path: Path, changes: Mapping[str, str]) -> None:
+    """Rewrites a properties file; properties are Latin-1, and escapes stay as they were written."""
+    text = path.read_text(encoding="iso-8859-1") if path.exists() else ""
+    write_state(path, file_with(text, changes).encode("iso-8859-1", "replace"))
