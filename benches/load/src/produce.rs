@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Produce) -> Outcome<Value> {
         // Rates are of the measured time; latencies are of all that was sent in it.
         report.insert("latency_us".to_owned(), latency.clone());
     }
-    Ok(run.told(report, ended))
+    Ok(run.report(report, ended))
 }
 
 impl Run<'_> {
@@ -159,7 +159,7 @@ impl Run<'_> {
 
     /// Sends and receives until it is over; returns when that was.
     fn work(&mut self, waiter: &mut Waiter, ends_at: Option<Instant>) -> Outcome<Instant> {
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             let now = Instant::now();
             self.tally.tick(now);
@@ -171,16 +171,16 @@ impl Run<'_> {
             self.reconnect(waiter, now);
             let due = self.fill(now)?;
             waiter.wait(due.map(|due| due.saturating_duration_since(Instant::now())))?;
-            self.receive(waiter, &mut room);
+            self.receive(waiter, &mut buffer);
         }
     }
 
     /// Waits for answers to what is in flight; what is never answered has taken until now.
     fn late_answers(&mut self, waiter: &mut Waiter, ended: Instant) -> Outcome<()> {
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         while self.in_flight() > 0 && ended.elapsed() < LATE_ANSWERS {
             waiter.wait(None)?;
-            self.receive(waiter, &mut room);
+            self.receive(waiter, &mut buffer);
         }
         self.keep_acks()?;
         let now = Instant::now();
@@ -202,7 +202,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn told(&self, mut report: Value, ended: Instant) -> Value {
+    fn report(&self, mut report: Value, ended: Instant) -> Value {
         let common = &self.args.common;
         let about = json!({
             "job": "produce",
@@ -342,7 +342,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn receive(&mut self, waiter: &Waiter, room: &mut [u8]) {
+    fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) {
         for event in &waiter.events {
             let at = event.token().0;
             let Some(mut link) = self.lanes.get_mut(at).and_then(|lane| lane.link.take()) else {
@@ -354,7 +354,7 @@ impl Run<'_> {
             }
             if done.is_ok() && (event.is_readable() || event.is_read_closed()) {
                 let now = Instant::now();
-                done = link.read(room, |answer| {
+                done = link.read(buffer, |answer| {
                     if answer.is_response() {
                         self.answered(at, answer.opaque, answer.code, now);
                     }

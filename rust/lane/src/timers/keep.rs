@@ -1,4 +1,4 @@
-//! What outlives a start, and what is told: the files flushed, old ones removed, counts of what waits
+//! What outlives a start, and what is reported: the files flushed, old ones removed, counts of what waits
 //! (`TimerMetrics`, `TimerFlushService`).
 
 use mqcore_engine::clock::Clock;
