@@ -1,6 +1,6 @@
-//! What the benches share: directories on a real disk, stores that are ready, the physical limits to
-//! which each figure is compared, gauges of the process and the machine, and rows of results. Knows the
-//! engine's public face only.
+//! What the benches share: directories on a real disk, stores that are ready, the physical limits
+//! to which each figure is compared, gauges of the process and the machine, and rows of results.
+//! Knows the engine's public face only.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench that cannot go on ends with the reason"

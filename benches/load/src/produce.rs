@@ -308,8 +308,8 @@ impl Run<'_> {
         let number = numbers.start;
         // The messages of a batch lie in one queue.
         let turn = number / u64::from(self.args.batch);
-        let place = turn % (self.queues * self.topics);
-        let Some(outline) = self.outlines.get(place as usize) else {
+        let index = turn % (self.queues * self.topics);
+        let Some(outline) = self.outlines.get(index as usize) else {
             return Ok(());
         };
         let Some(lane) = self.lanes.get_mut(at) else {
@@ -332,8 +332,8 @@ impl Run<'_> {
                 "a body of {bytes} bytes is no frame"
             )));
         }
-        if let Some(place) = lane.slots.get_mut(slot as usize) {
-            *place = Some(InFlight {
+        if let Some(in_flight) = lane.slots.get_mut(slot as usize) {
+            *in_flight = Some(InFlight {
                 due,
                 numbers,
                 bytes: bytes as u64,
@@ -406,8 +406,8 @@ impl Run<'_> {
             return;
         };
         lane.link = None;
-        for (slot, place) in (0_u32..).zip(&mut lane.slots) {
-            if let Some(request) = place.take() {
+        for (slot, in_flight) in (0_u32..).zip(&mut lane.slots) {
+            if let Some(request) = in_flight.take() {
                 lane.free.push(slot);
                 self.tally.lost += 1;
                 if has_patience {

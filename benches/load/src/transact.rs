@@ -119,8 +119,8 @@ impl Run<'_> {
                 }
             })?;
             let now = Instant::now();
-            for (slot, code, place) in answers {
-                self.answered(at, slot, (code, place), now)?;
+            for (slot, code, offsets) in answers {
+                self.answered(at, slot, (code, offsets), now)?;
             }
         }
         Ok(())
@@ -129,9 +129,9 @@ impl Run<'_> {
     fn begin(&mut self, at: usize, slot: u32) {
         let number = self.next;
         self.next += 1;
-        let place = number as usize % self.outlines.len().max(1);
+        let index = number as usize % self.outlines.len().max(1);
         let body = self.bodies.body(number).unwrap_or_default();
-        let (Some(outline), Some(lane)) = (self.outlines.get(place), self.lanes.get_mut(at)) else {
+        let (Some(outline), Some(lane)) = (self.outlines.get(index), self.lanes.get_mut(at)) else {
             return;
         };
         outline.write(&mut lane.link.out, slot, number, body);
@@ -147,7 +147,7 @@ impl Run<'_> {
         &mut self,
         at: usize,
         slot: u32,
-        (code, place): (i32, Option<(i64, u64)>),
+        (code, offsets): (i32, Option<(i64, u64)>),
         now: Instant,
     ) -> Result<(), WireError> {
         let Some(lane) = self.lanes.get_mut(at) else {
@@ -158,10 +158,10 @@ impl Run<'_> {
         };
         if !open.is_ending
             && code == 0
-            && let Some(place) = place
+            && let Some(offsets) = offsets
         {
             open.is_ending = true;
-            return end(&mut lane.link.out, slot, place, self.common);
+            return end(&mut lane.link.out, slot, offsets, self.common);
         }
         self.tally
             .latency(now.saturating_duration_since(open.began));

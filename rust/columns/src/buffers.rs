@@ -283,7 +283,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn validity_marks_the_rows_that_have_a_value(rows in proptest::collection::vec(any::<bool>(), 0..70)) {
+        fn validity_marks_the_rows_with_a_value(rows in proptest::collection::vec(any::<bool>(), 0..70)) {
             let mut column = Growing::with_capacity(Layout::Longs, 1, 0);
             for (at, is_there) in rows.iter().enumerate() {
                 if *is_there { column.push_long(at as i64) } else { column.push_null() }

@@ -1,7 +1,7 @@
 //! Pieces of a log to records, wherever the pieces are cut and wherever the walk begins.
 //!
-//! The log has no marks between records, but each record holds its own physical offset: from any byte
-//! the next record is found by its magic, whole fields, and a stored offset equal to its own.
+//! The log has no marks between records, but each record holds its own physical offset: from any
+//! byte the next record is found by its magic, whole fields, and a stored offset equal to its own.
 //! So a file is read by several readers, each taking the records that begin in its range, and behind
 //! damage the walk goes on. Damage belongs to who read the record before it: a walk ends only where
 //! the next record is found, or a file begins. Knows no column; keeps at most one record

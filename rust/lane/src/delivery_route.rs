@@ -1,5 +1,5 @@
-//! The delivery route of a message to its topic: straight there, or through the topic where it waits for its
-//! transaction, its delay level or its time (`HookUtils.handleScheduleMessage`,
+//! The delivery route of a message to its topic: straight there, or through the topic where it
+//! waits for its transaction, its delay level or its time (`HookUtils.handleScheduleMessage`,
 //! `TransactionalMessageBridge.parseHalfMessageInner`). Knows no answer.
 
 use mqcore_engine::clock::Clock;

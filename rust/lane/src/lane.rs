@@ -282,8 +282,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         processors.transactions.write_op_messages(&mut cx)
     }
 
-    /// Takes what a round of the check of half messages did; returns of each copy whether it was ended
-    /// meanwhile.
+    /// Takes what a round of the check of half messages did; returns of each copy whether it was
+    /// ended meanwhile.
     pub fn note_checked(&mut self, done: &Checked) -> Vec<bool> {
         let (mut cx, processors) = self.split();
         processors.transactions.note_checked(&mut cx, done)
@@ -295,8 +295,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         &mut self.processors.pops.merge.orders
     }
 
-    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where it
-    /// has space again.
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
     pub fn land(&mut self, queue: (&str, &str, i32), pop_time_ms: i64, messages: usize) {
         let pops = &mut self.processors.pops;
         pops.land(&self.policy, queue, pop_time_ms, messages);

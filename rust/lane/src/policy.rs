@@ -188,8 +188,8 @@ impl Filter {
         }
     }
 
-    /// Whether a message with these properties is wanted; decides nothing when the work of the meter
-    /// is spent. Tags are not looked at.
+    /// Whether a message with these properties is wanted; decides nothing when the work of the
+    /// meter is spent. Tags are not looked at.
     #[must_use]
     pub fn wants(&self, properties: &[u8], meter: &mut Meter) -> bool {
         let sql = match self {
@@ -290,7 +290,8 @@ pub struct Transactions {
     pub timeout_ms: i64,
     /// Bytes of an op message about many ends at the most (`transactionOpMsgMaxSize`).
     pub note_bytes_max: usize,
-    /// How long an end may wait to share an op message with others, ms (`transactionOpBatchInterval`).
+    /// How long an end may wait to share an op message with others, ms
+    /// (`transactionOpBatchInterval`).
     pub note_interval_ms: u64,
 }
 

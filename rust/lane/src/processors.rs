@@ -1,5 +1,5 @@
-//! The request processors by request code: the registry. What they share is passed to them here; none
-//! knows another one.
+//! The request processors by request code: the registry. What they share is passed to them here;
+//! none knows another one.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Every refusal of the request processors: the official codes and remarks. Where the official broker
-//! has two remarks for one reason, both are here with the processor that has each. Knows no request.
+//! has two remarks for one reason, both are here with the processor that has each. Knows no
+//! request.
 
 use std::borrow::Cow;
 use std::fmt::Display;

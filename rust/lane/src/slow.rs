@@ -1,5 +1,5 @@
-//! Which broker of a name is suggested to a consumer for its next pull: one that is far behind reads cold
-//! pages, and may do so on a replica. Pure; knows no store and no connection.
+//! Which broker of a name is suggested to a consumer for its next pull: one that is far behind
+//! reads cold pages, and may do so on a replica. Pure; knows no store and no connection.
 
 use crate::policy::Group;
 

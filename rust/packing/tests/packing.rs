@@ -1,4 +1,5 @@
-//! Random rows against a naive model: every row leaves once, with its columns' values, within the bounds.
+//! Random rows against a naive model: every row leaves once, with its columns' values, within the
+//! bounds.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;

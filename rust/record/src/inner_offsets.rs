@@ -2,10 +2,10 @@
 //! (`INNER_NUM`, `INNER_BASE` of 5.x).
 //!
 //! How many is set by whoever makes the record; the first of them is known only under the append
-//! lock, so its property is reserved while the properties are made ([`reserve`]) and filled when the
-//! record is written ([`fill`]): with as many digits as the largest offset has. Every reader takes
-//! it as a number (`Long.parseLong`). Source: `CommitLog.getMessageNum`, `setBatchSizeIfNeeded`,
-//! `BatchConsumeQueue.assignQueueOffset`. Knows no queue.
+//! lock, so its property is reserved while the properties are made ([`reserve`]) and filled when
+//! the record is written ([`fill`]): with as many digits as the largest offset has. Every reader
+//! takes it as a number (`Long.parseLong`). Source: `CommitLog.getMessageNum`,
+//! `setBatchSizeIfNeeded`, `BatchConsumeQueue.assignQueueOffset`. Knows no queue.
 #![deny(clippy::indexing_slicing)]
 
 use crate::properties::{
@@ -61,8 +61,8 @@ pub fn reserve(properties: &mut Vec<u8>) {
     *properties = reserved;
 }
 
-/// Writes the first queue offset into its property in a record whose last `properties_len` bytes are
-/// its properties; false where [`reserve`] made none: nothing is written then.
+/// Writes the first queue offset into its property in a record whose last `properties_len` bytes
+/// are its properties; false where [`reserve`] made none: nothing is written then.
 pub fn fill(record: &mut [u8], properties_len: usize, base: u64) -> bool {
     let Some(at) = record.len().checked_sub(properties_len) else {
         return false;

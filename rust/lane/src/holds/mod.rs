@@ -8,8 +8,8 @@
 //! | the check finds its queue longer than its offset | it runs again |
 //! | its connection closes | it is forgotten |
 //!
-//! An event only records what happened; the pulls that it concerns are looked at one by one, as far as
-//! the slice of a turn goes. Queues with news take turns.
+//! An event only records what happened; the pulls that it concerns are looked at one by one, as far
+//! as the slice of a turn goes. Queues with news take turns.
 
 use std::sync::Arc;
 

@@ -171,8 +171,8 @@ impl AckProcessor<'_> {
         Ok(())
     }
 
-    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where it
-    /// has space again.
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
     pub(super) fn land(
         &mut self,
         policy: &Policy,

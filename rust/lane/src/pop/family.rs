@@ -80,8 +80,8 @@ impl Pops {
         }
     }
 
-    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where it
-    /// has space again.
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
     pub(crate) fn land(
         &mut self,
         policy: &Policy,

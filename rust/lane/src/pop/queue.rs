@@ -192,8 +192,8 @@ impl QueuePop<'_> {
     /// Keeps what was found; false when its check point cannot be stored: then nothing is given.
     ///
     /// A record of a batch queue is popped as a whole, by the offset of its first message, as
-    /// officially. A group whose offset is in the middle of one gets all of it: the pop begins there then,
-    /// so that the record can be acknowledged.
+    /// officially. A group whose offset is in the middle of one gets all of it: the pop begins
+    /// there then, so that the record can be acknowledged.
     fn keep_pop<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,

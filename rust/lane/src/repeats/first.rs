@@ -1,5 +1,5 @@
-//! The first of two messages that may be one: read at the window's physical offset, and compared byte
-//! by byte with the one that came now. Changes nothing.
+//! The first of two messages that may be one: read at the window's physical offset, and compared
+//! byte by byte with the one that came now. Changes nothing.
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;

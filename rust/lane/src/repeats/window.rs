@@ -23,8 +23,8 @@ const MARK_BYTES: usize = ENTRY_BYTES + SLOT_BYTES + SLOT_BYTES / 2;
 /// Entries whose time has passed that leave with each new one: more than one, so that they do
 /// leave; few, so that no send pays for thousands.
 const LEAVING_AT_ONCE: usize = 4;
-/// Parts of the window's length by which times are distinguished: what is older than the window by less
-/// than this is kept on. 24 hours keep their times in 24 KiB so.
+/// Parts of the window's length by which times are distinguished: what is older than the window by
+/// less than this is kept on. 24 hours keep their times in 24 KiB so.
 const TIMES: i64 = 1_024;
 /// The most entries that a slot can name.
 const ENTRIES_MAX: usize = u32::MAX as usize - 1;

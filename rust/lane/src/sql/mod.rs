@@ -13,8 +13,8 @@
 //! | `error` | why a text is none, and where |
 //!
 //! Grammar, types and null logic are those of the official `SelectorParser` and of its
-//! `expression` classes (5.3); golden vectors of the official jar are the reference. Two things follow
-//! from it that surprise: what follows a whole expression is not read (`a = 1 garbage` is
+//! `expression` classes (5.3); golden vectors of the official jar are the reference. Two things
+//! follow from it that surprise: what follows a whole expression is not read (`a = 1 garbage` is
 //! `a = 1`), and an evaluation that fails (`a > 5` with `a` = `x`) is no match, whatever the other
 //! side of an OR yields.
 #![deny(clippy::indexing_slicing)]

@@ -2,8 +2,9 @@
 //! is given up, what is open is stored anew and asked about (`TransactionalMessageServiceImpl.check`).
 //!
 //! Knows no timetable and no lane: whoever has one calls, keeps both offsets, and may do so from any
-//! thread. Other than the official broker a round reads all op messages before it decides, and a message
-//! that cannot be stored anew is not passed: nothing is asked about that was ended, nothing lost.
+//! thread. Other than the official broker a round reads all op messages before it decides, and a
+//! message that cannot be stored anew is not passed: nothing is asked about that was ended, nothing
+//! lost.
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::consume_queue::{Bounds, Unit};

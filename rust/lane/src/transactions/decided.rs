@@ -2,8 +2,8 @@
 //! per offset from the first that is open on. Pure state; knows no store.
 //!
 //! An op message counts as done when every offset that it names lies before the first open one; the
-//! group's offset in the queue of operations passes only op messages that are done, so that a restart
-//! finds all that it needs again.
+//! group's offset in the queue of operations passes only op messages that are done, so that a
+//! restart finds all that it needs again.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -149,8 +149,8 @@ impl Decided {
     }
 }
 
-/// The offsets that the body of an op message names: numbers, each but the last of 4.9 with a comma behind.
-/// What is no number is left out.
+/// The offsets that the body of an op message names: numbers, each but the last of 4.9 with a comma
+/// behind. What is no number is left out.
 pub fn queue_offsets(body: &[u8]) -> impl Iterator<Item = u64> + Clone {
     let parts = body.split(|byte| *byte == b',');
     parts.filter_map(|part| std::str::from_utf8(part).ok()?.trim().parse().ok())

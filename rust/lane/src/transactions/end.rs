@@ -36,8 +36,8 @@ const REFUSES_LATE_FROM: i32 = 435;
 /// The properties of an op message, as the official broker writes them.
 const NOTE_PROPERTIES: &[u8] = b"WAIT\x01true\x02TAGS\x01d\x02";
 
-/// The processor of ends of transactions. Owns what is ended without an op message on disk yet, and what was
-/// ended lately.
+/// The processor of ends of transactions. Owns what is ended without an op message on disk yet, and
+/// what was ended lately.
 pub(crate) struct EndTransactionProcessor {
     ends: Ends,
     /// Half messages by topic.

@@ -1,6 +1,6 @@
-//! What is ended: the op messages that are not written yet, and a memory of what was ended lately, so that
-//! a half message that was stored anew ends together with its copies, and none ends twice. Pure
-//! state over passed-in times.
+//! What is ended: the op messages that are not written yet, and a memory of what was ended lately,
+//! so that a half message that was stored anew ends together with its copies, and none ends twice.
+//! Pure state over passed-in times.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -32,8 +32,8 @@ pub struct Half {
     pub offset: u64,
     /// The offset of the first copy.
     pub first: u64,
-    /// Time on its producer's clock, ms: distinguishes it from others at this offset when the topic is
-    /// deleted and its queue begins anew.
+    /// Time on its producer's clock, ms: distinguishes it from others at this offset when the topic
+    /// is deleted and its queue begins anew.
     pub born_ms: i64,
 }
 

@@ -37,8 +37,8 @@ pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 }
 
 /// The committed message. One that waits for a level or a time does so in the topic of that, and
-/// `text` is the buffer for its properties then. Otherwise it keeps the properties of the half message, as
-/// officially.
+/// `text` is the buffer for its properties then. Otherwise it keeps the properties of the half
+/// message, as officially.
 pub(super) fn committed<'a>(
     view: &RecordView<'a>,
     (topic, queue_id): (&'a str, i32),

@@ -1,5 +1,5 @@
-//! Extensions of queues as consumers feel them: tags and times of delivery that are there, bits that
-//! spare a look at the record, and never another message than without them.
+//! Extensions of queues as consumers feel them: tags and times of delivery that are there, bits
+//! that spare a look at the record, and never another message than without them.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -4,8 +4,8 @@
 //! Other than pulls they do not all want the same messages: of those that wait in one line (topic,
 //! group, queue asked for), one is woken at a time.
 //!
-//! An event only records what happened; lines are looked at one by one, as far as the slice of a turn
-//! goes. Queues with news take turns.
+//! An event only records what happened; lines are looked at one by one, as far as the slice of a
+//! turn goes. Queues with news take turns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
