@@ -35,7 +35,7 @@ IMPORTS = 7
 JAVA_THREADS = 64
 
 
-def told(*command: object, environment: dict[str, str] | None = None) -> Report:
+def report_of(*command: object, environment: dict[str, str] | None = None) -> Report:
     """Runs a script of ours and returns the JSON of its last line."""
     words = [sys.executable, *map(str, command)]
     done = subprocess.run(
@@ -54,7 +54,7 @@ def told(*command: object, environment: dict[str, str] | None = None) -> Report:
 
 def load(kind: str, peer: Peer) -> Report:
     """Sends by our client in one of its ways."""
-    return told(HERE / "client_load.py", kind, peer.namesrv, "clients", SECONDS)
+    return report_of(HERE / "client_load.py", kind, peer.namesrv, "clients", SECONDS)
 
 
 def producer_rows(one: Peer) -> Iterator[Row]:
@@ -117,7 +117,7 @@ def light_rows(one: Peer) -> Iterator[Row]:
         imported = min(seconds("import mqcore") for _ in range(IMPORTS)) - bare
         yield Row("import mqcore over python: ms", imported * 1e3, None, "< 60", 60, is_upper=True)
         # The first one compiles.
-        found = [told("-c", BROKER_TWICE, environment=environment) for _ in range(IMPORTS)]
+        found = [report_of("-c", BROKER_TWICE, environment=environment) for _ in range(IMPORTS)]
         cold, second = (min(each[key] for each in found) * 1e3 for key in ("cold_s", "second_s"))
         yield Row("testing.Broker(), cold: ms", cold, None, "< 300", 300, is_upper=True)
         yield Row("testing.Broker(), again: ms", second, None, "< 50", 50, is_upper=True)
@@ -128,7 +128,7 @@ def light_rows(one: Peer) -> Iterator[Row]:
         "    lines = open('/proc/self/status').read().splitlines()\n"
         "    print(json.dumps({k: v for k, _, v in (l.partition(':') for l in lines)}))\n"
     )
-    resident = int(told("-c", code)["VmRSS"].split()[0]) / 1024
+    resident = int(report_of("-c", code)["VmRSS"].split()[0]) / 1024
     yield Row("client, idle: resident MB", resident, None, "< 40", 40, is_upper=True)
 
 
@@ -148,5 +148,5 @@ def kafka_client_rows(one: Peer, kafka: Kafka) -> Iterator[Row]:
     for library, goal, bound in (("aiokafka", ">= 3x", 3), ("confluent", ">= 1x", 1)):
         for job, ours in (("produce", produced), ("consume", consumed)):
             script = (HERE / "kafka_clients.py", f"{library}-{job}", kafka.address, "clients")
-            other = rate(told(*script, KAFKA_COUNT))
+            other = rate(report_of(*script, KAFKA_COUNT))
             yield Row(f"client beside {library}, {job}: messages/s", ours, other, goal, bound)

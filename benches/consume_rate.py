@@ -2,7 +2,7 @@
 
 The topic holds at least COUNT messages; `mqcore-load produce` fills one. KIND is `coroutine`,
 `plain`, `batch` or `bodies` (batches whose bodies are read). PULL is how many messages a pull asks
-for; official brokers give 32 unless `maxTransferCountOnMessageInMemory` says more. Prints messages
+for; official brokers give 32 unless `maxTransferCountOnMessageInMemory` is more. Prints messages
 per second from the first to the last one, and processor time of this process per message.
 """
 

@@ -77,18 +77,18 @@ def route(client: Raw) -> Command:
     return client.call(105, {"topic": "TBW102"})
 
 
-def bystand(port: int, ask: Callable[[Raw], Command], told: Connection) -> None:
-    """Asks again and again until told to stop; gives back when each answer came and took."""
+def bystand(port: int, ask: Callable[[Raw], Command], parent: Connection) -> None:
+    """Asks until the parent sends anything; sends it when each answer came and how long it took."""
     client = Raw(port)
     took: list[tuple[float, float]] = []
     refused = 0
-    told.send("ready")
-    # Once a millisecond, until something is told.
-    while not told.poll(0.001):
+    parent.send("ready")
+    # Once a millisecond, until something is received.
+    while not parent.poll(0.001):
         began_s = time.monotonic()
         refused += ask(client).code not in (0, 17)
         took.append((began_s, time.monotonic() - began_s))
-    told.send((took, refused))
+    parent.send((took, refused))
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ def watched(name: str, port: int, ask: Callable[[Raw], Command], attack: Callabl
 
 
 def answered(client: Raw, code: int, ext: dict[str, str], body: bytes) -> str:
-    """Sends a request; says what was answered."""
+    """Sends a request; returns its answer as text."""
     try:
         answer = client.call(code, ext, body)
     except (OSError, ConnectionError) as error:
@@ -232,9 +232,9 @@ def allowed_subscriptions() -> Row:
 
     def attack() -> str:
         client = Raw(program.ports["broker"])
-        told = answered(client, 34, {}, body)
+        answer = answered(client, 34, {}, body)
         client.socket.close()
-        return told
+        return answer
 
     with running("broker") as program:
         return watched("heartbeat, 5 x 4,000 subscriptions", program.ports["broker"], send, attack)
@@ -249,11 +249,11 @@ def new_groups() -> Row:
 
     def attack() -> str:
         client = Raw(program.ports["broker"])
-        told = ""
+        answer = ""
         for body in bodies:
-            told = answered(client, 34, {}, body)
+            answer = answered(client, 34, {}, body)
         client.socket.close()
-        return told
+        return answer
 
     with running("broker") as program:
         return watched("20,000 new groups", program.ports["broker"], send, attack)
@@ -280,9 +280,9 @@ def registration() -> Row:
 
     def attack() -> str:
         client = Raw(program.ports["namesrv"])
-        told = answered(client, 103, ext, body)
+        answer = answered(client, 103, ext, body)
         client.socket.close()
-        return told
+        return answer
 
     with running("namesrv") as program:
         return watched("registration, 120,000 topics", program.ports["namesrv"], route, attack)
@@ -327,10 +327,10 @@ def idle_connections() -> Row:
     def attack() -> str:
         sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(300)]
         QUIET.wait(2.0)
-        told = [answered(Raw(port), 310, fields(f"T{at}"), b"x") for at in range(20)]
+        answers = [answered(Raw(port), 310, fields(f"T{at}"), b"x") for at in range(20)]
         for each in sockets:
             each.close()
-        return f"{sum(each.startswith('code 0') for each in told)} of 20 new clients send"
+        return f"{sum(each.startswith('code 0') for each in answers)} of 20 new clients send"
 
     def fields(topic: str) -> dict[str, str]:
         ext = dict(zip("abcdefgh", ["p", topic, "TBW102", "8", "0", "0", "1", "0"], strict=True))

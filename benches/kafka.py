@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peer_brokers import CACHE, HEAP, IS_QUICK, end, fetched, free_port, until_said
+from peer_brokers import CACHE, HEAP, IS_QUICK, end, fetched, free_port, until_printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,14 +60,14 @@ class Kafka:
         self.create(topic, partitions)
         rates = []
         for _ in range(2):
-            said = self.run(
+            output = self.run(
                 "org.apache.kafka.tools.ProducerPerformance",
                 "--topic", topic, "--num-records", str(RECORDS),
                 "--record-size", str(RECORD_BYTES), "--throughput", "-1",
                 "--producer-props", f"bootstrap.servers={self.address}", "acks=1",
             )  # fmt: skip
             # The last line is of the whole run; those before it are of intervals.
-            rates.append(float(_RATE.findall(said)[-1]))
+            rates.append(float(_RATE.findall(output)[-1]))
         return rates[-1]
 
 
@@ -118,7 +118,7 @@ def running_kafka(home: Path) -> Iterator[Kafka]:
         cwd=home,
     )
     try:
-        until_said(process, "Kafka Server started", "Kafka")
+        until_printed(process, "Kafka Server started", "Kafka")
         yield Kafka(jars, f"127.0.0.1:{port}")
     finally:
         end(process)

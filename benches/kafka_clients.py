@@ -50,7 +50,7 @@ def confluent_produce(address: str, topic: str, count: int) -> None:
 
     failed = []
 
-    def told(error: object, _: object) -> None:
+    def on_delivery(error: object, _: object) -> None:
         if error is not None:
             failed.append(error)
 
@@ -59,7 +59,7 @@ def confluent_produce(address: str, topic: str, count: int) -> None:
     for _ in range(count):
         while True:
             try:
-                producer.produce(topic, KB, on_delivery=told)
+                producer.produce(topic, KB, on_delivery=on_delivery)
                 break
             except BufferError:
                 producer.poll(0.01)

@@ -42,7 +42,7 @@ FIRST_SECONDS = 15 if IS_QUICK else 30
 HEAP = "1g"
 OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang")
 SEGMENT_BYTES = 1 << 30
-# Handles of popped messages say it.
+# Handles of popped messages contain it.
 BROKER_NAME = "broker-a"
 START_SECONDS = 90.0
 STOP_SECONDS = 60.0
@@ -133,22 +133,22 @@ def processor_seconds_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def until_said(process: subprocess.Popen[str], words: str, name: str) -> str:
-    """Reads what a starting broker says until it says `words`; reads on in the background."""
+def until_printed(process: subprocess.Popen[str], words: str, name: str) -> str:
+    """Reads a starting broker's output until `words` are in it; reads on in the background."""
     stream = process.stdout
     if stream is None:
         raise RuntimeError(f"{name} has no output")
-    said = []
+    output = []
     timer = threading.Timer(START_SECONDS, process.kill)
     timer.start()
     for line in stream:
-        said.append(line)
+        output.append(line)
         if words in line:
             timer.cancel()
             threading.Thread(target=stream.read, daemon=True).start()
             return line
     timer.cancel()
-    raise RuntimeError(f"{name} did not start: {''.join(said)[-2000:]}")
+    raise RuntimeError(f"{name} did not start: {''.join(output)[-2000:]}")
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -171,7 +171,7 @@ def running(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more
     )
     try:
-        line = until_said(process, ready, name)
+        line = until_printed(process, ready, name)
         seconds = time.monotonic() - started
         address = (
             f"127.0.0.1:{port}" if port else line.split(" ready on ")[1].split(",")[0].split()[0]
@@ -193,10 +193,10 @@ def lent(home: Path) -> Iterator[None]:
 
 @contextmanager
 def official(home: Path, flush: str, port: int) -> Iterator[Peer]:
-    """Runs the official broker; a name server of ours tells its clients where it is."""
+    """Runs the official broker; a name server of ours gives its clients the route."""
     names = [str(MQCORE), "namesrv", "--port", "0", "--set", f"kvConfigPath={home / 'kv.json'}"]
-    said = "mqcore namesrv ready on"
-    with lent(home), running("namesrv", names, said, None, cwd=home) as namesrv:
+    ready = "mqcore namesrv ready on"
+    with lent(home), running("namesrv", names, ready, None, cwd=home) as namesrv:
         yield from _official(home, flush, port, namesrv.address)
 
 
@@ -232,8 +232,8 @@ def ours(home: Path, flush: str) -> Iterator[Peer]:
     command += ["--namesrv-port", str(namesrv), "--set", f"flushDiskType={flush}"]
     command += ["--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}"]
     command += ["--set", f"brokerName={BROKER_NAME}"]
-    said = "mqcore standalone ready on"
-    with lent(home), running("ours", command, said, None, cwd=home) as peer:
+    ready = "mqcore standalone ready on"
+    with lent(home), running("ours", command, ready, None, cwd=home) as peer:
         peer.namesrv = f"127.0.0.1:{namesrv}"
         yield peer
 

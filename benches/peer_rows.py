@@ -33,7 +33,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Ours beside the other; a figure that stands alone is its own ratio."""
+        """Ours beside the other; a figure without another is its own ratio."""
         if self.other is None:
             return self.ours
         return self.ours / self.other if self.other else float("inf")

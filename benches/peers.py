@@ -221,7 +221,7 @@ def idle_rows(home: Path) -> Iterator[Row]:
         peer.load("produce", "idle", "--queues", 1_000, "--count", 4_000, "-w", 32)
         # What the last sends left to do (files of queues) is no idleness.
         peer.load("idle", "idle", "--seconds", SETTLE_SECONDS, "--heartbeat-seconds", 600)
-        # A load of one heartbeat at the end only: it tells when the time is over.
+        # A load of one heartbeat at the end only: it ends when the time is over.
         report = peer.load("idle", "idle", "--seconds", IDLE_SECONDS, "--heartbeat-seconds", 600)
         share = used_share(report)
         yield Row("idle, 1,000 queues: % of a core", share, None, "<= 0.5", 0.5, is_upper=True)

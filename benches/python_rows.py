@@ -65,13 +65,13 @@ def with_store(work: Callable[[Store], float]) -> float:
     """Gives the middle rate of `work` on fresh stores whose first file is warm."""
     rates = []
     for number in range(ROUNDS):
-        place = OUT / "stores" / f"python-{os.getpid()}-{number}"
-        shutil.rmtree(place, ignore_errors=True)
-        with Store(place, config=SETTINGS) as store:
+        directory = OUT / "stores" / f"python-{os.getpid()}-{number}"
+        shutil.rmtree(directory, ignore_errors=True)
+        with Store(directory, config=SETTINGS) as store:
             store.append(TOPIC, b"first")
             wait_for_warm_file(store)
             rates.append(work(store))
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     return statistics.median(rates)
 
 

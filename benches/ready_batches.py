@@ -40,7 +40,7 @@ class ReadyReader(MessageReader):
 
 
 class ReadyFormat(StoreFormat):
-    """The batches as rows; `rows` says how many there are in all."""
+    """The batches as rows; `rows` is how many there are in all."""
 
     @classmethod
     def name(cls) -> str:
@@ -57,6 +57,6 @@ class ReadyFormat(StoreFormat):
 
 def register(spark: SparkSession) -> None:
     """Makes the format known."""
-    # Workers cannot import what stands beside a script.
+    # Workers cannot import what is beside a script.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     spark.dataSource.register(ReadyFormat)

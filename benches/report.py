@@ -72,8 +72,8 @@ def short(value: float | None, unit: str) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
-def verdict(row: Row) -> str:
-    """Says in a word what became of the goal."""
+def outcome(row: Row) -> str:
+    """Returns in a word what became of the goal."""
     if row["reached"] is None:
         return "not measured"
     return {True: "MISSED", False: "", None: "shown"}[row["missed"]]
@@ -84,7 +84,7 @@ def cells(row: Row) -> tuple[str, str, str, str, str, str]:
     ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
     unit = row["unit"]
     reached, limit = short(row["reached"], unit), short(row["limit"], unit)
-    return row["name"], row["goal"], reached, limit, ratio, verdict(row)
+    return row["name"], row["goal"], reached, limit, ratio, outcome(row)
 
 
 def print_table(rows: list[Row]) -> None:

@@ -47,18 +47,18 @@ Row = dict[str, Any]
 
 def filled(body_len_bytes: int) -> tuple[Path, int]:
     """Makes a store of eight topics with four queues each; returns it and its messages."""
-    place = OUT / "stores" / f"scan-{os.getpid()}-{body_len_bytes}"
-    shutil.rmtree(place, ignore_errors=True)
+    directory = OUT / "stores" / f"scan-{os.getpid()}-{body_len_bytes}"
+    shutil.rmtree(directory, ignore_errors=True)
     calls = LOG_BYTES // ((body_len_bytes + 200) * MANY)
     bodies = os.urandom(body_len_bytes * MANY)
     lens = array.array("I", [body_len_bytes] * MANY)
     queues = array.array("i", [number % 4 for number in range(MANY)])
-    with Store(place, config=SETTINGS) as store:
+    with Store(directory, config=SETTINGS) as store:
         for call in range(calls):
             store.append_many(
                 f"topic-{call % 8}", bodies, lens, queue_ids=queues, properties=PROPERTIES
             )
-    return place, calls * MANY
+    return directory, calls * MANY
 
 
 def decoded(ranges: list[LogRange], columns: tuple[str, ...], *, verify_crc: bool = False) -> int:

@@ -41,17 +41,17 @@ def run_with_spark() -> None:
 
     if pyspark.__version__ == SPARK:
         return
-    place = CACHE / f"pyspark-{SPARK}"
-    if not (place / "pyspark" / "jars").is_dir():
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(place)]
+    folder = CACHE / f"pyspark-{SPARK}"
+    if not (folder / "pyspark" / "jars").is_dir():
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(folder)]
         subprocess.run([*command, f"pyspark=={SPARK}"], check=True)
-    paths = [str(place), str(PYTHON), os.environ.get("PYTHONPATH", "")]
+    paths = [str(folder), str(PYTHON), os.environ.get("PYTHONPATH", "")]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("SPARK_HOME")
     }
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     if os.environ.get("MQCORE_BENCH_SPARK") == SPARK:
-        raise RuntimeError(f"PySpark {SPARK} is at {place}, and {pyspark.__version__} is imported")
+        raise RuntimeError(f"PySpark {SPARK} is at {folder}, and {pyspark.__version__} is imported")
     environment["MQCORE_BENCH_SPARK"] = SPARK
     os.execve(sys.executable, [sys.executable, *sys.argv], environment)
 

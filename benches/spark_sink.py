@@ -2,7 +2,7 @@
 
     spark_sink.py [batch] [deliveries]
 
-`batch` stands beside `mqcore-load`, `deliveries` are streaming queries at least once and exactly
+`batch` is compared with `mqcore-load`, `deliveries` are streaming queries at least once and exactly
 once. Beside Spark's Kafka sink: `spark_kafka.py`. Local Spark of two cores, the broker on the same
 machine; rows have a key each. Every figure is the best of three writes after one that warms up.
 Prints one JSON object per row.
@@ -70,7 +70,7 @@ def rate(made: DataFrame, count: int, form: str, options: Mapping[str, Any]) -> 
     return count / best
 
 
-def say(what: str, size_bytes: int, per_second: float, **more: object) -> None:
+def print_row(what: str, size_bytes: int, per_second: float, **more: object) -> None:
     """Prints one row."""
     megabytes = per_second * size_bytes / 1e6
     row = {"row": what, "body_bytes": size_bytes, "rows_per_second": round(per_second)}
@@ -86,7 +86,7 @@ def measure_ours(spark: SparkSession, directory: Path) -> None:
             many = peer.produce(f"many{size}", "-c", 4, "-w", 4, "--size", size, "--batch", batch)
             loads = {"single": single, "batches": many}
             for kind, report in loads.items():
-                say(f"mqcore-load, {kind}", size, report["messages_per_second"])
+                print_row(f"mqcore-load, {kind}", size, report["messages_per_second"])
             made = rows(spark, count, size, "body", "keys")
             options = {"namesrv": peer.namesrv, "topic": f"sink{size}"}
             reached = rate(made, count, "mqcore", options)
@@ -94,7 +94,7 @@ def measure_ours(spark: SparkSession, directory: Path) -> None:
                 f"of_{kind}": round(reached / report["messages_per_second"], 2)
                 for kind, report in loads.items()
             }
-            say("sink into ours", size, reached, **shares)
+            print_row("sink into ours", size, reached, **shares)
 
 
 def measure_deliveries(spark: SparkSession, directory: Path) -> None:
@@ -121,8 +121,8 @@ def measure_deliveries(spark: SparkSession, directory: Path) -> None:
                         best[delivery] = min(best.get(delivery, seconds), seconds)
             plain = count / best["at-least-once"]
             exact = count / best["exactly-once"]
-            say("stream, at least once", size, plain)
-            say("stream, exactly once", size, exact, of_at_least_once=round(exact / plain, 2))
+            print_row("stream, at least once", size, plain)
+            print_row("stream, exactly once", size, exact, of_at_least_once=round(exact / plain, 2))
 
 
 def create(namesrv: str, topic: str, queues: int) -> None:

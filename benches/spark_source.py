@@ -91,24 +91,26 @@ def triggers(frame: DataFrame, where: Path, *, are_empty: bool) -> float:
 def trigger_rows(spark: SparkSession, namesrv: str, home: Path) -> None:
     """Measures triggers beside those of Spark's rate source."""
 
-    def told(name: str, ms: float) -> None:
+    def print_row(name: str, ms: float) -> None:
         print(f"{name:<48} {ms:>12,.0f} ms", flush=True)
 
     stream = spark.readStream.format("mqcore").option("namesrv", namesrv)
     stream = stream.option("subscribe", "rows")
     few = stream.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", QUEUES)
     rate = spark.readStream.format("rate")
-    told(
+    print_row(
         "ours: a trigger with a row of each queue",
         triggers(few.load(), home / "c1", are_empty=False),
     )
     each_second = rate.option("rowsPerSecond", 1).load()
-    told("rate source: a trigger with rows", triggers(each_second, home / "c2", are_empty=False))
+    print_row(
+        "rate source: a trigger with rows", triggers(each_second, home / "c2", are_empty=False)
+    )
     nothing = spark.readStream.format("mqcore").option("namesrv", namesrv)
     nothing = nothing.option("subscribe", "rows").option("startingOffsets", "latest")
-    told("ours: an empty trigger", triggers(nothing.load(), home / "c3", are_empty=True))
+    print_row("ours: an empty trigger", triggers(nothing.load(), home / "c3", are_empty=True))
     # Between two seconds it has none either.
-    told("rate source: an empty trigger", triggers(each_second, home / "c4", are_empty=True))
+    print_row("rate source: an empty trigger", triggers(each_second, home / "c4", are_empty=True))
 
 
 def main() -> None:
@@ -122,7 +124,7 @@ def main() -> None:
             "spark.local.dir": home / "local",
             "spark.sql.warehouse.dir": home / "warehouse",
             "spark.sql.streaming.numRecentProgressUpdates": 2 * TRIGGERS,
-            # Otherwise only every tenth second of triggers without rows is told.
+            # Otherwise only every tenth second of triggers without rows is reported.
             "spark.sql.streaming.noDataProgressEventInterval": 0,
         }
         spark = mqcore.spark.session("source", master="local[2]", config=settings)

@@ -172,15 +172,15 @@ def main() -> None:
     parser.add_argument("--per-second", type=int, default=20_000)
     parser.add_argument("--seconds", type=int, default=15)
     parser.add_argument("--directory", type=Path)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     rows: list[dict[str, float]] = []
-    root = Path(tempfile.mkdtemp(prefix="mqcore-timers-", dir=told.directory))
+    root = Path(tempfile.mkdtemp(prefix="mqcore-timers-", dir=arguments.directory))
     try:
         for step_ms in (1000, 100):
-            rows.append(due(root / str(step_ms), told.per_second, told.seconds, step_ms))
+            rows.append(due(root / str(step_ms), arguments.per_second, arguments.seconds, step_ms))
             print(rows[-1])
-        if told.pending:
-            rows.append(pending(root / "pending", told.pending))
+        if arguments.pending:
+            rows.append(pending(root / "pending", arguments.pending))
             print(rows[-1])
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -1,6 +1,7 @@
-//! The ways to bring a pull's answer from the log to a socket, on a real TCP connection whose reader
-//! only reads: copied into one buffer, gathered from the mapped file, or sent from the file by the
-//! kernel. Decides [`mqcore_lane::connections`]'s border between copying and slices; no store, no lane.
+//! The methods to bring a pull's answer from the log to a socket, on a real TCP connection whose
+//! reader only reads: copied into one buffer, gathered from the mapped file, or sent from the file
+//! by the kernel. Decides [`mqcore_lane::connections`]'s border between copying and slices; no
+//! store, no lane.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench that cannot go on ends with the reason"
@@ -13,8 +14,8 @@ use std::os::unix::fs::FileExt;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::gauge::thread_ns;
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::median;
 use mqcore_benches::{by_mode, is_wanted};
@@ -35,16 +36,16 @@ const APART: usize = 4;
 const SLICES_MAX: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum DeliveryRoute {
+enum WriteMethod {
     Copy,
     Gather,
     SendFile,
 }
 
-const WAYS: [(DeliveryRoute, &str); 3] = [
-    (DeliveryRoute::Copy, "copied"),
-    (DeliveryRoute::Gather, "gathered"),
-    (DeliveryRoute::SendFile, "sendfile"),
+const METHODS: [(WriteMethod, &str); 3] = [
+    (WriteMethod::Copy, "copied"),
+    (WriteMethod::Gather, "gathered"),
+    (WriteMethod::SendFile, "sendfile"),
 ];
 
 struct Bench {
@@ -55,13 +56,13 @@ struct Bench {
     buffer: Vec<u8>,
     at: usize,
     // Removed last.
-    _place: Place,
+    _bench_dir: BenchDir,
 }
 
 impl Bench {
     fn new() -> Self {
-        let place = Place::new("answer");
-        let path = place.path().join("log");
+        let bench_dir = BenchDir::new("answer");
+        let path = bench_dir.path().join("log");
         let made = RealDisk.open(&path, Open::Create).unwrap();
         made.allocate(FILE_BYTES).unwrap();
         let file = OpenOptions::new()
@@ -90,31 +91,31 @@ impl Bench {
             reader: Some(reader),
             buffer: Vec::new(),
             at: 0,
-            _place: place,
+            _bench_dir: bench_dir,
         }
     }
 
     /// Sends one answer of `records` records that lie `step` records apart.
-    fn send(&mut self, way: DeliveryRoute, records: usize, step: usize) {
+    fn send(&mut self, method: WriteMethod, records: usize, step: usize) {
         let span = records * step * RECORD_BYTES;
         if self.at + span > FILE_BYTES as usize {
             self.at = 0;
         }
         let first = self.at;
         self.at += span;
-        let places = (0..records).map(|n| first + n * step * RECORD_BYTES);
+        let offsets = (0..records).map(|n| first + n * step * RECORD_BYTES);
         let head = [1u8; HEAD_BYTES];
-        match way {
-            DeliveryRoute::Copy => {
+        match method {
+            WriteMethod::Copy => {
                 self.buffer.clear();
                 self.buffer.extend_from_slice(&head);
-                for place in places {
-                    let record = self.map.slice(place as u64, RECORD_BYTES).unwrap();
+                for offset in offsets {
+                    let record = self.map.slice(offset as u64, RECORD_BYTES).unwrap();
                     self.buffer.extend_from_slice(record);
                 }
                 self.socket.write_all(&self.buffer).unwrap();
             }
-            DeliveryRoute::Gather => {
+            WriteMethod::Gather => {
                 let mut slices = Vec::with_capacity(records + 1);
                 slices.push(IoSlice::new(&head));
                 if step == 1 {
@@ -122,20 +123,20 @@ impl Bench {
                     slices.push(IoSlice::new(all));
                 } else {
                     slices.extend(
-                        places
-                            .map(|place| self.map.slice(place as u64, RECORD_BYTES).unwrap())
+                        offsets
+                            .map(|offset| self.map.slice(offset as u64, RECORD_BYTES).unwrap())
                             .map(IoSlice::new),
                     );
                 }
                 write_all_gathered(&self.socket, &mut slices);
             }
-            DeliveryRoute::SendFile => {
+            WriteMethod::SendFile => {
                 send(&self.socket, &head, SendFlags::MORE).unwrap();
                 if step == 1 {
                     send_file(&self.socket, &self.file, first, span);
                 } else {
-                    for place in places {
-                        send_file(&self.socket, &self.file, place, RECORD_BYTES);
+                    for offset in offsets {
+                        send_file(&self.socket, &self.file, offset, RECORD_BYTES);
                     }
                 }
             }
@@ -145,14 +146,14 @@ impl Bench {
     /// Nanoseconds of the sender's processor and of the clock per answer.
     fn round(
         &mut self,
-        way: DeliveryRoute,
+        method: WriteMethod,
         records: usize,
         step: usize,
         answers: usize,
     ) -> (f64, f64) {
         let (cpu, started) = (thread_ns(), Instant::now());
         for _ in 0..answers {
-            self.send(way, records, step);
+            self.send(method, records, step);
         }
         let took = started.elapsed().as_nanos() as f64;
         (
@@ -196,20 +197,21 @@ fn main() {
     for (step, lie) in [(1, "side by side"), (APART, "apart")] {
         for records in [1, 4, 13, 54, 215] {
             let len = records * RECORD_BYTES;
-            let name = |way: &str| format!("answer of {} KB, records {lie}, {way}", len / 1_000);
-            if !WAYS.iter().any(|(_, way)| is_wanted(&name(way))) {
+            let name =
+                |method: &str| format!("answer of {} KB, records {lie}, {method}", len / 1_000);
+            if !METHODS.iter().any(|(_, method)| is_wanted(&name(method))) {
                 continue;
             }
             // Some 200 MB per round, at most 40,000 answers.
             let answers = (by_mode(200_000_000, 40_000_000) / len).min(40_000);
-            let mut figures = [const { Vec::new() }; WAYS.len()];
+            let mut figures = [const { Vec::new() }; METHODS.len()];
             for _ in 0..rounds {
-                for (figure, (way, _)) in figures.iter_mut().zip(WAYS) {
-                    figure.push(bench.round(way, records, step, answers));
+                for (figure, (method, _)) in figures.iter_mut().zip(METHODS) {
+                    figure.push(bench.round(method, records, step, answers));
                 }
             }
             let copied: Vec<f64> = figures[0].iter().map(|(cpu, _)| *cpu).collect();
-            for (figure, (_, way)) in figures.iter().zip(WAYS) {
+            for (figure, (_, method)) in figures.iter().zip(METHODS) {
                 let ratios: Vec<f64> = figure
                     .iter()
                     .zip(&copied)
@@ -218,7 +220,7 @@ fn main() {
                 let cpu: Vec<f64> = figure.iter().map(|(cpu, _)| *cpu).collect();
                 let took: Vec<f64> = figure.iter().map(|(_, took)| *took).collect();
                 rows.add(&Row {
-                    name: &name(way),
+                    name: &name(method),
                     goal: "shown",
                     unit: "ns of processor",
                     reached: Some(median(&cpu)),

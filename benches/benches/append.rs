@@ -1,6 +1,6 @@
 //! Appending in bursts and for a long time, beside (copy + CRC) into a populated map and beside a
 //! bare sequential `pwrite`. Plain timing: preparation must stay outside of the clock, which a
-//! sampling harness cannot tell.
+//! sampling harness cannot show.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench that cannot go on ends with the reason"
@@ -8,9 +8,9 @@
 
 use std::time::{Duration, Instant};
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::gauge::thread_ns;
 use mqcore_benches::limits::{BareFile, PopulatedMap};
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::{median, median_ratio, percentile, short};
 use mqcore_benches::stores::{RealStore, body, message, properties, ready, record_len};
@@ -38,9 +38,9 @@ fn append_loop(store: &RealStore, queue_id: i32, count: u64) {
 /// Records per second of one burst by `threads`, on a store made for it; with one thread also its
 /// processor time per record, ns.
 fn burst(threads: u64) -> (f64, f64) {
-    let place = Place::new("append");
+    let bench_dir = BenchDir::new("append");
     let segment = segment_text();
-    let store = ready(place.path(), &[("mappedFileSizeCommitLog", &segment)]);
+    let store = ready(bench_dir.path(), &[("mappedFileSizeCommitLog", &segment)]);
     let each = burst_len() / threads;
     let mut cpu = 0;
     let took = if threads == 1 {
@@ -76,8 +76,8 @@ fn burst(threads: u64) -> (f64, f64) {
 }
 
 fn bursts(rows: &mut Rows) {
-    let place = Place::new("limit");
-    let map = PopulatedMap::new(place.path(), SEGMENT_BYTES);
+    let bench_dir = BenchDir::new("limit");
+    let map = PopulatedMap::new(bench_dir.path(), SEGMENT_BYTES);
     let mut one = Vec::new();
     let mut eight = Vec::new();
     let mut ns = Vec::new();
@@ -138,12 +138,12 @@ fn sustained(rows: &mut Rows) {
     let span = Duration::from_secs(seconds);
     let record: Vec<u8> = body().into_iter().cycle().take(record_len()).collect();
     let limit = {
-        let place = Place::new("pwrite");
+        let bench_dir = BenchDir::new("pwrite");
         let started = Instant::now();
         let mut count = 0u64;
         let mut files = Vec::new();
         'all: for n in 0.. {
-            let path = place.path().join(n.to_string());
+            let path = bench_dir.path().join(n.to_string());
             let mut file = BareFile::allocated(&path, 1 << 30);
             for _ in 0..(1u64 << 30) / record.len() as u64 {
                 file.write(&record);
@@ -157,8 +157,8 @@ fn sustained(rows: &mut Rows) {
         count as f64 / started.elapsed().as_secs_f64()
     };
     settle();
-    let place = Place::new("sustained");
-    let store = ready(place.path(), &[("warmMapedFileEnable", "false")]);
+    let bench_dir = BenchDir::new("sustained");
+    let store = ready(bench_dir.path(), &[("warmMapedFileEnable", "false")]);
     let (body, properties) = (body(), properties(None));
     let message = message(0, &body, &properties);
     let started = Instant::now();
@@ -187,7 +187,7 @@ fn sustained(rows: &mut Rows) {
             (stats.appended - stats.dispatched) / record_len() as u64
         ),
     });
-    drop(place);
+    drop(bench_dir);
     settle();
 }
 
@@ -197,8 +197,8 @@ fn settle() {
 }
 
 fn pooled(rows: &mut Rows) {
-    let limit_place = Place::new("limit");
-    let map = PopulatedMap::new(limit_place.path(), SEGMENT_BYTES);
+    let limit_dir = BenchDir::new("limit");
+    let map = PopulatedMap::new(limit_dir.path(), SEGMENT_BYTES);
     let mut pairs = Vec::new();
     let mut waits = Vec::new();
     let segment = segment_text();
@@ -206,9 +206,9 @@ fn pooled(rows: &mut Rows) {
     let message = message(0, &body, &properties);
     for _ in 0..by_mode(5, 2) {
         let (limit, _) = map.rate();
-        let place = Place::new("pool");
+        let bench_dir = BenchDir::new("pool");
         let store = ready(
-            place.path(),
+            bench_dir.path(),
             &[
                 ("mappedFileSizeCommitLog", segment.as_str()),
                 ("transientStorePoolEnable", "true"),

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mqcore_benches::place::Place;
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::{median, percentile};
 use mqcore_benches::stores::{RealStore, body, fill, message, open, properties};
@@ -17,11 +17,11 @@ use mqcore_benches::{by_mode, is_wanted};
 use mqcore_record::{Found, head, scan_wanted};
 
 /// A store without threads whose log holds `count` records in `queues` queues, none dispatched.
-fn filled(place: &Place, count: u64, queues: u64, keyed: bool) -> Arc<RealStore> {
+fn filled(bench_dir: &BenchDir, count: u64, queues: u64, keyed: bool) -> Arc<RealStore> {
     let segment = (1u64 << 30).to_string();
     let index = keyed.to_string();
     let store = open(
-        place.path(),
+        bench_dir.path(),
         &[
             ("mappedFileSizeCommitLog", segment.as_str()),
             ("messageIndexEnable", index.as_str()),
@@ -80,8 +80,8 @@ fn dispatch(rows: &mut Rows, name: &str, queues: u64, keyed: bool, goal: f64) {
     let mut rates = Vec::new();
     let mut limits = Vec::new();
     for _ in 0..by_mode(3, 2) {
-        let place = Place::new("dispatch");
-        let store = filled(&place, count, queues, keyed);
+        let bench_dir = BenchDir::new("dispatch");
+        let store = filled(&bench_dir, count, queues, keyed);
         limits.push(bare_walk(&store));
         rates.push(dispatch_rate(&store, count));
         assert_eq!(
@@ -109,8 +109,8 @@ fn dispatch(rows: &mut Rows, name: &str, queues: u64, keyed: bool, goal: f64) {
 
 /// Seconds from the first append until the last record is readable and the queues are written.
 fn fan_out(count: u64, queues: u64) -> f64 {
-    let place = Place::new("queues");
-    let store = open(place.path(), &[]);
+    let bench_dir = BenchDir::new("queues");
+    let store = open(bench_dir.path(), &[]);
     store.start().unwrap();
     // Every queue exists, as in a broker that runs: what is measured is not the making of files.
     let end = fill(&store, queues, queues, false);
@@ -172,8 +172,8 @@ fn readable(rows: &mut Rows) {
     if !is_wanted("append to readable") {
         return;
     }
-    let place = Place::new("readable");
-    let store = open(place.path(), &[]);
+    let bench_dir = BenchDir::new("readable");
+    let store = open(bench_dir.path(), &[]);
     store.start().unwrap();
     let (body, properties) = (body(), properties(None));
     let message = message(0, &body, &properties);

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::gauge::thread_ns;
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::{median, median_ratio, short};
 use mqcore_benches::stores::{RealStore, TOPIC, body, message, open};
@@ -30,7 +30,7 @@ use mqcore_wire::{Head, Serialization};
 
 /// Different messages that expressions are tested on: more than a predictor learns by heart.
 const FLIGHTS: usize = 4_096;
-/// Messages that lie in the hot window, with some room.
+/// Messages that lie in the hot window, with some to spare.
 const MESSAGES: u64 = 40_000;
 /// What the filter of the demonstration asks for.
 const DELAYED: &str = "dep_delay > 60 AND origin = 'JFK'";
@@ -107,20 +107,20 @@ fn predicates(rows: &mut Rows) {
     }
 }
 
-struct Connections {
+struct Served {
     store: Arc<RealStore>,
     lane: Lane<RealDisk, SystemClock>,
     client: ConnectionId,
     socket: TcpStream,
     reader: Option<JoinHandle<()>>,
     // Removed last.
-    _place: Place,
+    _bench_dir: BenchDir,
 }
 
-impl Connections {
+impl Served {
     fn new() -> Self {
-        let place = Place::new("filter");
-        let store = open(place.path(), &[]);
+        let bench_dir = BenchDir::new("filter");
+        let store = open(bench_dir.path(), &[]);
         store.start().unwrap();
         let (body, mut end) = (body(), 0);
         for number in 0..MESSAGES as usize {
@@ -153,7 +153,7 @@ impl Connections {
             client,
             socket,
             reader: Some(reader),
-            _place: place,
+            _bench_dir: bench_dir,
         }
     }
 
@@ -238,7 +238,7 @@ impl Connections {
     }
 }
 
-impl Drop for Connections {
+impl Drop for Served {
     fn drop(&mut self) {
         let _closed = self.socket.shutdown(std::net::Shutdown::Both);
         let _ended = self.reader.take().map(JoinHandle::join);
@@ -268,7 +268,7 @@ fn pull(offset: u64) -> Vec<u8> {
     encode(&head, fields.iter().copied(), &[]).unwrap()
 }
 
-/// Where an answer says that its queue goes on.
+/// Where the queue of an answer goes on.
 fn next_offset(answer: &[u8]) -> Option<u64> {
     const NAME: &[u8] = b"\"nextBeginOffset\":\"";
     let at = answer.windows(NAME.len()).position(|part| part == NAME)? + NAME.len();
@@ -280,15 +280,15 @@ fn pulls(rows: &mut Rows) {
     if !is_wanted("pull by SQL92") {
         return;
     }
-    let mut connections = Connections::new();
+    let mut served = Served::new();
     let (mut measured, mut worked) = (Vec::new(), Vec::new());
     let mut given = 0;
     for _ in 0..by_mode(21, 7) {
-        connections.subscribe("*", "TAG");
-        let (all_s, all_worked_s, all) = connections.drain();
+        served.subscribe("*", "TAG");
+        let (all_s, all_worked_s, all) = served.drain();
         assert_eq!(all, MESSAGES);
-        connections.subscribe("n = 3", "SQL92");
-        let (some_s, some_worked_s, some) = connections.drain();
+        served.subscribe("n = 3", "SQL92");
+        let (some_s, some_worked_s, some) = served.drain();
         assert_eq!(some, MESSAGES / 10);
         given = some;
         measured.push((MESSAGES as f64 / some_s, MESSAGES as f64 / all_s));

@@ -7,16 +7,16 @@
 
 use std::time::{Duration, Instant};
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::by_mode;
 use mqcore_benches::gauge::{cpu_seconds, voluntary_switches};
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stores::{fill, open};
 
 fn main() {
     let mut rows = Rows::new("idle");
-    let place = Place::new("idle");
-    let store = open(place.path(), &[]);
+    let bench_dir = BenchDir::new("idle");
+    let store = open(bench_dir.path(), &[]);
     store.start().unwrap();
     let end = fill(&store, 10_000, 1_000, false);
     let dispatched = &store.files().positions.dispatched;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use mqcore_benches::place::Place;
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::stores::ready;
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
@@ -27,23 +27,23 @@ const MEASURED: Duration = Duration::from_millis(1_500);
 
 /// The unique key of the messages; its last half is a number.
 const KEY: &str = "7F0000010001000000000000000000FF";
-/// What a broker with a window is told: ten minutes, 64 MiB.
+/// The settings of a broker with a window: ten minutes, 64 MiB.
 const WINDOW_MS: i64 = 600_000;
 const WINDOW_BYTES: usize = 64 << 20;
 
-struct Connections {
+struct Served {
     store: Arc<Store<RealDisk, SystemClock>>,
     lane: Lane<RealDisk, SystemClock>,
     client: ConnectionId,
     // Removed last.
-    _place: Place,
+    _bench_dir: BenchDir,
 }
 
-impl Connections {
+impl Served {
     fn new(name: &str) -> Self {
-        let place = Place::new(name);
+        let bench_dir = BenchDir::new(name);
         // The first log file is there and in memory: a send that finds none would wait for it.
-        let store = ready(place.path(), &[]);
+        let store = ready(bench_dir.path(), &[]);
         let mut lane = Lane::new(Arc::clone(&store), 0);
         let topic = Topic {
             perm: Perm::READ_WRITE,
@@ -74,7 +74,7 @@ impl Connections {
             store,
             lane,
             client,
-            _place: place,
+            _bench_dir: bench_dir,
         }
     }
 
@@ -98,7 +98,7 @@ impl Connections {
     }
 }
 
-impl Drop for Connections {
+impl Drop for Served {
     fn drop(&mut self) {
         let _closed = self.store.close();
     }
@@ -161,13 +161,13 @@ fn pulls() -> Vec<u8> {
 }
 
 fn send(criterion: &mut Criterion) {
-    let mut connections = Connections::new("lane-send");
+    let mut served = Served::new("lane-send");
     let bytes = sends();
     let mut group = criterion.benchmark_group("lane");
     group.measurement_time(MEASURED).warm_up_time(MEASURED / 3);
     group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
     group.bench_function("send/32 of 1 KiB", |bencher| {
-        bencher.iter(|| connections.turn(&bytes));
+        bencher.iter(|| served.turn(&bytes));
     });
     group.finish();
 }
@@ -179,10 +179,10 @@ fn remembered(criterion: &mut Criterion) {
     group.measurement_time(MEASURED).warm_up_time(MEASURED);
     group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
     for is_remembering in [false, true] {
-        let mut connections = Connections::new("lane-remembered");
+        let mut served = Served::new("lane-remembered");
         if is_remembering {
-            let opened = Repeats::open(&connections.store, WINDOW_MS, WINDOW_BYTES);
-            connections
+            let opened = Repeats::open(&served.store, WINDOW_MS, WINDOW_BYTES);
+            served
                 .lane
                 .remember(opened.ok().map(|(repeats, _found)| repeats));
         }
@@ -203,10 +203,10 @@ fn remembered(criterion: &mut Criterion) {
                         key.copy_from_slice(digits.as_bytes());
                     }
                 }
-                connections.turn(&bytes)
+                served.turn(&bytes)
             });
         });
-        let numbers = connections.lane.numbers();
+        let numbers = served.lane.numbers();
         assert!(
             numbers
                 .iter()
@@ -225,20 +225,20 @@ fn key_ends(bytes: &[u8]) -> Vec<usize> {
 }
 
 fn pull(criterion: &mut Criterion) {
-    let mut connections = Connections::new("lane-pull");
+    let mut served = Served::new("lane-pull");
     for _round in 0..100 {
-        connections.turn(&sends());
+        served.turn(&sends());
     }
-    let _lasting = connections.store.flush();
-    let appended = connections.store.files().positions.appended.position();
-    let dispatched = &connections.store.files().positions.dispatched;
+    let _lasting = served.store.flush();
+    let appended = served.store.files().positions.appended.position();
+    let dispatched = &served.store.files().positions.dispatched;
     dispatched.wait(appended, Duration::from_secs(10), || false);
     let bytes = pulls();
     let mut group = criterion.benchmark_group("lane");
     group.measurement_time(MEASURED).warm_up_time(MEASURED / 3);
     group.throughput(Throughput::Elements(AT_ONCE.unsigned_abs().into()));
     group.bench_function("pull/32 of 32 messages", |bencher| {
-        bencher.iter(|| connections.turn(&bytes));
+        bencher.iter(|| served.turn(&bytes));
     });
     group.finish();
 }

@@ -8,8 +8,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::gauge::anonymous_bytes;
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::median;
 use mqcore_benches::stores::{fill, open};
@@ -37,14 +37,14 @@ fn measure(rows: &mut Rows, queues: u64, goal_s: f64) {
     if !is_wanted(&name) {
         return;
     }
-    let place = Place::new("open");
-    prepare(place.path(), queues);
+    let bench_dir = BenchDir::new("open");
+    prepare(bench_dir.path(), queues);
     let mut times = Vec::new();
     let mut memory = Vec::new();
     for _ in 0..3 {
         let before = anonymous_bytes();
         let started = Instant::now();
-        let store = open(place.path(), &options());
+        let store = open(bench_dir.path(), &options());
         times.push(started.elapsed().as_secs_f64());
         assert!(store.report().used_manifest && store.queues().len() as u64 == queues);
         memory.push(anonymous_bytes().saturating_sub(before) as f64 / queues as f64);

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::cgroup::{CHILD, Group, answer};
 use mqcore_benches::gauge::page_faults;
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::percentile;
 use mqcore_benches::stores::{
@@ -82,13 +82,13 @@ fn rolling(rows: &mut Rows, warmed: bool) {
     if !names.iter().any(|name| is_wanted(name)) {
         return;
     }
-    let place = Place::new("paced");
+    let bench_dir = BenchDir::new("paced");
     let seconds = by_mode(60, 12);
     let segment = by_mode(512u64 << 20, 128 << 20);
     let segment_text = segment.to_string();
     let warm = warmed.to_string();
     let store = ready(
-        place.path(),
+        bench_dir.path(),
         &[
             ("warmMapedFileEnable", warm.as_str()),
             ("mappedFileSizeCommitLog", segment_text.as_str()),
@@ -135,7 +135,7 @@ fn rolling(rows: &mut Rows, warmed: bool) {
     });
 }
 
-/// Reads all queues from the start until told to stop; records read.
+/// Reads all queues from the start until asked to stop; records read.
 fn read_from_start(store: &RealStore, stop: &AtomicBool, read: &AtomicU64) {
     let mut from = [0u64; 4];
     while !stop.load(Ordering::Relaxed) {
@@ -193,8 +193,8 @@ fn grouped(rows: &mut Rows) {
     }
     let (log_bytes, limit_bytes, seconds): (u64, u64, u64) =
         by_mode((8 << 30, 2 << 30, 15), (2 << 30, 512 << 20, 6));
-    let place = Place::new("group");
-    let dir = place.path().to_string_lossy().into_owned();
+    let bench_dir = BenchDir::new("group");
+    let dir = bench_dir.path().to_string_lossy().into_owned();
     let arguments = [dir.as_str(), &log_bytes.to_string(), &seconds.to_string()];
     let numbers = Group::new(limit_bytes).and_then(|group| group.run("paced", &arguments));
     let goal = "<= 2x of without the reader";

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::cgroup::{CHILD, Group, answer};
 use mqcore_benches::limits::{evict, files_below, read_rate};
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::{median, median_ratio};
 use mqcore_benches::stores::{RealStore, TOPIC, fill, open, record_len};
@@ -25,11 +25,11 @@ use mqcore_record::CrcCheck;
 
 /// Records of one pull.
 const BATCH: usize = 32;
-/// Records that the hot window holds, with some room.
+/// Records that the hot window holds, with some to spare.
 const HOT_RECORDS: u64 = 50_000;
 
-fn hot_store(place: &Place) -> Arc<RealStore> {
-    let store = open(place.path(), &[]);
+fn hot_store(bench_dir: &BenchDir) -> Arc<RealStore> {
+    let store = open(bench_dir.path(), &[]);
     store.start().unwrap();
     let end = fill(&store, HOT_RECORDS, 4, false);
     let dispatched = &store.files().positions.dispatched;
@@ -97,8 +97,8 @@ fn hot(rows: &mut Rows) {
     if !is_wanted("hot read") {
         return;
     }
-    let place = Place::new("hot");
-    let store = hot_store(&place);
+    let bench_dir = BenchDir::new("hot");
+    let store = hot_store(&bench_dir);
     assert_eq!(pull_all(&store, true), HOT_RECORDS);
     let mut criterion = Criterion::default()
         .without_plots()
@@ -146,8 +146,8 @@ fn units(rows: &mut Rows) {
         return;
     }
     let count: u64 = by_mode(20_000_000, 6_000_000);
-    let place = Place::new("units");
-    let store = open(place.path(), &[]);
+    let bench_dir = BenchDir::new("units");
+    let store = open(bench_dir.path(), &[]);
     for n in 0..count {
         let unit = Unit {
             physical_offset: (n * 1_000).cast_signed(),
@@ -164,7 +164,7 @@ fn units(rows: &mut Rows) {
     }
     store.queues().write_pending().unwrap();
     store.queues().sync(0).unwrap();
-    let files = files_below(&place.path().join("consumequeue"));
+    let files = files_below(&bench_dir.path().join("consumequeue"));
     let mut pairs = Vec::new();
     let mut out = Vec::with_capacity(1 << 16);
     for _ in 0..by_mode(5, 3) {
@@ -239,13 +239,13 @@ fn cold_scan(rows: &mut Rows) {
         return;
     }
     let (log_bytes, limit_bytes): (u64, u64) = by_mode((4 << 30, 1 << 30), (1 << 30, 256 << 20));
-    let place = Place::new("scan");
-    let store = open(place.path(), &[]);
+    let bench_dir = BenchDir::new("scan");
+    let store = open(bench_dir.path(), &[]);
     let end = fill(&store, log_bytes / record_len() as u64, 4, false);
     store.flush().unwrap();
     store.abandon();
     drop(store);
-    let dir = place.path().join("commitlog");
+    let dir = bench_dir.path().join("commitlog");
     let (dir, len) = (dir.to_string_lossy().into_owned(), end.to_string());
     let mut pairs = Vec::new();
     let mut refused = None;

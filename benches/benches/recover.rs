@@ -8,9 +8,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::by_mode;
 use mqcore_benches::limits::{evict, files_below, read_rate};
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::median;
 use mqcore_benches::stores::{fill, open, record_len};
@@ -37,8 +37,8 @@ fn reopen(root: &Path) -> (f64, u64) {
 fn main() {
     let mut rows = Rows::new("recover");
     let bytes: u64 = by_mode(4 << 30, 1 << 30);
-    let place = Place::new("recover");
-    let root = place.path();
+    let bench_dir = BenchDir::new("recover");
+    let root = bench_dir.path();
     {
         let store = open(root, &[("messageIndexEnable", "false")]);
         store.start().unwrap();

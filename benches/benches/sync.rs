@@ -9,9 +9,9 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use mqcore_benches::bench_dir::BenchDir;
 use mqcore_benches::gauge::{device_bytes_written, process_bytes_written};
 use mqcore_benches::limits::{BareFile, MIB};
-use mqcore_benches::place::Place;
 use mqcore_benches::rows::{Row, Rows};
 use mqcore_benches::stats::{median, median_ratio, short};
 use mqcore_benches::stores::{RealStore, body, message, properties, ready, record_len};
@@ -44,10 +44,10 @@ fn block(count: u64, mut one: impl FnMut()) -> Block {
     }
 }
 
-fn sync_store(place: &Place, file_bytes: u64) -> std::sync::Arc<RealStore> {
+fn sync_store(bench_dir: &BenchDir, file_bytes: u64) -> std::sync::Arc<RealStore> {
     let segment = file_bytes.to_string();
     ready(
-        place.path(),
+        bench_dir.path(),
         &[
             ("mappedFileSizeCommitLog", segment.as_str()),
             ("flushDiskType", "SYNC_FLUSH"),
@@ -63,11 +63,11 @@ fn of(blocks: &[(Block, Block)], pick: fn(&Block) -> f64) -> (f64, f64, f64) {
 }
 
 fn one_caller(rows: &mut Rows) {
-    let place = Place::new("sync-one");
-    let mut bare = BareFile::new(&place.path().join("bare"), FILE_BYTES);
+    let bench_dir = BenchDir::new("sync-one");
+    let mut bare = BareFile::new(&bench_dir.path().join("bare"), FILE_BYTES);
     let record: Vec<u8> = body().into_iter().cycle().take(record_len()).collect();
-    let store_place = Place::new("sync-one-store");
-    let store = sync_store(&store_place, FILE_BYTES);
+    let store_dir = BenchDir::new("sync-one-store");
+    let store = sync_store(&store_dir, FILE_BYTES);
     store.flush().unwrap();
     let (body, properties) = (body(), properties(None));
     let message = message(0, &body, &properties);
@@ -146,8 +146,8 @@ fn in_flight_rate(store: &RealStore, span: Duration) -> f64 {
 
 /// Records per second that the device takes for long: large writes into a new file and one sync.
 fn sustained_rate() -> f64 {
-    let place = Place::new("sync-sustained");
-    let mut file = BareFile::allocated(&place.path().join("bare"), LONG_FILE_BYTES);
+    let bench_dir = BenchDir::new("sync-sustained");
+    let mut file = BareFile::allocated(&bench_dir.path().join("bare"), LONG_FILE_BYTES);
     let piece = vec![0x5a; MIB];
     let started = Instant::now();
     for _ in 0..LONG_FILE_BYTES / MIB as u64 {
@@ -158,8 +158,8 @@ fn sustained_rate() -> f64 {
 }
 
 fn in_flight(rows: &mut Rows) {
-    let place = Place::new("sync-many");
-    let mut bare = BareFile::new(&place.path().join("bare"), FILE_BYTES);
+    let bench_dir = BenchDir::new("sync-many");
+    let mut bare = BareFile::new(&bench_dir.path().join("bare"), FILE_BYTES);
     let batch = record_len() * IN_FLIGHT as usize;
     let records: Vec<u8> = body().into_iter().cycle().take(batch).collect();
     let span = Duration::from_millis(by_mode(1_000, 500));
@@ -176,8 +176,8 @@ fn in_flight(rows: &mut Rows) {
             written += IN_FLIGHT as u64;
         }
         let limit = written as f64 / begun.elapsed().as_secs_f64();
-        let store_place = Place::new("sync-many-store");
-        let store = sync_store(&store_place, LONG_FILE_BYTES);
+        let store_dir = BenchDir::new("sync-many-store");
+        let store = sync_store(&store_dir, LONG_FILE_BYTES);
         store.flush().unwrap();
         let before = store.stats().syncs;
         let dirtied_before = process_bytes_written();

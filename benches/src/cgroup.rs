@@ -1,10 +1,10 @@
 //! A bench in a memory cgroup: the same binary again, as a child in a group below this process's own
-//! one. Works with cgroup v1 and v2 where the machine lets us make a group; else says why not.
+//! one. Works with cgroup v1 and v2 where the machine lets us make a group; else reports why not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The variable that tells a child which part it plays.
+/// The variable that gives a child its part.
 pub const CHILD: &str = "MQCORE_BENCH_CHILD";
 
 /// A memory group that is removed when this is dropped.
@@ -49,7 +49,7 @@ impl Group {
         }
         let text = String::from_utf8_lossy(&out.stdout);
         text.split_whitespace()
-            .map(|word| word.parse().map_err(|_| format!("{part} said {word}")))
+            .map(|word| word.parse().map_err(|_| format!("{part} printed {word}")))
             .collect()
     }
 }
@@ -82,7 +82,7 @@ fn own_group() -> Result<(PathBuf, &'static str), String> {
     Err("no memory cgroup that this process may divide".to_owned())
 }
 
-/// Says the numbers of a child to its parent.
+/// Prints the numbers of a child for its parent.
 pub fn answer(numbers: &[f64]) {
     use std::io::Write;
     let mut out = std::io::stdout();

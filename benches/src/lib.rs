@@ -1,15 +1,15 @@
-//! What the benches share: places on a real disk, stores that are ready, the physical limits beside
-//! which each figure stands, gauges of the process and the machine, and rows of results. Knows the
-//! engine's public face only.
+//! What the benches share: directories on a real disk, stores that are ready, the physical limits
+//! to which each figure is compared, gauges of the process and the machine, and rows of results.
+//! Knows the engine's public face only.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench that cannot go on ends with the reason"
 )]
 
+pub mod bench_dir;
 pub mod cgroup;
 pub mod gauge;
 pub mod limits;
-pub mod place;
 pub mod rows;
 pub mod stats;
 pub mod stores;

@@ -52,10 +52,10 @@ impl PopulatedMap {
         let started = Instant::now();
         let mut count = 0u64;
         let mut crcs = 0u32;
-        for place in all.chunks_exact_mut(len) {
+        for record_bytes in all.chunks_exact_mut(len) {
             let source = std::hint::black_box(&record);
             crcs ^= body_crc(&source[..body_len]);
-            place.copy_from_slice(source);
+            record_bytes.copy_from_slice(source);
             count += 1;
         }
         let took = started.elapsed().as_secs_f64();

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::time::Instant;
 
-use crate::place::target_dir;
+use crate::bench_dir::target_dir;
 use crate::stats::short;
 
 /// One figure next to its limit.
@@ -25,7 +25,7 @@ pub struct Row<'a> {
     pub ratio: Option<f64>,
     /// Whether the goal is missed; `None` for a figure that is only shown.
     pub missed: Option<bool>,
-    /// What else there is to say.
+    /// What else is to be known.
     pub note: String,
 }
 
@@ -85,13 +85,13 @@ impl Rows {
         )
         .unwrap();
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), short);
-        let verdict = match row.missed {
+        let outcome = match row.missed {
             None => "shown",
             Some(true) => "MISSED",
             Some(false) => "reached",
         };
         eprintln!(
-            "[{:5.0} s] {:<52} {:>10} {:<14} limit {:>10}  ratio {:>8}  {verdict}  ({}) {}",
+            "[{:5.0} s] {:<52} {:>10} {:<14} limit {:>10}  ratio {:>8}  {outcome}  ({}) {}",
             self.started.elapsed().as_secs_f64(),
             row.name,
             shown(row.reached),

@@ -81,14 +81,14 @@ impl AdminConnection {
         };
         self.socket.write_all(&bytes).map_err(failed)?;
         let mut answers: Vec<Command> = Vec::new();
-        let mut room = [0; 64 * 1024];
+        let mut buffer = [0; 64 * 1024];
         loop {
-            let read = self.socket.read(&mut room).map_err(failed)?;
+            let read = self.socket.read(&mut buffer).map_err(failed)?;
             if read == 0 {
                 let why = "it closed the connection".to_owned();
                 return Err(Failure::Gone { address, why });
             }
-            let bytes = room.get(..read).unwrap_or_default();
+            let bytes = buffer.get(..read).unwrap_or_default();
             self.reader
                 .feed::<WireError>(bytes, |frame| {
                     answers.push(CommandRef::decode(frame)?.to_owned());

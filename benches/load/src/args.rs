@@ -1,4 +1,4 @@
-//! What the command line says. Knows no socket.
+//! What the command line asks for. Knows no socket.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -174,7 +174,7 @@ pub(crate) struct Pop {
     /// Stop when so many messages are acknowledged; without it --seconds counts.
     #[arg(long)]
     pub(crate) count: Option<u64>,
-    /// Name of the broker, as handles say it.
+    /// Name of the broker, as in handles.
     #[arg(long, default_value = "broker-a")]
     pub(crate) broker_name: String,
 }

@@ -13,7 +13,7 @@ pub(crate) enum Bodies {
     /// A line each.
     Lines {
         text: Vec<u8>,
-        places: Vec<Range<usize>>,
+        ranges: Vec<Range<usize>>,
     },
 }
 
@@ -40,15 +40,15 @@ impl Bodies {
 
     fn of_text(text: Vec<u8>, skip: usize) -> Self {
         let mut start = 0;
-        let mut places = Vec::new();
+        let mut ranges = Vec::new();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             let trimmed = line.trim_ascii_end();
-            places.push(start..start + trimmed.len());
+            ranges.push(start..start + trimmed.len());
             start += line.len();
         }
-        let places = places.into_iter().skip(skip);
+        let ranges = ranges.into_iter().skip(skip);
         Self::Lines {
-            places: places.filter(|place| !place.is_empty()).collect(),
+            ranges: ranges.filter(|range| !range.is_empty()).collect(),
             text,
         }
     }
@@ -57,9 +57,9 @@ impl Bodies {
     pub(crate) fn body(&self, number: u64) -> Option<&[u8]> {
         match self {
             Self::Same(body) => Some(body),
-            Self::Lines { text, places } => {
-                let place = places.get(usize::try_from(number).ok()?)?;
-                text.get(place.clone())
+            Self::Lines { text, ranges } => {
+                let range = ranges.get(usize::try_from(number).ok()?)?;
+                text.get(range.clone())
             }
         }
     }
@@ -68,7 +68,7 @@ impl Bodies {
     pub(crate) fn count(&self) -> Option<u64> {
         match self {
             Self::Same(_) => None,
-            Self::Lines { places, .. } => Some(places.len() as u64),
+            Self::Lines { ranges, .. } => Some(ranges.len() as u64),
         }
     }
 }

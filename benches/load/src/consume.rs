@@ -19,7 +19,7 @@ use crate::waiter::Waiter;
 const PULL_MESSAGE: i32 = 11;
 /// The broker may hold the request, and the request brings its subscription.
 const SUSPEND_AND_SUBSCRIPTION: i64 = 0x2 | 0x4;
-/// How long it may be held: as the Java push consumer says.
+/// How long it may be held: as the Java push consumer asks.
 const SUSPEND_MS: i64 = 15_000;
 /// Answers: messages; none now; none that match; the offset moved.
 const FOUND: i32 = 0;
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Consume) -> Outcome<Value> {
     };
     let ends_at = measured_from + Duration::from_secs_f64(common.seconds);
     let (ended, gone) = run.work(&mut waiter, ends_at)?;
-    Ok(run.told(address, ended, gone.as_ref()))
+    Ok(run.report(address, ended, gone.as_ref()))
 }
 
 impl Run<'_> {
@@ -116,7 +116,7 @@ impl Run<'_> {
                 self.pull(at, queue)?;
             }
         }
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             let now = Instant::now();
             self.tally.tick(now);
@@ -136,7 +136,7 @@ impl Run<'_> {
                 if at >= self.readers.len() {
                     continue;
                 }
-                if let Err(why) = self.receive(at, event.is_writable(), &mut room) {
+                if let Err(why) = self.receive(at, event.is_writable(), &mut buffer) {
                     return Ok((Instant::now(), Some(why)));
                 }
             }
@@ -208,7 +208,7 @@ impl Run<'_> {
         write().map_err(|error| Failure::Message(error.to_string()))
     }
 
-    fn receive(&mut self, at: usize, is_writable: bool, room: &mut [u8]) -> Result<(), Lost> {
+    fn receive(&mut self, at: usize, is_writable: bool, buffer: &mut [u8]) -> Result<(), Lost> {
         let Self { readers, tally, .. } = self;
         let Some(reader) = readers.get_mut(at) else {
             return Ok(());
@@ -219,7 +219,7 @@ impl Run<'_> {
         let mut answered = Vec::new();
         let Reader { link, queues } = reader;
         let now = Instant::now();
-        link.read(room, |answer| {
+        link.read(buffer, |answer| {
             let queue = answer.opaque as usize;
             let Some(reading) = queues.get_mut(queue).filter(|_| answer.is_response()) else {
                 return;
@@ -237,7 +237,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn told(&self, address: SocketAddr, ended: Instant, gone: Option<&Lost>) -> Value {
+    fn report(&self, address: SocketAddr, ended: Instant, gone: Option<&Lost>) -> Value {
         let common = &self.args.common;
         let mut report = self.tally.report(ended);
         let about = json!({
@@ -258,7 +258,7 @@ impl Run<'_> {
     }
 }
 
-/// Takes an answer; tells whether the queue is to be asked again at once.
+/// Takes an answer; returns whether the queue is to be asked again at once.
 fn take(reading: &mut Reading, answer: &CommandRef<'_>, now: Instant, tally: &mut Tally) -> bool {
     let next = answer.fields.value("nextBeginOffset");
     if let Some(next) = next.and_then(|text| text.parse().ok()) {

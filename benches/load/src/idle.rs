@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Idle) -> Outcome<Value> {
     let measured_from = connected + Duration::from_secs_f64(common.warm_seconds);
     let ends_at = measured_from + Duration::from_secs_f64(common.seconds);
     let mut tally = Tally::new(measured_from, common.pid, common.progress)?;
-    let mut room = vec![0; READ_BYTES];
+    let mut buffer = vec![0; READ_BYTES];
     let ended = loop {
         let now = Instant::now();
         tally.tick(now);
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Idle) -> Outcome<Value> {
         let next = due.front().map_or(ends_at, |(at, _)| (*at).min(ends_at));
         waiter.wait(Some(next.saturating_duration_since(now)))?;
         for event in &waiter.events {
-            receive(beating.get_mut(event.token().0), &mut room, &mut tally);
+            receive(beating.get_mut(event.token().0), &mut buffer, &mut tally);
         }
     };
     let mut report = tally.report(ended);
@@ -121,7 +121,7 @@ fn beat(one: Option<&mut Beating>, frame: &[u8], now: Instant, tally: &mut Tally
     }
 }
 
-fn receive(one: Option<&mut Beating>, room: &mut [u8], tally: &mut Tally) {
+fn receive(one: Option<&mut Beating>, buffer: &mut [u8], tally: &mut Tally) {
     let Some(one) = one else {
         return;
     };
@@ -132,7 +132,7 @@ fn receive(one: Option<&mut Beating>, room: &mut [u8], tally: &mut Tally) {
     let asked = one.asked;
     let mut done: Result<(), Lost> = link.unblocked();
     if done.is_ok() {
-        done = link.read(room, |answer| {
+        done = link.read(buffer, |answer| {
             if answer.is_response() {
                 tally.answer(answer.code, 1, 0);
                 tally.latency(now.saturating_duration_since(asked));

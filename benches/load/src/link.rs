@@ -48,9 +48,9 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects, and has its readiness told under `token`.
+    /// Connects, and has its readiness reported under `token`.
     pub(crate) fn to(address: SocketAddr, registry: &Registry, token: Token) -> Result<Self, Lost> {
-        // Blocking: an address that does not answer is told at once and not in the middle.
+        // Blocking: an address that does not answer is reported at once and not in the middle.
         let socket = std::net::TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         socket.set_nonblocking(true)?;
@@ -93,7 +93,7 @@ impl Link {
     /// Reads all there is and gives each frame to `take`.
     pub(crate) fn read(
         &mut self,
-        room: &mut [u8],
+        buffer: &mut [u8],
         mut take: impl FnMut(&CommandRef<'_>),
     ) -> Result<(), Lost> {
         let mut take = |frame: &Frame<'_>| -> Result<(), Lost> {
@@ -101,13 +101,13 @@ impl Link {
             Ok(())
         };
         loop {
-            match self.socket.read(room) {
+            match self.socket.read(buffer) {
                 Ok(0) => return Err(Lost::Closed),
                 Ok(read) => {
-                    let bytes = room.get(..read).unwrap_or_default();
+                    let bytes = buffer.get(..read).unwrap_or_default();
                     self.reader.feed(bytes, &mut take)?;
-                    // A short read has emptied the socket; what comes later is told anew.
-                    if read < room.len() {
+                    // A short read has emptied the socket; what comes later is reported anew.
+                    if read < buffer.len() {
                         return Ok(());
                     }
                 }

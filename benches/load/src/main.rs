@@ -40,8 +40,8 @@ fn main() -> ExitCode {
         Ok(report) if report.get("gone").is_none() => (report, ExitCode::SUCCESS),
         Ok(report) => (report, ExitCode::FAILURE),
         Err(error) => {
-            // Nobody may be there to read it; the code says it too.
-            let _told = writeln!(std::io::stderr(), "mqcore-load: {error}");
+            // Nobody may be there to read it; the exit code has it too.
+            let _written = writeln!(std::io::stderr(), "mqcore-load: {error}");
             return ExitCode::FAILURE;
         }
     };

@@ -11,19 +11,19 @@ pub(crate) const GROUP: &str = "mqcore-load";
 pub(crate) const OPAQUE_BASE: i32 = 1_000_000_000;
 /// Digits of a message's number where it is a key.
 const KEY_DIGITS: usize = 10;
-/// Stands for a key until it is put in.
+/// Placeholder of a key until it is put in.
 const KEY_MARK: &str = "KKKKKKKKKK";
 /// Digits of a message's number where it is its unique key.
 const UNIQ_DIGITS: usize = 16;
-/// Stands for a unique key's number until it is put in.
+/// Placeholder of a unique key's number until it is put in.
 const UNIQ_MARK: &str = "UUUUUUUUUUUUUUUU";
-/// Stands for nothing: what a unique key begins with, as long as those of the Java client.
+/// Without meaning: what a unique key begins with, as long as those of the Java client.
 const UNIQ_PREFIX: &str = "7F00000100010000";
 /// Bytes of a frame before its header.
 const HEAD_BYTES: usize = 8;
 /// Bytes of the length word.
 const LEN_BYTES: usize = 4;
-/// Where the opaque of a binary header stands: behind code, language and version.
+/// Where the opaque of a binary header is: behind code, language and version.
 const BINARY_OPAQUE_AT: usize = HEAD_BYTES + 5;
 
 const SEND_MESSAGE_V2: i32 = 310;
@@ -65,7 +65,7 @@ pub(crate) fn properties(marks: Marks) -> String {
     text + &format!("{WAIT}\u{1}true\u{2}")
 }
 
-fn place_of(bytes: &[u8], mark: &[u8]) -> Option<usize> {
+fn position_of(bytes: &[u8], mark: &[u8]) -> Option<usize> {
     bytes.windows(mark.len()).position(|window| window == mark)
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn put_numbers(
     number: u64,
 ) {
     let mut put = |at: usize, text: String| {
-        if let Some(place) = bytes.get_mut(at..at + text.len()) {
-            place.copy_from_slice(text.as_bytes());
+        if let Some(field) = bytes.get_mut(at..at + text.len()) {
+            field.copy_from_slice(text.as_bytes());
         }
     };
     if let Some(at) = key_at {
@@ -92,11 +92,11 @@ pub(crate) fn put_numbers(
     }
 }
 
-/// Where the marks stand.
+/// Where the marks are.
 pub(crate) fn marks_in(bytes: &[u8]) -> (Option<usize>, Option<usize>) {
     (
-        place_of(bytes, KEY_MARK.as_bytes()),
-        place_of(bytes, UNIQ_MARK.as_bytes()),
+        position_of(bytes, KEY_MARK.as_bytes()),
+        position_of(bytes, UNIQ_MARK.as_bytes()),
     )
 }
 
@@ -145,7 +145,7 @@ impl Outline {
             Serialization::Json => {
                 let text = OPAQUE_BASE.to_string();
                 let member = format!("\"opaque\":{text}");
-                let at = place_of(&bytes, member.as_bytes());
+                let at = position_of(&bytes, member.as_bytes());
                 at.map(|at| at + member.len() - text.len())
             }
         };
@@ -170,14 +170,14 @@ impl Outline {
             return;
         };
         let len = (frame.len() - LEN_BYTES) as u32;
-        if let Some(place) = frame.get_mut(..LEN_BYTES) {
-            place.copy_from_slice(&len.to_be_bytes());
+        if let Some(field) = frame.get_mut(..LEN_BYTES) {
+            field.copy_from_slice(&len.to_be_bytes());
         }
         let opaque = OPAQUE_BASE.wrapping_add_unsigned(slot);
         match self.serialization {
             Serialization::Binary => {
-                if let Some(place) = frame.get_mut(self.opaque_at..self.opaque_at + 4) {
-                    place.copy_from_slice(&opaque.to_be_bytes());
+                if let Some(field) = frame.get_mut(self.opaque_at..self.opaque_at + 4) {
+                    field.copy_from_slice(&opaque.to_be_bytes());
                 }
             }
             Serialization::Json => {

@@ -22,9 +22,9 @@ const ACK_MESSAGE: i32 = 200_051;
 /// Answers: messages; nothing in time.
 const FOUND: i32 = 0;
 const POLLING_TIMEOUT: i32 = 210;
-/// How long a pop may be held, ms: as the Java push consumer says.
+/// How long a pop may be held, ms: as the Java push consumer asks.
 const POLL_MS: i64 = 15_000;
-/// How long nobody else gets the messages, ms: as the Java push consumer says.
+/// How long nobody else gets the messages, ms: as the Java push consumer asks.
 const INVISIBLE_MS: i64 = 60_000;
 /// Before a pop is tried again that was refused.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
@@ -105,7 +105,7 @@ impl Run<'_> {
                 self.pop(at, slot)?;
             }
         }
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             let now = Instant::now();
             self.tally.tick(now);
@@ -123,7 +123,7 @@ impl Run<'_> {
             if waiter.wait(None).is_err() {
                 return Ok(now);
             }
-            self.receive(waiter, &mut room)?;
+            self.receive(waiter, &mut buffer)?;
         }
     }
 
@@ -140,7 +140,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn receive(&mut self, waiter: &Waiter, room: &mut [u8]) -> Result<(), Lost> {
+    fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) -> Result<(), Lost> {
         for event in &waiter.events {
             let at = event.token().0;
             let Some(lane) = self.lanes.get_mut(at) else {
@@ -158,7 +158,7 @@ impl Run<'_> {
             let broker = self.args.broker_name.as_str();
             let count = slots.len();
             let acknowledged = &mut self.acknowledged;
-            lane.link.read(room, |answer| {
+            lane.link.read(buffer, |answer| {
                 let number = answer.opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned() as usize;
                 let Some(slot) = slots.get_mut(number % count.max(1)) else {
                     return;

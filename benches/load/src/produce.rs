@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Produce) -> Outcome<Value> {
         // Rates are of the measured time; latencies are of all that was sent in it.
         report.insert("latency_us".to_owned(), latency.clone());
     }
-    Ok(run.told(report, ended))
+    Ok(run.report(report, ended))
 }
 
 impl Run<'_> {
@@ -159,7 +159,7 @@ impl Run<'_> {
 
     /// Sends and receives until it is over; returns when that was.
     fn work(&mut self, waiter: &mut Waiter, ends_at: Option<Instant>) -> Outcome<Instant> {
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             let now = Instant::now();
             self.tally.tick(now);
@@ -171,16 +171,16 @@ impl Run<'_> {
             self.reconnect(waiter, now);
             let due = self.fill(now)?;
             waiter.wait(due.map(|due| due.saturating_duration_since(Instant::now())))?;
-            self.receive(waiter, &mut room);
+            self.receive(waiter, &mut buffer);
         }
     }
 
     /// Waits for answers to what is in flight; what is never answered has taken until now.
     fn late_answers(&mut self, waiter: &mut Waiter, ended: Instant) -> Outcome<()> {
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         while self.in_flight() > 0 && ended.elapsed() < LATE_ANSWERS {
             waiter.wait(None)?;
-            self.receive(waiter, &mut room);
+            self.receive(waiter, &mut buffer);
         }
         self.keep_acks()?;
         let now = Instant::now();
@@ -202,7 +202,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn told(&self, mut report: Value, ended: Instant) -> Value {
+    fn report(&self, mut report: Value, ended: Instant) -> Value {
         let common = &self.args.common;
         let about = json!({
             "job": "produce",
@@ -308,8 +308,8 @@ impl Run<'_> {
         let number = numbers.start;
         // The messages of a batch lie in one queue.
         let turn = number / u64::from(self.args.batch);
-        let place = turn % (self.queues * self.topics);
-        let Some(outline) = self.outlines.get(place as usize) else {
+        let index = turn % (self.queues * self.topics);
+        let Some(outline) = self.outlines.get(index as usize) else {
             return Ok(());
         };
         let Some(lane) = self.lanes.get_mut(at) else {
@@ -332,8 +332,8 @@ impl Run<'_> {
                 "a body of {bytes} bytes is no frame"
             )));
         }
-        if let Some(place) = lane.slots.get_mut(slot as usize) {
-            *place = Some(InFlight {
+        if let Some(in_flight) = lane.slots.get_mut(slot as usize) {
+            *in_flight = Some(InFlight {
                 due,
                 numbers,
                 bytes: bytes as u64,
@@ -342,7 +342,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn receive(&mut self, waiter: &Waiter, room: &mut [u8]) {
+    fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) {
         for event in &waiter.events {
             let at = event.token().0;
             let Some(mut link) = self.lanes.get_mut(at).and_then(|lane| lane.link.take()) else {
@@ -354,7 +354,7 @@ impl Run<'_> {
             }
             if done.is_ok() && (event.is_readable() || event.is_read_closed()) {
                 let now = Instant::now();
-                done = link.read(room, |answer| {
+                done = link.read(buffer, |answer| {
                     if answer.is_response() {
                         self.answered(at, answer.opaque, answer.code, now);
                     }
@@ -406,8 +406,8 @@ impl Run<'_> {
             return;
         };
         lane.link = None;
-        for (slot, place) in (0_u32..).zip(&mut lane.slots) {
-            if let Some(request) = place.take() {
+        for (slot, in_flight) in (0_u32..).zip(&mut lane.slots) {
+            if let Some(request) = in_flight.take() {
                 lane.free.push(slot);
                 self.tally.lost += 1;
                 if has_patience {

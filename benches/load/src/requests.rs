@@ -1,4 +1,4 @@
-//! The requests of a run, made from what the command line says. Knows no socket.
+//! The requests of a run, made from the command line. Knows no socket.
 
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, Outcome};
 use crate::processor::{self, Used};
 
-/// Longest latency that is told apart: an answer later than an hour is none.
+/// Longest latency that is measured: an answer later than an hour is none.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 /// Significant digits of latencies.
 const LATENCY_DIGITS: u8 = 3;
@@ -79,7 +79,7 @@ impl Tally {
                 "codes": self.codes_value(),
             });
             // Whoever reads it may have gone; the run goes on.
-            let _told = writeln!(std::io::stderr(), "{line}");
+            let _written = writeln!(std::io::stderr(), "{line}");
         }
     }
 

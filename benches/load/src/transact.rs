@@ -82,7 +82,7 @@ impl Run<'_> {
                 self.begin(at, slot);
             }
         }
-        let mut room = vec![0; READ_BYTES];
+        let mut buffer = vec![0; READ_BYTES];
         loop {
             let now = Instant::now();
             self.tally.tick(now);
@@ -95,11 +95,11 @@ impl Run<'_> {
             if waiter.wait(None).is_err() {
                 return Ok(now);
             }
-            self.receive(waiter, &mut room)?;
+            self.receive(waiter, &mut buffer)?;
         }
     }
 
-    fn receive(&mut self, waiter: &Waiter, room: &mut [u8]) -> Result<(), Lost> {
+    fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) -> Result<(), Lost> {
         for event in &waiter.events {
             let at = event.token().0;
             let Some(lane) = self.lanes.get_mut(at) else {
@@ -112,15 +112,15 @@ impl Run<'_> {
                 continue;
             }
             let mut answers = Vec::new();
-            lane.link.read(room, |answer| {
+            lane.link.read(buffer, |answer| {
                 if answer.is_response() {
                     let slot = answer.opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned();
-                    answers.push((slot, answer.code, place_of(answer)));
+                    answers.push((slot, answer.code, half_offsets_of(answer)));
                 }
             })?;
             let now = Instant::now();
-            for (slot, code, place) in answers {
-                self.answered(at, slot, (code, place), now)?;
+            for (slot, code, offsets) in answers {
+                self.answered(at, slot, (code, offsets), now)?;
             }
         }
         Ok(())
@@ -129,9 +129,9 @@ impl Run<'_> {
     fn begin(&mut self, at: usize, slot: u32) {
         let number = self.next;
         self.next += 1;
-        let place = number as usize % self.outlines.len().max(1);
+        let index = number as usize % self.outlines.len().max(1);
         let body = self.bodies.body(number).unwrap_or_default();
-        let (Some(outline), Some(lane)) = (self.outlines.get(place), self.lanes.get_mut(at)) else {
+        let (Some(outline), Some(lane)) = (self.outlines.get(index), self.lanes.get_mut(at)) else {
             return;
         };
         outline.write(&mut lane.link.out, slot, number, body);
@@ -147,7 +147,7 @@ impl Run<'_> {
         &mut self,
         at: usize,
         slot: u32,
-        (code, place): (i32, Option<(i64, u64)>),
+        (code, offsets): (i32, Option<(i64, u64)>),
         now: Instant,
     ) -> Result<(), WireError> {
         let Some(lane) = self.lanes.get_mut(at) else {
@@ -158,10 +158,10 @@ impl Run<'_> {
         };
         if !open.is_ending
             && code == 0
-            && let Some(place) = place
+            && let Some(offsets) = offsets
         {
             open.is_ending = true;
-            return end(&mut lane.link.out, slot, place, self.common);
+            return end(&mut lane.link.out, slot, offsets, self.common);
         }
         self.tally
             .latency(now.saturating_duration_since(open.began));
@@ -172,8 +172,8 @@ impl Run<'_> {
     }
 }
 
-/// Where a half message is, as the answer to it says.
-fn place_of(answer: &CommandRef<'_>) -> Option<(i64, u64)> {
+/// Queue offset and physical offset of a half message, from the answer to it.
+fn half_offsets_of(answer: &CommandRef<'_>) -> Option<(i64, u64)> {
     let offset = answer.fields.value("queueOffset")?.parse().ok()?;
     let id = answer.fields.value("msgId")?;
     let digits = id.get(id.len().checked_sub(OFFSET_DIGITS)?..)?;
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_half_message_is_in_its_answer() {
+    fn the_offsets_of_a_half_message_are_in_its_answer() {
         let id = "7F00000100002A9F00000000000003E8";
         let fields = [("msgId", id), ("queueOffset", "7")];
         let bytes = encode(&Head::default(), fields, b"").unwrap();
@@ -222,6 +222,6 @@ mod tests {
             panic!("a frame");
         };
         let command = CommandRef::decode(&frame).unwrap();
-        assert_eq!(place_of(&command), Some((7, 1_000)));
+        assert_eq!(half_offsets_of(&command), Some((7, 1_000)));
     }
 }

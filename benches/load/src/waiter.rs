@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 
 /// The token of the timer; connections have smaller ones.
 const TIMER: Token = Token(usize::MAX);
-/// Longest wait: progress is told, and lost connections are tried again.
+/// Longest wait: progress is printed, and lost connections are tried again.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Events taken at a time.
 const EVENTS: usize = 1024;
@@ -66,7 +66,7 @@ impl Waiter {
                     it_interval: interval,
                     it_value: value,
                 };
-                // Set anew each time, which also takes back what it told before.
+                // Set anew each time, which also takes back what it reported before.
                 timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec)
                     .map_err(|error| failed("a timer")(error.into()))?;
             }
@@ -86,6 +86,6 @@ pub(crate) fn raise_descriptors() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it is refused, the first connection too many says so.
+    // Where it is refused, the first connection too many reports it.
     let _raised = setrlimit(Resource::Nofile, limit);
 }

@@ -40,15 +40,15 @@ fn responder(rule: Rule) -> (String, Arc<AtomicU64>) {
 
 fn serve(mut socket: TcpStream, rule: Rule, requests: &AtomicU64) {
     let mut reader = FrameReader::default();
-    let mut room = vec![0; 64 * 1024];
-    while let Ok(read) = socket.read(&mut room) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read) = socket.read(&mut buffer) {
         if read == 0 {
             return;
         }
         let mut answers = Vec::new();
         let mut is_closing = false;
         reader
-            .feed::<WireError>(&room[..read], |frame| {
+            .feed::<WireError>(&buffer[..read], |frame| {
                 let command = CommandRef::decode(frame)?;
                 let deed = rule(requests.fetch_add(1, Ordering::SeqCst));
                 let (Deed::Answer(code), false) = (deed, is_closing) else {
@@ -84,9 +84,9 @@ fn run(arguments: &[&str]) -> (bool, Value) {
         .args(arguments)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    let output = String::from_utf8_lossy(&done.stderr).into_owned();
     let report = serde_json::from_slice(&done.stdout);
-    assert!(report.is_ok(), "{arguments:?}: {said}");
+    assert!(report.is_ok(), "{arguments:?}: {output}");
     (done.status.success(), report.unwrap())
 }
 

@@ -213,7 +213,7 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
             is_stalled: connections.is_stalled(id),
             has_more: connections.execution_time.is_over(),
         });
-        (fed, inside.lane.take_handed(), left.unwrap_or_default())
+        (fed, inside.lane.take_escalated(), left.unwrap_or_default())
     });
     if left.is_stalled {
         this.is_stalled.store(true, Ordering::Relaxed);

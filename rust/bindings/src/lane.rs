@@ -452,7 +452,7 @@ impl NativeLane {
             let next = inside.lane.next_deadline_ms();
             inside.told_ms = next.unwrap_or(u64::MAX);
             let next = next.map(|next| next.saturating_sub(now_ms));
-            (inside.lane.take_handed(), next)
+            (inside.lane.take_escalated(), next)
         });
         pump_all(py, self, &dirty)?;
         let mut rows = Vec::with_capacity(handed.len());

@@ -89,7 +89,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn with_room(rows: usize, bytes: usize) -> Self {
+    fn with_capacity(rows: usize, bytes: usize) -> Self {
         Self {
             offsets: offsets(rows),
             data: Vec::with_capacity(bytes),
@@ -99,7 +99,7 @@ impl Texts {
     #[inline]
     fn push(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
-        // Batches are cut by bytes, far below what 32 bits can say: see `scan::BATCH_BYTES_MAX`.
+        // Batches are cut by bytes, far below the range of 32 bits: see `scan::BATCH_BYTES_MAX`.
         self.offsets.push(self.data.len() as i32);
     }
 
@@ -120,7 +120,7 @@ impl Texts {
     }
 }
 
-/// The offsets of nothing, with room.
+/// The offsets of nothing, with capacity.
 fn offsets(rows: usize) -> Vec<i32> {
     let mut offsets = Vec::with_capacity(rows + 1);
     offsets.push(0);
@@ -147,16 +147,16 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// An empty column with room for so many rows and bytes of text.
-    pub(crate) fn with_room(layout: Layout, rows: usize, bytes: usize) -> Self {
+    /// An empty column with capacity for so many rows and bytes of text.
+    pub(crate) fn with_capacity(layout: Layout, rows: usize, bytes: usize) -> Self {
         let values = match layout {
             Layout::Ints => Values::Ints(Vec::with_capacity(rows)),
             Layout::Longs => Values::Longs(Vec::with_capacity(rows)),
-            Layout::Bytes => Values::Bytes(Texts::with_room(rows, bytes)),
+            Layout::Bytes => Values::Bytes(Texts::with_capacity(rows, bytes)),
             Layout::Map => Values::Map {
                 offsets: offsets(rows),
-                names: Texts::with_room(rows, bytes / 2),
-                values: Texts::with_room(rows, bytes / 2),
+                names: Texts::with_capacity(rows, bytes / 2),
+                values: Texts::with_capacity(rows, bytes / 2),
             },
         };
         Self {
@@ -222,7 +222,7 @@ impl Growing {
                     names.push_text(name);
                     values.push_text(value);
                 }
-                // One offset more than names stands in the names' own offsets.
+                // The names' own offsets have one more than there are names.
                 offsets.push((names.offsets.len() - 1) as i32);
                 self.validity.push_valid();
             }
@@ -283,8 +283,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn validity_says_which_rows_are_there(rows in proptest::collection::vec(any::<bool>(), 0..70)) {
-            let mut column = Growing::with_room(Layout::Longs, 1, 0);
+        fn validity_marks_the_rows_with_a_value(rows in proptest::collection::vec(any::<bool>(), 0..70)) {
+            let mut column = Growing::with_capacity(Layout::Longs, 1, 0);
             for (at, is_there) in rows.iter().enumerate() {
                 if *is_there { column.push_long(at as i64) } else { column.push_null() }
             }
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_map_has_offsets_into_names_and_values() {
-        let mut column = Growing::with_room(Layout::Map, 4, 0);
+        let mut column = Growing::with_capacity(Layout::Map, 4, 0);
         column.push_map([(&b"a"[..], &b"1"[..]), (b"b", b"22")].into_iter());
         column.push_null();
         column.push_map(std::iter::empty());
@@ -329,9 +329,9 @@ mod tests {
 
     #[test]
     fn text_that_is_none_is_replaced_and_bytes_are_kept() {
-        let mut text = Growing::with_room(Layout::Bytes, 1, 0);
+        let mut text = Growing::with_capacity(Layout::Bytes, 1, 0);
         text.push_text(Some(b"\xFFa"));
-        let mut bytes = Growing::with_room(Layout::Bytes, 1, 0);
+        let mut bytes = Growing::with_capacity(Layout::Bytes, 1, 0);
         bytes.push_bytes(b"\xFFa");
         let data = |column: Growing| column.done().buffers.pop().unwrap().unwrap();
         assert_eq!(data(text), Buffer::Bytes("\u{FFFD}a".into()));

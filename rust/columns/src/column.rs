@@ -5,7 +5,7 @@
 pub enum Column {
     /// The topic as stored.
     Topic,
-    /// The broker's name, as whoever reads was told.
+    /// The broker's name, as the reader was configured.
     BrokerName,
     /// Queue of the topic.
     QueueId,

@@ -100,7 +100,7 @@ impl Rows {
         rows_max: usize,
         inflated_bytes_max: usize,
     ) -> Self {
-        let empty = |column: &Column| (*column, Growing::with_room(column.layout(), 0, 0));
+        let empty = |column: &Column| (*column, Growing::with_capacity(column.layout(), 0, 0));
         Self {
             columns: columns.iter().map(empty).collect(),
             rows: 0,
@@ -182,7 +182,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds a row that says where no record is, and why.
+    /// Adds a row of a damaged stretch: where no record is, and why.
     pub(crate) fn push_damage(&mut self, at: u64, why: &str) {
         for (column, values) in &mut self.columns {
             match column {
@@ -195,12 +195,12 @@ impl Rows {
         self.rows += 1;
     }
 
-    /// Gives the rows and begins anew, with room for as much again.
+    /// Gives the rows and begins anew, with capacity for as much again.
     pub(crate) fn take(&mut self) -> Batch {
         let columns = self.columns.iter_mut().map(|(column, values)| {
             // A little more than the last batch had: the next is rarely the same to the byte.
             let bytes = values.text_bytes();
-            let empty = Growing::with_room(column.layout(), self.rows_max, bytes + bytes / 16);
+            let empty = Growing::with_capacity(column.layout(), self.rows_max, bytes + bytes / 16);
             std::mem::replace(values, empty).done()
         });
         self.text_bytes_max = 0;

@@ -14,7 +14,7 @@ use crate::rows::{Rows, body_of};
 use crate::walk::{Damage, Span, Step, Walk};
 
 /// Largest bound of a batch's texts: with the row that passes the bound it stays below what the
-/// 32-bit offsets of Arrow's plain text can say.
+/// 32-bit offsets of Arrow's plain text can address.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
 /// Largest bound of an inflated body, for the same reason.
 pub const INFLATED_BYTES_MAX: usize = 512 << 20;
@@ -119,7 +119,7 @@ impl RecordColumns {
     }
 
     /// Takes the body of an answer: whole records one behind the other, wherever they stand in a log.
-    /// Batches that are one record are taken apart, as a client does; a log is given as it stands.
+    /// Batches that are one record are taken apart, as a client does; a log is given as it is.
     ///
     /// # Errors
     /// [`ScanError::Damaged`] where damage is to fail: its place is a byte of the answer.
@@ -173,7 +173,7 @@ impl RecordColumns {
         }
     }
 
-    /// The walk: where it stands.
+    /// The walk: its position.
     #[must_use]
     pub fn walk(&self) -> &Walk {
         &self.walk

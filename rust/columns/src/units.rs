@@ -3,7 +3,7 @@
 use crate::buffers::{Batch, Growing};
 use crate::column::Layout;
 
-/// Bytes of a unit: place in the log (i64), bytes of the record (i32), tags code (i64).
+/// Bytes of a unit: physical offset (i64), bytes of the record (i32), tags code (i64).
 pub const UNIT_LEN_BYTES: usize = 20;
 /// Size of a unit that only fills the file before its first one (`ConsumeQueue.fillPreBlank`).
 const PRE_BLANK_SIZE: i32 = i32::MAX;
@@ -15,7 +15,7 @@ const PRE_BLANK_SIZE: i32 = i32::MAX;
 pub fn queue_units(bytes: &[u8], first: i64) -> Batch {
     let (units, _cut_off) = bytes.as_chunks::<UNIT_LEN_BYTES>();
     let mut columns = [Layout::Longs, Layout::Longs, Layout::Ints, Layout::Longs]
-        .map(|layout| Growing::with_room(layout, units.len(), 0));
+        .map(|layout| Growing::with_capacity(layout, units.len(), 0));
     let mut rows = 0;
     for (number, unit) in units.iter().enumerate() {
         let [p0, p1, p2, p3, p4, p5, p6, p7, s0, s1, s2, s3, tags @ ..] = *unit;
@@ -23,10 +23,10 @@ pub fn queue_units(bytes: &[u8], first: i64) -> Batch {
         if size <= 0 || size == PRE_BLANK_SIZE {
             continue;
         }
-        let place = i64::from_be_bytes([p0, p1, p2, p3, p4, p5, p6, p7]);
+        let offset = i64::from_be_bytes([p0, p1, p2, p3, p4, p5, p6, p7]);
         let [queue_offset, physical_offset, size_bytes, tags_code] = &mut columns;
         queue_offset.push_long(first.saturating_add(number as i64));
-        physical_offset.push_long(place);
+        physical_offset.push_long(offset);
         size_bytes.push_int(size);
         tags_code.push_long(i64::from_be_bytes(tags));
         rows += 1;
@@ -42,13 +42,13 @@ mod tests {
     use super::*;
     use crate::buffers::Buffer;
 
-    fn unit(place: i64, size: i32, tags: i64) -> Vec<u8> {
-        let numbers = [place.to_be_bytes(), tags.to_be_bytes()];
+    fn unit(offset: i64, size: i32, tags: i64) -> Vec<u8> {
+        let numbers = [offset.to_be_bytes(), tags.to_be_bytes()];
         [&numbers[0][..], &size.to_be_bytes(), &numbers[1]].concat()
     }
 
     #[test]
-    fn units_that_say_nothing_are_left_out() {
+    fn units_without_a_record_are_left_out() {
         let bytes = [
             unit(0, i32::MAX, 0),
             unit(7, 100, -5),

@@ -1,10 +1,10 @@
 //! Pieces of a log to records, wherever the pieces are cut and wherever the walk begins.
 //!
-//! The log has no marks between records, but each record holds its own place: from any byte the next
-//! record is found by its magic, whole fields, and a stored place equal to the place it stands at.
+//! The log has no marks between records, but each record holds its own physical offset: from any
+//! byte the next record is found by its magic, whole fields, and a stored offset equal to its own.
 //! So a file is read by several readers, each taking the records that begin in its range, and behind
 //! damage the walk goes on. Damage belongs to who read the record before it: a walk ends only where
-//! the next record is seen to stand, or a file begins. Knows no column; keeps at most one record
+//! the next record is found, or a file begins. Knows no column; keeps at most one record
 //! that is not whole yet.
 #![deny(clippy::indexing_slicing)]
 
@@ -22,8 +22,8 @@ const MAGIC_LEAD: [u8; 3] = {
 };
 /// Bytes of a record up to the end of its magic.
 const THROUGH_MAGIC: usize = MAGIC_AT + 4;
-/// Bytes of a record up to the end of its place.
-const THROUGH_PLACE: usize = PHYSICAL_OFFSET_AT + 8;
+/// Bytes of a record up to the end of its physical offset.
+const THROUGH_PHYSICAL_OFFSET: usize = PHYSICAL_OFFSET_AT + 8;
 /// Bytes looked at in one step of the search: the compiler compares them side by side.
 const SEARCH_BYTES: usize = 64;
 
@@ -42,7 +42,7 @@ pub struct Span {
     pub is_log_end: bool,
 }
 
-/// A place where records should be and none are.
+/// A stretch where records should be and none are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// Where it begins: bytes of the log.
@@ -58,7 +58,7 @@ pub struct Damage {
 pub enum Step<'a> {
     /// A whole record.
     Record(RecordView<'a>),
-    /// A damaged place.
+    /// A damaged stretch.
     Damage(Damage),
 }
 
@@ -72,12 +72,12 @@ enum State {
     Done,
 }
 
-/// What stands where a record is expected.
+/// What is found where a record is expected.
 enum There<'a> {
     Record(RecordView<'a>),
     /// The end of the file.
     Blank,
-    /// That many bytes from the place on would tell.
+    /// That many bytes from here on are needed to decide.
     Needs(usize),
     /// A record with a foreign body, of that length.
     BadBody(usize, String),
@@ -119,7 +119,7 @@ impl Walk {
         }
     }
 
-    /// Place of the next byte that `feed` takes.
+    /// Physical offset of the next byte that `feed` takes.
     #[must_use]
     pub fn next_position(&self) -> u64 {
         self.position + self.pending.len() as u64
@@ -131,13 +131,13 @@ impl Walk {
         matches!(self.state, State::Done)
     }
 
-    /// Place behind the last whole record, or where the walk began.
+    /// Physical offset behind the last whole record, or where the walk began.
     #[must_use]
     pub fn good_end(&self) -> u64 {
         self.good_end
     }
 
-    /// Takes the next piece and tells `on` what is in it, in order.
+    /// Takes the next piece and calls `on` with what is in it, in order.
     ///
     /// # Errors
     /// What `on` returns; the walk must not be used further then.
@@ -202,13 +202,13 @@ impl Walk {
         let start = self.position;
         let mut at = 0;
         loop {
-            let place = start + at as u64;
+            let physical_offset = start + at as u64;
             let rest = bytes.get(at..).unwrap_or_default();
             match &mut self.state {
                 State::Done => at = bytes.len(),
                 State::Reading => {
-                    let is_others = place >= self.span.end;
-                    match self.there(rest, place, is_others, is_end) {
+                    let is_others = physical_offset >= self.span.end;
+                    match self.there(rest, physical_offset, is_others, is_end) {
                         There::Record(record) if !is_others => {
                             at += record.total_len_bytes;
                             self.good_end = start + at as u64;
@@ -223,23 +223,23 @@ impl Walk {
                         There::BadBody(len, why) => {
                             at += len;
                             let end = start + at as u64;
-                            let at = place;
+                            let at = physical_offset;
                             on(Step::Damage(Damage { at, end, why }))?;
                             continue;
                         }
                         There::Bad(why) => {
-                            self.state = State::Seeking(Some((place, why)));
+                            self.state = State::Seeking(Some((physical_offset, why)));
                             at += 1;
                             continue;
                         }
                     }
                 }
                 State::Seeking(from) => {
-                    if from.is_none() && place >= self.span.end {
+                    if from.is_none() && physical_offset >= self.span.end {
                         self.state = State::Done;
                         continue;
                     }
-                    match seek(rest, place, self.span.limit, is_end) {
+                    match seek(rest, physical_offset, self.span.limit, is_end) {
                         Sought::Record(before) => {
                             at += before;
                             let end = start + at as u64;
@@ -261,10 +261,16 @@ impl Walk {
         }
     }
 
-    /// What stands at a place. Of another's record only that it stands there is asked.
-    fn there<'a>(&self, rest: &'a [u8], place: u64, is_others: bool, is_end: bool) -> There<'a> {
+    /// What is at a physical offset. Of another's record only that it is there is asked.
+    fn there<'a>(
+        &self,
+        rest: &'a [u8],
+        physical_offset: u64,
+        is_others: bool,
+        is_end: bool,
+    ) -> There<'a> {
         let crc = if is_others { CrcCheck::Skip } else { self.crc };
-        let left = self.span.limit.saturating_sub(place);
+        let left = self.span.limit.saturating_sub(physical_offset);
         let Some((len, magic)) = start_of(rest) else {
             if !is_end {
                 return There::Needs(HEAD_LEN_MAX);
@@ -283,9 +289,11 @@ impl Walk {
             };
         }
         match check(rest, crc) {
-            Ok(Found::Record(record)) if record.physical_offset.cast_unsigned() != place => {
+            Ok(Found::Record(record))
+                if record.physical_offset.cast_unsigned() != physical_offset =>
+            {
                 There::Bad(format!(
-                    "the record says it stands at {}",
+                    "the record has the physical offset {}",
                     record.physical_offset
                 ))
             }
@@ -304,7 +312,9 @@ impl Walk {
                 }
             }
             Err(error @ RecordError::CrcMismatch { .. }) => match head(rest) {
-                Ok(Found::Record(record)) if record.physical_offset.cast_unsigned() == place => {
+                Ok(Found::Record(record))
+                    if record.physical_offset.cast_unsigned() == physical_offset =>
+                {
                     There::BadBody(record.total_len_bytes, error.to_string())
                 }
                 _ => There::Bad(error.to_string()),
@@ -349,22 +359,22 @@ fn is_plausible(rest: &[u8]) -> bool {
 enum Sought {
     /// A record begins behind that many bytes.
     Record(usize),
-    /// None begins in the first `before` bytes; behind them so many would tell.
+    /// None begins in the first `before` bytes; behind them so many are needed to decide.
     None { before: usize, needs: usize },
 }
 
-/// The next record in bytes that begin at `place`.
-fn seek(bytes: &[u8], place: u64, limit: u64, is_end: bool) -> Sought {
+/// The next record in bytes that begin at `physical_offset`.
+fn seek(bytes: &[u8], physical_offset: u64, limit: u64, is_end: bool) -> Sought {
     let mut from = MAGIC_AT;
     while let Some(magic_at) = next_lead(bytes, from) {
         from = magic_at + 1;
         let at = magic_at - MAGIC_AT;
         let rest = bytes.get(at..).unwrap_or_default();
-        let here = place + at as u64;
-        if rest.len() < THROUGH_PLACE && !is_end {
+        let here = physical_offset + at as u64;
+        if rest.len() < THROUGH_PHYSICAL_OFFSET && !is_end {
             return Sought::None {
                 before: at,
-                needs: THROUGH_PLACE,
+                needs: THROUGH_PHYSICAL_OFFSET,
             };
         }
         let stored = rest
@@ -389,7 +399,7 @@ fn seek(bytes: &[u8], place: u64, limit: u64, is_end: bool) -> Sought {
     let keeps = if is_end { 0 } else { THROUGH_MAGIC - 1 };
     Sought::None {
         before: bytes.len().saturating_sub(keeps),
-        needs: THROUGH_PLACE,
+        needs: THROUGH_PHYSICAL_OFFSET,
     }
 }
 

@@ -4,7 +4,7 @@
 
 mod log;
 
-use log::{Seen, Sent, places, spans, walk, whole};
+use log::{Seen, Sent, record_offsets, spans, walk, whole};
 use mqcore_columns::{
     BadRecords, Buffer, Column, Filter, Limits, RecordColumns, ScanError, Span, Walk,
 };
@@ -53,7 +53,7 @@ proptest! {
         sent in logs(), cuts in proptest::collection::vec(any::<usize>(), 0..6), pieces in pieces(),
     ) {
         let bytes = log::log(&sent, BASE);
-        let expected = places(&bytes, BASE);
+        let expected = record_offsets(&bytes, BASE);
         prop_assert_eq!(expected.len(), sent.len());
         let all = side_by_side(&bytes, &cuts, &pieces, false);
         prop_assert_eq!(all.records, expected);
@@ -68,7 +68,7 @@ proptest! {
         pieces in pieces(),
     ) {
         let mut bytes = log::log(&sent, BASE);
-        let expected = places(&bytes, BASE);
+        let expected = record_offsets(&bytes, BASE);
         let at = at % bytes.len();
         let end = bytes.len().min(at + junk.len());
         bytes[at..end].copy_from_slice(&junk[..end - at]);
@@ -86,12 +86,12 @@ proptest! {
             let inside = one.records.iter().any(|r| (damage.at..damage.end).contains(r));
             prop_assert!(!inside);
         }
-        // What is wrong may be told in other words where less of it had come.
+        // What is wrong may be described in other words where less of it had come.
         let all = side_by_side(&bytes, &cuts, &pieces, false);
-        let places = |seen: &Seen| -> Vec<_> {
+        let damaged = |seen: &Seen| -> Vec<_> {
             seen.damage.iter().map(|damage| (damage.at, damage.end)).collect()
         };
-        prop_assert_eq!(places(&all), places(&one));
+        prop_assert_eq!(damaged(&all), damaged(&one));
         prop_assert_eq!(all.records, one.records);
     }
 
@@ -105,7 +105,7 @@ proptest! {
         bytes.resize(torn + zeros, 0);
         prop_assume!(!bytes.is_empty());
         let seen = walk(&bytes, BASE, whole(&bytes, BASE, true), &pieces);
-        let all = places(&log::log(&sent, BASE), BASE);
+        let all = record_offsets(&log::log(&sent, BASE), BASE);
         prop_assert!(all.starts_with(&seen.records));
         prop_assert_eq!(seen.damage, vec![]);
     }
@@ -186,7 +186,7 @@ fn reading(columns: &[Column], filter: Filter, bad: BadRecords, span: Span) -> R
 #[test]
 fn a_blank_ends_a_file_wherever_it_is_cut() {
     let mut bytes = log::log(&[Sent::plain("a", b"1"), Sent::plain("b", b"2")], BASE);
-    let expected = places(&bytes, BASE);
+    let expected = record_offsets(&bytes, BASE);
     let end = bytes.len();
     bytes.resize(end + 500, 0xDA);
     write_blank(&mut bytes[end..], 500);
@@ -201,10 +201,10 @@ fn a_blank_ends_a_file_wherever_it_is_cut() {
 }
 
 #[test]
-fn damage_behind_a_cut_is_told_once() {
+fn damage_behind_a_cut_is_reported_once() {
     let sent: Vec<Sent> = (0..5).map(|_| Sent::plain("topic", &[7; 50])).collect();
     let mut bytes = log::log(&sent, BASE);
-    let starts = places(&bytes, BASE);
+    let starts = record_offsets(&bytes, BASE);
     let second = (starts[2] - BASE) as usize;
     bytes[second + 4] ^= 0xFF; // the magic
     for cut in 0..bytes.len() {
@@ -222,7 +222,7 @@ fn damage_behind_a_cut_is_told_once() {
 fn a_claimed_length_that_cannot_be_is_not_waited_for() {
     let sent: Vec<Sent> = (0..4).map(|_| Sent::plain("topic", &[7; 200])).collect();
     let mut bytes = log::log(&sent, BASE);
-    let starts = places(&bytes, BASE);
+    let starts = record_offsets(&bytes, BASE);
     let first = (starts[1] - BASE) as usize;
     bytes[first..first + 4].copy_from_slice(&(900_000_i32).to_be_bytes());
     let mut walk = Walk::new(

@@ -53,7 +53,7 @@ pub(crate) fn was_read<D: Disk, C: Clock>(
     };
     let refused = match put {
         Ok(()) => return,
-        Err(Stop::Hand(_need)) => refusals::retry_topic_not_yet(),
+        Err(Stop::Escalate(_escalation)) => refusals::retry_topic_not_yet(),
         Err(stop) => stop.into_refused(),
     };
     cx.connections.refuse(&returned.request_context, &refused);

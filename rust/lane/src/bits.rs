@@ -1,11 +1,11 @@
 //! The bits of groups whose expressions a message passes: made when it comes into its queue, looked
 //! at by the pulls of these groups before its record is read (`CommitLogDispatcherCalcBitMap`,
 //! `ExpressionMessageFilter.isMatchedByConsumeQueue`). Knows no group by its name and no file: the
-//! places of bits are told from above.
+//! positions of bits are given by the caller.
 //!
-//! Bits are a Bloom filter: one that is not set says that the group's expression refused the message,
-//! set ones say nothing for certain. That holds only for messages that were stored after the
-//! expression was with those who make bits; of older ones nothing is read off.
+//! Bits are a Bloom filter: one that is not set means that the expression refused the message,
+//! set ones decide nothing. That holds only for messages that were stored after the
+//! expression was with those who make bits; bits of older ones are not used.
 
 use std::sync::Arc;
 
@@ -41,15 +41,15 @@ impl GroupBits {
     pub fn new(positions: &[usize], count: usize, since_ms: i64) -> Option<Self> {
         let len = count / 8;
         let is_fit = count.is_multiple_of(8) && (1..=BITS_LEN_MAX).contains(&len);
-        let has_place = positions.iter().all(|position| *position < count);
-        (is_fit && has_place && !positions.is_empty()).then(|| Self {
+        let are_in_bounds = positions.iter().all(|position| *position < count);
+        (is_fit && are_in_bounds && !positions.is_empty()).then(|| Self {
             positions: positions.into(),
             len,
             since_ms,
         })
     }
 
-    /// Whether what the extension says of a message tells that the expression refused it.
+    /// Whether the extension of a message shows that the expression refused it.
     #[inline]
     #[must_use]
     pub fn rule_out(&self, extended: &Extended<'_>) -> bool {

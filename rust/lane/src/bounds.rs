@@ -4,13 +4,13 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Bytes of unfinished frames of all connections, where nobody says otherwise: sixteen of the largest
+/// Bytes of unfinished frames of all connections, unless set otherwise: sixteen of the largest
 /// frames, or half a megabyte each for 512 slow senders.
 const HALF_FRAMES_BYTES: usize = 256 << 20;
-/// Bytes of answers that wait for all connections, where nobody says otherwise: what pulls may have
+/// Bytes of answers that wait for all connections, unless set otherwise: what pulls may have
 /// queued before they are refused.
 const OUTPUT_BYTES: usize = 512 << 20;
-/// Bytes of sends that wait for the next log file, where nobody says otherwise: a few times what a
+/// Bytes of sends that wait for the next log file, unless set otherwise: a few times what a
 /// fast network brings within the 200 ms that they may wait.
 const DEFERRED_BYTES: usize = 64 << 20;
 /// Frames between two readings of the clock: a reading costs about a hundredth of them.

@@ -10,7 +10,7 @@ macro_rules! requests {
         /// table of request codes when a broker starts.
         pub const REQUESTS: &[(&str, i32)] = &[$((stringify!($name), $name)),*];
 
-        /// Tells whether a request is executed here.
+        /// Whether a request is executed here.
         #[must_use]
         pub const fn is_executed(code: i32) -> bool {
             matches!(code, $($name)|*)
@@ -109,7 +109,7 @@ pub const NO_MESSAGE: i32 = 208;
 pub const POLLING_FULL: i32 = 209;
 /// Nothing came while the pop was held (5.x).
 pub const POLLING_TIMEOUT: i32 = 210;
-/// Not allowed as things stand (5.x).
+/// Not allowed in the present state (5.x).
 pub const ILLEGAL_OPERATION: i32 = 604;
 
 /// What official remarks end with (`FAQUrl.suggestTodo`).

@@ -25,7 +25,7 @@ pub const OUTPUT_CLOSE_BYTES: usize = 64 << 20;
 /// copied, and beyond twice as much in all outputs pulls are refused.
 pub const PINNED_BYTES_MAX: usize = 256 << 20;
 /// Records of an answer are copied up to this many bytes, the most that a pull takes from memory
-/// unless told otherwise; above it they go out as slices of the log. Measured on TCP
+/// unless set otherwise; above it they go out as slices of the log. Measured on TCP
 /// (`benches/benches/answer.rs`): a gathered write of one slice per record costs the sender as much as
 /// the copy up to 4 KB and a quarter to a half more above; `sendfile` costs more at every size, many
 /// times as much where the records of other queues lie between. Slices save memory, not time.

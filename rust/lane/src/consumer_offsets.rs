@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reset_stands_until_it_is_taken() {
+    fn a_reset_is_kept_until_it_is_taken() {
         let offsets = ConsumerOffsets::default();
         assert!(offsets.commit("g", "t", 0, 9));
         assert!(offsets.reset("g", "t", 0, 3));

@@ -58,10 +58,21 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
         request_context: &RequestContext,
         processed: Processed,
     ) -> Processed {
+        self.refuse_by(processed, |cx, refused| {
+            cx.connections.refuse(request_context, refused);
+        })
+    }
+
+    /// Answers a refusal with `respond`, where the response has fields of its own.
+    pub(crate) fn refuse_by(
+        &mut self,
+        processed: Processed,
+        respond: impl FnOnce(&mut Self, &Refused),
+    ) -> Processed {
         let Err(Stop::Refuse(refused)) = processed else {
             return processed;
         };
-        self.connections.refuse(request_context, &refused);
+        respond(self, &refused);
         Ok(())
     }
 
@@ -97,7 +108,7 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
         };
         let len = head.as_bytes().first_chunk::<4>();
         let len = len.map_or(0, |len| i32::from_be_bytes(*len));
-        // Whatever it is, the slow way finds out what is wrong with it.
+        // Whatever it is, Python finds out what is wrong with it.
         let Ok(len @ 1..) = usize::try_from(len) else {
             return Ok(None);
         };

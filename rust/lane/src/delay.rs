@@ -72,7 +72,7 @@ pub fn deliver_due<D: Disk, C: Clock>(
         .read(topic, queue_id, done.next_offset, limit, &mut units)?;
     fill_times(store, queue_id, delay_ms, &mut units)?;
     let latest_ms = now_ms.saturating_add(delay_ms.unwrap_or(0));
-    // A level that the table has no more: its messages wait as long as they were told to.
+    // A level that the table has no more: its messages wait as long as they were to.
     let is_retired = appended > store.delay_levels();
     for unit in &units {
         // A time further away than the level's delay comes from another table of levels, or from a
@@ -148,7 +148,7 @@ fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option
     };
     match store.append(&message) {
         Ok(appended) => Ok(Some(appended.end())),
-        // Its real topic has a name that no topic may have: it would stand in the way for ever.
+        // Its real topic has a name that no topic may have: it would block the queue for ever.
         Err(Error::Message(_)) => Ok(None),
         Err(error) => Err(error),
     }

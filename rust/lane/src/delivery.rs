@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The way of messages into the log, and what waits for their watermark.
+/// The path of messages into the log, and what waits for their watermark.
 pub(crate) struct Delivery<D: Disk> {
     /// The timing wheel, to ask how full a step of time is.
     pub(crate) wheel: Option<Arc<Wheel<D>>>,

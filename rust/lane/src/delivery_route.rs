@@ -1,5 +1,5 @@
-//! The way of a message to its topic: straight there, or through the topic where it waits for its
-//! transaction, its delay level or its time (`HookUtils.handleScheduleMessage`,
+//! The delivery route of a message to its topic: straight there, or through the topic where it
+//! waits for its transaction, its delay level or its time (`HookUtils.handleScheduleMessage`,
 //! `TransactionalMessageBridge.parseHalfMessageInner`). Knows no answer.
 
 use mqcore_engine::clock::Clock;
@@ -25,7 +25,7 @@ const KEEPS_TRANSACTION_ID_FROM: i32 = 433;
 /// The queue of half messages: their topic has one.
 const HALF_QUEUE: i32 = 0;
 
-/// The way of a message to its topic.
+/// The delivery route of a message to its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeliveryRoute {
     /// Right there.
@@ -34,14 +34,14 @@ pub(crate) enum DeliveryRoute {
     Undelayed,
     /// It waits for the end of its transaction.
     Half,
-    /// It waits as long as a level says.
+    /// It waits for the time of a level.
     Level(i32),
     /// It waits in the slot of this time, ms.
     Timer(i64),
 }
 
 impl<D: Disk> Delivery<D> {
-    /// Which way a message goes before it comes to its topic.
+    /// Which route a message takes before it comes to its topic.
     pub(crate) fn route_of<C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,

@@ -70,7 +70,7 @@ pub(crate) struct MessageFilters {
 }
 
 impl MessageFilters {
-    /// What the consumer wants: as the request says, or as its group's heartbeats do.
+    /// What the consumer wants: from the request, or from its group's heartbeats.
     pub(crate) fn filter_of(
         &mut self,
         policy: &Policy,
@@ -86,7 +86,7 @@ impl MessageFilters {
         filter_of_group(policy, header.group, header.topic, header.version)
     }
 
-    /// What a pop wants: it always says so itself.
+    /// What a pop wants: its header always has it.
     pub(crate) fn filter_of_pop(
         &mut self,
         text: Option<&str>,
@@ -139,7 +139,7 @@ impl MessageFilters {
     }
 }
 
-/// What the heartbeats of a group say that it wants of a topic, in this version or a newer one.
+/// What a group wants of a topic by its heartbeats, in this version or a newer one.
 pub(crate) fn filter_of_group(
     policy: &Policy,
     group: &str,
@@ -199,7 +199,7 @@ fn filter_of_origins(policy: &Policy, topic: &str) -> Option<Filter> {
 }
 
 /// Whether a held pull wants one of the records that came into its queue from an offset on. Where
-/// that cannot be told without waiting for a disk, or without much work, it may.
+/// that cannot be decided without waiting for a disk, or without much work, it may.
 pub(crate) fn wants_arrived<D: Disk, C: Clock>(
     store: &Store<D, C>,
     pull: &Pull,
@@ -262,7 +262,7 @@ pub(crate) struct Sieve<'a> {
     filter: &'a Filter,
     meter: Meter,
     /// Whether the next record is looked at whatever it costs, so that its reader comes on.
-    must_judge: bool,
+    must_decide: bool,
     is_cut: bool,
 }
 
@@ -272,7 +272,7 @@ impl<'a> Sieve<'a> {
         Self {
             filter,
             meter: Meter::of(WORK_MAX),
-            must_judge: true,
+            must_decide: true,
             is_cut: false,
         }
     }
@@ -282,7 +282,7 @@ impl<'a> Sieve<'a> {
         Self {
             filter,
             meter: Meter::of(work.min(LOOP_WORK_MAX)),
-            must_judge: false,
+            must_decide: false,
             is_cut: false,
         }
     }
@@ -313,7 +313,7 @@ impl Judge for Sieve<'_> {
             _ => &[],
         };
         self.meter.spend(1);
-        let is_wanted = if std::mem::take(&mut self.must_judge) {
+        let is_wanted = if std::mem::take(&mut self.must_decide) {
             let mut meter = Meter::endless();
             let is_wanted = self.filter.wants(properties, &mut meter);
             self.meter.spend(meter.spent());

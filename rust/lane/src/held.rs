@@ -1,8 +1,8 @@
 //! Requests that are held until something comes into one of the queues that they wait for: what held
 //! pulls and held pops have in common. Pure: times and arrivals are passed in. Knows no request.
 //!
-//! An event only notes what happened; requests are looked at one by one, as far as the slice of a turn
-//! goes. Queues with news take turns. A check of everything is the net under the news.
+//! An event only records what happened; requests are looked at one by one, as far as the slice of a
+//! turn goes. Queues with news take turns. A check of everything finds what the news missed.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -194,7 +194,7 @@ impl<M: Ord, W> Queues<M, W> {
         }
     }
 
-    /// Notes what came into a queue.
+    /// Records what came into a queue.
     pub(crate) fn note(&mut self, slot: usize, news: News) {
         let Some(queue) = self.slots.at_mut(slot) else {
             return;

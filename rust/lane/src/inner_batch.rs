@@ -6,7 +6,7 @@
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_record::batch::{Item, encode, items};
-use mqcore_record::inner_place::count;
+use mqcore_record::inner_offsets::count;
 use mqcore_record::sys_flag::{INNER_BATCH, TRANSACTION_MASK};
 
 use crate::context::Context;
@@ -16,10 +16,10 @@ use crate::requests::Send;
 
 /// The messages of a batch, without the handles that earlier pops gave them.
 pub(crate) fn without_pop_handles(body: &[u8]) -> Result<Vec<u8>, Refused> {
-    let (mut kept, mut room) = (Vec::with_capacity(body.len()), Vec::new());
+    let (mut kept, mut buffer) = (Vec::with_capacity(body.len()), Vec::new());
     for item in items(body) {
         let item = item.map_err(refusals::bad_batch)?;
-        let properties = properties::without_pop_handle(item.properties, &mut room);
+        let properties = properties::without_pop_handle(item.properties, &mut buffer);
         encode(&Item { properties, ..item }, &mut kept).map_err(refusals::bad_batch)?;
     }
     Ok(kept)

@@ -56,7 +56,7 @@ pub struct Lane<D: Disk, C: Clock> {
     pub(crate) processors: Processors<D>,
     pub(crate) readers: Readers<D, C>,
     pub(crate) filters: MessageFilters,
-    handed: Vec<Escalated>,
+    escalated: Vec<Escalated>,
     pub(crate) now_ms: u64,
     pub(crate) deferred: DeferredQueue,
     /// What was read and is not answered yet.
@@ -78,7 +78,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
             offsets,
             connections: Connections::new(),
             filters: MessageFilters::default(),
-            handed: Vec::new(),
+            escalated: Vec::new(),
             now_ms: 0,
             deferred: DeferredQueue::default(),
             done: VecDeque::new(),
@@ -146,7 +146,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
         self.connections.stats.requests += 1;
         let stop = if command.is_response() {
-            Stop::Hand(Escalation::Code)
+            Stop::Escalate(Escalation::Code)
         } else {
             match self.run(&Request::of_frame(id, command), How::ByPolicy) {
                 Ok(()) => return,
@@ -156,13 +156,13 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         self.wait(id, command.to_owned(), How::ByPolicy, stop);
     }
 
-    /// Executes a request that was decided on; what still does not stand is refused. False when the
+    /// Executes a request that was decided on; what still is not allowed is refused. False when the
     /// lane does not execute requests of this code.
     pub fn execute(&mut self, id: ConnectionId, command: Command, now_ms: u64) -> bool {
         self.now_ms = now_ms;
         match self.run(&Request::of_command(id, &command), How::Decided) {
             Ok(()) => {}
-            Err(Stop::Hand(_need)) => return false,
+            Err(Stop::Escalate(_escalation)) => return false,
             Err(stop) => self.wait(id, command, How::Decided, stop),
         }
         true
@@ -171,9 +171,9 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Keeps a request that is not finished.
     pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, stop: Stop) {
         match stop {
-            Stop::Hand(escalation) => {
-                self.connections.stats.handed += 1;
-                self.handed.push(Escalated {
+            Stop::Escalate(escalation) => {
+                self.connections.stats.escalated += 1;
+                self.escalated.push(Escalated {
                     connection: id,
                     command,
                     escalation,
@@ -201,7 +201,7 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     /// Executes a request, unless it has to wait or Python has to decide.
     pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Processed {
         if self.policy.broker.needs_check && how == How::ByPolicy {
-            return Err(Stop::Hand(if codes::is_executed(request.code) {
+            return Err(Stop::Escalate(if codes::is_executed(request.code) {
                 Escalation::Check
             } else {
                 Escalation::Code
@@ -276,14 +276,14 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         &self.processors.counts
     }
 
-    /// Writes all notes of ended transactions; true when none is left.
+    /// Writes all op messages of ended transactions; true when none is left.
     pub fn write_op_messages(&mut self) -> bool {
         let (mut cx, processors) = self.split();
         processors.transactions.write_op_messages(&mut cx)
     }
 
-    /// Takes what a round of the check of half messages did; tells of each copy whether it was ended
-    /// meanwhile.
+    /// Takes what a round of the check of half messages did; returns of each copy whether it was
+    /// ended meanwhile.
     pub fn note_checked(&mut self, done: &Checked) -> Vec<bool> {
         let (mut cx, processors) = self.split();
         processors.transactions.note_checked(&mut cx, done)
@@ -295,14 +295,14 @@ impl<D: Disk, C: Clock> Lane<D, C> {
         &mut self.processors.pops.merge.orders
     }
 
-    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
-    /// room again.
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
     pub fn land(&mut self, queue: (&str, &str, i32), pop_time_ms: i64, messages: usize) {
         let pops = &mut self.processors.pops;
         pops.land(&self.policy, queue, pop_time_ms, messages);
     }
 
-    /// Stores every open pop: at a stop. Tells whether all are stored.
+    /// Stores every open pop: at a stop. Returns whether all are stored.
     pub fn store_pops(&mut self) -> bool {
         let (cx, processors) = self.split();
         processors.pops.merge.store_all(&cx)
@@ -324,8 +324,8 @@ impl<D: Disk, C: Clock> Lane<D, C> {
     }
 
     /// Requests for Python, in the order they came.
-    pub fn take_handed(&mut self) -> Vec<Escalated> {
-        std::mem::take(&mut self.handed)
+    pub fn take_escalated(&mut self) -> Vec<Escalated> {
+        std::mem::take(&mut self.escalated)
     }
 
     /// Lets everything be as it is: for a forked child, where the lane's threads are not there.

@@ -1,7 +1,7 @@
 //! What a hot request does: frames in, answers out, the store between them. Generic over disk and
 //! clock; reads no time and no socket: bytes, times and how much was sent are passed in.
 //!
-//! Executes what the policy allows, hands everything else over decoded, and executes it once it was
+//! Executes what the policy allows, escalates everything else decoded, and executes it once it was
 //! decided. One thread at a time; its only threads are those that read cold records.
 //!
 //! | module | what |
@@ -33,8 +33,8 @@
 //! | `answers` | the responses to requests that store a message |
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
-//! | `moved` | a message stored again in another place |
-//! | `slow` | which broker a pull is told to go on at |
+//! | `moved` | a message stored again at another offset |
+//! | `slow` | which broker a pull is to go on at |
 //! | [`pop`] | pops: taking messages for a while, acknowledging them, what comes back |
 //! | [`transactions`] | ends of transactions, and the check of half messages |
 //! | [`readers`] | the threads that read cold records |

@@ -1,5 +1,5 @@
-//! A message that is stored again in another place: what waited for its level, its time, the end of
-//! its transaction or an acknowledgement; or that is told of as if it stood there.
+//! A message that is stored again at another offset: what waited for its level, its time, the end
+//! of its transaction or an acknowledgement; or that is given back as if it were there.
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;

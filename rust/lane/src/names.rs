@@ -14,7 +14,7 @@ pub(crate) const TIMER_TOPIC: &str = "rmq_sys_wheel_timer";
 pub(crate) const TIMER_QUEUE: i32 = 0;
 /// The topic of half messages.
 pub(crate) const HALF_TOPIC: &str = "RMQ_SYS_TRANS_HALF_TOPIC";
-/// The topic of the notes that half messages are ended.
+/// The topic of op messages: that half messages are ended.
 pub(crate) const OP_HALF_TOPIC: &str = "RMQ_SYS_TRANS_OP_HALF_TOPIC";
 /// The topic of half messages that nobody ended.
 pub(crate) const CHECK_MAX_TIME_TOPIC: &str = "TRANS_CHECK_MAX_TIME_TOPIC";

@@ -16,7 +16,7 @@ use crate::pop::PopBufferMerge;
 use crate::readers::Job;
 use crate::refusals;
 use crate::request_context::RequestContext;
-use crate::requests::{GroupOffset, QueuePlace, Request};
+use crate::requests::{GroupOffset, QueueQuestion, Request};
 use crate::stop::{Escalation, Processed, Stop};
 
 /// The official remark for an offset that is not taken because of a reset.
@@ -45,7 +45,7 @@ impl OffsetProcessor {
             codes::UPDATE_CONSUMER_OFFSET => self.update(cx, pops, request),
             codes::GET_MAX_OFFSET | codes::GET_MIN_OFFSET => bound(cx, request),
             codes::SEARCH_OFFSET_BY_TIMESTAMP => search(cx, request),
-            _ => Err(Stop::Hand(Escalation::Code)),
+            _ => Err(Stop::Escalate(Escalation::Code)),
         };
         cx.refuse(&request.request_context, ran)
     }
@@ -112,7 +112,7 @@ impl OffsetProcessor {
 
 /// Where a queue begins or ends.
 fn bound<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -> Processed {
-    let ask = QueuePlace::read(request)?;
+    let ask = QueueQuestion::read(request)?;
     let is_max = request.code == codes::GET_MAX_OFFSET;
     let bounds = cx.store.bounds(ask.topic.as_bytes(), ask.queue_id);
     // A queue without a message begins at 0: the official broker makes it when it is asked for.
@@ -126,7 +126,7 @@ fn bound<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -
 }
 
 fn search<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -> Processed {
-    let ask = QueuePlace::read(request)?;
+    let ask = QueueQuestion::read(request)?;
     let timestamp_ms = ask.timestamp_ms;
     let timestamp_ms = timestamp_ms.ok_or_else(|| refusals::no_field("timestamp"))?;
     // Only a queue that is there is worth a job, and its name has a bound.

@@ -14,7 +14,7 @@ pub const QUEUES_MAX: usize = 65_536;
 pub const PAIRS_MAX: usize = 1_000_000;
 /// Bytes of topic and group together: official names have at most 255 each.
 pub const NAMES_BYTES_MAX: usize = 510;
-/// Stands between topic and group in the official file.
+/// Separates topic and group in the official file.
 pub const SEPARATOR: char = '@';
 
 /// Offsets of one group by queue.

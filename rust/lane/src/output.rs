@@ -1,5 +1,5 @@
 //! What waits to be written to one connection: bytes and slices of the log, in order. Knows no
-//! socket: it gives slices, and is told how much of them went out.
+//! socket: it gives slices, and is called with how much of them was written.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

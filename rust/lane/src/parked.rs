@@ -1,5 +1,5 @@
-//! Sends that wait for their watermark: what their answers will say, in the order of the tickets.
-//! Knows no watermark: the store says which tickets are answered.
+//! Sends that wait for their watermark: what their answers will hold, in the order of the tickets.
+//! Knows no watermark: the store gives the tickets that are answered.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ const EMPTY_MAX: usize = 1_024;
 pub struct ParkLimits {
     /// At all.
     pub all: usize,
-    /// Per connection: more than any client has on its way at once.
+    /// Per connection: more than any client has in flight at once.
     pub per_connection: usize,
 }
 
@@ -30,7 +30,7 @@ impl Default for ParkLimits {
     }
 }
 
-/// What the answer to a stored send says.
+/// What the answer to a stored send holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     /// Who asked.
@@ -52,7 +52,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What the answer to a message at this place will say.
+    /// What the answer to a message at these offsets will hold.
     pub(crate) fn at(
         request_context: RequestContext,
         kind: Kind,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_were_taken_out_of_their_order_do_not_pile_up() {
+    fn entries_that_were_taken_out_of_their_order_do_not_pile_up() {
         let mut parked = Parked::default();
         parked.park(Ticket(0), stored(0, 0));
         for at in 1..100_000 {

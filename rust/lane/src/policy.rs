@@ -19,7 +19,7 @@ const PERM_READ: i32 = 4;
 const PERM_WRITE: i32 = 2;
 /// Permission bit: new topics may inherit.
 const PERM_INHERIT: i32 = 1;
-/// A code that no tag has: the hash of a tag is an i32. It stands for an expression without tags,
+/// A code that no tag has: the hash of a tag is an i32. It represents an expression without tags,
 /// which matches nothing.
 const NO_TAGS_CODE: i64 = i64::MIN;
 
@@ -99,7 +99,7 @@ pub struct Group {
 /// elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// What tags say.
+    /// By the codes of tags.
     Tags(Filter),
     /// An expression of this kind.
     Expression(Arc<str>),
@@ -138,7 +138,7 @@ pub enum Filter {
     All,
     /// Those whose tag has one of these codes.
     Tags(Arc<[i64]>),
-    /// Those whose properties pass; with the bits that say so beforehand, where there are some.
+    /// Those whose properties pass; with the bits that decide it beforehand, where there are some.
     Sql(Arc<Sql>, Option<Arc<GroupBits>>),
     /// Those that pass what their group wants of the topic they came from; those of other topics
     /// are given (`ExpressionForRetryMessageFilter`).
@@ -155,7 +155,7 @@ impl Filter {
         }
     }
 
-    /// Whether one of some records may be wanted, as far as their codes tell; no codes are codes
+    /// Whether one of some records may be wanted, as far as their codes show; no codes are codes
     /// that nobody kept.
     #[must_use]
     pub fn may_want(&self, tags_codes: &[i64]) -> bool {
@@ -188,8 +188,8 @@ impl Filter {
         }
     }
 
-    /// Whether a message with these properties is wanted; says nothing when the work of the meter is
-    /// spent. Tags are not looked at.
+    /// Whether a message with these properties is wanted; decides nothing when the work of the
+    /// meter is spent. Tags are not looked at.
     #[must_use]
     pub fn wants(&self, properties: &[u8], meter: &mut Meter) -> bool {
         let sql = match self {
@@ -288,9 +288,10 @@ impl Default for Timing {
 pub struct Transactions {
     /// Age from which on a half message is asked about, ms (`transactionTimeOut`).
     pub timeout_ms: i64,
-    /// Bytes of a note about many ends at the most (`transactionOpMsgMaxSize`).
+    /// Bytes of an op message about many ends at the most (`transactionOpMsgMaxSize`).
     pub note_bytes_max: usize,
-    /// How long an end may wait to be noted with others, ms (`transactionOpBatchInterval`).
+    /// How long an end may wait to share an op message with others, ms
+    /// (`transactionOpBatchInterval`).
     pub note_interval_ms: u64,
 }
 
@@ -319,9 +320,9 @@ pub struct Broker {
     pub store_host: Host,
     /// Its permission.
     pub perm: Perm,
-    /// Its region, told with every answer to a send.
+    /// Its region, part of every answer to a send.
     pub region: String,
-    /// Whether clients should trace, told with every answer to a send.
+    /// Whether clients should trace, part of every answer to a send.
     pub is_traced: bool,
     /// Sends are refused before this time, Unix ms.
     pub accepts_sends_from_ms: i64,
@@ -441,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_is_judged_by_the_topic_it_came_from() {
+    fn a_retry_is_checked_by_the_topic_it_came_from() {
         let sql = Arc::new(Sql::compile("a = 1").unwrap());
         let registered = Registered {
             sql,

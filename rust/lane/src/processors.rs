@@ -1,5 +1,5 @@
-//! The request processors by request code: the registry. What they share is handed to them here; none
-//! knows another one.
+//! The request processors by request code: the registry. What they share is passed to them here;
+//! none knows another one.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ impl<D: Disk> Processors<D> {
     ) -> Processed {
         let delivery = &mut self.delivery;
         let Some(family) = Family::of(request.code) else {
-            return Err(Stop::Hand(Escalation::Code));
+            return Err(Stop::Escalate(Escalation::Code));
         };
         match family {
             Family::Send => self.send.process(cx, delivery, request, how),

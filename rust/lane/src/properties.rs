@@ -1,4 +1,4 @@
-//! Properties of a message on its way into the store: what the broker reads of them, and the text
+//! Properties of a message before it is stored: what the broker reads of them, and the text
 //! with some dropped and some added. Knows no message and no policy.
 
 use mqcore_record::properties::{INNER_NUM, lookup, pairs};
@@ -44,7 +44,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) timed: Timed<'a>,
     /// The unique key that its sender gave it.
     pub(crate) uniq_key: Option<&'a [u8]>,
-    /// How many messages it says it holds, as text.
+    /// How many messages it claims to hold, as text.
     pub(crate) inner_num: Option<&'a [u8]>,
 }
 
@@ -137,14 +137,14 @@ pub(crate) fn keep(
     }
 }
 
-/// The properties of a message of a batch as they are stored: `text` itself, or in `room` a copy
+/// The properties of a message of a batch as they are stored: `text` itself, or in `buffer` a copy
 /// without the handle of an earlier pop.
-pub(crate) fn without_pop_handle<'a>(text: &'a [u8], room: &'a mut Vec<u8>) -> &'a [u8] {
+pub(crate) fn without_pop_handle<'a>(text: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
     if lookup(text, POP_CK).is_none() {
         return text;
     }
-    rewrite(text, &[POP_CK], &[], room);
-    room
+    rewrite(text, &[POP_CK], &[], buffer);
+    buffer
 }
 
 /// Puts pairs behind `out`.
@@ -175,11 +175,11 @@ mod tests {
 
     #[test]
     fn the_handle_of_a_pop_goes_from_a_message_of_a_batch_and_nothing_else() {
-        let mut room = b"old".to_vec();
+        let mut buffer = b"old".to_vec();
         let text = b"TAGS\x01a\x02POP_CKX\x01k\x02";
-        assert_eq!(without_pop_handle(text, &mut room), text);
+        assert_eq!(without_pop_handle(text, &mut buffer), text);
         let text = b"TAGS\x01a\x02POP_CK\x010 1\x02POP_CK_OFFSET\x012\x02POP_CK\x013";
-        let kept = without_pop_handle(text, &mut room);
+        let kept = without_pop_handle(text, &mut buffer);
         assert_eq!(kept, b"TAGS\x01a\x02POP_CK_OFFSET\x012\x02");
     }
 

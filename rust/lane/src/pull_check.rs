@@ -35,7 +35,7 @@ pub(crate) fn check_pull<D: Disk, C: Clock>(
     let needs_check = topics.get(topic).is_some_and(|t| t.needs_check)
         || groups.get(group).is_some_and(|g| g.needs_check);
     if needs_check && how == How::ByPolicy {
-        return Err(Stop::Hand(Escalation::Check));
+        return Err(Stop::Escalate(Escalation::Check));
     }
     Ok(cx.filters.filter_of(cx.policy, header)?)
 }

@@ -17,7 +17,7 @@ use crate::pop::ColdPop;
 use crate::repeats::{DuplicateCandidate, Looked, look_patiently};
 use crate::request_context::RequestContext;
 use crate::returned::Returned;
-use crate::shape::places_max;
+use crate::shape::offsets_max;
 use crate::stop::How;
 use crate::transactions::Ending;
 
@@ -34,7 +34,7 @@ pub enum Job<D: Disk> {
     Back(Returned, How),
     /// A half message that is ended.
     End(Ending),
-    /// What stands where a send may have been stored before; bytes of the send.
+    /// What is where a send may have been stored before; bytes of the send.
     First(Box<DuplicateCandidate>, usize),
     /// A queue of a pop.
     Pop(ColdPop<D>),
@@ -62,7 +62,7 @@ pub enum Done<D: Disk> {
     Back(Returned, How, Result<RecordBytes<D>>),
     /// A half message that is ended.
     End(Ending, Result<RecordBytes<D>>),
-    /// What stands where a send may have been stored before.
+    /// What is where a send may have been stored before.
     First(Box<DuplicateCandidate>, usize, Looked),
     /// A queue of a pop.
     Pop(ColdPop<D>, Box<Result<Got<D>>>),
@@ -210,7 +210,7 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
     let topic = pull.topic.as_bytes();
     let ask = ask_of(pull);
     if pull.wants_offsets() {
-        let count_max = pull.count_max.min(places_max(&pull.topic, pull.bytes_max));
+        let count_max = pull.count_max.min(offsets_max(&pull.topic, pull.bytes_max));
         return store.places(topic, pull.queue_id, Ask { count_max, ..ask });
     }
     store.get(topic, pull.queue_id, ask)

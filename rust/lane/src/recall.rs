@@ -17,7 +17,7 @@ use crate::properties::{
 };
 use crate::refusals::{self, Refused};
 use crate::requests::{Recall, Request};
-use crate::stop::{Processed, Stop};
+use crate::stop::Processed;
 
 const VERSION: &str = "v1";
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -25,7 +25,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 const BODY: &[u8] = b"0";
 const TAG: &[u8] = b"_RECALL_TAG_";
 
-/// What a handle says.
+/// What a handle holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Handle {
     topic: String,
@@ -65,18 +65,15 @@ pub(crate) fn process<D: Disk, C: Clock>(
     delivery: &mut Delivery<D>,
     request: &Request<'_>,
 ) -> Processed {
-    match recall(cx, delivery, request) {
-        Err(Stop::Refuse(refused)) => {
-            refuse_recall(
-                cx.connections,
-                &cx.policy.broker,
-                &request.request_context,
-                &refused,
-            );
-            Ok(())
-        }
-        other => other,
-    }
+    let done = recall(cx, delivery, request);
+    cx.refuse_by(done, |cx, refused| {
+        refuse_recall(
+            cx.connections,
+            &cx.policy.broker,
+            &request.request_context,
+            refused,
+        );
+    })
 }
 
 /// The checks in the official order; the message that deletes.
@@ -191,7 +188,7 @@ fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// Reads base64 as Java's URL decoder does: padding may be left out, nothing else may stand there.
+/// Reads base64 as Java's URL decoder does: padding may be left out, nothing else may be there.
 fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let digits = &text[..text.len() - padding];

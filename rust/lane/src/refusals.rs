@@ -1,5 +1,6 @@
 //! Every refusal of the request processors: the official codes and remarks. Where the official broker
-//! has two remarks for one reason, both are here and say which processor has which. Knows no request.
+//! has two remarks for one reason, both are here with the processor that has each. Knows no
+//! request.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -305,7 +306,7 @@ pub(crate) fn ended_otherwise(was: &str) -> Refused {
     ))
 }
 
-/// A half message that stands for many and cannot be read.
+/// A half message of a batch that cannot be read.
 pub(crate) fn bad_half_batch(why: String) -> Refused {
     refused(codes::MESSAGE_ILLEGAL, why)
 }

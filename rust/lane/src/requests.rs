@@ -11,7 +11,7 @@ use crate::request_context::{ConnectionId, RequestContext};
 use crate::shape::{self, Shape};
 use crate::transactions::ends::Decision;
 
-/// Where the fields of a request stand.
+/// Where the fields of a request are.
 #[derive(Debug, Clone, Copy)]
 enum Source<'a> {
     Frame(&'a Fields<'a>),
@@ -209,12 +209,12 @@ impl<'a> Send<'a> {
     fn slots(request: &Request<'a>, has_short_names: bool) -> [Option<&'a str>; 9] {
         let mut slots = [None; 9];
         request.each(|name, value| {
-            let place = if has_short_names {
+            let index = if has_short_names {
                 SEND_NAMES.iter().position(|(short, _)| *short == name)
             } else {
                 SEND_NAMES.iter().position(|(_, long)| *long == name)
             };
-            if let Some(slot) = place.and_then(|at| slots.get_mut(at)) {
+            if let Some(slot) = index.and_then(|at| slots.get_mut(at)) {
                 *slot = Some(value);
             }
         });
@@ -235,7 +235,7 @@ pub struct PullHeader<'a> {
     pub queue_offset: i64,
     /// Messages at the most.
     pub count_max: i32,
-    /// Bytes at the most, where the client says so (5.x).
+    /// Bytes at the most, where the client sets it (5.x).
     pub bytes_max: Option<i32>,
     /// How much of its messages the answer is to bring (ours).
     pub shape: Shape,
@@ -335,7 +335,7 @@ impl<'a> GroupOffset<'a> {
 
 /// A question about a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueuePlace<'a> {
+pub struct QueueQuestion<'a> {
     /// The topic.
     pub topic: &'a str,
     /// The queue.
@@ -346,7 +346,7 @@ pub struct QueuePlace<'a> {
     pub is_upper: bool,
 }
 
-impl<'a> QueuePlace<'a> {
+impl<'a> QueueQuestion<'a> {
     /// Reads the header.
     ///
     /// # Errors
@@ -362,7 +362,7 @@ impl<'a> QueuePlace<'a> {
     }
 }
 
-/// Says of a half message that stands for many how many of them are stored already: ours, like such
+/// Header field of a half message of a batch: how many messages are stored already; ours, like such
 /// half messages.
 const STORED_OF_BATCH: &str = "mqcoreStored";
 
@@ -377,7 +377,7 @@ pub struct End<'a> {
     pub commit_log_offset: i64,
     /// Whether it answers a question of the broker's.
     pub is_answer: bool,
-    /// Of a half message that stands for many: how many of them are stored already.
+    /// Of a half message of a batch: how many messages are stored already.
     pub stored: usize,
     state: i32,
 }

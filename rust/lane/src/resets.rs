@@ -15,7 +15,7 @@ pub struct Resets {
 }
 
 impl Resets {
-    /// Notes where a queue was set to.
+    /// Remembers where a queue was set to.
     pub fn put(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) {
         let groups = self.by_topic.entry_ref(topic).or_default();
         let queues = groups.entry_ref(group).or_default();

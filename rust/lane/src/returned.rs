@@ -2,7 +2,7 @@
 
 use crate::request_context::RequestContext;
 
-/// A message on its way back, owned: its record may have to be read from the disk first.
+/// A message that is sent back, owned: its record may have to be read from the disk first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Returned {
     /// Who asks.

@@ -9,10 +9,10 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
 use mqcore_record::batch::{Item, items, join_properties};
-use mqcore_record::inner_place::INNER_COUNT_MAX;
+use mqcore_record::inner_offsets::INNER_COUNT_MAX;
 use mqcore_record::properties::{INNER_NUM, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK};
-use mqcore_record::{Message, inner_place};
+use mqcore_record::{Message, inner_offsets};
 
 use crate::answers::refuse_send;
 use crate::batches::{BATCH_COUNT_MAX, RECORD_REST_BYTES, is_inner_batch};
@@ -70,7 +70,7 @@ pub(crate) struct SendProcessor {
     pub(crate) repeats: RepeatedSends,
     /// Half messages by topic.
     counts: Arc<Counts>,
-    /// Room for the properties of a message.
+    /// Buffer for the properties of a message.
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -195,7 +195,7 @@ impl SendProcessor {
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
         self.repeats.note_stored(cx.store, mark, &appended);
-        cx.connections.stats.sends += inner_place::span(sys_flag, text);
+        cx.connections.stats.sends += inner_offsets::span(sys_flag, text);
         cx.connections.stats.send_bytes += appended.len_bytes;
         if seen.is_half {
             self.counts.change(send.topic, |count| count.waiting += 1);
@@ -370,7 +370,7 @@ fn check_send<D: Disk, C: Clock>(
         return Err(Stop::topic(send.topic, how, refusals::no_topic_to_send));
     };
     if topic.needs_check && how == How::ByPolicy {
-        return Err(Stop::Hand(Escalation::Check));
+        return Err(Stop::Escalate(Escalation::Check));
     }
     if send.queue_id >= topic.write_queues.max(topic.read_queues) {
         let shown = spelled(send.topic, topic);
@@ -441,10 +441,10 @@ fn parts_of_batch<'a, D: Disk, C: Clock>(
     stamp.rewrite(text, &[], &[], &mut whole);
     stamp.rewrite(text, &[properties::UNIQ_KEY], &[], &mut nameless);
     let has_key = nameless.len() < whole.len();
-    let (mut parts, mut room) = (Vec::new(), Vec::new());
+    let (mut parts, mut buffer) = (Vec::new(), Vec::new());
     for item in items(accepted.request.body) {
         let item = item.map_err(refusals::bad_batch)?;
-        let own = properties::without_pop_handle(item.properties, &mut room);
+        let own = properties::without_pop_handle(item.properties, &mut buffer);
         let is_named = has_key && lookup(item.properties, properties::UNIQ_KEY).is_some();
         let more = if is_named { &nameless } else { &whole };
         let mut properties = Vec::new();

@@ -8,7 +8,7 @@ use mqcore_record::{Host, RecordError, write_bodiless};
 
 /// The field.
 pub(crate) const FIELD: &str = "mqcoreBulk";
-/// Who has sent or stored a message of which only the place is told.
+/// Who has sent or stored a message of which only the offsets are given.
 const NOBODY: Host = Host::V4 {
     address: [0; 4],
     port: 0,
@@ -20,7 +20,7 @@ pub enum Shape {
     /// All, as many messages as official brokers give.
     #[default]
     Official,
-    /// All, and as many messages as the client says.
+    /// All, and as many messages as the client asks for.
     Bulk,
     /// As many, each without its body.
     Bodiless,
@@ -73,22 +73,22 @@ pub(crate) fn bodiless<D: Disk>(
     Ok(out)
 }
 
-/// Offsets that an answer of so many bytes tells at the most; one is always told.
-pub(crate) fn places_max(topic: &str, bytes_max: u64) -> usize {
-    let place_bytes = bare(topic, 0).map_or(1, |record| record.total_len() as u64);
-    usize::try_from(bytes_max / place_bytes).map_or(usize::MAX, |count| count.max(1))
+/// Offsets that an answer of so many bytes holds at the most; it always holds one.
+pub(crate) fn offsets_max(topic: &str, bytes_max: u64) -> usize {
+    let offset_bytes = bare(topic, 0).map_or(1, |record| record.total_len() as u64);
+    usize::try_from(bytes_max / offset_bytes).map_or(usize::MAX, |count| count.max(1))
 }
 
 fn write_offsets(
     topic: &str,
     queue_id: i32,
-    places: &[Place],
+    offsets: &[Place],
     out: &mut Vec<u8>,
 ) -> Result<(), RecordError> {
     let mut record = bare(topic, queue_id)?;
     let len = record.total_len();
-    out.resize(len * places.len(), 0);
-    for (at, bytes) in places.iter().zip(out.chunks_exact_mut(len)) {
+    out.resize(len * offsets.len(), 0);
+    for (at, bytes) in offsets.iter().zip(out.chunks_exact_mut(len)) {
         let queue_offset = at.queue_offset.cast_signed();
         record.stamp(queue_offset, at.physical_offset.cast_signed(), 0);
         record.write_to(bytes);

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again() {
+    fn slots_are_used_again() {
         let mut slots = Slots::default();
         let (a, b) = (slots.insert('a'), slots.insert('b'));
         assert_eq!(slots.remove(a), Some('a'));

@@ -1,5 +1,5 @@
-//! Which broker of a name a consumer is told to pull from next: one that is far behind reads cold
-//! pages, and may do so on a replica. Pure; knows no store and no connection.
+//! Which broker of a name is suggested to a consumer for its next pull: one that is far behind
+//! reads cold pages, and may do so on a replica. Pure; knows no store and no connection.
 
 use crate::policy::Group;
 
@@ -8,11 +8,11 @@ const MASTER: i64 = 0;
 /// What a group that nobody configured has (`SubscriptionGroupConfig`).
 const SLOW_BROKER: i64 = 1;
 
-/// The id that a pull's answer tells (`suggestWhichBrokerId`), by the rule of
+/// The id in a pull's answer (`suggestWhichBrokerId`), by the rule of
 /// `PullMessageProcessor`: the master where replicas are not to be read; otherwise the group's own
 /// broker, and while it reads far behind the end of the log the one for slow consumers.
 ///
-/// `is_far` is said of the last message that was looked at: farther from the end than
+/// `is_far`: the last message that was looked at is farther from the end than
 /// `accessMessageInMemoryMaxRatio` percent of the machine's memory.
 pub(crate) fn suggested_broker(
     is_replica_readable: bool,

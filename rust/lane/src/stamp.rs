@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_producer_says_of_them_goes() {
+    fn what_a_producer_sets_of_them_is_dropped() {
         let broker = Broker {
             cluster: "c1".to_owned(),
             region: String::new(),

@@ -25,8 +25,8 @@ pub struct Stats {
     pub cold_pulls: u64,
     /// Delayed messages delivered.
     pub delivered: u64,
-    /// Requests handed to Python.
-    pub handed: u64,
+    /// Requests escalated to Python.
+    pub escalated: u64,
     /// Requests refused because something is full or too slow (code 2).
     pub refused_busy: u64,
     /// Requests refused for a permission (code 16).
@@ -61,7 +61,7 @@ impl Stats {
             ("copied_bytes", self.copied_bytes),
             ("cold_pulls", self.cold_pulls),
             ("delivered", self.delivered),
-            ("handed", self.handed),
+            ("handed", self.escalated),
             ("refused_busy", self.refused_busy),
             ("refused_permission", self.refused_permission),
             ("refused_illegal", self.refused_illegal),

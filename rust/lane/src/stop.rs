@@ -4,7 +4,7 @@ use crate::refusals::{self, Refused};
 use crate::repeats::window::Mark;
 use crate::requests::BadField;
 
-/// Why a request is handed to Python.
+/// Why a request is escalated to Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Escalation {
     /// No request processor executes this code.
@@ -20,7 +20,7 @@ pub enum Escalation {
 /// Who decides about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// The policy; what it does not decide is handed over.
+    /// The policy; what it does not decide is escalated.
     ByPolicy,
     /// Python has decided: what is still not allowed is refused.
     Decided,
@@ -35,7 +35,7 @@ pub(crate) enum Stop {
     /// It is refused, with the response header of its family.
     Refuse(Refused),
     /// Python decides.
-    Hand(Escalation),
+    Escalate(Escalation),
     /// The next log file is not there yet.
     Defer,
     /// Whether it was stored before has to be read from the disk: the mark, and where.
@@ -63,14 +63,14 @@ impl Stop {
         match self {
             Self::Refuse(refused) => refused,
             Self::BadHeader(bad) => refusals::bad_header(&bad),
-            Self::Hand(_) | Self::Defer | Self::DuplicateCandidate(..) => refusals::overload(),
+            Self::Escalate(_) | Self::Defer | Self::DuplicateCandidate(..) => refusals::overload(),
         }
     }
 
     /// A topic that is not known: Python may make it, or the request is refused.
     pub(crate) fn topic(name: &str, how: How, refused: impl FnOnce(&str) -> Refused) -> Self {
         match how {
-            How::ByPolicy => Self::Hand(Escalation::Topic(name.to_owned())),
+            How::ByPolicy => Self::Escalate(Escalation::Topic(name.to_owned())),
             How::Decided => Self::Refuse(refused(name)),
         }
     }
@@ -78,7 +78,7 @@ impl Stop {
     /// A group that is not known: Python may make it, or the request is refused.
     pub(crate) fn group(name: &str, how: How, refused: impl FnOnce(&str) -> Refused) -> Self {
         match how {
-            How::ByPolicy => Self::Hand(Escalation::Group(name.to_owned())),
+            How::ByPolicy => Self::Escalate(Escalation::Group(name.to_owned())),
             How::Decided => Self::Refuse(refused(name)),
         }
     }
@@ -93,8 +93,8 @@ mod tests {
         let stop = Stop::topic("t", How::Decided, refusals::no_topic);
         assert_eq!(stop, Stop::Refuse(refusals::no_topic("t")));
         let stop = Stop::topic("t", How::ByPolicy, refusals::no_topic);
-        assert_eq!(stop, Stop::Hand(Escalation::Topic("t".to_owned())));
+        assert_eq!(stop, Stop::Escalate(Escalation::Topic("t".to_owned())));
         let stop = Stop::group("g", How::ByPolicy, refusals::no_group);
-        assert_eq!(stop, Stop::Hand(Escalation::Group("g".to_owned())));
+        assert_eq!(stop, Stop::Escalate(Escalation::Group("g".to_owned())));
     }
 }

@@ -54,7 +54,7 @@ impl<T> Turns<T> {
         if self.under_way >= under_way_max {
             return None;
         }
-        // A closed connection stands in the order and has no row.
+        // A closed connection is in the order and has no row.
         while let Some(connection) = self.order.pop_front() {
             let Some(row) = self.rows.get_mut(&connection) else {
                 continue;
@@ -74,7 +74,7 @@ impl<T> Turns<T> {
         None
     }
 
-    /// Notes that a piece is done.
+    /// Records that a piece is done.
     pub(crate) fn end_one(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a row, and with the columns that it stands in.
+//! What can be wrong with a row, and with the columns that it is in.
 
 use mqcore_record::RecordError;
 use mqcore_wire::WireError;
@@ -20,7 +20,7 @@ pub enum RowFault {
     /// Neither the row nor an option names a topic.
     #[error("its topic is null")]
     NoTopic,
-    /// A topic that was not told before.
+    /// A topic that was not registered before.
     #[error("nobody looked up its topic {topic:?}")]
     UnknownTopic {
         /// The name.
@@ -40,7 +40,7 @@ pub enum RowFault {
         /// The bound.
         max: usize,
     },
-    /// Tags, keys and properties are longer than a record can say.
+    /// Tags, keys and properties are longer than a record can hold.
     #[error("its tags, keys and properties have {len} bytes together, of {max} that fit")]
     PropertiesTooLong {
         /// Their length.

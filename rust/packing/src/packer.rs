@@ -1,6 +1,6 @@
 //! Open requests: each row joins that of its place, and a request leaves when the next row does
 //! not fit. So the last row of each topic is always in an open request, and when the task ends its
-//! topics can be closed in words: the last request of a topic says how many rows there were.
+//! topics can be closed explicitly: the last request of a topic has the number of its rows.
 #![deny(clippy::indexing_slicing)]
 
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub struct Settings {
     pub compression_level: i32,
     /// Bodies below stay as they are.
     pub compress_above_bytes: usize,
-    /// Bytes of the properties that the request will say of all its rows.
+    /// Bytes of the properties that the request will have for all its rows.
     pub shared_len_bytes: usize,
     /// Whether rows carry their number.
     pub is_marked: bool,
@@ -121,7 +121,7 @@ pub struct Packed {
 /// Where an open request goes. Rows of one queue keep their order: it has one open request, which
 /// leaves when a row of another kind comes. Rows that may go anywhere have one per kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Place {
+enum RequestKey {
     Queue { topic: usize, queue: usize },
     Any { topic: usize, batch: Option<i32> },
 }
@@ -134,7 +134,7 @@ pub struct Packer {
     topic_rows: Vec<u64>,
     numbers: HashMap<Vec<u8>, usize>,
     open: Vec<Packed>,
-    places: HashMap<Place, usize>,
+    open_indexes: HashMap<RequestKey, usize>,
     open_bytes: usize,
     writer: TextWriter,
     rows: u64,
@@ -151,15 +151,15 @@ impl Packer {
             topic_rows: Vec::new(),
             numbers: HashMap::new(),
             open: Vec::new(),
-            places: HashMap::new(),
+            open_indexes: HashMap::new(),
             open_bytes: 0,
             writer,
             rows: 0,
         }
     }
 
-    /// Takes a topic; returns its number. A topic keeps the queues that it was first told with:
-    /// rows are packed for their places.
+    /// Takes a topic; returns its number. A topic keeps the queues of its first
+    /// registration: rows are packed for their numbers.
     pub fn topic(&mut self, topic: Topic) -> usize {
         let name = topic.name.clone().into_bytes();
         *self.numbers.entry(name).or_insert_with(|| {
@@ -202,7 +202,7 @@ impl Packer {
 
     /// Closes what is open; the last request of each topic comes behind all others.
     pub fn finish(&mut self) -> Vec<Packed> {
-        self.places.clear();
+        self.open_indexes.clear();
         self.open_bytes = 0;
         let mut last_of: HashMap<usize, usize> = HashMap::new();
         for (at, open) in self.open.iter().enumerate() {
@@ -244,9 +244,9 @@ impl Packer {
         let item_len = ITEM_LEN_BYTES + body.len() + self.writer.text().len();
         let is_delayed = labels.delay_level > 0 || labels.deliver_at_ms.is_some();
         let is_batch = !is_delayed && item_len <= self.settings.batch_bytes.min(max);
-        let place = match queue {
-            Some(queue) => Place::Queue { topic, queue },
-            None => Place::Any {
+        let key = match queue {
+            Some(queue) => RequestKey::Queue { topic, queue },
+            None => RequestKey::Any {
                 topic,
                 batch: is_batch.then_some(sys_flag),
             },
@@ -259,23 +259,23 @@ impl Packer {
             first_row: self.rows,
             ..Packed::default()
         };
-        self.join(place, made, body, item_len, full)?;
+        self.join(key, made, body, item_len, full)?;
         if let Some(rows) = self.topic_rows.get_mut(topic) {
             *rows += 1;
         }
         Ok(())
     }
 
-    /// Puts a row into the open request of its place, which leaves first when it has no room.
+    /// Puts a row into the open request of its key, which leaves first when it has no space.
     fn join(
         &mut self,
-        place: Place,
+        key: RequestKey,
         made: Packed,
         body: &[u8],
         item_len: usize,
         full: &mut Vec<Packed>,
     ) -> Result<(), RowFault> {
-        let at = *self.places.entry(place).or_insert_with(|| {
+        let at = *self.open_indexes.entry(key).or_insert_with(|| {
             self.open.push(made.clone());
             self.open.len() - 1
         });
@@ -284,8 +284,8 @@ impl Packer {
             return Ok(());
         };
         let is_like = open.is_batch && made.is_batch && open.sys_flag == made.sys_flag;
-        let has_room = is_like && open.body.len() + item_len <= limit;
-        if open.rows > 0 && !has_room {
+        let has_space = is_like && open.body.len() + item_len <= limit;
+        if open.rows > 0 && !has_space {
             let left = std::mem::replace(open, made);
             self.open_bytes -= left.body.len();
             if open.is_batch {
@@ -347,7 +347,7 @@ impl Packer {
             .ok_or_else(|| RowFault::UnknownTopic { topic: shown(name) })
     }
 
-    /// Writes the row's properties; returns what they say.
+    /// Writes the row's properties; returns the labels in them.
     fn write_text<'a>(
         &mut self,
         rows: &Rows<'a>,

@@ -18,7 +18,7 @@ pub const SHARDING_KEY: &str = "__SHARDINGKEY";
 /// The number of a row among those of its task.
 pub const ROW_MARK: &str = "SPARK_ROW";
 
-/// What a row says beside its body.
+/// What a row has beside its body.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Labels<'a> {
     /// Its tag.
@@ -76,7 +76,7 @@ impl TextWriter {
         self.pair(name, value)
     }
 
-    /// Takes what the row's columns say.
+    /// Takes the values of the row's columns.
     ///
     /// # Errors
     /// [`RowFault::BadProperty`], [`RowFault::TwoDelays`], [`RowFault::BadDelay`].
@@ -270,11 +270,11 @@ mod tests {
         let own = writer.text().len() - before;
         writer.begin();
         writer.own(b"a", &[b'x'; 32_700]).unwrap();
-        let room = 32_767 - before - own;
-        assert!(writer.clone().end("", 0, None, room).is_ok());
+        let left = 32_767 - before - own;
+        assert!(writer.clone().end("", 0, None, left).is_ok());
         let max = 32_767;
         assert_eq!(
-            writer.end("", 0, None, room + 1),
+            writer.end("", 0, None, left + 1),
             Err(RowFault::PropertiesTooLong { len: max + 1, max })
         );
     }

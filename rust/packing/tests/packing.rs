@@ -1,4 +1,5 @@
-//! Random rows against a naive model: every row leaves once, as its columns say, within the bounds.
+//! Random rows against a naive model: every row leaves once, with its columns' values, within the
+//! bounds.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
@@ -178,8 +179,8 @@ proptest! {
         for (topic, _) in TOPICS.iter().enumerate() {
             let count = list.iter().filter(|row| row.topic == topic).count() as u64;
             let last: Vec<_> = others.iter().filter(|packed| packed.topic == topic).collect();
-            let told: Vec<_> = last.iter().filter_map(|packed| packed.topic_rows).collect();
-            prop_assert_eq!(told, if count == 0 { vec![] } else { vec![count] });
+            let row_counts: Vec<_> = last.iter().filter_map(|packed| packed.topic_rows).collect();
+            prop_assert_eq!(row_counts, if count == 0 { vec![] } else { vec![count] });
         }
         sent.extend(end);
         let mut seen = BTreeMap::new();

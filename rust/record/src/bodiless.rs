@@ -6,7 +6,7 @@ use crate::layout::{BODY_CRC_AT, TOTAL_LEN_AT};
 use crate::outline::Outline;
 use crate::sys_flag::INNER_BATCH;
 
-/// Bytes of the field that stands in front of the body.
+/// Bytes of the field in front of the body.
 const BODY_LEN_BYTES: usize = 4;
 
 /// Adds a record to `out` without its body: a whole record again, whose body has the length 0 and
@@ -33,8 +33,8 @@ fn write_parts(record: &[u8], out: &mut Vec<u8>) -> Option<()> {
     out.extend_from_slice(tail);
     let total_len = u32::try_from(out.len() - begin).ok()?;
     for (at, value) in [(TOTAL_LEN_AT, total_len), (BODY_CRC_AT, 0)] {
-        let place = out.get_mut(begin + at..begin + at + 4)?;
-        place.copy_from_slice(&value.to_be_bytes());
+        let field = out.get_mut(begin + at..begin + at + 4)?;
+        field.copy_from_slice(&value.to_be_bytes());
     }
     Some(())
 }

@@ -19,7 +19,7 @@ mod tests {
     fn the_crc_is_zlibs_without_the_sign_bit() {
         assert_eq!(body_crc(b""), 0);
         assert_eq!(body_crc(b"hello"), 907_060_870);
-        // zlib says 0xCBF43926.
+        // zlib computes 0xCBF43926.
         assert_eq!(body_crc(b"123456789"), 0x4BF4_3926);
     }
 }

@@ -3,7 +3,7 @@
 //! The last 20 bytes of the record: name, 0x01, ten digits, 0x02. The digits are those of the CRC
 //! in decimal, the least significant first, filled up with `0`. The CRC runs from the record's
 //! first byte to the last one before these 20, after offsets and store time have been filled in: so
-//! the place is reserved while the properties are made ([`reserve`]) and filled when the record
+//! the property is reserved while the properties are made ([`reserve`]) and filled when the record
 //! is written ([`fill`]). Source: `MessageExtEncoder`, `MessageDecoder.createCrc32`,
 //! `CommitLog.checkMessageAndReturnSize`.
 #![deny(clippy::indexing_slicing)]
@@ -41,25 +41,25 @@ pub fn reserve(properties: &mut Vec<u8>) {
     properties.extend_from_slice(&property(0));
 }
 
-/// Takes the CRC of a record whose properties were made with [`reserve`] and writes it into its
-/// place, the last 20 bytes.
+/// Takes the CRC of a record whose properties were made with [`reserve`] and writes it into the
+/// reserved property, the last 20 bytes.
 ///
 /// # Errors
 ///
 /// [`RecordError::Truncated`] when the record is shorter than the property;
-/// [`RecordError::CrcPropertyMissing`] when no place was reserved: nothing is written then.
+/// [`RecordError::CrcPropertyMissing`] when none was reserved: nothing is written then.
 pub fn fill(record: &mut [u8]) -> Result<(), RecordError> {
     let have = record.len();
-    let (covered, place) = record
+    let (covered, reserved) = record
         .split_last_chunk_mut::<CRC_PROPERTY_LEN_BYTES>()
         .ok_or(RecordError::Truncated {
             need: CRC_PROPERTY_LEN_BYTES,
             have,
         })?;
-    if !place.starts_with(CRC32.as_bytes()) {
+    if !reserved.starts_with(CRC32.as_bytes()) {
         return Err(RecordError::CrcPropertyMissing);
     }
-    *place = property(body_crc(covered));
+    *reserved = property(body_crc(covered));
     Ok(())
 }
 
@@ -101,8 +101,8 @@ fn property(mut crc: u32) -> [u8; CRC_PROPERTY_LEN_BYTES] {
         .chain(digits)
         .chain([PROPERTY_SEPARATOR]);
     let mut property = [0; CRC_PROPERTY_LEN_BYTES];
-    for (place, byte) in property.iter_mut().zip(bytes) {
-        *place = byte;
+    for (slot, byte) in property.iter_mut().zip(bytes) {
+        *slot = byte;
     }
     property
 }
@@ -131,25 +131,22 @@ mod tests {
     }
 
     #[test]
-    fn the_place_is_the_last_property_and_the_only_one_of_its_name() {
+    fn the_reserved_property_is_the_last_and_the_only_one_of_its_name() {
         let reserved = |text: &[u8]| {
             let mut text = text.to_vec();
             reserve(&mut text);
             text
         };
-        let place = property(0);
-        assert_eq!(reserved(b""), place);
-        assert_eq!(reserved(b"a\x01b"), [b"a\x01b\x02", &place[..]].concat());
-        assert_eq!(
-            reserved(b"a\x01b\x02"),
-            [b"a\x01b\x02", &place[..]].concat()
-        );
+        let zero = property(0);
+        assert_eq!(reserved(b""), zero);
+        assert_eq!(reserved(b"a\x01b"), [b"a\x01b\x02", &zero[..]].concat());
+        assert_eq!(reserved(b"a\x01b\x02"), [b"a\x01b\x02", &zero[..]].concat());
         let twice = reserved(&[&property(5)[..], b"a\x01b"].concat());
-        assert_eq!(twice, [b"a\x01b\x02", &place[..]].concat());
+        assert_eq!(twice, [b"a\x01b\x02", &zero[..]].concat());
     }
 
     #[test]
-    fn a_record_without_the_place_is_left_alone() {
+    fn a_record_without_the_reserved_property_is_left_alone() {
         let mut record = *b"this record has no place for a CRC";
         let before = record;
         assert_eq!(fill(&mut record), Err(RecordError::CrcPropertyMissing));

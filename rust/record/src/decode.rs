@@ -1,8 +1,8 @@
 //! The bytes of the commit log to records: total, without panic and without allocation.
 //!
 //! The rules are those of `CommitLog.checkMessageAndReturnSize` (5.3), made stricter where Java
-//! would go on with a negative length or read past the record it is in. Whether a record stands at
-//! the place it says is for its reader to ask: the official check does not either.
+//! would go on with a negative length or read past the record it is in. Whether a record is at the
+//! physical offset that it holds is for its reader to check: the official check does not either.
 #![deny(clippy::indexing_slicing)]
 
 use std::borrow::Cow;
@@ -95,7 +95,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// What stands at a place of the log.
+/// What is at a physical offset of the log.
 // The record is the rule and the blank the exception: a box would cost every record an allocation.
 #[allow(
     clippy::large_enum_variant,

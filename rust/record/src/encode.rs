@@ -201,7 +201,7 @@ impl<'a> Prepared<'a> {
         self.sys_flag
     }
 
-    /// The state in a transaction: says whether a queue offset is taken.
+    /// The state in a transaction: decides whether a queue offset is taken.
     #[inline]
     #[must_use]
     pub fn transaction(&self) -> Transaction {
@@ -358,7 +358,7 @@ impl Put {
 /// Copies `from` to the front of `to` and gives what follows.
 #[inline(always)]
 fn put_slice<'a>(to: &'a mut [u8], from: &[u8]) -> &'a mut [u8] {
-    let (place, rest) = to.split_at_mut(from.len());
-    place.copy_from_slice(from);
+    let (front, rest) = to.split_at_mut(from.len());
+    front.copy_from_slice(from);
     rest
 }

@@ -69,7 +69,7 @@ pub enum RecordError {
     /// Neither a record nor a blank starts here (zeros, as after the end of a log, among them).
     #[error("no record here: magic {magic:#010x}")]
     BadMagic {
-        /// What stands in place of the magic.
+        /// The value where the magic should be.
         magic: i32,
     },
     /// The body is not the one that was stored.
@@ -110,13 +110,13 @@ pub enum RecordError {
         /// The maximum.
         max: usize,
     },
-    /// The properties are longer than their 16-bit length can say.
+    /// The properties are longer than their 16-bit length can hold.
     #[error("properties of {len} bytes are longer than the maximum of 32767")]
     PropertiesTooLong {
         /// Their length.
         len: usize,
     },
-    /// The topic is longer than the record's version can say.
+    /// The topic is longer than the length field of the record's version can hold.
     #[error("topic of {len} bytes is longer than the maximum of {max} of this record version")]
     TopicTooLong {
         /// Its length.

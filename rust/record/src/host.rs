@@ -1,4 +1,4 @@
-//! The address of a producer or a broker as it stands in a record.
+//! The address of a producer or a broker as it is stored in a record.
 //!
 //! The port is an i32 and kept as stored, also when it is no port at all: a record must come out of
 //! decode and encode with the same bytes. Knows no socket.

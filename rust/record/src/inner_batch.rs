@@ -3,7 +3,7 @@
 //! The broker keeps such a batch as one record that takes a queue offset for each of its messages;
 //! who pulls takes it apart (`PullAPIWrapper.processPullResult`, `MessageDecoder.decodeMessage`).
 //! A message becomes a record of its own: flag, body and properties are its own, the queue offset
-//! is the batch's and its place in it, everything else is the batch's. Knows no compression and no
+//! is the batch's plus its index in it, everything else is the batch's. Knows no compression and no
 //! store.
 #![deny(clippy::indexing_slicing)]
 
@@ -21,7 +21,7 @@ use crate::sys_flag::{
 
 /// Both flags: a batch that readers take apart.
 const WRAPPED: i32 = INNER_BATCH | NEED_UNWRAP;
-/// What is said of the batch, and not of its messages.
+/// Flags of the batch, and not of its messages.
 const OF_THE_BATCH: i32 = WRAPPED | COMPRESSED | COMPRESSION_TYPE_MASK;
 
 /// Records side by side, with the batches among them taken apart.
@@ -63,7 +63,7 @@ pub fn unwrapped(
         }
         out.bytes.extend_from_slice(record);
     }
-    // What is no record is for the reader of the whole to tell.
+    // What is no record is for the reader of the whole to report.
     out.bytes
         .extend_from_slice(records.get(walked..).unwrap_or_default());
     Some(out)
@@ -125,7 +125,7 @@ fn append(
         return None;
     }
     let sys_flag = view.sys_flag & !OF_THE_BATCH;
-    for (item, place) in items.iter().zip(0i64..) {
+    for (item, index) in items.iter().zip(0i64..) {
         let len = head.len()
             + item.body.len()
             + topic.len()
@@ -149,7 +149,7 @@ fn append(
         )?;
         put(written, BODY_CRC_AT, body_crc(item.body).to_be_bytes())?;
         put(written, FLAG_AT, item.flag.to_be_bytes())?;
-        let queue_offset = view.queue_offset.checked_add(place)?;
+        let queue_offset = view.queue_offset.checked_add(index)?;
         put(written, QUEUE_OFFSET_AT, queue_offset.to_be_bytes())?;
         put(written, SYS_FLAG_AT, sys_flag.to_be_bytes())?;
         put(
@@ -190,7 +190,7 @@ mod tests {
     use crate::encode::{Limits, Message, Prepared};
     use crate::host::Host;
 
-    const ROOM: usize = 1 << 20;
+    const LEN_MAX: usize = 1 << 20;
 
     fn record(topic: &str, sys_flag: i32, body: &[u8], host: &str) -> Vec<u8> {
         let host: Host = host.parse::<std::net::SocketAddr>().unwrap().into();
@@ -208,7 +208,9 @@ mod tests {
             properties: b"of\x01the batch\x02",
             version: None,
         };
-        let limits = Limits { body_len_max: ROOM };
+        let limits = Limits {
+            body_len_max: LEN_MAX,
+        };
         let mut prepared = Prepared::new(&message, &limits).unwrap();
         prepared.stamp(100, 7777, 12);
         let mut out = vec![0; prepared.total_len()];
@@ -249,7 +251,7 @@ mod tests {
             let mut all = record(topic, 0, b"before", host);
             all.extend(record(topic, WRAPPED, &items, host));
             all.extend(record(topic, INNER_BATCH, b"kept", host));
-            let out = unwrapped(&all, ROOM, no_body).unwrap();
+            let out = unwrapped(&all, LEN_MAX, no_body).unwrap();
             let found = views(&out.bytes);
             assert_eq!(out.left, 0);
             let seen: Vec<_> = found
@@ -298,14 +300,14 @@ mod tests {
         let small = record("T", WRAPPED | COMPRESSED | 0x300, b"small", "1.2.3.4:5");
         let items = body(&[(0, b"x", b"")]);
         let inflate = |view: &RecordView<'_>| (view.body == b"small").then(|| items.clone());
-        let out = unwrapped(&small, ROOM, inflate).unwrap();
+        let out = unwrapped(&small, LEN_MAX, inflate).unwrap();
         let found = views(&out.bytes);
         let seen: Vec<_> = found
             .iter()
             .map(|view| (view.body, view.sys_flag))
             .collect();
         assert_eq!(seen, [(&b"x"[..], 0)]);
-        let left = unwrapped(&small, ROOM, no_body).unwrap();
+        let left = unwrapped(&small, LEN_MAX, no_body).unwrap();
         assert_eq!((left.left, left.bytes), (1, small));
     }
 
@@ -316,8 +318,8 @@ mod tests {
         let (short, _) = items.split_at(items.len() - 1);
         let cut = record("T", WRAPPED, short, "1.2.3.4:5");
         let empty = record("T", WRAPPED, b"", "1.2.3.4:5");
-        for (bytes, room) in [(&cut, ROOM), (&empty, ROOM), (&whole, 150)] {
-            let out = unwrapped(bytes, room, no_body).unwrap();
+        for (bytes, len_max) in [(&cut, LEN_MAX), (&empty, LEN_MAX), (&whole, 150)] {
+            let out = unwrapped(bytes, len_max, no_body).unwrap();
             assert_eq!((out.left, &out.bytes), (1, bytes));
         }
     }
@@ -325,9 +327,9 @@ mod tests {
     #[test]
     fn without_a_batch_nothing_is_copied() {
         let plain = record("T", NEED_UNWRAP, b"x", "1.2.3.4:5");
-        assert_eq!(unwrapped(&plain, ROOM, no_body), None);
-        assert_eq!(unwrapped(b"", ROOM, no_body), None);
-        assert_eq!(unwrapped(b"nonsense", ROOM, no_body), None);
+        assert_eq!(unwrapped(&plain, LEN_MAX, no_body), None);
+        assert_eq!(unwrapped(b"", LEN_MAX, no_body), None);
+        assert_eq!(unwrapped(b"nonsense", LEN_MAX, no_body), None);
     }
 
     proptest! {
@@ -342,8 +344,8 @@ mod tests {
                     *byte = value;
                 }
             }
-            if let Some(out) = unwrapped(&all, ROOM, no_body) {
-                prop_assert!(out.bytes.len() <= ROOM + all.len());
+            if let Some(out) = unwrapped(&all, LEN_MAX, no_body) {
+                prop_assert!(out.bytes.len() <= LEN_MAX + all.len());
             }
         }
     }

@@ -122,7 +122,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// The magic that stands in a record of this version.
+    /// The magic of a record of this version.
     #[inline]
     #[must_use]
     pub const fn magic(self) -> i32 {
@@ -132,7 +132,7 @@ impl Version {
         }
     }
 
-    /// The version that a magic stands for; `None` for the blank marker and everything unknown.
+    /// The version that a magic represents; `None` for the blank marker and everything unknown.
     #[inline]
     #[must_use]
     pub const fn of_magic(magic: i32) -> Option<Self> {

@@ -14,7 +14,7 @@
 //! | [`properties`] | the text of names and values inside a record |
 //! | [`batch`] | the body of a batch request |
 //! | [`inner_batch`] | records that hold a batch to the records of its messages |
-//! | [`inner_place`] | which queue offsets a record takes |
+//! | [`inner_offsets`] | which queue offsets a record takes |
 //! | [`crc_property`] | the checksum that 5.x may put into the properties |
 //! | [`hash`], [`crc`], [`id`], [`host`], [`sys_flag`] | the small rules those are made of |
 
@@ -29,7 +29,7 @@ pub mod hash;
 pub mod host;
 pub mod id;
 pub mod inner_batch;
-pub mod inner_place;
+pub mod inner_offsets;
 pub mod layout;
 pub mod outline;
 pub mod properties;

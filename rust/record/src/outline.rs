@@ -1,4 +1,4 @@
-//! Where the parts of a record lie, as its head alone tells: for a reader who wants the names and
+//! Where the parts of a record lie, from its head alone: for a reader who wants the names and
 //! not the bodies, and reads no byte of them. Pure functions of bytes.
 #![deny(clippy::indexing_slicing)]
 
@@ -113,7 +113,7 @@ pub(crate) mod tests {
 
     proptest! {
         #[test]
-        fn an_outline_says_what_the_record_says(
+        fn an_outline_agrees_with_the_record(
             body in prop::collection::vec(any::<u8>(), 0..300),
             topic in "[a-z]{1,200}",
             properties in prop::collection::vec(3_u8.., 0..300),

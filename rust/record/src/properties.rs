@@ -8,14 +8,14 @@
 
 use crate::error::{PropertyFault, RecordError};
 
-/// Stands between a name and its value.
+/// Separates a name from its value.
 pub const NAME_VALUE_SEPARATOR: u8 = 0x01;
-/// Stands after a value.
+/// Ends a value.
 pub const PROPERTY_SEPARATOR: u8 = 0x02;
 
 /// Keys for the index, separated by spaces.
 pub const KEYS: &str = "KEYS";
-/// What stands between two keys.
+/// What separates two keys.
 pub const KEY_SEPARATOR: u8 = b' ';
 /// The tag (or tags) of a message.
 pub const TAGS: &str = "TAGS";
@@ -310,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// Java's reader, written down as it stands there.
+    /// Java's reader, copied line by line.
     fn model(text: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let find = |byte: u8, from: usize| {
             text.iter()

@@ -1,4 +1,4 @@
-//! The records of a real store decode to what the official decoder says, and encode to the same
+//! The records of a real store decode to what the official decoder reads, and encode to the same
 //! bytes. Reads `tests/golden/vectors`; knows the format only through the crate's public face.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails here")]
 
@@ -89,7 +89,7 @@ fn encode_again(record: &RecordView<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn every_record_says_what_the_manifest_says() {
+fn every_record_has_the_fields_of_the_manifest() {
     each(|record, line| {
         assert_eq!(line["topic"], record.topic_str().as_ref());
         assert_eq!(line["queue_id"], record.queue_id);

@@ -70,7 +70,7 @@ fn with_i32(bytes: &[u8], at: usize, value: i32) -> Vec<u8> {
 #[test]
 fn every_field_reads_back_with_every_kind_of_host() {
     for (born_host, store_host) in [(V4, V4), (V6, V4), (V4, V6), (V6, V6)] {
-        // The flag says the opposite of the hosts: the hosts count.
+        // The flag contradicts the hosts: the hosts count.
         let sys_flag = 0x301 | if born_host.is_v6() { 0 } else { BORN_HOST_V6 };
         let sent = Message {
             born_host,
@@ -223,7 +223,7 @@ fn limits_are_exact() {
 
 #[test]
 #[should_panic(expected = "as long as the record")]
-fn a_place_of_another_length_is_a_mistake_of_the_caller() {
+fn a_buffer_of_another_length_is_a_mistake_of_the_caller() {
     let prepared = Prepared::new(&message(), &LIMITS).unwrap();
     prepared.write_to(&mut vec![0; prepared.total_len() + 1]);
 }
@@ -258,7 +258,7 @@ fn every_shorter_claim_is_an_error() {
 }
 
 #[test]
-fn a_longer_claim_is_an_error_that_says_where_to_go_on() {
+fn a_longer_claim_is_an_error_with_the_length_to_skip() {
     let mut bytes = encode(&message());
     let computed = bytes.len();
     let stored = computed + 5;

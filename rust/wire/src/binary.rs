@@ -132,8 +132,8 @@ pub(crate) fn field(out: &mut Vec<u8>, name: &str, value: &str) -> Result<(), Wi
 /// Ends a header whose fields begin at `start`.
 pub(crate) fn end(out: &mut [u8], start: usize) -> Result<(), WireError> {
     let len = length(Part::Fields, out.len() - start, i32::MAX as usize)? as u32;
-    if let Some(place) = out.get_mut(start - 4..start) {
-        place.copy_from_slice(&len.to_be_bytes());
+    if let Some(field) = out.get_mut(start - 4..start) {
+        field.copy_from_slice(&len.to_be_bytes());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A command: what a frame says, owned or borrowed from the frame, and writing either way.
+//! A command: the content of a frame, owned or borrowed from the frame, and writing either way.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::header::{Head, ONEWAY, RESPONSE};
 use crate::language::Language;
 use crate::{binary, json};
 
-/// The version we say we are where nobody says otherwise: `V4_9_8`.
+/// The version that we send where no other is set: `V4_9_8`.
 pub const VERSION_DEFAULT: i32 = 409;
 
 /// A command, borrowed from its frame.
@@ -134,7 +134,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// What the header says besides the fields.
+    /// What the header holds besides the fields.
     #[must_use]
     pub fn head(&self) -> Head<'_> {
         Head {
@@ -288,10 +288,10 @@ impl<'o, 'h> FrameWriter<'o, 'h> {
         let after_len = (HEAD_BYTES - LEN_BYTES + header_len + body_len) as u32;
         let mark = u32::from(self.head.serialization.number()) << 24 | header_len as u32;
         let head = self.frame_start..self.frame_start + HEAD_BYTES;
-        if let Some(place) = self.out.get_mut(head) {
-            let (len_place, mark_place) = place.split_at_mut(LEN_BYTES);
-            len_place.copy_from_slice(&after_len.to_be_bytes());
-            mark_place.copy_from_slice(&mark.to_be_bytes());
+        if let Some(field) = self.out.get_mut(head) {
+            let (len_field, mark_field) = field.split_at_mut(LEN_BYTES);
+            len_field.copy_from_slice(&after_len.to_be_bytes());
+            mark_field.copy_from_slice(&mark.to_be_bytes());
         }
         self.is_finished = true;
         Ok(())

@@ -6,7 +6,7 @@
 //! | LZ4 | an LZ4 frame of independent blocks | Java 4.9.4 and later |
 //! | ZSTD | a zstd frame | Java 4.9.4 and later |
 //!
-//! Which one a body has stands in its system flag.
+//! Which one a body has is in its system flag.
 
 use std::io::{Read, Write};
 
@@ -15,11 +15,11 @@ use mqcore_record::Compression;
 
 use crate::error::WireError;
 
-/// What the first room for an inflated body is, as a multiple of the compressed length.
+/// First capacity for an inflated body, as a multiple of the compressed length.
 const GROWTH: usize = 4;
-/// Least room that is added at a time.
+/// Least capacity that is added at a time.
 const GROWTH_BYTES_MIN: usize = 4096;
-/// Level of zlib where nobody says otherwise: that of the Java producer (`msgCompressLevel`).
+/// Level of zlib where no other is set: that of the Java producer (`msgCompressLevel`).
 pub const LEVEL_DEFAULT: i32 = 5;
 
 const fn name(kind: Compression) -> &'static str {
@@ -116,11 +116,11 @@ fn inflate_zlib(body: &[u8], max: usize) -> Result<Vec<u8>, WireError> {
     let mut out = Vec::new();
     loop {
         if out.len() == out.capacity() {
-            let room = out.capacity().max(body.len().saturating_mul(GROWTH));
-            let room = room.max(GROWTH_BYTES_MIN);
+            let capacity = out.capacity().max(body.len().saturating_mul(GROWTH));
+            let capacity = capacity.max(GROWTH_BYTES_MIN);
             // One byte more than allowed shows that there is more.
             let allowed = max.saturating_add(1) - out.len();
-            out.reserve_exact(room.min(allowed));
+            out.reserve_exact(capacity.min(allowed));
         }
         let before = (inflater.total_in(), out.len());
         let rest = body.get(before.0 as usize..).unwrap_or_default();

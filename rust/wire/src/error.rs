@@ -41,7 +41,7 @@ impl fmt::Display for Part {
 /// What is wrong with a frame, a header, a field or a compressed body.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The frame says it is longer than frames may be.
+    /// The frame claims to be longer than frames may be.
     #[error("a frame of {len} bytes, {max} is the maximum")]
     FrameTooLarge {
         /// Length of the frame with its length word.
@@ -49,13 +49,13 @@ pub enum WireError {
         /// The maximum.
         max: usize,
     },
-    /// The frame says it is negative, or too short for a header's length.
+    /// The frame claims a negative length, or one too short for a header's length.
     #[error("a frame cannot have {len} bytes after its length")]
     FrameLength {
         /// The length word as read.
         len: i32,
     },
-    /// The header says it is longer than its frame.
+    /// The header claims to be longer than its frame.
     #[error("a header of {len} bytes in a frame that has {have} left")]
     HeaderLength {
         /// The header's length as read.
@@ -84,7 +84,7 @@ pub enum WireError {
     BadBinary {
         /// The part.
         part: Part,
-        /// Bytes it says it needs; negative as read.
+        /// Bytes it claims to need; negative as read.
         need: i64,
         /// Bytes left for it.
         have: usize,

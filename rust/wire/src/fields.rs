@@ -1,4 +1,4 @@
-//! The fields of a header (`extFields`): a list as it stands in the frame, borrowed where the text
+//! The fields of a header (`extFields`): a list as it is in the frame, borrowed where the text
 //! needs no unescaping.
 
 use std::borrow::Cow;

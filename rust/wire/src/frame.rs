@@ -68,7 +68,7 @@ pub struct Frame<'a> {
     pub len_bytes: usize,
 }
 
-/// What stands at the front of some bytes.
+/// What is at the front of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split<'a> {
     /// A frame begins and does not end here.

@@ -1,4 +1,4 @@
-//! What a header says, whichever way it is written.
+//! The content of a header, whichever way it is written.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ pub const RESPONSE: i32 = 1;
 /// Flag bit: a request that may not be answered.
 pub const ONEWAY: i32 = 2;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header<'a> {
     pub(crate) code: i32,
@@ -23,7 +23,7 @@ pub(crate) struct Header<'a> {
     pub(crate) fields: Fields<'a>,
 }
 
-/// What a header says besides its fields, for writing it.
+/// What a header holds besides its fields, for writing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head<'a> {
     /// Request or response code.

@@ -268,7 +268,7 @@ impl<'de> Visitor<'de> for FieldsMember<'_, 'de> {
     }
 }
 
-/// Room for the digits of a number.
+/// Space for the digits of a number.
 #[derive(Default)]
 pub(crate) struct Digits([u8; 20]);
 

@@ -1,6 +1,6 @@
 //! Reads the JSON headers that the usual clients write: one object without white space, numbers as
 //! numbers, values as strings, nothing unknown. Whatever is not like that is none here and left to
-//! the tolerant reader, which says the same of everything that this one reads, only later.
+//! the tolerant reader, which gives the same for everything that this one reads, only later.
 
 use std::borrow::Cow;
 
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
         let rest = self.text.as_bytes().get(from..)?;
         let len = special_at(rest)?;
         let byte = *rest.get(len)?;
-        // A control character stands in no JSON string.
+        // No JSON string has a control character.
         (byte >= 0x20).then_some((from + len, byte))
     }
 
@@ -119,7 +119,7 @@ impl<'a> Walk<'a> {
         self.unescaped(plain).map(Cow::Owned)
     }
 
-    /// The rest of a string behind its first backslash, with what stands before it.
+    /// The rest of a string behind its first backslash, with what is before it.
     fn unescaped(&mut self, before: &str) -> Option<String> {
         // Properties come with an escape for each separator: they shrink by a fifth.
         let mut out = String::with_capacity(before.len() + 256);
@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What an escape stands for, behind its backslash. Halves of pairs are not usual.
+    /// What an escape represents, behind its backslash. Halves of pairs are not usual.
     fn escape(&mut self) -> Option<char> {
         Some(match self.next()? {
             b'"' => '"',
@@ -172,7 +172,7 @@ impl<'a> Walk<'a> {
             }
             value = value * 10 + i64::from(byte - b'0');
         }
-        // Zero stands alone: `01` is no JSON, and `-0` no integer.
+        // Zero is a number by itself: `01` is no JSON, and `-0` no integer.
         let is_zero = digits.first() == Some(&b'0');
         if len == 0 || (is_zero && (len > 1 || is_negative)) {
             return None;

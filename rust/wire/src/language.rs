@@ -1,6 +1,6 @@
 //! The numbers and names of the languages that clients are written in (`LanguageCode`).
 
-/// The language a peer says it is written in: its number.
+/// The language a peer claims to be written in: its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Language(pub u8);
 

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`frame`] | where a frame begins and ends, within the cap |
 //! | [`command`] | [`Command`] owned, [`CommandRef`] borrowed from its frame, and writing both |
-//! | [`header`] | [`Head`]: what a header says besides its fields |
+//! | [`header`] | [`Head`]: what a header holds besides its fields |
 //! | [`fields`] | the header's own fields (`extFields`), as a list |
 //! | [`reader`] | frames out of bytes that arrive in any pieces |
 //! | [`compression`] | bodies made small as the Java client does it |

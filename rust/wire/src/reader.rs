@@ -74,7 +74,7 @@ impl FrameReader {
         let mut from = bytes;
         loop {
             let have = self.kept.len();
-            // Up to the marks first: they say how long the frame is, or that it is none.
+            // Up to the marks first: they give the frame's length, or show that it is none.
             let want = match split(&self.kept, self.max) {
                 Ok(Split::Frame(_)) => return Ok(Some(from)),
                 Ok(Split::NeedsMore { len_bytes: None }) => 4,

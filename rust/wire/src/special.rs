@@ -19,8 +19,8 @@ pub(crate) fn special_at(bytes: &[u8]) -> Option<usize> {
         }
     }
     let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
-    let place = rest.iter().position(is_special)?;
-    Some(words.len() * 8 + place)
+    let at = rest.iter().position(is_special)?;
+    Some(words.len() * 8 + at)
 }
 
 #[cfg(test)]
@@ -45,11 +45,11 @@ mod tests {
     #[test]
     fn each_special_byte_is_found_among_all_others() {
         for byte in 0..=255_u8 {
-            for place in 0..17 {
+            for at in 0..17 {
                 let mut bytes = [0xff; 17];
-                bytes[place] = byte;
+                bytes[at] = byte;
                 let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
-                assert_eq!(special_at(&bytes), is_special.then_some(place), "{byte:#x}");
+                assert_eq!(special_at(&bytes), is_special.then_some(at), "{byte:#x}");
             }
         }
     }

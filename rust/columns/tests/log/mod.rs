@@ -63,8 +63,8 @@ pub(crate) fn log(sent: &[Sent], base: u64) -> Vec<u8> {
             body_len_max: 1 << 20,
         };
         let mut prepared = Prepared::new(&whole, &limits).unwrap();
-        let place = base + out.len() as u64;
-        prepared.stamp(number as i64, place as i64, 2_000 + number as i64);
+        let physical_offset = base + out.len() as u64;
+        prepared.stamp(number as i64, physical_offset as i64, 2_000 + number as i64);
         let at = out.len();
         out.resize(at + prepared.total_len(), 0);
         prepared.write_to(&mut out[at..]);
@@ -73,17 +73,17 @@ pub(crate) fn log(sent: &[Sent], base: u64) -> Vec<u8> {
 }
 
 /// Where the records of an undamaged log begin.
-pub(crate) fn places(log: &[u8], base: u64) -> Vec<u64> {
-    let mut places = Vec::new();
+pub(crate) fn record_offsets(log: &[u8], base: u64) -> Vec<u64> {
+    let mut record_offsets = Vec::new();
     let mut at = 0;
     while let Ok(Found::Record(record)) = check(&log[at..], CrcCheck::Verify) {
-        places.push(base + at as u64);
+        record_offsets.push(base + at as u64);
         at += record.total_len_bytes;
     }
-    places
+    record_offsets
 }
 
-/// What a walk came upon: places of records, and damage.
+/// What a walk came upon: physical offsets of records, and damage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) records: Vec<u64>,

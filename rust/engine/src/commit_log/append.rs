@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::lock::MutexGuard;
 use mqcore_record::layout::BLANK_LEN_BYTES;
 use mqcore_record::sys_flag::INNER_BATCH;
-use mqcore_record::{Prepared, Transaction, crc_property, inner_place};
+use mqcore_record::{Prepared, Transaction, crc_property, inner_offsets};
 
 use super::log::{CommitLog, Guarded, Sink, Tail};
 use crate::clock::Clock;
@@ -266,7 +266,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             return Err(self.files.poison.check().err().unwrap_or(Error::Closed));
         }
         if is_counted {
-            let span = inner_place::span(record.sys_flag(), record.properties());
+            let span = inner_offsets::span(record.sys_flag(), record.properties());
             *next_queue_offset = queue_offset + span;
         }
         tail.position += len as u64;
@@ -291,7 +291,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         record.write_to(into);
         if record.sys_flag() & INNER_BATCH != 0 {
             // A record without a place for it (a replica's, say) says its place itself.
-            let _has_place = inner_place::fill(into, record.properties().len(), queue_offset);
+            let _has_place = inner_offsets::fill(into, record.properties().len(), queue_offset);
         }
         if self.fills_crc {
             // A record without a place for it (a replica's, say) goes without.

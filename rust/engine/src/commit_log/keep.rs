@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use mqcore_record::{CrcCheck, inner_place};
+use mqcore_record::{CrcCheck, inner_offsets};
 
 use super::behind::Behind;
 use super::cut::keep;
@@ -148,7 +148,7 @@ impl<D: Disk> Course<'_, D> {
             if let Some(first) = first.as_deref_mut() {
                 first.entry(queue.clone()).or_insert(record.queue_offset);
             }
-            let span = inner_place::span(record.sys_flag, record.properties);
+            let span = inner_offsets::span(record.sys_flag, record.properties);
             next.insert(queue, record.queue_offset + span.cast_signed());
             Ok(true)
         })?;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use mqcore_record::layout::{
     BODY_CRC_AT, FLAG_AT, PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT,
 };
-use mqcore_record::{CrcCheck, RecordView, inner_place};
+use mqcore_record::{CrcCheck, RecordView, inner_offsets};
 
 use super::scan::{SECTOR_BYTES, Scan, scan};
 use crate::disk::Disk;
@@ -176,7 +176,7 @@ impl Place {
 
 /// How many queue offsets a record takes.
 fn span_of(record: &RecordView<'_>) -> i64 {
-    inner_place::span(record.sys_flag, record.properties).cast_signed()
+    inner_offsets::span(record.sys_flag, record.properties).cast_signed()
 }
 
 /// The first bytes of a record up to its system flag, from what was read of it; length and magic as

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mqcore_record::{RecordView, Wanted, inner_place, tags_code};
+use mqcore_record::{RecordView, Wanted, inner_offsets, tags_code};
 
 use super::Inspection;
 use super::queue_report::QueueReport;
@@ -184,7 +184,8 @@ impl<D: Disk> Inspection<D> {
                 verdict.tell("queue", &name, stray(unit));
             }
         })?;
-        let (base, count) = inner_place::place_of(wanted, record.queue_offset.cast_unsigned());
+        let (base, count) =
+            inner_offsets::base_and_count(wanted, record.queue_offset.cast_unsigned());
         let expected = BatchUnit {
             physical_offset: place,
             size_bytes: u32::try_from(record.total_len_bytes).unwrap_or(u32::MAX),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mqcore_record::sys_flag::INNER_BATCH;
-use mqcore_record::{Limits, Message, Prepared, RecordError, crc_property, inner_place};
+use mqcore_record::{Limits, Message, Prepared, RecordError, crc_property, inner_offsets};
 
 use super::Store;
 use crate::clock::Clock;
@@ -56,7 +56,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             return Err(Error::Limit { what, limit: 1 });
         }
         let mut properties = message.properties.to_vec();
-        inner_place::reserve(&mut properties);
+        inner_offsets::reserve(&mut properties);
         if self.config.append_property_crc {
             crc_property::reserve(&mut properties);
         }

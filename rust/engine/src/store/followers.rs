@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mqcore_record::{RecordView, Transaction, inner_place, tags_code};
+use mqcore_record::{RecordView, Transaction, inner_offsets, tags_code};
 
 use super::bits::LiveBits;
 use crate::arrivals::Arrivals;
@@ -205,7 +205,7 @@ pub(super) fn unit_of(request: &Request<'_>, levels: &LiveLevels) -> Unit {
 pub(super) fn batch_unit(request: &Request<'_>) -> BatchUnit {
     let record = request.record;
     let queue_offset = record.queue_offset.cast_unsigned();
-    let (base, count) = inner_place::place_of(request.wanted, queue_offset);
+    let (base, count) = inner_offsets::base_and_count(request.wanted, queue_offset);
     BatchUnit {
         physical_offset: request.physical_offset,
         size_bytes: u32::try_from(record.total_len_bytes).unwrap_or(u32::MAX),

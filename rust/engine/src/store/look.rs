@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mqcore_record::{Found, head, inner_place, scan_wanted};
+use mqcore_record::{Found, head, inner_offsets, scan_wanted};
 
 use super::names::{ABORT_NAME, INDEX_DIR};
 use crate::batch_queue::{BatchQueue, BatchUnit};
@@ -135,7 +135,7 @@ pub(super) fn has_record<D: Disk>(
         return Ok(false);
     };
     let wanted = scan_wanted(record.properties);
-    let (base, count) = inner_place::place_of(&wanted, record.queue_offset.cast_unsigned());
+    let (base, count) = inner_offsets::base_and_count(&wanted, record.queue_offset.cast_unsigned());
     Ok(record.topic == queue.topic().as_bytes()
         && record.queue_id == queue.queue_id()
         && record.total_len_bytes as u64 == end - place

@@ -8,8 +8,8 @@
 //! | the check finds its queue longer than its offset | it runs again |
 //! | its connection closes | it is forgotten |
 //!
-//! An event only notes what happened; the pulls that it concerns are looked at one by one, as far as
-//! the slice of a turn goes. Queues with news take turns.
+//! An event only records what happened; the pulls that it concerns are looked at one by one, as far
+//! as the slice of a turn goes. Queues with news take turns.
 
 use std::sync::Arc;
 
@@ -137,7 +137,7 @@ impl Holds {
         }
     }
 
-    /// Notes what came into a queue; [`Holds::next_woken`] works it off.
+    /// Records what came into a queue; [`Holds::next_woken`] works it off.
     pub fn arrived(&mut self, topic: &str, queue_id: i32, news: News) {
         if let Some(slot) = self.held.queues.find(topic, queue_id) {
             self.held.queues.note(slot, news);

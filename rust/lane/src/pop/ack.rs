@@ -55,23 +55,17 @@ impl AckProcessor<'_> {
         request: &Request<'_>,
     ) -> Processed {
         let request_context = &request.request_context;
-        match request.code {
-            codes::ACK_MESSAGE => {
-                let done = self.acknowledge(cx, request);
-                cx.refuse(request_context, done)
+        let done = match request.code {
+            codes::ACK_MESSAGE => self.acknowledge(cx, request),
+            codes::BATCH_ACK_MESSAGE => self.acknowledge_many(cx, request),
+            _ => {
+                let done = self.change_invisible(cx, request);
+                return cx.refuse_by(done, |cx, refused| {
+                    refuse_change(cx, request_context, refused);
+                });
             }
-            codes::BATCH_ACK_MESSAGE => {
-                let done = self.acknowledge_many(cx, request);
-                cx.refuse(request_context, done)
-            }
-            _ => match self.change_invisible(cx, request) {
-                Err(Stop::Refuse(refused)) => {
-                    refuse_change(cx, request_context, &refused);
-                    Ok(())
-                }
-                other => other,
-            },
-        }
+        };
+        cx.refuse(request_context, done)
     }
 
     fn acknowledge<D: Disk, C: Clock>(
@@ -124,11 +118,11 @@ impl AckProcessor<'_> {
         if cx.waits_for_log(WRITES_MAX_BYTES) {
             return Err(Stop::Defer);
         }
-        let mut head = Ok(());
+        let mut result = Ok(());
         for ack in &acks {
-            head = head.and(self.acknowledge_batch(cx, &request_context, ack, &broker));
+            result = result.and(self.acknowledge_batch(cx, &request_context, ack, &broker));
         }
-        head?;
+        result?;
         cx.connections.succeed(&request_context, None);
         Ok(())
     }
@@ -149,12 +143,12 @@ impl AckProcessor<'_> {
         let offsets = offsets.filter(|offset| range.contains(offset));
         let queue = (ack.topic.as_str(), ack.group.as_str(), ack.queue_id);
         if ack.revive_queue == ORDER_QUEUE {
-            let mut head = Ok(());
+            let mut result = Ok(());
             for offset in offsets {
                 let which = (offset, ack.pop_time_ms);
-                head = head.and(self.acknowledge_ordered(cx, request_context, queue, which));
+                result = result.and(self.acknowledge_ordered(cx, request_context, queue, which));
             }
-            return head;
+            return result;
         }
         let acked = Acknowledged {
             topic: &ack.topic,
@@ -177,8 +171,8 @@ impl AckProcessor<'_> {
         Ok(())
     }
 
-    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
-    /// room again.
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
     pub(super) fn land(
         &mut self,
         policy: &Policy,

@@ -219,7 +219,7 @@ impl Buffer {
         }
     }
 
-    /// Notes that a queue goes on at an offset, with nothing open before it since the last pop.
+    /// Records that a queue goes on at an offset, with nothing open before it since the last pop.
     pub fn push_settled(&mut self, id: GroupQueueId, next_offset: u64) {
         let Some(queue) = self.at_mut(id) else {
             return;
@@ -305,11 +305,11 @@ impl Buffer {
     pub fn all(&self) -> Vec<GroupQueueId> {
         let all = self.queues.iter().enumerate();
         let held = all.filter(|(_at, queue)| queue.as_ref().is_some_and(|p| !p.pops.is_empty()));
-        held.map(|(at, _place)| GroupQueueId(at)).collect()
+        held.map(|(at, _group_queue)| GroupQueueId(at)).collect()
     }
 
     /// Lets `store` store the open pops of a queue that are due by `until_ms`, until it cannot; where
-    /// it could not, the queue is due again at `again_ms`. Tells whether all are stored.
+    /// it could not, the queue is due again at `again_ms`. Returns whether all are stored.
     pub fn settle(
         &mut self,
         id: GroupQueueId,
@@ -397,7 +397,7 @@ fn point_of((topic, group, queue_id): (&str, &str, i32), open: &Open, broker: &s
         invisible_ms: open.invisible_ms,
         distances: open.distances.to_vec(),
         count: open.distances.len(),
-        // What is acknowledged by now travels with it: no record of its own says so.
+        // What is acknowledged by now is stored with it: it has no record of its own.
         bits: open.bits,
         broker: broker.to_owned(),
         put_off: None,
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn unused_places_are_forgotten_and_used_again() {
+    fn unused_slots_are_forgotten_and_used_again() {
         let mut buffer = Buffer::default();
         let id = buffer.find_or_insert("t", "g", 0, 0);
         let gone = buffer.find_or_insert("gone", "g", 0, 0);

@@ -96,7 +96,7 @@ pub(super) fn check_reader<D: Disk, C: Clock>(
         return Err(refusals::group_not_enabled(group).into());
     }
     if (known.needs_check || known_group.needs_check) && how == How::ByPolicy {
-        return Err(Stop::Hand(Escalation::Check));
+        return Err(Stop::Escalate(Escalation::Check));
     }
     Ok(())
 }

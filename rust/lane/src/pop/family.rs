@@ -57,7 +57,7 @@ impl Pops {
             codes::NOTIFICATION => self.notification.process(cx, merge, request, how),
             codes::POLLING_INFO => polling_info(cx, &self.pop.polling, request, how),
             codes::PEEK_MESSAGE => peek(cx, merge, request, how),
-            _ => Err(Stop::Hand(Escalation::Code)),
+            _ => Err(Stop::Escalate(Escalation::Code)),
         };
         cx.refuse(&request.request_context, asked)
     }
@@ -80,8 +80,8 @@ impl Pops {
         }
     }
 
-    /// Notes that messages of a pop are settled; lets one go on that waits for the queue, where it has
-    /// room again.
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
     pub(crate) fn land(
         &mut self,
         policy: &Policy,
@@ -92,7 +92,7 @@ impl Pops {
         self.acks().land(policy, queue, pop_time_ms, messages);
     }
 
-    /// Notes what came into a queue, so that those are woken that may want it: one of each line.
+    /// Records what came into a queue, so that those are woken that may want it: one of each line.
     pub(crate) fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64]) {
         let polls = &mut self.pop.polling.polls;
         polls.arrived(topic, queue_id, tags_codes);

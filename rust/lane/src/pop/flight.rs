@@ -34,7 +34,7 @@ impl InFlight {
         }
     }
 
-    /// Notes messages that were popped.
+    /// Counts messages that were popped.
     pub fn add(&mut self, queue: Queue<'_>, messages: usize) {
         if self.since_ms.is_none() || messages == 0 {
             return;
@@ -53,8 +53,8 @@ impl InFlight {
         self.by_key.insert(self.key.as_str().into(), count);
     }
 
-    /// Notes that messages of a pop are settled; how many were in flight before and are now. Pops of
-    /// before the count began are none of it.
+    /// Records that messages of a pop are settled; how many were in flight before and are now. Pops
+    /// of before the count began are none of it.
     pub fn take(
         &mut self,
         queue: Queue<'_>,

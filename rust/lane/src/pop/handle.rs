@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::names::{ORDER_QUEUE, Source};
 
-/// What a handle says (`POP_CK`): eight words with spaces between them.
+/// What a handle holds (`POP_CK`): eight words with spaces between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handle<'a> {
     /// Queue offset that its pop began at: names the check point.
@@ -62,7 +62,7 @@ fn number<T: std::str::FromStr>(name: &str, word: &str) -> Result<T, String> {
     })
 }
 
-/// What a handle with a message's own offset says.
+/// What a handle with a message's own offset holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HandleFields<'a> {
     /// Queue offset that its pop began at.
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_handle_is_told() {
+    fn what_is_no_handle_is_refused() {
         for text in ["", "x", "1 2", "1 2 3 4 0", "1 2 3 x 0 b", "1  2 3 4 0 b"] {
             assert!(Handle::parse(text).is_err(), "{text:?}");
         }

@@ -26,7 +26,7 @@ pub struct PopHeader<'a> {
     pub invisible_ms: i64,
     /// How long it may be held, ms.
     pub poll_ms: i64,
-    /// When it was made, Unix ms; 0 where the client does not say.
+    /// When it was made, Unix ms; 0 where the client does not set it.
     pub born_ms: i64,
     /// Whether a new group begins at the end of the queues.
     pub from_max: bool,
@@ -117,7 +117,7 @@ pub struct LookHeader<'a> {
     pub count_max: i32,
     /// How long it may be held, ms.
     pub poll_ms: i64,
-    /// When it was made, Unix ms; 0 where the client does not say.
+    /// When it was made, Unix ms; 0 where the client does not set it.
     pub born_ms: i64,
     /// Whether it is about ordered pops.
     pub is_ordered: bool,

@@ -1,4 +1,4 @@
-//! Check points and acknowledgements on their way into the log: through the timers, so that both
+//! How check points and acknowledgements come into the log: through the timers, so that both
 //! come into the topic of check points when the messages of the pop are due
 //! (`PopMessageProcessor.buildCkMsg`, `PopBufferMergeService`).
 
@@ -14,7 +14,7 @@ use crate::properties::{self, REAL_QID, REAL_TOPIC, TIMER_DELIVER_MS, TIMER_OUT_
 use crate::refusals::{self, Refused};
 
 /// Bytes of the log that one request writes at the most before it is looked at again whether there
-/// is room: a check point for each of its messages, of the longest names.
+/// is space: a check point for each of its messages, of the longest names.
 pub(super) const WRITES_MAX_BYTES: u64 = 64 * 1024;
 /// How long before its messages are due a check point comes into its topic, ms: acknowledgements come
 /// when they are, so that they stand behind it (`ackTimeInterval`).
@@ -80,7 +80,7 @@ pub(super) fn put_record<D: Disk, C: Clock>(
         version: None,
     });
     appended
-        .map(|place| place.end())
+        .map(|appended| appended.end())
         .map_err(|error| refusals::point_not_stored(&error))
 }
 

@@ -55,6 +55,17 @@ impl Waits for Notice {
     }
 }
 
+/// The header of a question, whose group may read its topic.
+fn checked_header<'a, D: Disk, C: Clock>(
+    cx: &Context<'_, D, C>,
+    request: &Request<'a>,
+    how: How,
+) -> Processed<LookHeader<'a>> {
+    let header = LookHeader::read(request)?;
+    check_reader(cx, &request.request_context, header.line(), how)?;
+    Ok(header)
+}
+
 /// The processor of questions whether there is something to pop. Owns those that wait for an answer.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationProcessor {
@@ -70,8 +81,7 @@ impl NotificationProcessor {
         request: &Request<'_>,
         how: How,
     ) -> Processed {
-        let header = LookHeader::read(request)?;
-        check_reader(cx, &request.request_context, header.line(), how)?;
+        let header = checked_header(cx, request, how)?;
         let born_ms = if header.born_ms == 0 {
             cx.store.wall_ms()
         } else {
@@ -91,7 +101,7 @@ impl NotificationProcessor {
         Ok(())
     }
 
-    /// Says that there is something to pop, or holds the question until there is.
+    /// Answers that there is something to pop, or holds the question until there is.
     fn answer<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
@@ -109,7 +119,7 @@ impl NotificationProcessor {
             ..
         } = &notice;
         let queues = queues_of_line(cx.policy, (topic, group, *queue_id), *is_ordered);
-        let has_more = has_more_to_say(cx, merge, &notice, &queues);
+        let has_more = has_more_to_report(cx, merge, &notice, &queues);
         let mut is_full = false;
         if !has_more {
             let left_ms = notice.born_ms.saturating_add(notice.poll_ms) - cx.store.wall_ms();
@@ -124,8 +134,8 @@ impl NotificationProcessor {
             is_full = may_wait && !self.notices.has_space(&notice, bounds);
             if may_wait && !is_full && !notice.request_context.is_oneway {
                 watch_all(cx.store, &queues);
-                // What came between the look and the watch is told by nobody.
-                if !has_more_to_say(cx, merge, &notice, &queues) {
+                // What came between the look and the watch is not announced.
+                if !has_more_to_report(cx, merge, &notice, &queues) {
                     let hold_ms = (left_ms - NEARLY_OVER_MS + 1).unsigned_abs();
                     let deadline_ms = cx.now_ms.saturating_add(hold_ms);
                     let notices = &mut self.notices;
@@ -181,7 +191,7 @@ fn reply_notice<D: Disk>(
     });
 }
 
-fn has_more_to_say<D: Disk, C: Clock>(
+fn has_more_to_report<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
     merge: &mut PopBufferMerge,
     notice: &Notice,
@@ -193,9 +203,11 @@ fn has_more_to_say<D: Disk, C: Clock>(
     let now_ms = pop_ms(cx.store, cx.policy);
     let attempt = notice.attempt.as_deref();
     queues.iter().any(|queue| {
-        let place = (&*queue.0, &*notice.group, queue.1);
+        let group_queue = (&*queue.0, &*notice.group, queue.1);
         let orders = &mut merge.orders;
-        let is_free = orders.blocked_until(place, attempt, 0, now_ms).is_none();
+        let is_free = orders
+            .blocked_until(group_queue, attempt, 0, now_ms)
+            .is_none();
         is_free && has_more_for(cx.store, merge, &notice.group, std::slice::from_ref(queue))
     })
 }
@@ -207,8 +219,7 @@ pub(super) fn polling_info<D: Disk, C: Clock>(
     request: &Request<'_>,
     how: How,
 ) -> Processed {
-    let header = LookHeader::read(request)?;
-    check_reader(cx, &request.request_context, header.line(), how)?;
+    let header = checked_header(cx, request, how)?;
     let held = polling.polls.len_of(header.line()) as i64;
     let head = ResponseHead {
         code: codes::SUCCESS,
@@ -228,8 +239,7 @@ pub(super) fn peek<D: Disk, C: Clock>(
     request: &Request<'_>,
     how: How,
 ) -> Processed {
-    let header = LookHeader::read(request)?;
-    check_reader(cx, &request.request_context, header.line(), how)?;
+    let header = checked_header(cx, request, how)?;
     let wanted = usize::try_from(header.count_max)
         .unwrap_or(0)
         .min(PEEKED_MAX);

@@ -22,7 +22,7 @@ use crate::refusals::Refused;
 const STORED_PER_DRAIN: usize = 512;
 /// Queues with something due that one drain looks at.
 const GROUP_QUEUES_PER_DRAIN: usize = 1_024;
-/// Pause before it is tried again whether the log has room, ms.
+/// Pause before it is tried again whether the log has space, ms.
 const AGAIN_MS: u64 = 2;
 /// How often unused parts of the buffer are looked for, ms, as officially.
 const FORGET_MS: u64 = 30_000;
@@ -68,7 +68,7 @@ impl PopBufferMerge {
         self.in_flight.count_if(has_bound, pop_ms(store, policy));
     }
 
-    /// Notes that messages of a pop are settled; whether the queue has room again that had none.
+    /// Records that messages of a pop are settled; whether the queue has space again that had none.
     pub(crate) fn land(
         &mut self,
         policy: &Policy,
@@ -168,7 +168,7 @@ impl PopBufferMerge {
             deliver_ms: due_ms,
             body: body.as_bytes(),
         };
-        let _told = put_record(cx.store, broker, &record);
+        let _reported = put_record(cx.store, broker, &record);
     }
 
     /// Nothing of a queue up to an offset is popped: the offset of its group follows.
@@ -177,8 +177,8 @@ impl PopBufferMerge {
         self.commit_settled(buffer_slot);
     }
 
-    /// Stores the open pops of a queue that are due by a time, and commits what that settles; tells
-    /// whether all are.
+    /// Stores the open pops of a queue that are due by a time, and commits what that settles;
+    /// returns whether all are.
     fn settle_group_queue<D: Disk, C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,
@@ -231,7 +231,7 @@ impl PopBufferMerge {
         }
     }
 
-    /// Stores every open pop: at a stop. Tells whether all are stored.
+    /// Stores every open pop: at a stop. Returns whether all are stored.
     pub(crate) fn store_all<D: Disk, C: Clock>(&mut self, cx: &Context<'_, D, C>) -> bool {
         let mut is_all = true;
         for buffer_slot in self.buffer.all() {
@@ -260,7 +260,7 @@ impl PopBufferMerge {
         }
     }
 
-    /// Stores the open pops of a queue, whenever they are due; tells whether all are.
+    /// Stores the open pops of a queue, whenever they are due; returns whether all are.
     pub(super) fn settle_all<D: Disk, C: Clock>(
         &mut self,
         cx: &Context<'_, D, C>,

@@ -13,7 +13,7 @@
 //! | [`polls`], `polling` | held pops, and those that were woken: pure |
 //! | `merge`, `log` | what is popped, stored as check points, and the offsets that rest on it |
 //! | `check`, `lines` | who may pop; the queues of a pop |
-//! | `run`, `take`, `queue`, `read`, `answer` | the processor of pops: its way, one queue of it, the answer |
+//! | `run`, `take`, `queue`, `read`, `answer` | the processor of pops: its steps, one queue, the answer |
 //! | `ack` | the processor of acknowledgements, and of changes of the invisible time |
 //! | `look` | the processor of notifications; what is asked without popping |
 //! | [`revive`], `revived`, `retry` | check points read back: what nobody acknowledged comes again |

@@ -5,7 +5,7 @@ use crate::names::RETRY_PREFIX;
 
 /// What the topic of check points begins with (`PopAckConstants.REVIVE_TOPIC`).
 const REVIVE_PREFIX: &str = "rmq_sys_REVIVE_LOG_";
-/// Stands between group and topic in the name of a retry topic of the first kind.
+/// Separates group and topic in the name of a retry topic of the first kind.
 const SEPARATOR_V1: char = '_';
 /// The same of the second kind.
 const SEPARATOR_V2: char = '+';
@@ -21,7 +21,7 @@ pub enum Source {
     Normal,
     /// The retry topic of the group, first kind: the names joined by `_`.
     RetryV1,
-    /// The second kind: joined by `+`, so that they can be told apart.
+    /// The second kind: joined by `+`, so that they can be distinguished.
     RetryV2,
 }
 

@@ -17,7 +17,7 @@ const MESSAGES_MAX: usize = 64;
 pub struct Order {
     /// When, Unix ms.
     pub pop_time_ms: i64,
-    /// For how long, ms; 0: as the next pop says.
+    /// For how long, ms; 0: as the next pop asks.
     pub invisible_ms: i64,
     /// The queue offsets, ascending.
     pub offsets: Vec<i64>,
@@ -77,7 +77,7 @@ impl Order {
     }
 }
 
-/// A pop in order, to be noted.
+/// A pop in order, to be recorded.
 #[derive(Debug, Clone, Copy)]
 pub struct New<'a> {
     /// The attempt.
@@ -122,7 +122,7 @@ impl Orders {
         order.blocked_until(attempt, now_ms)
     }
 
-    /// Notes what was popped, and how often each message of it was given before.
+    /// Records what was popped, and how often each message of it was given before.
     pub fn update(
         &mut self,
         (topic, group, queue_id): (&str, &str, i32),

@@ -66,7 +66,7 @@ impl CheckPoint {
 
     /// The place of a message by its queue offset.
     #[must_use]
-    pub fn place_of(&self, offset: i64) -> Option<usize> {
+    pub fn index_of(&self, offset: i64) -> Option<usize> {
         let distance = offset.checked_sub(self.start_offset)?;
         if self.distances.is_empty() {
             let at = usize::try_from(distance).ok()?;
@@ -78,7 +78,7 @@ impl CheckPoint {
 
     /// Marks a message as acknowledged; false when it is none of these.
     pub fn acknowledge(&mut self, offset: i64) -> bool {
-        let Some(at) = self.place_of(offset).filter(|at| *at < MESSAGES_MAX) else {
+        let Some(at) = self.index_of(offset).filter(|at| *at < MESSAGES_MAX) else {
             return false;
         };
         self.bits |= 1 << at;
@@ -334,7 +334,7 @@ mod tests {
         let body = br#"{"bm":1,"c":"g","it":10,"n":2,"pt":5,"q":0,"so":7,"t":"t"}"#;
         let point = CheckPoint::parse(body).unwrap();
         assert_eq!((point.offset_at(1), point.offset_at(2)), (Some(8), None));
-        assert_eq!((point.place_of(8), point.place_of(9)), (Some(1), None));
+        assert_eq!((point.index_of(8), point.index_of(9)), (Some(1), None));
         assert!(point.is_acknowledged(0) && !point.is_acknowledged(1));
         assert_eq!(point.due_ms(), 15);
     }

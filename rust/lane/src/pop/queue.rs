@@ -168,7 +168,7 @@ impl QueuePop<'_> {
         None
     }
 
-    /// Goes on where the queue says, when the offset of the group is none of it.
+    /// Goes on where the queue begins or ends, when the offset of the group is none of it.
     fn correct<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
@@ -192,8 +192,8 @@ impl QueuePop<'_> {
     /// Keeps what was found; false when its check point cannot be stored: then nothing is given.
     ///
     /// A record of a batch queue is popped as a whole, by the offset of its first message, as
-    /// officially. A group that stands in the middle of one gets all of it: the pop begins there then,
-    /// so that the record can be acknowledged.
+    /// officially. A group whose offset is in the middle of one gets all of it: the pop begins
+    /// there then, so that the record can be acknowledged.
     fn keep_pop<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
@@ -259,7 +259,7 @@ fn is_flooded(broker: &Broker, merge: &mut PopBufferMerge, queue: (&str, &str, i
     max.is_some_and(|max| merge.in_flight.of(queue) > max)
 }
 
-/// Where a group begins that never was in a queue (`getInitOffset`); noted at once.
+/// Where a group begins that never was in a queue (`getInitOffset`); committed at once.
 fn first_of<D: Disk, C: Clock>(
     cx: &Context<'_, D, C>,
     merge: &PopBufferMerge,

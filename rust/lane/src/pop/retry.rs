@@ -1,4 +1,4 @@
-//! A message that comes again, on its way into the retry topic of its group
+//! A message that comes again: stored in the retry topic of its group
 //! (`PopReviveService.reviveRetry`). Knows no check point.
 
 use mqcore_engine::clock::Clock;
@@ -17,7 +17,7 @@ use crate::properties;
 
 /// When a message was popped first (`PROPERTY_FIRST_POP_TIME`).
 const FIRST_POP_TIME: &str = "1ST_POP_TIME";
-/// What a batch says of itself and none of its messages has.
+/// Properties of a batch that none of its messages has.
 const OF_A_BATCH: [&str; 3] = [INNER_BASE, INNER_NUM, UNIQ_KEY];
 
 /// Where messages of a check point are stored for another try.
@@ -85,13 +85,13 @@ impl Retry<'_> {
             ..message
         });
         match appended {
-            Ok(place) => {
-                done.end = place.end();
+            Ok(appended) => {
+                done.end = appended.end();
                 done.revived += 1;
                 Ok(())
             }
-            // It fits no record any more, or its topic has no name: it would stand in the way for
-            // ever.
+            // It fits no record any more, or its topic has no name: it would block the queue
+            // for ever.
             Err(Error::Message(_)) => {
                 done.skipped += 1;
                 Ok(())

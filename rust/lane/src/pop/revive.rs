@@ -128,10 +128,10 @@ impl Reviver {
             // What was not read may acknowledge what came shortly before.
             rules.timers_ms.min(self.read_ms)
         };
-        let judged = self.judge(store, rules, until_ms, known, &mut done);
+        let result = self.end_due(store, rules, until_ms, known, &mut done);
         done.done_offset = self.done_offset();
         done.waiting = self.waiting.len() as u64;
-        match judged {
+        match result {
             Err(error) if done.end == 0 => Err(error),
             // What was done counts; the next call meets the error again.
             Err(_later) => {
@@ -220,7 +220,7 @@ impl Reviver {
         self.waiting.insert(at, point);
     }
 
-    /// An acknowledgement whose check point is done, or never was, says nothing more.
+    /// An acknowledgement whose check point is done, or never was, changes nothing more.
     fn acknowledge(&mut self, ack: Acknowledgement) {
         let offsets = ack.offsets;
         let key = (
@@ -246,7 +246,7 @@ impl Reviver {
     }
 
     /// Ends the check points that are due, in the order they came.
-    fn judge<D: Disk, C: Clock>(
+    fn end_due<D: Disk, C: Clock>(
         &mut self,
         store: &Store<D, C>,
         rules: Rules<'_>,

@@ -38,8 +38,8 @@ pub struct Pop {
     pub is_ordered: bool,
     /// Names the attempt.
     pub attempt: Option<Box<str>>,
-    /// Whether it was looked after once since it is held: what came between its run and that is told
-    /// by nobody.
+    /// Whether it was looked after once since it is held: what came between its run and that is not
+    /// announced.
     pub(super) is_looked_after: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A pop on its way: its header, the queues it goes through, what becomes of it when it found
+//! The steps of a pop: its header, the queues it goes through, what becomes of it when it found
 //! nothing (`PopMessageProcessor`, `PopLongPollingService`).
 
 use std::sync::Arc;
@@ -62,11 +62,10 @@ impl PopProcessor {
         request: &Request<'_>,
         how: How,
     ) -> Processed {
-        match self.pop(cx, merge, request, how) {
-            Err(Stop::Refuse(refused)) => refuse_pop(cx, &request.request_context, &refused),
-            other => return other,
-        }
-        Ok(())
+        let done = self.pop(cx, merge, request, how);
+        cx.refuse_by(done, |cx, refused| {
+            refuse_pop(cx, &request.request_context, refused);
+        })
     }
 
     fn pop<D: Disk, C: Clock>(

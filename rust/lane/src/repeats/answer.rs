@@ -1,5 +1,5 @@
 //! What the lane does about a send that may be a repeat: compares it with the first, answers it
-//! with the first's place, or lets it go on.
+//! with the first's offsets, or lets it go on.
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
@@ -73,7 +73,7 @@ impl RepeatedSends {
                 Ok(true)
             }
             Looked::Other => {
-                repeats.told_apart += 1;
+                repeats.distinguished += 1;
                 Ok(false)
             }
             Looked::Cold => Err(Stop::DuplicateCandidate(mark, physical_offset)),
@@ -110,7 +110,7 @@ impl RepeatedSends {
         delivery.settle(cx, stored, first.end, seen.waits);
     }
 
-    /// Notes that a message was stored.
+    /// Remembers that a message was stored.
     pub(crate) fn note_stored<D: Disk, C: Clock>(
         &mut self,
         store: &Store<D, C>,
@@ -125,7 +125,7 @@ impl RepeatedSends {
         }
     }
 
-    /// Notes that the messages of a batch were stored.
+    /// Remembers that the messages of a batch were stored.
     pub(crate) fn note_batch<D: Disk, C: Clock>(
         &mut self,
         store: &Store<D, C>,
@@ -202,7 +202,7 @@ impl RepeatedSends {
             return None;
         }
         if let Some(repeats) = &mut self.repeats {
-            repeats.told_apart += 1;
+            repeats.distinguished += 1;
             if repeats.window.find(candidate.mark, i64::MIN) == Some(candidate.physical_offset) {
                 repeats.window.forget(candidate.mark);
             }

@@ -1,5 +1,5 @@
-//! The first of two messages that may be one: read where the window says it is, and compared byte
-//! by byte with the one that came now. Changes nothing.
+//! The first of two messages that may be one: read at the window's physical offset, and compared
+//! byte by byte with the one that came now. Changes nothing.
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
@@ -33,7 +33,7 @@ pub struct First {
     pub(crate) slot_ms: Option<i64>,
 }
 
-/// What stands where the window says.
+/// What is at the window's physical offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Looked {
     /// The same.
@@ -54,7 +54,7 @@ pub(crate) enum Patience {
 /// Why a look ends early: what is not the same, or not in memory.
 type Looking<T> = std::result::Result<T, Looked>;
 
-/// Compares what stands at a place with the messages of a request.
+/// Compares what is at a physical offset with the messages of a request.
 pub(crate) fn look<D: Disk, C: Clock>(
     store: &Store<D, C>,
     physical_offset: u64,
@@ -181,14 +181,14 @@ fn check_queue<D: Disk, C: Clock>(
             let is_there = unit.is_some_and(|unit| unit.physical_offset.cast_unsigned() == at);
             is_there.then_some(()).ok_or(Looked::Other)
         }
-        // A queue that cannot be read does not say that the message is gone: it is asked for again
+        // A queue that cannot be read does not show that the message is gone: it is asked for again
         // with patience, and stored anew if that fails, too.
         Err(_error) if patience == Patience::None => Err(Looked::Cold),
         Err(_error) => Err(Looked::Other),
     }
 }
 
-/// [`check_queue`] where a unit stands for all messages of a record.
+/// [`check_queue`] where a unit represents all messages of a record.
 fn check_batch_queue<D: Disk, C: Clock>(
     store: &Store<D, C>,
     view: &RecordView<'_>,

@@ -1,5 +1,5 @@
 //! What names a message, so that it can be known again: its topic and the unique key that its
-//! producer gave it. Pure functions of what a record says.
+//! producer gave it. Pure functions of a record's fields.
 //!
 //! | record | counts |
 //! |---|---|

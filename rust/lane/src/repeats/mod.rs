@@ -4,8 +4,8 @@
 //!
 //! The window is a hint, the log decides: what a mark points to is read and compared (topic, key,
 //! body; whether its queue still has it) before anything is answered. So a collision costs a look,
-//! and never a message; and nothing needs a file of its own, since the log's end tells the window
-//! anew when a store is opened.
+//! and never a message; and nothing needs a file of its own, since the window is
+//! filled from the log's end when a store is opened.
 //!
 //! | module | what |
 //! |---|---|
@@ -47,14 +47,14 @@ pub struct Repeats {
     /// Sends answered with the place of an earlier one.
     pub answered: u64,
     /// Sends with the mark of an earlier one that were something else.
-    pub told_apart: u64,
+    pub distinguished: u64,
     /// Bytes of requests whose first is being read from the disk.
     looking_bytes: usize,
 }
 
 impl Repeats {
-    /// Remembers so long, in so many bytes of memory at the most, beginning with what the end of a
-    /// store's log tells.
+    /// Remembers so long, in so many bytes of memory at the most, beginning with what is at the
+    /// end of a store's log.
     ///
     /// # Errors
     /// [`mqcore_engine::error::Error::Io`].
@@ -70,7 +70,7 @@ impl Repeats {
             window: Window::new(length_ms, memory_bytes),
             marks: Marks::default(),
             answered: 0,
-            told_apart: 0,
+            distinguished: 0,
             looking_bytes: 0,
         };
         let rebuilt = rebuild::rebuild(&mut repeats, store, store.wall_ms())?;
@@ -83,7 +83,7 @@ impl Repeats {
         let reach_ms = self.window.reach_ms(now_ms);
         [
             ("repeats", self.answered),
-            ("repeats_told_apart", self.told_apart),
+            ("repeats_told_apart", self.distinguished),
             ("repeat_keys", self.window.len() as u64),
             ("repeat_keys_displaced", self.window.displaced()),
             ("repeat_window_ms", u64::try_from(reach_ms).unwrap_or(0)),

@@ -2,12 +2,12 @@
 //!
 //! A ring keeps the marks in the order they came, a table of slots finds them. The memory of both
 //! is fixed when the window is made; where it is full, the oldest mark goes before its time. Pure
-//! state over passed-in times; knows no message, and no file. Nothing here says that two messages
-//! are the same: a mark is a hash, and its owner compares what stands at the place.
+//! state over passed-in times; knows no message, and no file. Nothing here decides that two
+//! messages are the same: a mark is a hash, and its owner compares what is at the physical offset.
 //!
 //! ```text
 //! slots   [ tag | at+1 ][ 0 ][ tag | at+1 ] ...    open addressing, linear, two thirds full
-//! ring    [ mark, place ][ mark, place ] ...       at = number of the entry modulo the capacity
+//! ring    [ mark, offset ][ mark, offset ] ...     at = number of the entry modulo the capacity
 //! times   (number of the first entry, its time) ...
 //! ```
 
@@ -23,8 +23,8 @@ const MARK_BYTES: usize = ENTRY_BYTES + SLOT_BYTES + SLOT_BYTES / 2;
 /// Entries whose time has passed that leave with each new one: more than one, so that they do
 /// leave; few, so that no send pays for thousands.
 const LEAVING_AT_ONCE: usize = 4;
-/// Parts of the window's length that times are told apart by: what is older than the window by less
-/// than this is kept on. 24 hours keep their times in 24 KiB so.
+/// Parts of the window's length by which times are distinguished: what is older than the window by
+/// less than this is kept on. 24 hours keep their times in 24 KiB so.
 const TIMES: i64 = 1_024;
 /// The most entries that a slot can name.
 const ENTRIES_MAX: usize = u32::MAX as usize - 1;
@@ -95,7 +95,7 @@ impl Window {
         }
     }
 
-    /// Notes a mark with its place, at a time (ms); one that is there already moves.
+    /// Remembers a mark with its physical offset, at a time (ms); one that is there already moves.
     pub fn insert(&mut self, mark: Mark, physical_offset: u64, now_ms: i64) {
         self.pass(now_ms);
         for _ in 0..LEAVING_AT_ONCE {
@@ -244,7 +244,7 @@ impl Window {
         (number % self.capacity as u64) as usize
     }
 
-    /// The number of the entry that lies at a place of the ring.
+    /// The number of the entry that lies at a slot of the ring.
     fn number(&self, at: usize) -> u64 {
         let capacity = self.capacity as u64;
         let behind = (at as u64 + capacity - self.first % capacity) % capacity;
@@ -315,7 +315,7 @@ fn packed(mark: Mark, at: u64) -> u64 {
     u64::from(mark.tag()) << 32 | (at + 1)
 }
 
-/// The place in the ring that a slot names; `None` for a free one.
+/// The entry in the ring that a slot names; `None` for a free one.
 fn index_of(packed: u64) -> Option<usize> {
     ((packed & u64::from(u32::MAX)) as usize).checked_sub(1)
 }
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn where_memory_is_short_the_window_shortens_and_says_so() {
+    fn where_memory_is_short_the_window_shortens_and_reports_it() {
         let mut window = Window::new(60_000, 64 * 32);
         let capacity = window.capacity() as u64;
         let mark = |at: u64| Mark { low: at, high: !at };

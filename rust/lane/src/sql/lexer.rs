@@ -190,7 +190,7 @@ fn number(rest: &str) -> Option<(Kind, usize)> {
     if power > 0 {
         return Some((Kind::Float, whole + power));
     }
-    // A zero stands alone: neither digits nor an L belong to it.
+    // A zero is a number by itself: neither digits nor an L belong to it.
     if bytes.first() == Some(&b'0') {
         return Some((Kind::Decimal, 1));
     }

@@ -13,10 +13,10 @@
 //! | `error` | why a text is none, and where |
 //!
 //! Grammar, types and null logic are those of the official `SelectorParser` and of its
-//! `expression` classes (5.3); golden vectors of the official jar are the judge. Two things follow
-//! from it that surprise: what stands behind a whole expression is not read (`a = 1 garbage` is
+//! `expression` classes (5.3); golden vectors of the official jar are the reference. Two things
+//! follow from it that surprise: what follows a whole expression is not read (`a = 1 garbage` is
 //! `a = 1`), and an evaluation that fails (`a > 5` with `a` = `x`) is no match, whatever the other
-//! side of an OR says.
+//! side of an OR yields.
 #![deny(clippy::indexing_slicing)]
 
 mod error;
@@ -110,7 +110,7 @@ impl Sql {
         self.matches_within(properties, &mut Meter::endless())
     }
 
-    /// As [`Sql::matches`]. When the work of the meter is spent the answer says nothing.
+    /// As [`Sql::matches`]. When the work of the meter is spent the result means nothing.
     #[inline]
     #[must_use]
     pub fn matches_within(&self, properties: &[u8], meter: &mut Meter) -> bool {
@@ -149,7 +149,7 @@ impl Sql {
     }
 }
 
-/// Of several values of a name the last one stands, as in Java's map.
+/// Of several values of a name the last one counts, as in Java's map.
 fn put<'a>(slots: &mut Slots<'a>, slot: usize, value: &'a [u8]) {
     if let Some(value_slot) = slots.get_mut(slot) {
         *value_slot = Some(value);

@@ -120,7 +120,7 @@ fn power_of(text: &[u8]) -> Option<i64> {
     Some(sign * digits.iter().fold(0, add))
 }
 
-/// What stands behind `0x`: digits with at most one point, `p`, a power of two.
+/// What follows `0x`: digits with at most one point, `p`, a power of two.
 fn hex_double(text: &[u8]) -> Option<f64> {
     let text = without_suffix_of_hex(text)?;
     let p_at = text.iter().position(|byte| matches!(byte, b'p' | b'P'))?;

@@ -37,7 +37,7 @@ fn a_filter_is_true_or_nothing() {
 }
 
 #[test]
-fn what_stands_behind_an_expression_is_not_read() {
+fn what_follows_an_expression_is_not_read() {
     assert!(matches("a = 1 garbage '", &[("a", "1")]));
     assert!(
         Sql::compile("a = 1 '").is_err(),
@@ -46,7 +46,7 @@ fn what_stands_behind_an_expression_is_not_read() {
 }
 
 #[test]
-fn a_refusal_names_its_place() {
+fn a_refusal_names_its_line_and_column() {
     let cases = [
         (
             "",

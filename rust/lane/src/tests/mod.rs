@@ -104,7 +104,7 @@ impl Surroundings {
         }
     }
 
-    /// What a processor is given, and what one that stores messages is handed beside it.
+    /// What a processor is given, and what one that stores messages is given beside it.
     fn split(&mut self) -> (Context<'_, TwinDisk, ManualClock>, &mut Delivery<TwinDisk>) {
         let cx = Context {
             store: &self.store,

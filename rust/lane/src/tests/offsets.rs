@@ -96,5 +96,5 @@ fn what_is_missing_is_refused() {
     let headless = offsets.process(codes::UPDATE_CONSUMER_OFFSET, &[]);
     assert!(matches!(headless, Err(Stop::BadHeader(_))), "{headless:?}");
     let other = offsets.process(codes::SEND_MESSAGE, &QUEUE);
-    assert_eq!(other, Err(Stop::Hand(Escalation::Code)));
+    assert_eq!(other, Err(Stop::Escalate(Escalation::Code)));
 }

@@ -94,6 +94,6 @@ fn a_held_pop_is_woken_by_what_comes() {
 fn an_unknown_group_is_python_s_to_decide() {
     let mut popping = Popping::new();
     let escalation = Escalation::Group("h".to_owned());
-    assert_eq!(popping.pop("h", "0"), Err(Stop::Hand(escalation)));
+    assert_eq!(popping.pop("h", "0"), Err(Stop::Escalate(escalation)));
     assert_eq!(popping.around.answers(), []);
 }

@@ -115,8 +115,11 @@ fn a_reset_is_where_the_next_pull_goes_on() {
 #[test]
 fn an_unknown_group_is_python_s_to_decide_and_then_refused() {
     let mut pulls = Pulls::new();
-    let handed = pulls.pull("h", "0", HELD, How::ByPolicy);
-    assert_eq!(handed, Err(Stop::Hand(Escalation::Group("h".to_owned()))));
+    let escalated = pulls.pull("h", "0", HELD, How::ByPolicy);
+    assert_eq!(
+        escalated,
+        Err(Stop::Escalate(Escalation::Group("h".to_owned())))
+    );
     assert_eq!(pulls.pull("h", "0", HELD, How::Decided), Ok(()));
     let (code, remark, _) = pulls.around.answer();
     assert_eq!(code, codes::SUBSCRIPTION_GROUP_NOT_EXIST);

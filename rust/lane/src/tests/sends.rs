@@ -1,4 +1,4 @@
-//! The processor of sends: stored and answered, parked, deferred, handed to Python, refused.
+//! The processor of sends: stored and answered, parked, deferred, escalated to Python, refused.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Sends {
 }
 
 #[test]
-fn a_send_is_stored_and_answered_with_its_place() {
+fn a_send_is_stored_and_answered_with_its_offsets() {
     let mut sends = Sends::new(FlushDiskType::Async);
     for at in ["0", "1"] {
         assert_eq!(sends.send("t", "", How::ByPolicy), Ok(()));
@@ -94,8 +94,8 @@ fn behind_those_that_wait_for_a_log_file_a_send_waits_too() {
 fn an_unknown_topic_is_python_s_to_decide_and_then_refused() {
     let mut sends = Sends::new(FlushDiskType::Async);
     let escalation = Escalation::Topic("u".to_owned());
-    let handed = sends.send("u", "", How::ByPolicy);
-    assert_eq!(handed, Err(Stop::Hand(escalation)));
+    let escalated = sends.send("u", "", How::ByPolicy);
+    assert_eq!(escalated, Err(Stop::Escalate(escalation)));
     assert_eq!(sends.send("u", "", How::Decided), Ok(()));
     let (code, remark, answer) = sends.around.answer();
     assert_eq!(code, codes::TOPIC_NOT_EXIST);

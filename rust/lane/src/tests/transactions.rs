@@ -44,12 +44,12 @@ impl Transactions {
         assert_eq!(sent, Ok(()));
         around.dispatch();
         let (_, _, answer) = around.answer();
-        let place = u64::from_str_radix(&answer.ext["msgId"][16..], 16).unwrap();
+        let physical_offset = u64::from_str_radix(&answer.ext["msgId"][16..], 16).unwrap();
         Self {
             around,
             processor: EndTransactionProcessor::new(Arc::clone(&counts)),
             counts,
-            half: place.to_string(),
+            half: physical_offset.to_string(),
         }
     }
 

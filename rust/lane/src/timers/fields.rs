@@ -1,4 +1,4 @@
-//! What the properties of a timed message say, and what they become on its way out
+//! What the properties of a timed message hold, and what they become when it is delivered
 //! (`TimerMessageStore.convert`). Pure.
 
 use mqcore_record::RecordView;
@@ -48,7 +48,7 @@ impl<'a> TimedFields<'a> {
     }
 }
 
-/// The properties of a message on its way out; the time of delivery stands at the end, and is none
+/// The properties of a message that is delivered; the time of delivery is at the end, and is none
 /// yet.
 pub(super) fn properties_of(view: &RecordView<'_>, entered_ms: i64, rolls: Option<i64>) -> Vec<u8> {
     let (entered, none) = (entered_ms.to_string(), [b'0'; TIME_DIGITS]);

@@ -1,5 +1,5 @@
-//! What outlives a start, and what is told: the files flushed, old ones removed, counts of what waits
-//! (`TimerMetrics`, `TimerFlushService`).
+//! What outlives a start, and what is reported: the files flushed, old ones removed, counts of what
+//! waits (`TimerMetrics`, `TimerFlushService`).
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;

@@ -1,4 +1,4 @@
-//! Messages with a time of their own on their way: from the queue of the wheel's topic into the
+//! The steps of messages with a time of their own: from the queue of the wheel's topic into the
 //! wheel, and when their slot is due out of it into their topic (`TimerMessageStore`). Knows no
 //! timetable: whoever has one calls, from any thread, one at a time.
 
@@ -33,7 +33,7 @@ const ENTER_MAX: usize = 4_096;
 /// Calls that may pass until the clock is followed although messages wait to be entered: some 50 ms
 /// of work, so that a step ends in time whatever comes.
 const HELD_MAX: u32 = 8;
-/// What `TIMER_ENQUEUE_MS` says of a message that was due before it could be entered.
+/// `TIMER_ENQUEUE_MS` of a message that was due before it could be entered.
 const NEVER_ENTERED: i64 = i64::MAX;
 
 /// What a call did.
@@ -170,7 +170,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let limit = limit.clamp(1, LIMIT_MAX);
         let mut done = Ticked::default();
         self.now_ms = now_ms;
-        // A slot that is half delivered is ended first, whatever the clock says meanwhile.
+        // A slot that is half delivered is ended first, whatever the time is meanwhile.
         let may_turn = self.slotted.as_ref().is_none_or(|slotted| slotted.at == 0);
         if may_turn && now_ms < self.timer.write_ms() {
             self.timer.turn(now_ms)?;
@@ -253,7 +253,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         } else {
             record_of(&self.store, offset, len)?
         };
-        // What is no record any more would stand in the way for ever.
+        // What is no record any more would block the queue for ever.
         let Some(Ok(view)) = record.as_ref().map(|record| record.view(CrcCheck::Skip)) else {
             done.skipped += 1;
             return Ok(());
@@ -325,9 +325,9 @@ impl<D: Disk, C: Clock> Timers<D, C> {
                     first_ms,
                 });
             }
-            Ok(_place) => done.delivered += 1,
+            Ok(_appended) => done.delivered += 1,
             // Its topic has a name that no topic may have, or its properties do not fit any more:
-            // it would stand in the way for ever.
+            // it would block the slot for ever.
             Err(Error::Message(_)) => done.skipped += 1,
             Err(error) => return Err(error),
         }

@@ -1,9 +1,9 @@
-//! A half message that stands for many: its body is that of a batch request, and its commit stores
+//! A half message of a batch: its body is that of a batch request, and its commit stores
 //! each message of it, all in one run of its queue. Pure functions of its record.
 //!
 //! An addition of ours to the protocol. An official broker would commit the body as it is, so that
-//! a client sends such half messages only to brokers that say in their answer to a heartbeat that
-//! they know them.
+//! a client sends such half messages only to brokers whose answer to a heartbeat has the flag
+//! that they know them.
 
 use mqcore_record::batch::{Item, items, join_properties};
 use mqcore_record::properties::{
@@ -21,7 +21,7 @@ use crate::properties;
 /// The property of a half message whose body is that of a batch. Its value is how the messages'
 /// bodies are compressed, as bits of the system flag.
 pub const HALF_BATCH: &str = "MQCORE_HALF_BATCH";
-/// What a half message says of itself alone; all else it says of its messages.
+/// Properties of a half message itself; all others are its messages', too.
 const OF_THE_HALF: [&str; 11] = [
     HALF_BATCH,
     CHECK_IMMUNITY_TIME_IN_SECONDS,
@@ -36,7 +36,7 @@ const OF_THE_HALF: [&str; 11] = [
     WAIT,
 ];
 
-/// The messages that a half message stands for.
+/// The messages of a half message of a batch.
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
     sys_flag: i32,
@@ -44,7 +44,7 @@ pub(super) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Reads them; `None` for a half message that stands for itself.
+    /// Reads them; `None` for a half message that is one message.
     ///
     /// # Errors
     /// What is wrong with it.

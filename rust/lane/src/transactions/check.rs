@@ -2,8 +2,9 @@
 //! is given up, what is open is stored anew and asked about (`TransactionalMessageServiceImpl.check`).
 //!
 //! Knows no timetable and no lane: whoever has one calls, keeps both offsets, and may do so from any
-//! thread. Other than the official broker a round reads all notes before it judges, and a message
-//! that cannot be stored anew is not passed: nothing is asked about that was ended, nothing lost.
+//! thread. Other than the official broker a round reads all op messages before it decides, and a
+//! message that cannot be stored anew is not passed: nothing is asked about that was ended, nothing
+//! lost.
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::consume_queue::{Bounds, Unit};
@@ -21,15 +22,15 @@ use super::half;
 use crate::moved::record_of;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 
-/// Notes read per call at the most: some ten milliseconds of work.
+/// Op messages read per call at the most: some ten milliseconds of work.
 const OP_MESSAGES_PER_CALL: usize = 65_536;
-/// Notes read at a time.
+/// Op messages read at a time.
 const NOTES_AT_ONCE: usize = 1_024;
 /// Half messages stored anew per call at the most.
 pub const LIMIT_MAX: usize = 4_096;
 /// Bytes of questions per call at the most; the first is always asked.
 const QUESTION_BYTES_MAX: usize = 16 << 20;
-/// The tag of a note (`REMOVE_TAG`).
+/// The tag of an op message (`REMOVE_TAG`).
 const OP_MESSAGE_TAG: &[u8] = b"d";
 
 /// What a round goes by.
@@ -80,7 +81,7 @@ pub struct Copied {
 pub struct Checked {
     /// Where the half queue goes on.
     pub half_offset: u64,
-    /// Where the queue of notes goes on.
+    /// Where the queue of op messages goes on.
     pub note_offset: u64,
     /// Where the half queue ended when the round began: what came later waits for the next.
     pub until: u64,
@@ -114,7 +115,7 @@ enum Stop {
     Topic,
 }
 
-/// The rounds over one half queue. Between calls it keeps what the notes say.
+/// The rounds over one half queue. Between calls it keeps what the op messages name.
 #[derive(Debug)]
 pub struct Checker {
     queue_id: i32,
@@ -187,7 +188,7 @@ impl Checker {
         }
     }
 
-    /// Reads notes; true when none is left that says anything about this queue's open messages.
+    /// Reads op messages; true when none is left that names open messages of this queue.
     fn read_notes<D: Disk, C: Clock>(&mut self, store: &Store<D, C>) -> Result<bool> {
         let op_messages = bounds(store, OP_HALF_TOPIC, self.queue_id)?;
         if self.decided.next_op_message() > op_messages.max {
@@ -207,7 +208,7 @@ impl Checker {
                 break;
             }
             for unit in &units {
-                // Too far ahead, or too many: what is open at the front is judged without them.
+                // Too far ahead, or too many: what is open at the front is decided without them.
                 if !self.decided.has_space() || !self.take_op_message(store, unit)? {
                     return Ok(true);
                 }
@@ -322,7 +323,7 @@ fn fate(view: &RecordView<'_>, rules: Rules) -> Fate {
     if is_done_for || !half::has_space_to_renew(view) {
         return Fate::GiveUp;
     }
-    // Born in the future: its producer's clock is ahead, and says nothing about its age.
+    // Born in the future: its producer's clock is ahead, and gives no age.
     if age_ms < 0 {
         return Fate::Renew { is_asked: true };
     }
@@ -339,7 +340,7 @@ fn fate(view: &RecordView<'_>, rules: Rules) -> Fate {
     }
 }
 
-/// What to ask; `None` when nobody can be: no group, or no topic to tell.
+/// What to ask; `None` when nobody can be: no group, or no topic to name.
 fn question(view: &RecordView<'_>, to: (u64, u64), text: &[u8]) -> Option<Question> {
     let utf8 = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let target = half::meant_for(view)?;

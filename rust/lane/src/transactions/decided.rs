@@ -1,28 +1,28 @@
-//! Which places of a half queue are ended, as the notes in the queue of operations say: one bit per
-//! place from the first that is open on. Pure state; knows no store.
+//! Which offsets of a half queue are ended by the op messages in the queue of operations: one bit
+//! per offset from the first that is open on. Pure state; knows no store.
 //!
-//! A note counts as done when every place that it names lies before the first open one; the group's
-//! offset in the queue of operations passes only notes that are done, so that a restart finds all
-//! that it needs again.
+//! An op message counts as done when every offset that it names lies before the first open one; the
+//! group's offset in the queue of operations passes only op messages that are done, so that a
+//! restart finds all that it needs again.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// Places kept track of at the most, from the first open one on: 8 MiB of bits. Notes about places
-/// beyond are read later.
+/// Offsets kept track of at the most, from the first open one on: 8 MiB of bits. Op messages about
+/// offsets beyond are read later.
 pub const SPAN_MAX: u64 = 64 << 20;
-/// Notes that are not done at the most: 24 MiB.
+/// Op messages that are not done at the most: 24 MiB.
 pub const OP_MESSAGES_MAX: usize = 1 << 20;
-/// Places kept that were noted after they had been passed; of more than these the lowest are
+/// Offsets kept that were named after they had been passed; of more than these the lowest are
 /// forgotten, whose copies are then asked about although they are ended.
 const LATE_MAX: usize = 65_536;
 
 const BITS: u64 = u64::BITS as u64;
 
-/// A note that was read.
+/// An op message that was read.
 #[derive(Debug, Clone, Copy)]
 struct OpMessage {
     offset: u64,
-    /// The last place that it names; `None` for a note about nothing that is open.
+    /// The last offset that it names; `None` for an op message about nothing that is open.
     last: Option<u64>,
 }
 
@@ -34,9 +34,9 @@ pub struct Decided {
     /// Bits from the word of `front` on.
     words: VecDeque<u64>,
     op_messages: VecDeque<OpMessage>,
-    /// The next note to be read.
+    /// The next op message to be read.
     next_op_message: u64,
-    /// Places that were noted as ended when they had been passed: their copies are ended.
+    /// Offsets that were named as ended when they had been passed: their copies are ended.
     late: BTreeSet<u64>,
 }
 
@@ -59,13 +59,13 @@ impl Decided {
         self.front
     }
 
-    /// The next note to be read.
+    /// The next op message to be read.
     #[must_use]
     pub const fn next_op_message(&self) -> u64 {
         self.next_op_message
     }
 
-    /// The offset up to which all notes are done.
+    /// The offset up to which all op messages are done.
     #[must_use]
     pub fn done_op_messages(&self) -> u64 {
         self.op_messages
@@ -73,14 +73,14 @@ impl Decided {
             .map_or(self.next_op_message, |op_message| op_message.offset)
     }
 
-    /// Whether another note can be taken.
+    /// Whether another op message can be taken.
     #[must_use]
     pub fn has_space(&self) -> bool {
         self.op_messages.len() < OP_MESSAGES_MAX
     }
 
-    /// Takes the note at [`Decided::next_op_message`]; false when it names a place too far ahead: then it
-    /// is not taken.
+    /// Takes the op message at [`Decided::next_op_message`]; false when it names an offset too far
+    /// ahead: then it is not taken.
     pub fn take(&mut self, queue_offsets: impl Iterator<Item = u64> + Clone) -> bool {
         let (all, front) = (queue_offsets, self.front);
         let open = all.clone().filter(|queue_offset| *queue_offset >= front);
@@ -108,7 +108,7 @@ impl Decided {
         true
     }
 
-    /// Passes over notes that are gone.
+    /// Passes over op messages that are gone.
     pub fn skip_op_messages_to(&mut self, offset: u64) {
         self.next_op_message = self.next_op_message.max(offset);
     }
@@ -127,13 +127,13 @@ impl Decided {
         word & (1 << (queue_offset % BITS)) != 0
     }
 
-    /// Whether a place was noted as ended after it had been passed.
+    /// Whether an offset was named as ended after it had been passed.
     #[must_use]
     pub fn is_late(&self, queue_offset: u64) -> bool {
         self.late.contains(&queue_offset)
     }
 
-    /// Everything before a place is done; notes that are, too, are forgotten.
+    /// Everything before an offset is done; op messages that are, too, are forgotten.
     pub fn pass_to(&mut self, front: u64) {
         let gone = usize::try_from(front / BITS - self.front / BITS).unwrap_or(usize::MAX);
         self.words.drain(..gone.min(self.words.len()));
@@ -149,8 +149,8 @@ impl Decided {
     }
 }
 
-/// The places that the body of a note names: numbers, each but the last of 4.9 with a comma behind.
-/// What is no number is left out.
+/// The offsets that the body of an op message names: numbers, each but the last of 4.9 with a comma
+/// behind. What is no number is left out.
 pub fn queue_offsets(body: &[u8]) -> impl Iterator<Item = u64> + Clone {
     let parts = body.split(|byte| *byte == b',');
     parts.filter_map(|part| std::str::from_utf8(part).ok()?.trim().parse().ok())
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_too_far_ahead_waits() {
+    fn an_offset_too_far_ahead_waits() {
         let mut decided = Decided::at(5, 0);
         assert!(!decided.take([5 + SPAN_MAX].into_iter()));
         assert_eq!(decided.next_op_message(), 0);

@@ -1,5 +1,5 @@
-//! END_TRANSACTION: the official checks in the official order, the committed message, the note
-//! that the half message is ended, and the answer.
+//! END_TRANSACTION: the official checks in the official order, the committed message, the op
+//! message that the half message is ended, and the answer.
 
 use std::sync::Arc;
 
@@ -29,20 +29,20 @@ use crate::refusals::{self, Refused};
 use crate::requests::{End, Request};
 use crate::stop::{Processed, Stop};
 
-/// First release that notes many ends in one message: V5_1_0.
+/// First release that names many ends in one op message: V5_1_0.
 const BATCHES_NOTES_FROM: i32 = 433;
 /// First release that refuses an end that comes later than the message asked for: V5_1_1.
 const REFUSES_LATE_FROM: i32 = 435;
-/// The properties of a note, as the official broker writes them.
+/// The properties of an op message, as the official broker writes them.
 const NOTE_PROPERTIES: &[u8] = b"WAIT\x01true\x02TAGS\x01d\x02";
 
-/// The processor of ends of transactions. Owns what is ended and not noted on disk yet, and what was
-/// ended lately.
+/// The processor of ends of transactions. Owns what is ended without an op message on disk yet, and
+/// what was ended lately.
 pub(crate) struct EndTransactionProcessor {
     ends: Ends,
     /// Half messages by topic.
     counts: Arc<Counts>,
-    /// Room for the body of a note.
+    /// Buffer for the body of an op message.
     scratch: Vec<u8>,
 }
 
@@ -177,7 +177,7 @@ impl EndTransactionProcessor {
         self.write_due_notes(cx);
     }
 
-    /// Writes the notes that are due.
+    /// Writes the op messages that are due.
     pub(crate) fn write_due_notes<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
         while let Some(queue_id) = self.ends.due(cx.now_ms) {
             if !self.write_note(cx, queue_id) {
@@ -187,7 +187,7 @@ impl EndTransactionProcessor {
         }
     }
 
-    /// Writes all notes; true when none is left.
+    /// Writes all op messages; true when none is left.
     pub(crate) fn write_op_messages<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
@@ -233,7 +233,7 @@ impl EndTransactionProcessor {
         is_written
     }
 
-    /// Takes what a round of the check did; tells of each copy whether it was ended meanwhile.
+    /// Takes what a round of the check did; returns of each copy whether it was ended meanwhile.
     pub(crate) fn note_checked<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
@@ -254,18 +254,18 @@ impl EndTransactionProcessor {
         ended
     }
 
-    /// When a note is due, ms.
+    /// When an op message is due, ms.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         self.ends.next_due_ms()
     }
 
-    /// Ends that are not noted yet.
+    /// Ends that have no op message yet.
     pub(crate) fn waiting(&self) -> usize {
         self.ends.waiting()
     }
 }
 
-/// What is to be committed of a half message that stands for many; `None` for any other.
+/// What is to be committed of a half message of a batch; `None` for any other.
 fn batch_of<'a>(
     ending: &Ending,
     view: &RecordView<'a>,
@@ -347,7 +347,7 @@ fn store_committed<D: Disk, C: Clock>(
 ) -> Processed {
     let target = half::meant_for(view).ok_or_else(refusals::no_half_message)?;
     let mut seen = properties::see(view.properties);
-    // From now on it goes the way of any other.
+    // From now on it takes the route of any other.
     seen.is_half = false;
     let route = delivery.route_of(cx, &seen, COMMIT, target.0, false)?;
     let mut text = Vec::new();
@@ -356,7 +356,7 @@ fn store_committed<D: Disk, C: Clock>(
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
     cx.connections.stats.sends += 1;
     cx.connections.stats.send_bytes += appended.len_bytes;
-    // Who is told of nothing needs no sync for it.
+    // Who gets no answer needs no sync for it.
     let waits = !ending.request_context.is_oneway;
     let stored = Stored::at(ending.request_context, Kind::End, target.1, &appended);
     delivery.settle(cx, stored, appended.end(), waits);

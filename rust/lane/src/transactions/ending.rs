@@ -7,7 +7,7 @@ use crate::request_context::RequestContext;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     pub(super) request_context: RequestContext,
-    /// Where the half message is said to be.
+    /// Where the request claims the half message to be.
     pub physical_offset: u64,
     pub(super) half_offset: i64,
     pub(super) decision: Decision,

@@ -1,6 +1,6 @@
-//! What is ended: the notes that are not written yet, and a memory of what was ended lately, so that
-//! a half message that was stored anew ends together with its copies, and none ends twice. Pure
-//! state over passed-in times.
+//! What is ended: the op messages that are not written yet, and a memory of what was ended lately,
+//! so that a half message that was stored anew ends together with its copies, and none ends twice.
+//! Pure state over passed-in times.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,9 +9,9 @@ use hashbrown::HashMap;
 /// Ends kept in memory: some seconds of the fastest producers. A second end of an older one is
 /// taken as the first, as the official broker takes all.
 pub const REMEMBERED_MAX: usize = 65_536;
-/// Ends that wait to be noted, per queue, as the official broker has it.
+/// Ends that wait for their op message, per queue, as the official broker has it.
 pub const WAITING_MAX: usize = 20_000;
-/// Pause after a note that could not be written, ms.
+/// Pause after an op message that could not be written, ms.
 const FAILED_MS: u64 = 1_000;
 
 /// How a transaction ends.
@@ -28,12 +28,12 @@ pub enum Decision {
 pub struct Half {
     /// Its queue of the half topic.
     pub queue_id: i32,
-    /// Its offset in the queue: what notes name.
+    /// Its offset in the queue: what op messages name.
     pub offset: u64,
     /// The offset of the first copy.
     pub first: u64,
-    /// Time on its producer's clock, ms, which tells it from others at this place when the topic is
-    /// deleted and its queue begins anew.
+    /// Time on its producer's clock, ms: distinguishes it from others at this offset when the topic
+    /// is deleted and its queue begins anew.
     pub born_ms: i64,
 }
 
@@ -55,12 +55,12 @@ impl Half {
     }
 }
 
-/// How notes are written.
+/// How op messages are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpMessageRules {
-    /// Whether many ends share a note (5.1 and later).
+    /// Whether many ends share an op message (5.1 and later).
     pub is_batched: bool,
-    /// Bytes of a note at the most, but for the last number (`transactionOpMsgMaxSize`).
+    /// Bytes of an op message at the most, but for the last number (`transactionOpMsgMaxSize`).
     pub bytes_max: usize,
     /// How long an end may wait for others, ms (`transactionOpBatchInterval`).
     pub interval_ms: u64,
@@ -91,14 +91,14 @@ impl Ends {
         self.decided.get(&half.key()).copied()
     }
 
-    /// Whether another end can wait for its note.
+    /// Whether another end can wait for its op message.
     #[must_use]
     pub fn has_space(&self, queue_id: i32) -> bool {
         let waiting = self.waiting.get(&queue_id);
         waiting.is_none_or(|waiting| waiting.offsets.len() + 2 <= WAITING_MAX)
     }
 
-    /// Notes an end: of the half message, and of its newest copy.
+    /// Records an end: of the half message, and of its newest copy.
     pub fn decide(&mut self, half: Half, decision: Decision, rules: OpMessageRules, now_ms: u64) {
         let key = half.key();
         if self.decided.insert(key, decision).is_none() {
@@ -118,7 +118,7 @@ impl Ends {
         }
     }
 
-    /// Notes that a half message was stored anew at another offset. True when it had been ended
+    /// Records that a half message was stored anew at another offset. True when it had been ended
     /// meanwhile: then the copy is ended too.
     pub fn copied(&mut self, half: Half, to: u64, rules: OpMessageRules, now_ms: u64) -> bool {
         let key = half.key();
@@ -154,7 +154,7 @@ impl Ends {
         }
     }
 
-    /// A queue whose notes are to be written now.
+    /// A queue whose op messages are to be written now.
     #[must_use]
     pub fn due(&self, now_ms: u64) -> Option<i32> {
         let mut queues = self.waiting.iter();
@@ -163,7 +163,7 @@ impl Ends {
         found.map(|(queue_id, _)| *queue_id)
     }
 
-    /// A queue that has ends to be noted, due or not.
+    /// A queue that has ends without an op message, due or not.
     #[must_use]
     pub fn any(&self) -> Option<i32> {
         let mut queues = self.waiting.iter();
@@ -171,7 +171,7 @@ impl Ends {
         found.map(|(queue_id, _)| *queue_id)
     }
 
-    /// When the next notes are to be written, ms.
+    /// When the next op messages are to be written, ms.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
         let queues = self.waiting.values();
@@ -179,7 +179,7 @@ impl Ends {
         filled.map(|waiting| waiting.due_ms).min()
     }
 
-    /// Puts the body of the next note into `body`; how many ends it notes.
+    /// Puts the body of the next op message into `body`; how many ends it names.
     pub fn next_op_message(
         &self,
         queue_id: i32,
@@ -207,7 +207,7 @@ impl Ends {
         count
     }
 
-    /// Forgets ends whose note was written.
+    /// Forgets ends whose op message was written.
     pub fn written(&mut self, queue_id: i32, count: usize, rules: OpMessageRules, now_ms: u64) {
         let Some(waiting) = self.waiting.get_mut(&queue_id) else {
             return;
@@ -220,14 +220,14 @@ impl Ends {
         }
     }
 
-    /// Lets the ends of a queue wait after a note that could not be written.
+    /// Lets the ends of a queue wait after an op message that could not be written.
     pub fn failed(&mut self, queue_id: i32, now_ms: u64) {
         if let Some(waiting) = self.waiting.get_mut(&queue_id) {
             waiting.due_ms = now_ms.saturating_add(FAILED_MS);
         }
     }
 
-    /// Ends that are not noted yet.
+    /// Ends that have no op message yet.
     #[must_use]
     pub fn waiting(&self) -> usize {
         let queues = self.waiting.values();

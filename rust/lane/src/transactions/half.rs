@@ -18,12 +18,12 @@ use crate::properties::{self, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS,
 /// Milliseconds of a second.
 pub(super) const MS_PER_S: i64 = 1_000;
 /// Bytes that the properties grow by when a half message is stored anew: two names, two numbers, and
-/// what stands between them.
+/// the separators between them.
 const RENEWED_BYTES_MAX: usize = 128;
 /// Queue of what was given up (`TCMT_QUEUE_NUMS` is 1).
 const GIVEN_UP_QUEUE: i32 = 0;
 
-/// Where a half message is meant to go; `None` when it does not say.
+/// Where a half message is meant to go; `None` when it has no such properties.
 pub(super) fn meant_for<'a>(view: &RecordView<'a>) -> Option<(&'a str, i32)> {
     let topic = std::str::from_utf8(lookup(view.properties, REAL_TOPIC)?).ok()?;
     let queue_id = number(lookup(view.properties, REAL_QID)?)?;
@@ -37,8 +37,8 @@ pub(super) fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
 }
 
 /// The committed message. One that waits for a level or a time does so in the topic of that, and
-/// `text` is room for its properties then. Otherwise it keeps the properties of the half message, as
-/// officially.
+/// `text` is the buffer for its properties then. Otherwise it keeps the properties of the half
+/// message, as officially.
 pub(super) fn committed<'a>(
     view: &RecordView<'a>,
     (topic, queue_id): (&'a str, i32),

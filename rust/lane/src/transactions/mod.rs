@@ -1,18 +1,18 @@
 //! Transactions: how a half message ends, and what becomes of those that nobody ends
 //! (`EndTransactionProcessor`, `TransactionalMessageServiceImpl`).
 //!
-//! A half message waits in a queue of its own. Its end is noted in the queue of operations; what
-//! has no such note after a while is asked back, and stored anew at the end of the half queue, so
+//! A half message waits in a queue of its own. Its end is an op message in the queue of operations;
+//! what has none after a while is asked back, and stored anew at the end of the half queue, so
 //! that the queue is read from front to back once.
 //!
 //! | module | what |
 //! |---|---|
-//! | `end`, `ending` | END_TRANSACTION: checks, the committed message, the note |
-//! | [`ends`] | what is ended and not noted on disk yet, and what was ended lately |
+//! | `end`, `ending` | END_TRANSACTION: checks, the committed message, the op message |
+//! | [`ends`] | what is ended without an op message on disk yet, and what was ended lately |
 //! | [`counts`] | half messages that wait, and ends, by topic |
-//! | [`decided`] | which places of the half queue are ended, as the notes say |
+//! | [`decided`] | which offsets of the half queue are ended by op messages |
 //! | [`check`] | one round over the half queue |
-//! | [`batch`] | a half message that stands for many: their commit |
+//! | [`batch`] | a half message of a batch: its commit |
 //! | `half` | what a half message becomes: itself again, committed, given up, a question |
 
 pub mod batch;

@@ -52,7 +52,7 @@ fn expressions() -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// A text is refused or compiled; compiled, it says the same twice, of any properties.
+/// A text is refused or compiled; compiled, it yields the same twice, of any properties.
 fn sql(bytes: &[u8], number: u64) {
     let text = String::from_utf8_lossy(bytes);
     let Ok(sql) = Sql::compile(&text) else {

@@ -59,11 +59,11 @@ proptest! {
         }
         got.extend(cut.bytes());
         prop_assert_eq!(got, want);
-        let handed = |serving: &mut Serving| {
-            let all = serving.lane.take_handed();
+        let escalated = |serving: &mut Serving| {
+            let all = serving.lane.take_escalated();
             all.into_iter().map(|each| each.command.opaque).collect::<Vec<_>>()
         };
-        prop_assert_eq!(handed(&mut cut), handed(&mut whole));
+        prop_assert_eq!(escalated(&mut cut), escalated(&mut whole));
         prop_assert_eq!(cut.number("half_frames_bytes"), 0);
         prop_assert_eq!(cut.number("queued_bytes"), 0);
     }

@@ -1,5 +1,5 @@
-//! Extensions of queues as consumers feel them: tags and times of delivery that stand there, bits that
-//! spare a look at the record, and never another message than without them.
+//! Extensions of queues as consumers feel them: tags and times of delivery that are there, bits
+//! that spare a look at the record, and never another message than without them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -152,9 +152,9 @@ fn delayed_messages_wait_for_the_time_in_the_extension() {
 }
 
 #[test]
-fn bits_that_say_no_spare_the_record() {
+fn bits_that_refuse_spare_the_record() {
     let mut serving = serving(true);
-    // Whoever makes bits knows another expression than the group goes by: only bits can tell.
+    // Whoever makes bits knows another expression than the group's: only bits can decide.
     let since_ms = serving.lane.decide_bits(vec![row("n = 3", &[1, 5])]);
     serving.pass(1);
     for at in 0..6 {
@@ -169,11 +169,7 @@ fn bits_that_say_no_spare_the_record() {
     subscribe_sql(&mut serving, "n >= 0", None);
     assert_eq!(pulled_count(&mut serving), 6);
     subscribe_sql(&mut serving, "n < 3", bits(since_ms));
-    assert_eq!(
-        pulled_count(&mut serving),
-        0,
-        "bits that say yes promise nothing"
-    );
+    assert_eq!(pulled_count(&mut serving), 0, "set bits promise nothing");
 }
 
 const TEXTS: [&str; 5] = [
@@ -279,7 +275,7 @@ proptest! {
             }
             play(&mut serving, &mut groups, step);
         }
-        // Messages of a clock that stands still may be older than an expression by nothing.
+        // Messages of a stopped clock may be older than an expression by nothing.
         fill(&mut serving, &mut groups);
         serving.settle();
         for (group, kept) in groups.iter().enumerate() {

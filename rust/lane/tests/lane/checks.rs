@@ -48,8 +48,8 @@ fn a_round_passes_what_is_ended_and_asks_about_the_rest() {
     assert_eq!(young.copies, []);
     let done = serving.check(&mut checker, at(6_001));
     assert_eq!((done.half_offset, done.note_offset, done.until), (4, 2, 4));
-    let places: Vec<_> = done.copies.iter().map(|c| (c.from.offset, c.to)).collect();
-    assert_eq!(places, [(1, 4), (3, 5)]);
+    let offsets: Vec<_> = done.copies.iter().map(|c| (c.from.offset, c.to)).collect();
+    assert_eq!(offsets, [(1, 4), (3, 5)]);
     let question = done.copies[0].question.clone().unwrap();
     assert_eq!(
         (question.group.as_str(), question.unique_id.as_deref()),
@@ -145,7 +145,7 @@ fn a_message_that_is_too_old_is_given_up_unasked() {
 }
 
 #[test]
-fn an_immune_message_steps_back_and_keeps_its_first_place() {
+fn an_immune_message_steps_back_and_keeps_its_first_offset() {
     let mut serving = serving();
     let half = serving.half(1, "CHECK_IMMUNITY_TIME_IN_SECONDS\u{1}60\u{2}");
     let young = serving.half(2, "");

@@ -12,7 +12,7 @@ use crate::serving::{Serving, host, request, send_with};
 
 /// Requests of one buffer.
 const COUNT: i32 = 200;
-/// Each reading of the clock in these tests says that so much has passed.
+/// So much passes with each reading of the clock in these tests.
 const STEP_US: u64 = 1_000;
 
 /// A fast path whose clock moves on with each reading.

@@ -13,7 +13,7 @@ fn header(bytes: &[u8]) -> &str {
 }
 
 #[test]
-fn the_answer_to_a_send_names_its_place() {
+fn the_answer_to_a_send_has_its_offsets() {
     let mut serving = Serving::new(FlushDiskType::Async);
     serving.feed(&send_with(7, &[("e", "3")], b"hello"));
     assert_eq!(

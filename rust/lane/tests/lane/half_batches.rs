@@ -1,4 +1,4 @@
-//! Half messages that stand for many: their commit stores each message, once and in a run.
+//! Half messages of batches: their commit stores each message, once and in a run.
 
 use mqcore_engine::config::FlushDiskType;
 use mqcore_lane::transactions::batch::HALF_BATCH;

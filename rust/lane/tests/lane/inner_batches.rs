@@ -70,7 +70,7 @@ fn property(record: &RecordView<'_>, name: &str) -> String {
 }
 
 #[test]
-fn a_pull_of_places_of_a_batch_queue_has_its_records() {
+fn a_pull_of_offsets_of_a_batch_queue_has_its_records() {
     let mut serving = serving();
     serving.ask(&batch("b", "UNIQ_KEY\u{1}K\u{2}", &["x", "y", "z"]));
     serving.settle();

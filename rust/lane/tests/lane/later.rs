@@ -62,7 +62,7 @@ fn a_failed_sync_answers_everyone_at_once_and_nobody_with_ok() {
 }
 
 #[test]
-fn a_sync_that_takes_too_long_is_told_as_such() {
+fn a_sync_that_takes_too_long_is_answered_as_such() {
     let mut serving = Serving::new(FlushDiskType::Sync);
     serving.feed(&send_with(1, &[], b"x"));
     assert_eq!(serving.lane.next_deadline_ms(), Some(5_000));

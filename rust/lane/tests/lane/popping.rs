@@ -344,8 +344,8 @@ pub(crate) fn got(answer: &Command) -> Vec<Got> {
     let starts: BTreeMap<String, String> = answer.ext["startOffsetInfo"]
         .split(';')
         .map(|part| {
-            let (place, start) = part.rsplit_once(' ').unwrap();
-            (place.to_owned(), start.to_owned())
+            let (queue, start) = part.rsplit_once(' ').unwrap();
+            (queue.to_owned(), start.to_owned())
         })
         .collect();
     let mut all = Vec::new();

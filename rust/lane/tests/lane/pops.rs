@@ -310,7 +310,7 @@ fn what_is_asked_without_popping_pops_nothing() {
 }
 
 #[test]
-fn a_new_group_begins_where_it_says() {
+fn a_new_group_begins_where_its_init_mode_asks() {
     let mut popped = Popped::new(PopRules {
         begins_in_memory: false,
         ..one_revive_queue()

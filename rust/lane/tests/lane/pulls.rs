@@ -65,7 +65,7 @@ fn refused(serving: &mut Serving, fields: &[(&str, &str)], code: i32, remark: &s
 }
 
 #[test]
-fn who_may_not_pull_is_told_why() {
+fn who_may_not_pull_gets_the_reason() {
     let mut serving = filled(1);
     refused(
         &mut serving,
@@ -126,9 +126,9 @@ fn who_may_not_pull_is_told_why() {
     serving.lane.policy.groups.insert("g".into(), disabled);
     refused(&mut serving, &[], 16, "subscription group no permission, g");
     serving.feed(&pull_with(1, &[("consumerGroup", "h")]));
-    let handed = serving.lane.take_handed().remove(0);
-    assert_eq!(handed.escalation, Escalation::Group("h".to_owned()));
-    assert!(serving.lane.execute(serving.client, handed.command, 0));
+    let escalated = serving.lane.take_escalated().remove(0);
+    assert_eq!(escalated.escalation, Escalation::Group("h".to_owned()));
+    assert!(serving.lane.execute(serving.client, escalated.command, 0));
     let answer = serving.answers().remove(0);
     assert_eq!(answer.code, 26);
 }
@@ -224,8 +224,9 @@ fn a_queue_that_was_reset_goes_on_there_with_the_next_pull() {
     assert!(!offsets.has_reset("g", "t", 1) && !offsets.has_reset("h", "t", 0));
     let answer = serving.ask(&pull_with(3, &[held[0], at_end[1], ("sysFlag", "1")]));
     assert_eq!(response(&answer), (21, "OFFSET_RESET"));
-    let places = ["nextBeginOffset", "minOffset", "maxOffset"].map(|name| &*answer.ext[name]);
-    assert_eq!(places, ["1", "0", "3"]);
+    let record_offsets =
+        ["nextBeginOffset", "minOffset", "maxOffset"].map(|name| &*answer.ext[name]);
+    assert_eq!(record_offsets, ["1", "0", "3"]);
     assert_eq!(serving.lane.offsets.find("g", "t", 0), Some(1));
     // Once is enough.
     assert_eq!(serving.ask(&pull_with(4, &[("queueOffset", "1")])).code, 0);
@@ -323,8 +324,8 @@ fn a_bodiless_pull_gives_whole_records_without_their_bodies() {
     assert!(bare.body.len() < whole.body.len());
 }
 
-/// What records say of their places: topic, queue, queue offset, physical offset.
-fn places(answer: &Command) -> Vec<(Vec<u8>, i32, i64, i64)> {
+/// Where the records of an answer are: topic, queue, queue offset, physical offset.
+fn record_offsets(answer: &Command) -> Vec<(Vec<u8>, i32, i64, i64)> {
     let mut rest = answer.body.as_ref();
     let mut found = Vec::new();
     while let Ok(Found::Record(record)) = check(rest, CrcCheck::Verify) {
@@ -341,7 +342,7 @@ fn places(answer: &Command) -> Vec<(Vec<u8>, i32, i64, i64)> {
 }
 
 #[test]
-fn a_pull_of_places_tells_those_of_the_records() {
+fn a_pull_of_offsets_has_those_of_the_records() {
     let mut serving = filled(100);
     let all = ("maxMsgNums", "2147483647");
     let whole = serving.ask(&pull_with(1, &[all, ("mqcoreBulk", "true")]));
@@ -349,17 +350,17 @@ fn a_pull_of_places_tells_those_of_the_records() {
     let bare = serving.ask(&pull_with(1, &wanted));
     assert_eq!(bare.code, 0);
     assert_eq!(bare.ext, whole.ext, "what an answer says of its place");
-    assert_eq!(places(&bare), places(&whole));
-    assert_eq!(places(&bare).len(), 100);
+    assert_eq!(record_offsets(&bare), record_offsets(&whole));
+    assert_eq!(record_offsets(&bare).len(), 100);
     let one_len = bare.body.len() / 100;
-    let topic_len = places(&bare)[0].0.len();
+    let topic_len = record_offsets(&bare)[0].0.len();
     assert_eq!(one_len, 91 + topic_len, "a record with nothing else");
     let short = [wanted[0], wanted[1], ("maxMsgBytes", "1000")];
     let few = serving.ask(&pull_with(1, &short));
-    assert_eq!(places(&few).len(), 1000 / one_len);
+    assert_eq!(record_offsets(&few).len(), 1000 / one_len);
     assert_eq!(few.ext["nextBeginOffset"], (1000 / one_len).to_string());
     let tiny = [wanted[0], wanted[1], ("maxMsgBytes", "1")];
-    assert_eq!(places(&serving.ask(&pull_with(1, &tiny))).len(), 1);
+    assert_eq!(record_offsets(&serving.ask(&pull_with(1, &tiny))).len(), 1);
     for (offset, code) in [("100", 19), ("101", 21), ("-1", 21)] {
         let outside = [wanted[0], wanted[1], ("queueOffset", offset)];
         assert_eq!(serving.ask(&pull_with(1, &outside)).code, code, "{offset}");
@@ -367,17 +368,17 @@ fn a_pull_of_places_tells_those_of_the_records() {
 }
 
 #[test]
-fn a_pull_of_places_with_a_filter_looks_at_records() {
+fn a_pull_of_offsets_with_a_filter_looks_at_records() {
     let mut serving = filled(10);
     let odd = [("sysFlag", "4"), ("subscription", "odd")];
     let bare = serving.ask(&pull_with(1, &[odd[0], odd[1], ("mqcoreBulk", "places")]));
     let same = serving.ask(&pull_with(1, &[odd[0], odd[1], ("mqcoreBulk", "bodiless")]));
     assert_eq!(bare.body, same.body);
-    assert_eq!(places(&bare).len(), 5);
+    assert_eq!(record_offsets(&bare).len(), 5);
 }
 
 /// Sends to queue 0 with everything, or nothing, counting as far behind the end of the log.
-fn told_to_go_to(is_far: bool, is_readable: bool, fields: &[(&str, &str)]) -> (i32, String) {
+fn suggested_broker(is_far: bool, is_readable: bool, fields: &[(&str, &str)]) -> (i32, String) {
     let mut serving = Serving::with(StoreConfig {
         memory_ratio_percent: if is_far { 0 } else { 40 },
         ..StoreConfig::default()
@@ -406,18 +407,18 @@ fn told_to_go_to(is_far: bool, is_readable: bool, fields: &[(&str, &str)]) -> (i
 fn a_slow_consumer_is_sent_to_the_broker_for_slow_ones() {
     let nothing = [("sysFlag", "4"), ("subscription", "b")];
     let reported = |code: i32, id: &str| (code, id.to_owned());
-    assert_eq!(told_to_go_to(true, true, &[]), reported(0, "7"));
-    assert_eq!(told_to_go_to(true, true, &nothing), reported(20, "7"));
-    assert_eq!(told_to_go_to(false, true, &[]), reported(0, "3"));
-    assert_eq!(told_to_go_to(false, true, &nothing), reported(20, "3"));
-    assert_eq!(told_to_go_to(true, false, &[]), reported(0, "0"));
+    assert_eq!(suggested_broker(true, true, &[]), reported(0, "7"));
+    assert_eq!(suggested_broker(true, true, &nothing), reported(20, "7"));
+    assert_eq!(suggested_broker(false, true, &[]), reported(0, "3"));
+    assert_eq!(suggested_broker(false, true, &nothing), reported(20, "3"));
+    assert_eq!(suggested_broker(true, false, &[]), reported(0, "0"));
     // At the end, or beyond, nobody is slow.
     assert_eq!(
-        told_to_go_to(true, true, &[("queueOffset", "4")]),
+        suggested_broker(true, true, &[("queueOffset", "4")]),
         reported(19, "3")
     );
     assert_eq!(
-        told_to_go_to(true, true, &[("queueOffset", "9")]),
+        suggested_broker(true, true, &[("queueOffset", "9")]),
         reported(21, "3")
     );
 }

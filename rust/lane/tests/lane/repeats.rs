@@ -18,7 +18,7 @@ use crate::transactions::HALF;
 const WINDOW_MS: i64 = 60_000;
 const MEMORY_BYTES: usize = 1 << 20;
 
-/// Ids, queue and queue offset: what an answer says of the place.
+/// Id, queue and queue offset in an answer.
 type Sent = (String, String, String);
 
 fn reported(answer: &Command) -> Sent {
@@ -100,7 +100,7 @@ fn serving() -> Serving {
 }
 
 #[test]
-fn a_message_that_comes_again_is_stored_once_and_has_one_place() {
+fn a_message_that_comes_again_is_stored_once_and_has_one_offset() {
     let mut serving = serving();
     let first = serving.keyed("K", &[("e", "2")], b"body");
     let other = serving.keyed("L", &[("e", "2")], b"body");
@@ -332,10 +332,10 @@ fn what_is_in_no_file_yet_is_compared_elsewhere() {
     serving.drain();
     let mut answers = serving.answers();
     answers.sort_by_key(|answer| answer.opaque);
-    let places: Vec<Sent> = answers.iter().map(reported).collect();
-    assert_eq!(places.len(), 3, "{answers:?}");
-    assert_eq!(places[0], first);
-    assert!(places[1] != first && places[2] != places[1], "{places:?}");
+    let sent: Vec<Sent> = answers.iter().map(reported).collect();
+    assert_eq!(sent.len(), 3, "{answers:?}");
+    assert_eq!(sent[0], first);
+    assert!(sent[1] != first && sent[2] != sent[1], "{sent:?}");
     serving.store.flush().unwrap();
     serving.settle();
     assert_eq!(serving.stored(b"t"), 3);

@@ -70,7 +70,7 @@ fn what_cannot_stand_gets_the_official_refusal() {
     );
     assert_eq!(serving.number("refused_illegal"), 2);
     assert_eq!(serving.number("sends"), 0);
-    assert!(serving.lane.take_handed().is_empty());
+    assert!(serving.lane.take_escalated().is_empty());
 }
 
 #[test]
@@ -102,17 +102,17 @@ fn an_unknown_topic_is_pythons_to_decide_and_then_refused_or_stored() {
     let mut serving = serving();
     serving.feed(&send_with(1, &[("b", "new")], b"x"));
     assert!(serving.answers().is_empty());
-    let handed = serving.lane.take_handed().remove(0);
-    assert_eq!(handed.escalation, Escalation::Topic("new".to_owned()));
+    let escalated = serving.lane.take_escalated().remove(0);
+    assert_eq!(escalated.escalation, Escalation::Topic("new".to_owned()));
     assert!(
         serving
             .lane
-            .execute(serving.client, handed.command.clone(), 0)
+            .execute(serving.client, escalated.command.clone(), 0)
     );
     let refused = serving.answers().remove(0);
     assert_eq!(refused.code, 17);
     serving.lane.policy.topics.insert("new".into(), TOPIC);
-    assert!(serving.lane.execute(serving.client, handed.command, 0));
+    assert!(serving.lane.execute(serving.client, escalated.command, 0));
     assert_eq!(serving.answers().remove(0).code, 0);
 }
 
@@ -328,10 +328,10 @@ fn a_message_tried_often_enough_becomes_a_dead_letter() {
     assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
     let second_at = again.as_bytes().len() as u64;
     serving.feed(&send_with(3, &tried("4", "3"), b"x"));
-    let handed = serving.lane.take_handed().remove(0);
-    assert_eq!(handed.escalation, Escalation::Topic("%DLQ%g".to_owned()));
+    let escalated = serving.lane.take_escalated().remove(0);
+    assert_eq!(escalated.escalation, Escalation::Topic("%DLQ%g".to_owned()));
     serving.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
-    assert!(serving.lane.execute(serving.client, handed.command, 0));
+    assert!(serving.lane.execute(serving.client, escalated.command, 0));
     assert_eq!(serving.answers().remove(0).code, 0);
     let dead = serving.store.record_at(2 * second_at).unwrap();
     let view = dead.view(CrcCheck::Verify).unwrap();

@@ -76,7 +76,7 @@ fn a_pull_that_brings_its_expression_gets_what_matches() {
 }
 
 #[test]
-fn an_expression_that_is_none_is_refused_with_its_place() {
+fn an_expression_that_is_none_is_refused_with_its_position() {
     let mut serving = filled(1);
     let long = "x".repeat(1 << 20);
     let nested = format!("{}a{}", "(".repeat(10_000), ")".repeat(10_000));
@@ -152,7 +152,7 @@ fn a_held_pull_wakes_with_the_message_that_matches() {
 }
 
 #[test]
-fn what_does_not_match_is_told_by_the_check_so_that_the_offset_goes_on() {
+fn the_check_answers_what_does_not_match_so_that_the_offset_goes_on() {
     let mut serving = filled(0);
     subscribe(&mut serving, "t", Some(("n > 5", 5)));
     let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];

@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4_096, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_compiled_expression_says_what_a_naive_one_says(shape in shape(), of in properties()) {
+    fn a_compiled_expression_agrees_with_a_naive_one(shape in shape(), of in properties()) {
         let text = shape.text();
         let sql = Sql::compile(&text).unwrap();
         let pairs: String = of.iter().map(|(n, v)| format!("{n}\u{1}{v}\u{2}")).collect();

@@ -1,5 +1,5 @@
-//! What the official filter says of many expressions over many maps of properties
-//! (`tests/golden/vectors/filters.json`), and what we say.
+//! The results of the official filter for many expressions over many maps of properties
+//! (`tests/golden/vectors/filters.json`), and ours.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Transactions through the lane: half messages, their ends, and the notes of them.
+//! Transactions through the lane: half messages, their ends, and op messages.
 
 use mqcore_engine::config::FlushDiskType;
 use mqcore_lane::policy::Broker;
@@ -137,7 +137,7 @@ fn an_end_that_is_not_decided_is_not_answered() {
     assert_eq!(serving.bodies(NOTES, 0), [""; 0]);
 }
 
-/// Where the half message is said to be, what else is wrong, and the remark.
+/// Where the request claims the half message to be, what else is wrong, and the remark.
 type Wrong<'a> = (Half, &'a [(&'a str, &'a str)], &'a str);
 
 #[test]

@@ -117,7 +117,7 @@ fn the_check_wakes_in_turns() {
     serving.feed(&send_with(-1, &[], b"x"));
     while serving.store.dispatch_step().unwrap_or(false) {}
     let (mut news, before) = (Vec::new(), serving.answers().len());
-    // As if nobody had told of it.
+    // As if nobody had reported it.
     serving.store.arrivals().drain(usize::MAX, &mut news);
     assert_eq!((before, news.len()), (1, 1));
     serving.drain();

@@ -4,8 +4,8 @@
 //! Other than pulls they do not all want the same messages: of those that wait in one line (topic,
 //! group, queue asked for), one is woken at a time.
 //!
-//! An event only notes what happened; lines are looked at one by one, as far as the slice of a turn
-//! goes. Queues with news take turns.
+//! An event only records what happened; lines are looked at one by one, as far as the slice of a
+//! turn goes. Queues with news take turns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub trait Waits {
     fn connection(&self) -> ConnectionId;
     /// Topic, group and queue asked for; below zero: any.
     fn line(&self) -> (&str, &str, i32);
-    /// Whether it may want one of some messages, as far as their tags codes tell; none: nobody kept
+    /// Whether it may want one of some messages, as far as their tags codes show; none: nobody kept
     /// them.
     fn may_want(&self, tags_codes: &[i64]) -> bool;
 }
@@ -159,7 +159,7 @@ impl<T: Waits> Polls<T> {
         }
     }
 
-    /// Notes what came into a queue; [`Polls::next_woken`] works it off.
+    /// Records what came into a queue; [`Polls::next_woken`] works it off.
     pub fn arrived(&mut self, topic: &str, queue_id: i32, tags_codes: &[i64]) {
         if let Some(slot) = self.held.queues.find(topic, queue_id) {
             self.note(slot, tags_codes);

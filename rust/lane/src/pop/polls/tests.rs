@@ -174,7 +174,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     /// Slices of any size: nobody is given twice or lost, and after the work nobody is passed over
-    /// who stands first for what came.
+    /// who is first for what came.
     #[test]
     fn slices_lose_and_double_nothing(steps in proptest::collection::vec(step(), 1..60)) {
         let mut polls = Polls::default();
@@ -201,7 +201,7 @@ proptest! {
                     while let Some(waiter) = polls.next_woken(&mut slice) {
                         let at = model.iter().position(|(held, _)| *held == waiter);
                         prop_assert!(at.is_some(), "{waiter:?} is not held");
-                        // Equal ones stand in the order of their holding.
+                        // Equal ones are in the order of their holding.
                         model.remove(at.unwrap());
                         given.push(waiter);
                     }

@@ -8,9 +8,9 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A directory that is removed when this is dropped.
 #[derive(Debug)]
-pub struct Place(PathBuf);
+pub struct BenchDir(PathBuf);
 
-impl Place {
+impl BenchDir {
     /// An empty directory for `name`.
     #[must_use]
     pub fn new(name: &str) -> Self {
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for BenchDir {
     fn drop(&mut self) {
         let _gone = std::fs::remove_dir_all(&self.0);
     }
