@@ -204,7 +204,8 @@ class Delivery:
             queue = self._choice.next(queues, last_broker=last, faults=self._faults, now_ms=now_ms)
         self.queue = queue
         self._try_began_ms = now_ms
-        return queue, min(left_ms, self._rules.try_timeout_ms)
+        try_ms = self._rules.try_timeout_ms
+        return queue, left_ms if left_ms < try_ms else try_ms
 
     @property
     def pause_ms(self) -> int:
@@ -233,8 +234,8 @@ class Delivery:
         if self._faults is not None:
             self._faults.note(queue.broker_name, now_ms - self._try_began_ms, Outcome(), now_ms)
         if (
-            answer.code != ResponseCode.SUCCESS
-            and self._rules.retries_other_status
+            self._rules.retries_other_status
+            and answer.code != ResponseCode.SUCCESS
             and self._may_try_again(now_ms)
         ):
             status = STATUS_OF_CODE[answer.code]
