@@ -4,6 +4,7 @@ A broker of 5.3 prints that it serves before it has registered. Knows no program
 """
 
 import asyncio
+from collections.abc import Callable
 
 from loops import run_on
 from mqcore.model.relaxed_json import parse_object
@@ -30,18 +31,23 @@ def brokers(address: str) -> dict[str, dict[str, str]]:
     return run_on("asyncio", work())
 
 
-def wait_for(address: str, expected: dict[str, dict[str, str]], patience_s: float = 240.0) -> None:
-    """Returns when a name server knows exactly these brokers.
+def wait_until(
+    address: str, is_so: Callable[[dict[str, dict[str, str]]], bool], patience_s: float = 240.0
+) -> None:
+    """Returns when what a name server knows of brokers is as `is_so` wants it.
 
     Raises:
-        TimeoutError: It does not within `patience_s`.
+        TimeoutError: It is not within `patience_s`.
     """
 
     async def work() -> None:
         async with Client() as client:
-            found = await _ask(client, address)
-            while found != expected:
+            while not is_so(await _ask(client, address)):  # noqa: ASYNC110 - another process's
                 await asyncio.sleep(_PAUSE_S)
-                found = await _ask(client, address)
 
     run_on("asyncio", work(), deadline_s=patience_s)
+
+
+def wait_for(address: str, expected: dict[str, dict[str, str]]) -> None:
+    """Returns when a name server knows exactly these brokers."""
+    wait_until(address, lambda found: found == expected)

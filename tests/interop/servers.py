@@ -31,7 +31,7 @@ from interop.processes import (
     wait_until_serving,
     write_log_settings,
 )
-from interop.registered import wait_for
+from interop.registered import wait_until
 
 # Ports are free when probed and may be taken when used: so a start is tried again elsewhere.
 START_ATTEMPTS = 4
@@ -283,9 +283,13 @@ def _wait_until_registered(servers: Servers) -> None:
         StartError: It does not; with what the broker's log complains of.
     """
     settings = servers.broker.settings
-    expected = {settings["brokerName"]: {settings["brokerId"]: servers.broker.address}}
+    name, broker_id = settings["brokerName"], settings["brokerId"]
     try:
-        wait_for(servers.namesrv.address, expected, START_TIMEOUT_S)
+        wait_until(
+            servers.namesrv.address,
+            lambda brokers: broker_id in brokers.get(name, {}),
+            START_TIMEOUT_S,
+        )
     except TimeoutError as error:
         raise servers.broker.start_error("the broker is not registered") from error
 
