@@ -8,8 +8,10 @@
 //!
 //! Big endian (`ConsumeQueue.CQ_STORE_UNIT_SIZE`).
 
-use super::extension::is_place;
+use super::extension::{Tail, is_place};
 use crate::config::QUEUE_UNIT_BYTES;
+use crate::lock::Mutex;
+use crate::queue_store::QueueUnit;
 
 /// Bytes of a unit, as a length in memory.
 pub(super) const UNIT_LEN: usize = 20;
@@ -86,6 +88,35 @@ impl Unit {
     pub fn physical_end(&self) -> i64 {
         self.physical_offset
             .saturating_add(i64::from(self.size_bytes))
+    }
+}
+
+impl QueueUnit for Unit {
+    type Own = ();
+    type Beside = Mutex<Tail>;
+    const LEN: usize = UNIT_LEN;
+    const BLANK: Option<Self> = Some(Self::BLANK);
+    const COUNTS_SYNCED: bool = false;
+
+    #[inline]
+    fn encode_into(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.encode());
+    }
+
+    #[inline]
+    fn present(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk()?;
+        Some(Self::decode(bytes)).filter(Self::is_present)
+    }
+
+    #[inline]
+    fn physical_start(&self) -> i64 {
+        self.physical_offset
+    }
+
+    #[inline]
+    fn record_end(&self) -> i64 {
+        self.physical_end()
     }
 }
 

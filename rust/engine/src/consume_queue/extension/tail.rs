@@ -20,7 +20,7 @@ pub(in crate::consume_queue) enum Ready {
 
 /// The extension of one queue. See the head of this file.
 #[derive(Debug, Default)]
-pub(in crate::consume_queue) struct Tail {
+pub struct Tail {
     pub(in crate::consume_queue) ready: Ready,
     pub(super) written: u64,
     pub(super) end: u64,

@@ -23,7 +23,7 @@ impl Home {
             extension_file_len_bytes: FILE,
             ..StoreConfig::default()
         };
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::clone(&self.notices);
         QueueTable::open(RealDisk, &self.root, &config, notices, None).unwrap()
     }
 
@@ -279,9 +279,10 @@ fn an_extension_of_other_files_is_left_alone() {
     flush(&table);
     assert_eq!(read(&table, "t", 0), units(0, 3), "tags codes alone");
     assert_eq!(std::fs::read(path).unwrap(), [1; 50]);
-    let told = table.notices.drain();
+    let reported = home.notices.drain();
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|notice| notice.text.contains("mappedFileSizeConsumeQueueExt"))
     );
 }
