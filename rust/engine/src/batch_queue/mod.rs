@@ -1,5 +1,5 @@
-//! The batch queues of 5.x (`batchconsumequeue/TOPIC/QUEUE/`, `BatchConsumeQueue`): one unit stands
-//! for all messages of a record. Derived data, as the plain queues are. Knows no record, no log and
+//! The batch queues of 5.x (`batchconsumequeue/TOPIC/QUEUE/`, `BatchConsumeQueue`): one unit covers
+//! all messages of a record. Derived data, as the plain queues are. Knows no record, no log and
 //! no thread of its own: dispatch appends and writes, the queue sync syncs, readers read, all at
 //! the same time. How units get into files is in `queue_store`.
 //!

@@ -1,14 +1,15 @@
 //! What the batch queues hold after the last end of the store: a function of their files. Called by
 //! the engine while it opens, before anyone appends.
 
+use std::sync::Arc;
+
 use super::queue::{Queue, State};
 use super::read::BatchQueue;
-use super::table::BatchTable;
 use super::unit::{BatchUnit, UNIT_LEN};
 use crate::config::BATCH_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
-use crate::queue_store::{Known, Segments, first_not};
+use crate::queue_store::{Known, Pending, Segments, first_not};
 use crate::units::parse_offset_file_name;
 
 /// Units read at once while they are walked, some 180 KiB.
@@ -28,62 +29,58 @@ pub enum Trust {
 
 type BatchSegments<D> = Segments<D, BatchUnit>;
 
-impl<D: Disk> BatchTable<D> {
-    /// Looks where every queue ends, and takes away what is not trusted or belongs to records at or
-    /// above `log_end`, so that no stale unit can come back. Where not all is trusted, `is_of_log`
-    /// answers whether the log has the record of a unit: one that was torn may claim any place.
-    ///
-    /// # Durability
-    /// What was taken away is gone for good.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads, cuts and syncs files.
-    pub fn recover(
+/// Looks at all queues after the end of a store.
+pub(super) struct BatchRecovery<'a, D: Disk> {
+    pub(super) segments: &'a Arc<BatchSegments<D>>,
+    pub(super) pending: &'a Pending<BatchUnit>,
+    pub(super) trust: Trust,
+    /// Units of records at or above are taken away.
+    pub(super) log_end: u64,
+}
+
+impl<D: Disk> BatchRecovery<'_, D> {
+    /// Looks where a queue ends, and takes away what is not trusted; `is_of_log` answers whether the
+    /// log has the record of a unit.
+    pub(super) fn recover(
         &self,
-        trust: Trust,
-        log_end: u64,
+        queue: &Arc<Queue>,
         is_of_log: impl Fn(&BatchQueue<D>, &BatchUnit) -> Result<bool>,
     ) -> Result<()> {
-        let segments = &self.segments;
-        for queue in self.topics.queues() {
-            let _gate = self.pending.hold_writes();
-            let handle = BatchQueue::new(queue.clone(), segments.clone());
-            let mut state = queue.lock();
-            let end = match trust {
-                Trust::All => clean_end(segments, &queue, &state, log_end)?,
-                Trust::Below(safe) => {
-                    let walked = walked_end(segments, &queue, &state, safe.min(log_end))?;
-                    proven_end(segments, &queue, (state.first(), walked), |unit| {
-                        is_of_log(&handle, unit)
-                    })?
-                }
-            };
-            let first = state.first();
-            *state = State::of_files(state.first_base, state.files_end);
-            state.set_end(end);
-            state.synced = end;
-            state.known = Known::All;
-            if end > first
-                && let Some(last) = segments.present_unit(&queue, end - 1)?
-            {
-                state.own.end = last.end();
-                state.last_physical_end = last.physical_end().cast_signed();
+        let segments = self.segments;
+        let _gate = self.pending.hold_writes();
+        let handle = BatchQueue::new(Arc::clone(queue), Arc::clone(segments));
+        let mut state = queue.lock();
+        let first = state.first();
+        let end = match self.trust {
+            Trust::All => clean_end(segments, queue, &state, self.log_end)?,
+            Trust::Below(safe) => {
+                let walked = walked_end(segments, queue, &state, safe.min(self.log_end))?;
+                proven_end(segments, queue, (first, walked), |unit| {
+                    is_of_log(&handle, unit)
+                })?
             }
-            let is_left_behind = match trust {
-                Trust::All => {
-                    end * BATCH_UNIT_BYTES < state.files_end
-                        && segments.present_unit(&queue, end)?.is_some()
-                }
-                Trust::Below(_) => true,
-            };
-            if is_left_behind {
-                cut_behind(segments, &queue, &mut state)?;
-            }
+        };
+        *state = State::of_files(state.first_base, state.files_end);
+        state.set_end(end);
+        state.synced = end;
+        state.known = Known::All;
+        if end > first
+            && let Some(last) = segments.present_unit(queue, end - 1)?
+        {
+            state.own.end = last.end();
+            state.last_physical_end = last.physical_end().cast_signed();
         }
-        self.make_dir()
+        let is_left_behind = match self.trust {
+            Trust::All => {
+                end * BATCH_UNIT_BYTES < state.files_end
+                    && segments.present_unit(queue, end)?.is_some()
+            }
+            Trust::Below(_) => true,
+        };
+        if is_left_behind {
+            cut_behind(segments, queue, &mut state)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Giving room back: files whose units all belong to records that the log has lost, and topics that
+//! Giving space back: files whose units all belong to records that the log has lost, and topics that
 //! are deleted. Appends and reads go on beside it.
 
 use super::queue::Queue;
@@ -11,7 +11,7 @@ use crate::units::is_topic;
 impl<D: Disk> BatchTable<D> {
     /// The log begins at `log_min` now and is durable up to `flushed`: removes the files whose units
     /// all lie below (`MappedFileQueue.deleteExpiredFileByOffset`); gives how many. Never the newest
-    /// of a queue, and none before a file that a crash could take: the units alone say where a queue
+    /// of a queue, and none before a file that a crash could take: the units alone give where a queue
     /// goes on.
     ///
     /// # Errors

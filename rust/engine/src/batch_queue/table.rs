@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::queue::{Queue, State};
 use super::read::BatchQueue;
+use super::recover::{BatchRecovery, Trust};
 use super::topics::BatchTopics;
 use super::unit::BatchUnit;
 use crate::config::StoreConfig;
@@ -156,7 +157,7 @@ impl<D: Disk> BatchTable<D> {
     }
 
     /// Makes the directory of all of them, whose absence means that they are to be made again.
-    pub(super) fn make_dir(&self) -> Result<()> {
+    fn make_dir(&self) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
@@ -182,6 +183,36 @@ impl<D: Disk> BatchTable<D> {
             return None;
         }
         self.topics.insert(name, queue_id, State::empty())
+    }
+
+    /// Looks where every queue ends, and takes away what is not trusted or belongs to records at or
+    /// above `log_end`, so that no stale unit can come back. Where not all is trusted, `is_of_log`
+    /// answers whether the log has the record of a unit: one that was torn may claim any place.
+    ///
+    /// # Durability
+    /// What was taken away is gone for good.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads, cuts and syncs files.
+    pub fn recover(
+        &self,
+        trust: Trust,
+        log_end: u64,
+        is_of_log: impl Fn(&BatchQueue<D>, &BatchUnit) -> Result<bool>,
+    ) -> Result<()> {
+        let recovery = BatchRecovery {
+            segments: &self.segments,
+            pending: &self.pending,
+            trust,
+            log_end,
+        };
+        for queue in self.topics.queues() {
+            recovery.recover(&queue, &is_of_log)?;
+        }
+        self.make_dir()
     }
 
     /// Bytes in the tails of all queues.

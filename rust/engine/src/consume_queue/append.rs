@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::extension::Extensions;
 use super::load::QueueLoader;
-use super::queue::{GAP_UNITS_MAX, Place, Queue, State};
+use super::queue::{GAP_UNITS_MAX, Place, QUEUES_MAX, Queue, State};
 use super::suspects::Suspects;
 use super::truncate::UnitCutter;
 use super::unit::{UNIT_LEN, Unit};
@@ -16,8 +16,6 @@ use crate::notice::Notices;
 use crate::queue_store::{Pending, QueueMap, Segments, TailWriter};
 use crate::units::is_topic;
 
-/// Queues at the most: some 300 MB of them. Every name in a log can ask for one, so there is a bound.
-pub(super) const QUEUES_MAX: usize = 1_000_000;
 /// Queue offsets above this have no position in a file: a record that claims one is damaged.
 const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / (4 * UNIT_LEN as u64);
 
@@ -26,7 +24,7 @@ const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / (4 * UNIT_LEN as u64);
 pub struct Coming<'a> {
     /// Its place in the queue.
     pub queue_offset: u64,
-    /// What it says; its tags code, wherever that is going to stand.
+    /// The unit; with its tags code, wherever that is going to be written.
     pub unit: Unit,
     /// When its message was stored, ms.
     pub store_timestamp_ms: i64,

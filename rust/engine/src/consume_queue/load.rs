@@ -106,7 +106,7 @@ impl<D: Disk> QueueLoader<D> {
                 end = found;
                 break;
             }
-            // An empty newest file still says where the queue ends.
+            // An empty newest file still gives where the queue ends.
             end = first;
             if self.segments.file_unit(queue, first - 1)?.is_present() {
                 break;

@@ -72,7 +72,7 @@ impl<D: Disk> LostUnits<D> {
     }
 
     /// The holes that suspects are. A queue that began without files gets files from its first
-    /// message in the log on, as `starts` says it; one that is not named there misses nothing.
+    /// message in the log on, as `starts` has it; one that is not named there misses nothing.
     /// Tails were written before.
     ///
     /// # Errors

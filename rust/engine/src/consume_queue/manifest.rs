@@ -21,8 +21,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::append::QUEUES_MAX;
-use super::queue::{Known, MIN_UNKNOWN, Queue, State};
+use super::queue::{Known, MIN_UNKNOWN, QUEUES_MAX, Queue, State};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, read_whole};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! The consume queues: per topic and queue id the list of 20-byte units that say where each message
+//! The consume queues: per topic and queue id the list of 20-byte units that give where each message
 //! lies in the log (`ConsumeQueue`). Derived data: the log can always build it again.
 //!
 //! Knows no record, no log and no thread of its own: dispatch appends and writes, the queue sync
@@ -8,7 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | `unit`, `queue` | the 20 bytes of a unit; where a unit belongs |
-//! | `table` | makes the parts below and hands them out |
+//! | `open`, `table` | the parts below are made, and handed the calls of the store |
 //! | `load`, `probe` | the first look at a queue; single units |
 //! | `append`, `read`, `search` | units in and out; queue offsets by store time |
 //! | `truncate`, `recover`, `retain`, `remove` | units, files and queues are taken away |
@@ -22,6 +22,7 @@ mod holes;
 mod load;
 mod lost;
 mod manifest;
+mod open;
 mod probe;
 mod queue;
 mod read;
@@ -45,7 +46,7 @@ pub use lost::LostUnits;
 pub use manifest::{MANIFEST_NAME, ManifestQueue, ManifestQueues, manifest_queues, stop_mark};
 pub use queue::Queue;
 pub use read::QueueRead;
-pub use recover::{Recovered, Trust};
+pub use recover::{QueueRecovery, Recovered, Trust};
 pub use retain::Deleted;
 pub use search::Boundary;
 pub use suspects::Suspect;

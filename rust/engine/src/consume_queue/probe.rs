@@ -13,7 +13,7 @@ use crate::units::PAGE_BYTES;
 const PROBE_UNITS: u64 = PAGE_BYTES / QUEUE_UNIT_BYTES;
 
 impl<D: Disk> Segments<D, Unit> {
-    /// One after the last unit from `end` on that holds; `end` where none does. What stands behind a
+    /// One after the last unit from `end` on that holds; `end` where none does. What follows a
     /// place that was found to be the end makes it a hole of damaged units.
     pub(super) fn end_behind(
         &self,

@@ -5,6 +5,8 @@ use crate::config::QUEUE_UNIT_BYTES;
 use crate::queue_store::{self, QueueState};
 pub(super) use crate::queue_store::{Known, MIN_UNKNOWN, NO_RECORD, NOTHING_WAITS_MS};
 
+/// Queues at the most: some 300 MB of them. Every name in a log can ask for one, so there is a bound.
+pub(super) const QUEUES_MAX: usize = 1_000_000;
 /// Missing units that are stood in for by blanks, 60 MB of them; a longer gap starts the queue anew
 /// behind it, because so many blanks in each of many queues would fill the disk.
 pub(super) const GAP_UNITS_MAX: u64 = 3_000_000;
@@ -40,7 +42,7 @@ impl QueueState<Unit> {
     }
 
     /// Decides as `ConsumeQueue.putMessagePositionInfo` does, with two differences that keep every
-    /// unit at the index that its message says: a gap is filled (there the unit goes to the end),
+    /// unit at the index that its message has: a gap is filled (there the unit goes to the end),
     /// and a queue that starts again at 0 is emptied first (there its first unit goes to the end
     /// and the following ones are dropped until they reach it).
     #[inline]

@@ -42,7 +42,7 @@ pub struct Recovered {
 }
 
 /// Looks at all queues after the end of a store.
-pub(super) struct QueueRecovery<D: Disk> {
+pub struct QueueRecovery<D: Disk> {
     pub(super) map: Arc<QueueMap<Unit>>,
     pub(super) segments: Arc<Segments<D, Unit>>,
     pub(super) pending: Arc<Pending<Unit>>,
@@ -53,8 +53,18 @@ pub(super) struct QueueRecovery<D: Disk> {
 }
 
 impl<D: Disk> QueueRecovery<D> {
-    /// As [`QueueTable::recover`](super::QueueTable::recover).
-    pub(super) fn recover(&self, trust: Trust) -> Result<Recovered> {
+    /// Looks at every queue and, unless all is trusted, takes away what follows its first absent
+    /// unit, so that no stale unit can come back.
+    ///
+    /// # Durability
+    /// What was taken away is gone for good after the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads and cuts files.
+    pub fn recover(&self, trust: Trust) -> Result<Recovered> {
         let mut found = Recovered {
             max_physical_end: NO_RECORD,
             queues: 0,
@@ -82,7 +92,7 @@ impl<D: Disk> QueueRecovery<D> {
             return Ok(is_cleared);
         }
         let mut end = self.scan_end(queue, &state, safe)?;
-        // A unit of an earlier record is no sign of a hole: it stands out of the order of the log. Nor is
+        // A unit of an earlier record is no sign of a hole: it is out of the order of the log. Nor is
         // one that names the first byte, where a cut of the queue was broken off.
         let first = state.first_base / QUEUE_UNIT_BYTES;
         let mut from = self.loader.log_min().max(1);
@@ -171,8 +181,18 @@ impl<D: Disk> QueueRecovery<D> {
         Ok(walk.index)
     }
 
-    /// As [`QueueTable::settle_extensions`](super::QueueTable::settle_extensions).
-    pub(super) fn settle_extensions(&self) -> Result<()> {
+    /// After an unclean end: looks at every extension that there is, so that nothing follows what
+    /// the queues name, whoever opens the store next. To be called after the queues were cut.
+    ///
+    /// # Durability
+    /// Good after the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
+    ///
+    /// # Errors
+    /// Those of the first look at a queue.
+    ///
+    /// # Blocking
+    /// Reads and cuts files.
+    pub fn settle_extensions(&self) -> Result<()> {
         let disk = self.segments.disk();
         for topic in disk.list(self.extensions.dir())? {
             let dir = self.extensions.dir().join(&topic.name);

@@ -1,66 +1,54 @@
-//! The plain queues of a store: makes the parts that keep them and hands them out. Decides nothing
-//! itself.
+//! The plain queues of a store: holds the parts that keep them, and hands the calls of the store to
+//! the part whose state they are about. Decides nothing itself; `open` makes it.
 //!
 //! Locks, always taken in this order: the bytes of the last witness, the mend gate, then those of
 //! `queue_store` (sync gate, write gate, shard, queue, and last, one at a time, the list of pending
 //! queues, the ledger, the open files); the tail of an extension after its queue. The list of suspects
 //! is taken alone, or under a queue.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::append::{Coming, Placed, UnitAppender};
-use super::extension::{ExtensionReader, Extensions, queue_files_part};
+use super::extension::{ExtensionReader, Extensions};
 use super::holes::HoleMender;
 use super::load::QueueLoader;
 use super::lost::LostUnits;
-use super::queue::{Queue, State};
+use super::queue::Queue;
 use super::read::{QueueRead, UnitReader};
-use super::recover::{QueueRecovery, Recovered, Trust};
+use super::recover::QueueRecovery;
 use super::remove::QueueRemoval;
 use super::retain::{Deleted, QueueRetention};
 use super::search::{Boundary, TimeSearch};
-use super::suspects::Suspects;
 use super::truncate::UnitCutter;
 use super::unit::{Bounds, Unit};
 use super::witness::Witness;
-use crate::config::StoreConfig;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::notice::Notices;
-use crate::queue_store::{
-    FileLength, Files, Pending, QueueMap, QueueSync, ReadBy, Segments, Synced, TailWriter,
-    walk_queues,
-};
-
-/// The setting that the length of queue files comes from.
-const FILE_LEN_KEY: &str = "mappedFileSizeConsumeQueue";
-/// The directory of the queues below the root (`StorePathConfigHelper.getStorePathConsumeQueue`).
-const DIR_NAME: &str = "consumequeue";
+use crate::queue_store::{Pending, QueueMap, QueueSync, ReadBy, Segments, Synced, TailWriter};
 
 /// All plain queues of a store.
 pub struct QueueTable<D: Disk> {
-    map: Arc<QueueMap<Unit>>,
-    segments: Arc<Segments<D, Unit>>,
-    pending: Arc<Pending<Unit>>,
-    loader: Arc<QueueLoader<D>>,
-    witness: Arc<Witness<D>>,
-    extensions: Arc<Extensions<D>>,
-    mender: Arc<HoleMender<D>>,
-    cutter: Arc<UnitCutter<D>>,
-    writer: Arc<TailWriter<D, Unit>>,
-    sync: QueueSync<D, Unit>,
-    appender: UnitAppender<D>,
-    reader: UnitReader<D>,
-    search: TimeSearch<D>,
-    recovery: QueueRecovery<D>,
-    retention: QueueRetention<D>,
-    removal: QueueRemoval<D>,
-    lost: LostUnits<D>,
+    pub(super) map: Arc<QueueMap<Unit>>,
+    pub(super) segments: Arc<Segments<D, Unit>>,
+    pub(super) pending: Arc<Pending<Unit>>,
+    pub(super) loader: Arc<QueueLoader<D>>,
+    pub(super) witness: Arc<Witness<D>>,
+    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) mender: Arc<HoleMender<D>>,
+    pub(super) cutter: Arc<UnitCutter<D>>,
+    pub(super) writer: Arc<TailWriter<D, Unit>>,
+    pub(super) sync: QueueSync<D, Unit>,
+    pub(super) appender: UnitAppender<D>,
+    pub(super) reader: UnitReader<D>,
+    pub(super) search: TimeSearch<D>,
+    pub(super) recovery: QueueRecovery<D>,
+    pub(super) retention: QueueRetention<D>,
+    pub(super) removal: QueueRemoval<D>,
+    pub(super) lost: LostUnits<D>,
     /// The manifest of the last stop gave the state of all queues.
-    is_from_manifest: bool,
+    pub(super) is_from_manifest: bool,
     /// It is of the last stop, though directories may have been changed or copied since.
-    has_witness: bool,
+    pub(super) has_witness: bool,
 }
 
 /// A queue in a report.
@@ -79,171 +67,6 @@ pub struct QueueInfo {
 }
 
 impl<D: Disk> QueueTable<D> {
-    /// Opens the queues of the store at `root`. With a `stamp` equal to that of the manifest no
-    /// directory is read ([`QueueTable::save_manifest`]); else all are walked, names and lengths
-    /// only. The state of a queue is looked up at its first use.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::WrongFileSize`] for a file of another length than the settings have,
-    /// [`crate::error::Error::Io`]. Nothing on disk is changed.
-    ///
-    /// # Blocking
-    /// Reads directories.
-    pub fn open(
-        disk: D,
-        root: &Path,
-        config: &StoreConfig,
-        notices: Arc<Notices>,
-        stamp: Option<&[u8]>,
-    ) -> Result<Self> {
-        let mut table = Self::assemble(disk, root, config, &notices)?;
-        let (is_same, is_witness) = table.witness.load(stamp)?;
-        (table.is_from_manifest, table.has_witness) = (is_same, is_witness);
-        if is_witness {
-            table.mender.compare_with_directories()?;
-        }
-        if !is_same {
-            table.walk(is_witness, &notices)?;
-        }
-        Ok(table)
-    }
-
-    /// The parts, with no queue yet.
-    fn assemble(
-        disk: D,
-        root: &Path,
-        config: &StoreConfig,
-        notices: &Arc<Notices>,
-    ) -> Result<Self> {
-        let length = FileLength {
-            bytes: config.queue_file_len_bytes,
-            key: FILE_LEN_KEY,
-        };
-        let (open_max, part) = (config.queue_files_open_max, queue_files_part(config));
-        let files = Files::new(disk.clone(), length, open_max, part);
-        let segments = Arc::new(Segments::new(disk, root, DIR_NAME, files));
-        let (map, pending) = (
-            Arc::<QueueMap<Unit>>::default(),
-            Arc::<Pending<Unit>>::default(),
-        );
-        let share = || (Arc::clone(&segments), Arc::clone(&pending));
-        let (units, tails) = share();
-        let extensions = Extensions::open(root, config, units, tails, Arc::clone(notices))?;
-        let extensions = Arc::new(extensions);
-        let loader = Arc::new(QueueLoader::new(Arc::clone(&segments), Arc::clone(notices)));
-        let queues = (Arc::clone(&map), Arc::clone(&pending));
-        let (looks, told) = (Arc::clone(&loader), Arc::clone(notices));
-        let witness = Arc::new(Witness::new(root, &segments, queues, looks, told));
-        let (units, tails) = share();
-        let mender = Arc::new(HoleMender::new(Arc::clone(&map), units, tails));
-        let suspects = Arc::new(Suspects::default());
-        let cutter = Arc::new(UnitCutter {
-            map: Arc::clone(&map),
-            segments: Arc::clone(&segments),
-            pending: Arc::clone(&pending),
-            loader: Arc::clone(&loader),
-            witness: Arc::clone(&witness),
-            extensions: Arc::clone(&extensions),
-        });
-        let (units, tails) = share();
-        let (first, second) = (Arc::clone(&witness), Arc::clone(&extensions));
-        let writer = Arc::new(TailWriter::new(units, tails, move |queue| {
-            first.retire().and_then(|()| second.write(queue))
-        }));
-        let (units, tails) = share();
-        Ok(Self {
-            sync: QueueSync::new(units, tails),
-            appender: UnitAppender {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                pending: Arc::clone(&pending),
-                loader: Arc::clone(&loader),
-                extensions: Arc::clone(&extensions),
-                writer: Arc::clone(&writer),
-                cutter: Arc::clone(&cutter),
-                suspects: Arc::clone(&suspects),
-                notices: Arc::clone(notices),
-            },
-            reader: UnitReader {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                loader: Arc::clone(&loader),
-                mender: Arc::clone(&mender),
-            },
-            search: TimeSearch {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                loader: Arc::clone(&loader),
-                mender: Arc::clone(&mender),
-            },
-            recovery: QueueRecovery {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                pending: Arc::clone(&pending),
-                loader: Arc::clone(&loader),
-                witness: Arc::clone(&witness),
-                extensions: Arc::clone(&extensions),
-                cutter: Arc::clone(&cutter),
-            },
-            retention: QueueRetention {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                pending: Arc::clone(&pending),
-                loader: Arc::clone(&loader),
-                witness: Arc::clone(&witness),
-                extensions: Arc::clone(&extensions),
-            },
-            removal: QueueRemoval {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                pending: Arc::clone(&pending),
-                witness: Arc::clone(&witness),
-                extensions: Arc::clone(&extensions),
-            },
-            lost: LostUnits {
-                map: Arc::clone(&map),
-                segments: Arc::clone(&segments),
-                loader: Arc::clone(&loader),
-                witness: Arc::clone(&witness),
-                writer: Arc::clone(&writer),
-                mender: Arc::clone(&mender),
-                suspects,
-            },
-            is_from_manifest: false,
-            has_witness: false,
-            map,
-            segments,
-            pending,
-            loader,
-            witness,
-            extensions,
-            mender,
-            cutter,
-            writer,
-        })
-    }
-
-    /// Adds the queues of the directories; beside a manifest that is a witness, those alone that it
-    /// does not name.
-    fn walk(&self, is_witness: bool, notices: &Notices) -> Result<()> {
-        walk_queues(
-            self.segments.disk(),
-            self.segments.dir(),
-            self.segments.length(),
-            notices,
-            |topic, queue_id| !is_witness || self.find(topic.as_bytes(), queue_id).is_none(),
-            |topic, queue_id, range| {
-                let state = if range.files_end == range.first_base {
-                    State::empty()
-                } else {
-                    State::of_files(range.first_base, range.files_end)
-                };
-                self.map.insert(topic, queue_id, state);
-                Ok(())
-            },
-        )
-    }
-
     /// Whether the manifest gave the state of the queues at the opening, so that none had to be
     /// looked at.
     #[must_use]
@@ -315,6 +138,12 @@ impl<D: Disk> QueueTable<D> {
     #[must_use]
     pub fn lost(&self) -> &LostUnits<D> {
         &self.lost
+    }
+
+    /// What looks at all queues after the end of a store.
+    #[must_use]
+    pub fn recovery(&self) -> &QueueRecovery<D> {
+        &self.recovery
     }
 
     /// What is kept on disk of the queues of the last stop.
@@ -546,36 +375,6 @@ impl<D: Disk> QueueTable<D> {
     /// Until the device has answered. Does not hold up appends.
     pub fn sync(&self, least_pages: u64) -> Result<Synced> {
         self.sync.sync(least_pages, || self.extensions.sync())
-    }
-
-    /// Looks at every queue and, unless all is trusted, takes away what follows its first absent
-    /// unit, so that no stale unit can come back.
-    ///
-    /// # Durability
-    /// What was taken away is gone for good after the next [`QueueTable::sync`] of 0 pages.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads and cuts files.
-    pub fn recover(&self, trust: Trust) -> Result<Recovered> {
-        self.recovery.recover(trust)
-    }
-
-    /// After an unclean end: looks at every extension that there is, so that nothing follows what
-    /// the queues name, whoever opens the store next. To be called after the queues were cut.
-    ///
-    /// # Durability
-    /// Good after the next [`QueueTable::sync`] of 0 pages.
-    ///
-    /// # Errors
-    /// Those of the first look at a queue.
-    ///
-    /// # Blocking
-    /// Reads and cuts files.
-    pub fn settle_extensions(&self) -> Result<()> {
-        self.recovery.settle_extensions()
     }
 
     /// Takes the units of all records at or above `physical_offset` out of every queue, in memory

@@ -52,7 +52,7 @@ impl<D: Disk> UnitCutter<D> {
     fn truncate_queue(&self, queue: &Arc<Queue>, state: &mut State, cut: i64) -> Result<()> {
         self.extensions.forget(queue)?;
         let first = state.first_base / QUEUE_UNIT_BYTES;
-        // Blanks at the start stay: they say where the queue goes on.
+        // Blanks at the start stay: they give where the queue goes on.
         let unit = |index| self.segments.unit_of(queue, state, index);
         let (end, _) = first_at_or_above(first, state.end, cut, unit)?;
         self.drop_tail(state, end);

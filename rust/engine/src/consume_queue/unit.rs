@@ -25,12 +25,12 @@ pub struct Unit {
     /// Bytes of the record.
     pub size_bytes: i32,
     /// Java's hash of the tags, or the delivery time of a delayed message, or where in the extension
-    /// of the queue that is said ([`Unit::is_extended`]).
+    /// of the queue that is found ([`Unit::is_extended`]).
     pub tags_code: i64,
 }
 
 impl Unit {
-    /// Stands for messages that the queue does not hold (`ConsumeQueue.fillPreBlank`).
+    /// Replaces messages that the queue does not hold (`ConsumeQueue.fillPreBlank`).
     pub const BLANK: Self = Self {
         physical_offset: 0,
         size_bytes: i32::MAX,
@@ -47,7 +47,7 @@ impl Unit {
         bytes
     }
 
-    /// The unit that the bytes say.
+    /// The unit in the bytes.
     #[must_use]
     pub fn decode(bytes: &[u8; UNIT_LEN]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = *bytes;
@@ -70,13 +70,13 @@ impl Unit {
         self.physical_offset >= 0 && self.size_bytes > 0
     }
 
-    /// True for a unit that stands for no message.
+    /// True for a unit of no message.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         *self == Self::BLANK
     }
 
-    /// Whether the tags code stands in the extension of the queue.
+    /// Whether the tags code is in the extension of the queue.
     #[inline]
     #[must_use]
     pub fn is_extended(&self) -> bool {

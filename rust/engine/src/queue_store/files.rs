@@ -1,6 +1,6 @@
 //! The open files of all queues: a bounded number of descriptors, the least used closed first.
 //! Knows nothing of units. A file that waits for its sync is closed only when no other is left: an
-//! error of its write-back is then still told to whoever opens it for the sync.
+//! error of its write-back is then still reported to whoever opens it for the sync.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Queues of units of one fixed length, whatever a unit says: what plain queues (20-byte units) and
+//! Queues of units of one fixed length, whatever a unit holds: what plain queues (20-byte units) and
 //! batch queues (46-byte units) share. Per topic and queue id a list of units in files of one length,
 //! with the newest units in memory until a round of writing.
 //!

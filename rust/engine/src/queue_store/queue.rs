@@ -61,7 +61,7 @@ impl<U: QueueUnit> Queue<U> {
         self.queue_id
     }
 
-    /// Tells this queue from every other one that this process has seen, also of the same name.
+    /// Distinguishes this queue from every other one that this process has seen, also of the same name.
     pub(crate) fn uid(&self) -> u64 {
         self.uid
     }

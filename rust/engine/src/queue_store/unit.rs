@@ -13,7 +13,7 @@ pub trait QueueUnit: Copy + Debug + Send + Sync + 'static {
     type Beside: Debug + Default + Send + Sync;
     /// Bytes of a unit.
     const LEN: usize;
-    /// Stands for a queue offset without a message; `None` where queues have no such units.
+    /// Takes the place of a queue offset without a message; `None` where queues have no such units.
     const BLANK: Option<Self>;
     /// Whether a queue keeps count of its durable units.
     const COUNTS_SYNCED: bool;

@@ -52,7 +52,7 @@ pub(crate) fn walk_queues<D: Disk>(
 /// The files of one queue directory.
 ///
 /// # Errors
-/// [`Error::WrongFileSize`] when a file has another length than the settings say. A file of
+/// [`Error::WrongFileSize`] when a file has another length than the settings have. A file of
 /// length 0 is what a crash leaves between its making and its length: the queue ends before it, and
 /// what follows it was never synced.
 pub(crate) fn file_range<D: Disk>(

@@ -214,14 +214,16 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         } else {
             sync_from(disk, &found.chain, report.scanned_from)?;
             // Units of what was synced at the checkpoint are whole; the others are made again.
-            queues.recover(Trust::Below(signed(report.scanned_from)))?;
+            queues
+                .recovery()
+                .recover(Trust::Below(signed(report.scanned_from)))?;
             queues.truncate_from(report.scanned_from)?;
             batch_queue::Trust::Below(report.scanned_from)
         };
         let session = self.begin_session(found.chain.start(), end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
-            queues.settle_extensions()?;
+            queues.recovery().settle_extensions()?;
         }
         if batches.is_missing() {
             make_missing_batches(disk, config, &found.chain, end.end, notices)?;

@@ -89,8 +89,8 @@ impl<D: Disk> Extensions<D> {
 }
 
 impl<D: Disk> ExtensionReader<'_, D> {
-    /// What the extension says where a queue unit names a place; `None` for a unit with a tags code,
-    /// and where nothing whole stands at the place, which is reported once.
+    /// What the extension holds where a queue unit names a place; `None` for a unit with a tags code,
+    /// and where nothing whole is at the place, which is reported once.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].

@@ -156,7 +156,7 @@ impl<D: Disk> Extensions<D> {
         ));
     }
 
-    /// The first look at a queue's extension: where it goes on. What stands behind is taken away. An
+    /// The first look at a queue's extension: where it goes on. What follows is taken away. An
     /// extension that cannot be looked at is not written until the store is opened again.
     ///
     /// # Blocking
@@ -281,8 +281,8 @@ impl<D: Disk> Extensions<D> {
         let unit = bytes.get(..got).and_then(Extended::decode);
         Ok(unit.map(|unit| {
             let end = place + unit.len() as u64;
-            let is_room = end % len <= len - END_BLANK_LEN;
-            if is_room { end } else { round_up(end, len) }
+            let is_fitting = end % len <= len - END_BLANK_LEN;
+            if is_fitting { end } else { round_up(end, len) }
         }))
     }
 

@@ -1,5 +1,5 @@
 //! What is kept in memory of the extension of one queue, and where its next unit goes. Knows no
-//! file; the rooms beside it move the bytes there.
+//! file; the modules beside it move the bytes there.
 //!
 //! Bytes `[0, written)` are in files, `[written, end)` are in `bytes`. A queue that has no extension
 //! has none of this.

@@ -126,7 +126,7 @@ fn a_gap_is_filled_so_that_every_unit_stays_at_its_offset() {
     );
     drop(table);
     let table = home.open();
-    table.recover(Trust::Below(0)).unwrap();
+    table.recovery().recover(Trust::Below(0)).unwrap();
     assert_eq!(read(&table, "t", 0), expected);
 }
 

@@ -42,7 +42,7 @@ impl Home {
     }
 }
 
-/// Ten bytes that tell which record they belong to.
+/// Ten bytes that show which record they belong to.
 fn bits(record: u64) -> [u8; 10] {
     let mut bits = [0xb0; 10];
     bits[..8].copy_from_slice(&record.to_be_bytes());
@@ -168,7 +168,7 @@ fn an_open_goes_on_behind_the_last_unit_and_clears_what_stands_there() {
     let unmade = home.extension_dir().join(format!("{:020}", 400));
     std::fs::write(unmade, []).unwrap();
     let table = home.open_extended();
-    table.settle_extensions().unwrap();
+    table.recovery().settle_extensions().unwrap();
     assert_eq!(home.extension_names(), [0, 100, 200]);
     assert_eq!(std::fs::read(&last).unwrap()[60..], [0; 40]);
     add_all(&table, 8, 12);

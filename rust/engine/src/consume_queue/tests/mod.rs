@@ -5,6 +5,7 @@ mod basics;
 mod extensions;
 mod lifecycle;
 mod model;
+mod parts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
