@@ -279,7 +279,13 @@ fn the_manifest_counts_with_its_stamp_alone() {
         (bounds(&with, "t"), bounds(&with, "u")),
         (Some((15, 40)), Some((4, 4)))
     );
-    assert_eq!(with.recover(Trust::All).unwrap().max_physical_end, 4000);
+    assert_eq!(
+        with.recovery()
+            .recover(Trust::All)
+            .unwrap()
+            .max_physical_end,
+        4000
+    );
     assert_eq!(with.open_files(), 0, "nothing was looked at");
     assert_eq!(read(&with, "t", 15), units(15, 40));
     assert!(home.root.join(MANIFEST_NAME).exists());
