@@ -22,7 +22,15 @@ ENGINE_LAYERS = (
     ("store", "inspect"),
     ("dispatch", "ha"),
     ("commit_log", "flush", "consume_queue", "batch_queue", "key_index", "timer"),
-    ("segment", "checkpoint", "progress", "arrivals", "small_state", "queue_dirs"),
+    (
+        "segment",
+        "checkpoint",
+        "progress",
+        "arrivals",
+        "small_state",
+        "queue_dirs",
+        "queue_store",
+    ),
     ("disk", "watermark"),
     (
         "mmap",

@@ -3,7 +3,7 @@
 //!
 //! Knows no Python and no client socket. The house, floor by floor (a room imports only from floors
 //! below): `store, inspect | dispatch | commit_log, flush, consume_queue, batch_queue, key_index, timer |
-//! segment, checkpoint, progress, arrivals, small_state, queue_dirs | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
+//! segment, checkpoint, progress, arrivals, small_state, queue_dirs, queue_store | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
 
 pub mod arrivals;
 pub mod batch_queue;
@@ -24,6 +24,7 @@ pub mod notice;
 pub mod poison;
 pub mod progress;
 pub mod queue_dirs;
+mod queue_store;
 pub mod relaxed_json;
 pub mod segment;
 pub mod small_state;

@@ -219,7 +219,7 @@ fn official_queues_have_the_official_bounds() {
             Trust::All
         };
         let before = queue_files(&golden.store());
-        table.recover(trust).unwrap();
+        table.recovery().recover(trust).unwrap();
         assert!(
             queue_files(&golden.store()) == before,
             "{name}: bytes changed"

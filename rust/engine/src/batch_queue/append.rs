@@ -1,12 +1,12 @@
-//! Appending units: memory only. Knows no record: it is told topic, queue and unit by whoever reads
+//! Appending units: memory only. Knows no record: topic, queue and unit come from whoever reads
 //! the log, from any thread, in log order per queue.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::queue::{BatchQueue, Place, State};
+use super::queue::{Place, Queue, State};
+use super::recover::remove_from;
 use super::table::BatchTable;
-use super::unit::{BatchUnit, UNIT_LEN};
+use super::unit::BatchUnit;
 use crate::disk::Disk;
 use crate::error::Result;
 
@@ -61,7 +61,9 @@ impl<D: Disk> BatchTable<D> {
         };
         self.notices.warn(format!(
             "batch queue {} {queue_id}, offset {} (physical offset {}): {what}",
-            queue.topic, unit.base, unit.physical_offset
+            queue.topic(),
+            unit.base,
+            unit.physical_offset
         ));
         if placed == Placed::Restarted {
             self.restart(&queue)?;
@@ -70,40 +72,30 @@ impl<D: Disk> BatchTable<D> {
         Ok(placed)
     }
 
-    fn append_to(&self, queue: &Arc<BatchQueue<D>>, unit: &BatchUnit) -> Place {
+    fn append_to(&self, queue: &Arc<Queue>, unit: &BatchUnit) -> Place {
         let mut state = queue.lock();
         let place = state.place(unit);
         if place == Place::Next && !state.is_gone {
-            state.push(unit);
-            self.mark_pending(queue, &mut state);
-            self.pending_bytes
-                .fetch_add(UNIT_LEN as u64, Ordering::Relaxed);
-            self.newest_ms
-                .fetch_max(unit.store_timestamp_ms, Ordering::AcqRel);
+            state.add(unit);
+            self.pending.mark(queue, &mut state);
+            self.pending.count_unit(unit.store_timestamp_ms);
         }
         place
     }
 
-    pub(super) fn mark_pending(&self, queue: &Arc<BatchQueue<D>>, state: &mut State<D>) {
-        if !state.is_pending {
-            state.is_pending = true;
-            self.pending.lock().push(Arc::clone(queue));
-        }
-    }
-
     /// Empties a queue whose topic was deleted and made anew in the log.
-    fn restart(&self, queue: &BatchQueue<D>) -> Result<()> {
-        let _writes = self.write_gate.lock();
-        let _syncs = self.sync_gate.lock();
+    fn restart(&self, queue: &Queue) -> Result<()> {
+        // A sync that is under way would count units of the queue as it was.
+        let _syncs = self.sync.hold_syncs();
+        let _writes = self.pending.hold_writes();
         let mut state = queue.lock();
-        let dropped = std::mem::take(&mut state.tail).len() as u64;
-        self.pending_bytes.fetch_sub(dropped, Ordering::Relaxed);
-        state.dirty.clear();
-        let first = state.first;
-        self.remove_from(queue, &mut state, first)?;
-        let (is_pending, is_dirty) = (state.is_pending, state.is_dirty);
-        *state = State::of_files(0, 0);
-        (state.is_pending, state.is_dirty) = (is_pending, is_dirty);
+        self.pending.drop_tail(&mut state);
+        let first_base = state.first_base;
+        remove_from(&self.segments, queue, &mut state, first_base)?;
+        self.segments.forget_queue(queue);
+        let is_pending = state.is_pending;
+        *state = State::empty();
+        state.is_pending = is_pending;
         Ok(())
     }
 }

@@ -1,30 +1,61 @@
-//! Reading a batch queue: memory tail and files are one. The files say nothing of queue offsets in
-//! their names, so everything is found by halving. No lock is held while the disk is read; what
-//! retention took away meanwhile is looked for again.
+//! Reading a batch queue: memory tail and files are one. The names of the files give no queue
+//! offsets, so everything is found by halving. No lock is held while the disk is read; what retention
+//! took away meanwhile is looked for again.
 
-use super::queue::{BatchQueue, Min};
-use super::unit::{BatchUnit, UNIT_LEN};
-use crate::config::BATCH_UNIT_BYTES;
-use crate::disk::{Disk, DiskFile, Open, read_exact_at};
+use std::sync::Arc;
+
+use super::queue::{Min, Queue};
+use super::unit::BatchUnit;
+use crate::disk::Disk;
 use crate::error::Result;
+use crate::queue_store::{NO_RECORD, ReadBy, Segments, Step, first_not};
 
-/// Whether a read may wait for the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    None,
-    Disk,
+/// A batch queue of a topic: a handle for readers.
+pub struct BatchQueue<D: Disk> {
+    queue: Arc<Queue>,
+    segments: Arc<Segments<D, BatchUnit>>,
 }
 
-/// Reads units, and keeps the file of the last ones open.
+/// Reads units.
 struct Reader<'a, D: Disk> {
-    queue: &'a BatchQueue<D>,
-    open: Option<(u64, D::File)>,
-    patience: Patience,
-    /// Units were asked for that would have to be waited for: what was read says nothing.
+    queue: &'a Queue,
+    segments: &'a Segments<D, BatchUnit>,
+    by: ReadBy,
+    /// Units were asked for that would have to be waited for: what was read proves nothing.
     is_cold: bool,
+    scratch: Vec<BatchUnit>,
 }
 
 impl<D: Disk> BatchQueue<D> {
+    pub(super) fn new(queue: Arc<Queue>, segments: Arc<Segments<D, BatchUnit>>) -> Self {
+        Self { queue, segments }
+    }
+
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &Arc<str> {
+        self.queue.topic_name()
+    }
+
+    /// The number of the queue in its topic.
+    #[must_use]
+    pub fn queue_id(&self) -> i32 {
+        self.queue.queue_id()
+    }
+
+    /// Its files.
+    #[must_use]
+    pub fn files(&self) -> u64 {
+        self.size_bytes() / self.segments.file_len_bytes()
+    }
+
+    /// Their lengths, sparse or not.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        let state = self.queue.lock();
+        state.files_end - state.first_base
+    }
+
     /// First and next queue offset, of records from `start` of the log on
     /// (`BatchConsumeQueue.correctMinOffset`).
     ///
@@ -35,23 +66,23 @@ impl<D: Disk> BatchQueue<D> {
     /// Reads a few units where the log has lost records since the last call.
     pub fn bounds(&self, start: u64) -> Result<(u64, u64)> {
         let (known, end) = {
-            let state = self.lock();
-            if state.last_physical.is_none() {
-                return Ok((state.end, state.end));
+            let state = self.queue.lock();
+            if state.last_physical_end == NO_RECORD {
+                return Ok((state.own.end, state.own.end));
             }
-            (state.min, state.end)
+            (state.own.min, state.own.end)
         };
         if let Some(min) = known.filter(|min| min.physical_offset >= start) {
             return Ok((min.base, end));
         }
-        let found = self.retried(Patience::Disk, |reader| {
+        let found = self.retried(ReadBy::AsItIs, |reader| {
             let at = reader.first_not(|unit| unit.physical_offset < start)?;
             reader.unit(at)
         })?;
-        let mut state = self.lock();
+        let mut state = self.queue.lock();
         let min = found.map_or(
             Min {
-                base: state.end,
+                base: state.own.end,
                 physical_offset: u64::MAX,
             },
             |unit| Min {
@@ -60,12 +91,12 @@ impl<D: Disk> BatchQueue<D> {
             },
         );
         // A unit that came meanwhile is the first one where there was none.
-        let is_passed = found.is_none() && state.end != end;
-        if !is_passed && state.min == known {
-            state.min = Some(min);
+        let is_passed = found.is_none() && state.own.end != end;
+        if !is_passed && state.own.min == known {
+            state.own.min = Some(min);
         }
         let base = if is_passed { end } else { min.base };
-        Ok((base, state.end))
+        Ok((base, state.own.end))
     }
 
     /// Adds up to `count_max` units to `out`, beginning with the one that holds a queue offset.
@@ -76,7 +107,7 @@ impl<D: Disk> BatchQueue<D> {
     /// # Blocking
     /// Reads the disk.
     pub fn read(&self, from: u64, count_max: usize, out: &mut Vec<BatchUnit>) -> Result<()> {
-        let units = self.read_by(Patience::Disk, from, count_max)?;
+        let units = self.read_by(ReadBy::AsItIs, from, count_max)?;
         out.extend(units.unwrap_or_default());
         Ok(())
     }
@@ -86,31 +117,17 @@ impl<D: Disk> BatchQueue<D> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn read_now(&self, from: u64, count_max: usize) -> Result<Option<Vec<BatchUnit>>> {
-        self.read_by(Patience::None, from, count_max)
+        self.read_by(ReadBy::Cache, from, count_max)
     }
 
-    fn read_by(
-        &self,
-        patience: Patience,
-        from: u64,
-        count_max: usize,
-    ) -> Result<Option<Vec<BatchUnit>>> {
-        self.retried(patience, |reader| {
-            let mut at = match self.first_in_tail(from) {
+    fn read_by(&self, by: ReadBy, from: u64, count_max: usize) -> Result<Option<Vec<BatchUnit>>> {
+        self.retried(by, |reader| {
+            let at = match self.first_in_tail(from) {
                 Some(at) => at,
                 None => reader.first_not(|unit| unit.end() <= from)?,
             };
             let mut units = Vec::new();
-            while units.len() < count_max {
-                let bytes = reader.bytes(at, (count_max - units.len()) as u64)?;
-                let (chunks, _rest) = bytes.as_chunks::<UNIT_LEN>();
-                let before = units.len();
-                units.extend(chunks.iter().map_while(BatchUnit::decode));
-                if units.len() == before {
-                    break;
-                }
-                at += (units.len() - before) as u64;
-            }
+            reader.extend(at, count_max, &mut units)?;
             Ok((!reader.is_cold).then_some(units))
         })
     }
@@ -129,10 +146,10 @@ impl<D: Disk> BatchQueue<D> {
             let store_ms = unit.store_timestamp_ms;
             store_ms < timestamp_ms || (is_upper && store_ms == timestamp_ms)
         };
-        self.retried(Patience::Disk, |reader| {
-            let (first, len) = {
-                let state = self.lock();
-                (state.first, state.len())
+        self.retried(ReadBy::AsItIs, |reader| {
+            let (first, end) = {
+                let state = self.queue.lock();
+                (state.first(), state.end)
             };
             let after = reader.first_not(is_before)?;
             let at = if is_upper && after > first {
@@ -140,121 +157,83 @@ impl<D: Disk> BatchQueue<D> {
             } else {
                 after
             };
-            let at = at.min(len.saturating_sub(1));
+            let at = at.min(end.saturating_sub(1));
             Ok(reader.unit(at)?.map_or(0, |unit| unit.base))
         })
     }
 
     /// The ordinal of the unit in the tail that holds a queue offset; `None` when it is in a file.
     fn first_in_tail(&self, from: u64) -> Option<u64> {
-        let state = self.lock();
-        let (units, _rest) = state.tail.as_chunks::<UNIT_LEN>();
-        let is_in_file =
-            |bytes: &[u8; UNIT_LEN]| BatchUnit::decode(bytes).is_none_or(|unit| unit.base > from);
-        if units.first().is_none_or(is_in_file) {
+        let state = self.queue.lock();
+        let unit = |at| state.tail_unit(at);
+        if unit(state.written).is_none_or(|unit| unit.base > from) {
             return None;
         }
-        let is_below = |bytes: &[u8; UNIT_LEN]| {
-            BatchUnit::decode(bytes).is_some_and(|unit| unit.end() <= from)
-        };
-        Some(state.written + units.partition_point(is_below) as u64)
+        let is_below = |at| Ok(unit(at).is_some_and(|unit| unit.end() <= from));
+        first_not(state.written, state.end, is_below).ok()
     }
 
     /// Reads; again while retention removes files beneath it. Of a deleted queue nothing is read.
     fn retried<T: Default>(
         &self,
-        patience: Patience,
+        by: ReadBy,
         read: impl Fn(&mut Reader<'_, D>) -> Result<T>,
     ) -> Result<T> {
         loop {
-            let first = self.lock().first;
+            let first_base = self.queue.lock().first_base;
             let mut reader = Reader {
-                queue: self,
-                open: None,
-                patience,
+                queue: &self.queue,
+                segments: &self.segments,
+                by,
                 is_cold: false,
+                scratch: Vec::new(),
             };
             let outcome = read(&mut reader);
-            let state = self.lock();
+            let state = self.queue.lock();
             match outcome {
-                Err(_) if state.is_gone => return Ok(T::default()),
-                Err(_) if state.first != first => {}
+                _ if state.is_gone => return Ok(T::default()),
+                Err(_) if state.first_base != first_base => {}
                 outcome => return outcome,
             }
         }
-    }
-
-    /// The unit of an ordinal that lies in a file.
-    pub(super) fn file_unit(&self, at: u64) -> Result<Option<BatchUnit>> {
-        let file = self
-            .disk
-            .open(&self.file_path(self.base_of(at)), Open::Read)?;
-        let mut bytes = [0; UNIT_LEN];
-        read_exact_at(&file, &mut bytes, at % self.file_units * BATCH_UNIT_BYTES)?;
-        Ok(BatchUnit::decode(&bytes))
     }
 }
 
 impl<D: Disk> Reader<'_, D> {
     /// The ordinal of the first unit that does not pass a test which all before it pass.
     fn first_not(&mut self, passes: impl Fn(&BatchUnit) -> bool) -> Result<u64> {
-        let (mut low, mut high) = {
+        let (low, high) = {
             let state = self.queue.lock();
-            (state.first, state.len())
+            (state.first(), state.end)
         };
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.unit(middle)?.is_some_and(|unit| passes(&unit)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Ok(low)
+        first_not(low, high, |at| {
+            Ok(self.unit(at)?.is_some_and(|unit| passes(&unit)))
+        })
     }
 
     fn unit(&mut self, at: u64) -> Result<Option<BatchUnit>> {
-        let bytes = self.bytes(at, 1)?;
-        let (units, _rest) = bytes.as_chunks::<UNIT_LEN>();
-        Ok(units.first().and_then(BatchUnit::decode))
+        let mut units = std::mem::take(&mut self.scratch);
+        units.clear();
+        self.extend(at, 1, &mut units)?;
+        let unit = units.first().copied();
+        self.scratch = units;
+        Ok(unit)
     }
 
-    /// Some of the next `count` units from an ordinal on: those in the same file, or in the tail;
-    /// empty at the end only.
-    fn bytes(&mut self, at: u64, count: u64) -> Result<Vec<u8>> {
-        let in_files = {
-            let state = self.queue.lock();
-            if at >= state.written {
-                let skipped = (at - state.written) as usize * UNIT_LEN;
-                let rest = state.tail.get(skipped..).unwrap_or_default();
-                let len = (count as usize).saturating_mul(UNIT_LEN).min(rest.len());
-                return Ok(rest.get(..len).unwrap_or_default().to_vec());
-            }
-            state.written - at
-        };
-        let base = self.queue.base_of(at);
-        let in_file = self.queue.file_units - (at - base);
-        let count = count.min(in_files).min(in_file);
-        let mut bytes = vec![0; count as usize * UNIT_LEN];
-        if self.open.as_ref().is_none_or(|open| open.0 != base) {
-            let file = self
-                .queue
-                .disk
-                .open(&self.queue.file_path(base), Open::Read)?;
-            self.open = Some((base, file));
-        }
-        let position = (at - base) * BATCH_UNIT_BYTES;
-        match (&self.open, self.patience) {
-            (Some((_, file)), Patience::Disk) => read_exact_at(file, &mut bytes, position)?,
-            (Some((_, file)), Patience::None) => {
-                let len = file.read_cached_at(&mut bytes, position)?;
-                if len != Some(bytes.len()) {
+    /// Adds up to `count_max` units from an ordinal on.
+    fn extend(&mut self, mut at: u64, count_max: usize, out: &mut Vec<BatchUnit>) -> Result<()> {
+        let end = self.queue.lock().end;
+        let to = end.min(at.saturating_add(count_max as u64));
+        while at < to {
+            match self.segments.read_step(self.queue, at, to, out, self.by)? {
+                Step::On(next) => at = next,
+                Step::Cold => {
                     self.is_cold = true;
-                    bytes.clear();
+                    break;
                 }
+                Step::End => break,
             }
-            (None, _) => {}
         }
-        Ok(bytes)
+        Ok(())
     }
 }

@@ -1,13 +1,16 @@
 //! What the batch queues hold after the last end of the store: a function of their files. Called by
 //! the engine while it opens, before anyone appends.
 
-use super::queue::{BatchQueue, State};
-use super::table::BatchTable;
+use std::sync::Arc;
+
+use super::queue::{Queue, State};
+use super::read::BatchQueue;
 use super::unit::{BatchUnit, UNIT_LEN};
 use crate::config::BATCH_UNIT_BYTES;
-use crate::disk::{Disk, DiskFile, Open, read_exact_at};
+use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
-use crate::units::{PAGE_BYTES, parse_offset_file_name};
+use crate::queue_store::{Known, Pending, Segments, first_not};
+use crate::units::parse_offset_file_name;
 
 /// Units read at once while they are walked, some 180 KiB.
 const WALK_UNITS: u64 = 4_096;
@@ -24,136 +27,142 @@ pub enum Trust {
     Below(u64),
 }
 
-impl<D: Disk> BatchTable<D> {
-    /// Looks where every queue ends, and takes away what is not trusted or belongs to records at or
-    /// above `log_end`, so that no stale unit can come back. Where not all is trusted, `is_of_log` says
-    /// whether the log has the record of a unit: one that was torn may claim any place.
-    ///
-    /// # Durability
-    /// What was taken away is gone for good.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads, cuts and syncs files.
-    pub fn recover(
+type BatchSegments<D> = Segments<D, BatchUnit>;
+
+/// Looks at all queues after the end of a store.
+pub(super) struct BatchRecovery<'a, D: Disk> {
+    pub(super) segments: &'a Arc<BatchSegments<D>>,
+    pub(super) pending: &'a Pending<BatchUnit>,
+    pub(super) trust: Trust,
+    /// Units of records at or above are taken away.
+    pub(super) log_end: u64,
+}
+
+impl<D: Disk> BatchRecovery<'_, D> {
+    /// Looks where a queue ends, and takes away what is not trusted; `is_of_log` answers whether the
+    /// log has the record of a unit.
+    pub(super) fn recover(
         &self,
-        trust: Trust,
-        log_end: u64,
+        queue: &Arc<Queue>,
         is_of_log: impl Fn(&BatchQueue<D>, &BatchUnit) -> Result<bool>,
     ) -> Result<()> {
-        for queue in self.all() {
-            let _gate = self.write_gate.lock();
-            let mut state = queue.lock();
-            let len = match trust {
-                Trust::All => clean_len(&queue, &state, log_end)?,
-                Trust::Below(safe) => {
-                    let walked = walked_len(&queue, &state, safe.min(log_end))?;
-                    proven_len(&queue, &state, walked, &is_of_log)?
-                }
-            };
-            let first = state.first;
-            *state = State::of_files(first, state.room);
-            state.written = len;
-            state.synced = len;
-            if len > first
-                && let Some(last) = queue.file_unit(len - 1)?
-            {
-                state.end = last.end();
-                state.last_physical = Some(last.physical_offset);
+        let segments = self.segments;
+        let _gate = self.pending.hold_writes();
+        let handle = BatchQueue::new(Arc::clone(queue), Arc::clone(segments));
+        let mut state = queue.lock();
+        let first = state.first();
+        let end = match self.trust {
+            Trust::All => clean_end(segments, queue, &state, self.log_end)?,
+            Trust::Below(safe) => {
+                let walked = walked_end(segments, queue, &state, safe.min(self.log_end))?;
+                proven_end(segments, queue, (first, walked), |unit| {
+                    is_of_log(&handle, unit)
+                })?
             }
-            let is_left_behind = match trust {
-                Trust::All => len < state.room && queue.file_unit(len)?.is_some(),
-                Trust::Below(_) => true,
-            };
-            if is_left_behind {
-                self.cut_behind(&queue, &mut state)?;
-            }
-        }
-        self.make_dir()
-    }
-
-    /// Makes everything behind the last unit absent in the files.
-    fn cut_behind(&self, queue: &BatchQueue<D>, state: &mut State<D>) -> Result<()> {
-        let kept = if state.written > state.first {
-            state.written.next_multiple_of(queue.file_units)
-        } else {
-            state.first
         };
-        self.remove_from(queue, state, kept)?;
-        if kept == state.first {
-            // Without a unit it may begin anywhere: as a queue that never had a file.
-            *state = State::of_files(0, 0);
-        } else if state.written < kept {
-            zero_behind(queue, state.written)?;
+        *state = State::of_files(state.first_base, state.files_end);
+        state.set_end(end);
+        state.synced = end;
+        state.known = Known::All;
+        if end > first
+            && let Some(last) = segments.present_unit(queue, end - 1)?
+        {
+            state.own.end = last.end();
+            state.last_physical_end = last.physical_end().cast_signed();
         }
-        Ok(())
-    }
-
-    /// Removes the files from an ordinal on, newest first, each for good: were two removed before a
-    /// sync, a crash could bring back the newer one alone, and the queue would seem to begin there.
-    /// The write gate is held.
-    pub(super) fn remove_from(
-        &self,
-        queue: &BatchQueue<D>,
-        state: &mut State<D>,
-        from: u64,
-    ) -> Result<()> {
-        for entry in self.disk.list(&queue.dir)?.iter().rev() {
-            let base = parse_offset_file_name(&entry.name).filter(|_| !entry.is_dir);
-            if base.is_some_and(|base| base / BATCH_UNIT_BYTES >= from) {
-                self.disk.unlink(&queue.dir.join(&entry.name))?;
-                self.disk.sync_dir(&queue.dir)?;
+        let is_left_behind = match self.trust {
+            Trust::All => {
+                end * BATCH_UNIT_BYTES < state.files_end
+                    && segments.present_unit(queue, end)?.is_some()
             }
+            Trust::Below(_) => true,
+        };
+        if is_left_behind {
+            cut_behind(segments, queue, &mut state)?;
         }
-        state.room = state.room.min(from);
         Ok(())
     }
 }
 
-/// Ordinal behind the last unit of a record below `log_end`, after a clean end.
-fn clean_len<D: Disk>(queue: &BatchQueue<D>, state: &State<D>, log_end: u64) -> Result<u64> {
-    let (mut low, mut high) = (state.first, state.room);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let unit = queue.file_unit(middle)?;
-        if unit.is_some_and(|unit| unit.physical_offset < log_end) {
-            low = middle + 1;
-        } else {
-            high = middle;
+/// Makes everything behind the last unit absent in the files.
+fn cut_behind<D: Disk>(
+    segments: &BatchSegments<D>,
+    queue: &Queue,
+    state: &mut State,
+) -> Result<()> {
+    let end = state.end * BATCH_UNIT_BYTES;
+    let kept = if end > state.first_base {
+        end.next_multiple_of(segments.file_len_bytes())
+    } else {
+        state.first_base
+    };
+    remove_from(segments, queue, state, kept)?;
+    if kept == state.first_base {
+        // Without a unit it may begin anywhere: as a queue that never had a file.
+        *state = State::empty();
+    } else if end < kept {
+        zero_behind(segments, queue, end)?;
+    }
+    Ok(())
+}
+
+/// Removes the files from a position on, newest first, each for good. The write gate is held.
+pub(super) fn remove_from<D: Disk>(
+    segments: &BatchSegments<D>,
+    queue: &Queue,
+    state: &mut State,
+    from: u64,
+) -> Result<()> {
+    let entries = segments.disk().list(&segments.queue_dir(queue))?;
+    for entry in entries.iter().rev().filter(|entry| !entry.is_dir) {
+        if let Some(base) = parse_offset_file_name(&entry.name).filter(|base| *base >= from) {
+            segments.remove_file_for_good(queue, base)?;
         }
     }
-    Ok(low)
+    state.files_end = state.files_end.min(from);
+    Ok(())
+}
+
+/// Ordinal behind the last unit of a record below `log_end`, after a clean end.
+fn clean_end<D: Disk>(
+    segments: &BatchSegments<D>,
+    queue: &Queue,
+    state: &State,
+    log_end: u64,
+) -> Result<u64> {
+    first_not(state.first(), state.files_end / BATCH_UNIT_BYTES, |at| {
+        let unit = segments.present_unit(queue, at)?;
+        Ok(unit.is_some_and(|unit| unit.physical_offset < log_end))
+    })
 }
 
 /// Ordinal behind the last unit that is there, belongs to a record below `safe`, and follows the one
 /// before it.
-fn walked_len<D: Disk>(queue: &BatchQueue<D>, state: &State<D>, safe: u64) -> Result<u64> {
-    if state.room == state.first {
-        return Ok(state.first);
+fn walked_end<D: Disk>(
+    segments: &BatchSegments<D>,
+    queue: &Queue,
+    state: &State,
+    safe: u64,
+) -> Result<u64> {
+    if !state.has_files() {
+        return Ok(state.first());
     }
-    // A file whose first unit was synced follows files that were synced as a whole: units are
-    // appended in the order of the log.
-    let mut at = state.room - queue.file_units;
-    let is_safe = |unit: Option<BatchUnit>| unit.is_some_and(|unit| unit.physical_offset < safe);
-    while at > state.first && !is_safe(queue.file_unit(at)?) {
-        at -= queue.file_units;
-    }
-    let mut before = if at > state.first {
-        queue.file_unit(at - 1)?
+    let files = (state.first_base, state.files_end);
+    let is_safe = |unit: &BatchUnit| unit.physical_offset < safe;
+    let mut at = segments.last_safe_file(queue, files, is_safe)? / BATCH_UNIT_BYTES;
+    let mut before = if at > state.first() {
+        segments.present_unit(queue, at - 1)?
     } else {
         None
     };
-    while at < state.room {
-        let base = queue.base_of(at);
-        let count = WALK_UNITS.min(queue.file_units - (at - base));
+    let per_file = segments.units_per_file();
+    while at * BATCH_UNIT_BYTES < state.files_end {
+        let count = WALK_UNITS.min(per_file - at % per_file);
         let mut bytes = vec![0; count as usize * UNIT_LEN];
-        let file = queue.disk.open(&queue.file_path(base), Open::Read)?;
-        read_exact_at(&file, &mut bytes, (at - base) * BATCH_UNIT_BYTES)?;
+        segments.read_bytes(queue, at * BATCH_UNIT_BYTES, &mut bytes)?;
         let (units, _rest) = bytes.as_chunks::<UNIT_LEN>();
         for bytes in units {
-            let unit = BatchUnit::decode(bytes).filter(|unit| unit.physical_offset < safe);
+            let unit = BatchUnit::decode(bytes).filter(is_safe);
             let follows = |unit: &BatchUnit| {
                 before.is_none_or(|before| {
                     unit.physical_offset >= before.physical_end() && unit.base >= before.end()
@@ -169,68 +178,37 @@ fn walked_len<D: Disk>(queue: &BatchQueue<D>, state: &State<D>, safe: u64) -> Re
     Ok(at)
 }
 
-/// `len` without units at the end of which the log has no record. Those before the last one that it
+/// `end` without units at the end of which the log has no record. Those before the last one that it
 /// has were synced with it, or before.
-fn proven_len<D: Disk>(
-    queue: &BatchQueue<D>,
-    state: &State<D>,
-    len: u64,
-    is_of_log: impl Fn(&BatchQueue<D>, &BatchUnit) -> Result<bool>,
+fn proven_end<D: Disk>(
+    segments: &BatchSegments<D>,
+    queue: &Queue,
+    (first, end): (u64, u64),
+    is_of_log: impl Fn(&BatchUnit) -> Result<bool>,
 ) -> Result<u64> {
-    let mut len = len;
-    while len > state.first {
-        match queue.file_unit(len - 1)? {
-            Some(unit) if is_of_log(queue, &unit)? => break,
-            _ => len -= 1,
+    let mut end = end;
+    while end > first {
+        match segments.present_unit(queue, end - 1)? {
+            Some(unit) if is_of_log(&unit)? => break,
+            _ => end -= 1,
         }
     }
-    Ok(len)
+    Ok(end)
 }
 
-/// Makes the units of one file from an ordinal on absent, and that durable: a stale unit behind new
+/// Makes one file absent from a position in the queue on, and that durable: a stale unit behind new
 /// ones would one day lie below what counts as synced.
-fn zero_behind<D: Disk>(queue: &BatchQueue<D>, from: u64) -> Result<()> {
-    let base = queue.base_of(from);
-    let file = queue.disk.open(&queue.file_path(base), Open::Write)?;
-    let start = (from - base) * BATCH_UNIT_BYTES;
-    let Some(first) = first_page_with_bytes(&file, start, queue.file_len_bytes())? else {
+fn zero_behind<D: Disk>(segments: &BatchSegments<D>, queue: &Queue, from: u64) -> Result<()> {
+    let start = from % segments.file_len_bytes();
+    let file = segments.file(queue, from - start)?;
+    if !segments.has_bytes_behind(file.as_ref(), start)? {
         return Ok(());
-    };
-    // The second half of the first unit goes before its first one, which says whose unit it is: torn
-    // the other way it could claim a place far below its own.
-    let half = start + HALVES_AT;
-    file.write_at(&[0; UNIT_LEN - HALVES_AT as usize], half)?;
+    }
+    // The second half of the first unit goes before its first one, which names its record: torn the
+    // other way it could claim a place far below its own.
+    file.write_at(&[0; UNIT_LEN - HALVES_AT as usize], start + HALVES_AT)?;
     file.sync_data()?;
     file.write_at(&[0; HALVES_AT as usize], start)?;
-    let mut at = first;
-    while at < queue.file_len_bytes() {
-        let len = (PAGE_BYTES - at % PAGE_BYTES).min(queue.file_len_bytes() - at);
-        let mut page = vec![0; len as usize];
-        read_exact_at(&file, &mut page, at)?;
-        if page.iter().any(|byte| *byte != 0) {
-            page.fill(0);
-            file.write_at(&page, at)?;
-        }
-        at += len;
-    }
+    segments.zero_behind(file.as_ref(), start)?;
     file.sync_data()
-}
-
-/// Where, from a position on, the first page begins that holds anything; `None` when none does.
-fn first_page_with_bytes(
-    file: &impl DiskFile,
-    start: u64,
-    file_len_bytes: u64,
-) -> Result<Option<u64>> {
-    let mut at = start;
-    while at < file_len_bytes {
-        let len = (PAGE_BYTES - at % PAGE_BYTES).min(file_len_bytes - at);
-        let mut page = vec![0; len as usize];
-        read_exact_at(file, &mut page, at)?;
-        if page.iter().any(|byte| *byte != 0) {
-            return Ok(Some(at));
-        }
-        at += len;
-    }
-    Ok(None)
 }

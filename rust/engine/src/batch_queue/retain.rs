@@ -1,10 +1,7 @@
-//! Giving room back: files whose units all belong to records that the log has lost, and topics that
+//! Giving space back: files whose units all belong to records that the log has lost, and topics that
 //! are deleted. Appends and reads go on beside it.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
-use super::queue::BatchQueue;
+use super::queue::Queue;
 use super::table::BatchTable;
 use crate::disk::Disk;
 use crate::error::Result;
@@ -14,7 +11,7 @@ use crate::units::is_topic;
 impl<D: Disk> BatchTable<D> {
     /// The log begins at `log_min` now and is durable up to `flushed`: removes the files whose units
     /// all lie below (`MappedFileQueue.deleteExpiredFileByOffset`); gives how many. Never the newest
-    /// of a queue, and none before a file that a crash could take: the units alone say where a queue
+    /// of a queue, and none before a file that a crash could take: the units alone give where a queue
     /// goes on.
     ///
     /// # Errors
@@ -24,7 +21,7 @@ impl<D: Disk> BatchTable<D> {
     /// Reads and removes files.
     pub fn retain(&self, log_min: u64, flushed: u64) -> Result<u64> {
         let mut removed = 0;
-        for queue in self.all() {
+        for queue in self.topics.queues() {
             while self.remove_oldest(&queue, log_min, flushed)? {
                 removed += 1;
             }
@@ -32,28 +29,28 @@ impl<D: Disk> BatchTable<D> {
         Ok(removed)
     }
 
-    fn remove_oldest(&self, queue: &BatchQueue<D>, log_min: u64, flushed: u64) -> Result<bool> {
+    fn remove_oldest(&self, queue: &Queue, log_min: u64, flushed: u64) -> Result<bool> {
         // One file at a time, so that writing never waits for more than one.
-        let _gate = self.write_gate.lock();
-        let (first, next) = {
+        let _gate = self.pending.hold_writes();
+        let next = {
             let state = queue.lock();
-            let next = state.first + queue.file_units;
+            let next = state.first() + self.segments.units_per_file();
             if state.is_gone || next >= state.synced {
                 return Ok(false);
             }
-            (state.first, next)
+            next
         };
         let is_below = |at: u64, limit: u64| -> Result<bool> {
-            let unit = queue.file_unit(at)?;
+            let unit = self.segments.present_unit(queue, at)?;
             Ok(unit.is_some_and(|unit| unit.physical_offset < limit))
         };
         if !is_below(next - 1, log_min)? || !is_below(next, flushed)? {
             return Ok(false);
         }
+        // Under the lock, so that a reader whose file is gone sees that the queue begins later.
         let mut state = queue.lock();
-        self.disk.unlink(&queue.file_path(first))?;
-        state.first = next;
-        state.dirty.retain(|dirty| dirty.base != first);
+        self.segments.remove_file(queue, state.first_base)?;
+        state.first_base += self.segments.file_len_bytes();
         Ok(true)
     }
 
@@ -72,21 +69,25 @@ impl<D: Disk> BatchTable<D> {
         let Some(name) = std::str::from_utf8(topic).ok().filter(|_| is_topic(topic)) else {
             return Ok(0);
         };
-        let _gate = self.write_gate.lock();
-        let queues = self.forget(name);
+        let _gate = self.pending.hold_writes();
+        let queues = self.topics.remove(name);
         for queue in &queues {
             self.leave(queue);
         }
-        remove_topic(&self.disk, &self.dir, name)?;
+        remove_topic(self.segments.disk(), self.segments.dir(), name)?;
         Ok(queues.len())
     }
 
     /// With the write gate held: nobody writes the queue's files any more.
-    fn leave(&self, queue: &Arc<BatchQueue<D>>) {
+    fn leave(&self, queue: &Queue) {
         let mut state = queue.lock();
         state.is_gone = true;
-        let dropped = std::mem::take(&mut state.tail).len() as u64;
-        self.pending_bytes.fetch_sub(dropped, Ordering::Relaxed);
-        state.dirty.clear();
+        self.pending.drop_tail(&mut state);
+        let (first, files) = (state.first(), state.first_base..state.files_end);
+        state.set_end(first);
+        drop(state);
+        for base in files.step_by(self.segments.file_len_bytes() as usize) {
+            self.segments.forget_file(queue, base);
+        }
     }
 }

@@ -1,55 +1,43 @@
-//! Which topics have batch queues, and their queues. A topic is one of them when its owner says so (in
-//! the settings, or later), and when it has such queues on disk; until it is deleted.
+//! The batch queues of a store: makes the parts that keep them and hands them out.
 //!
-//! Locks, always taken in this order: write gate, sync gate, topics, queue, then (one at a time) the
-//! lists of pending and dirty queues.
+//! Locks, always taken in this order: those of `queue_store`, with the topics before the shards of
+//! the map.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use hashbrown::HashMap;
-
-use super::queue::{BatchQueue, State};
-use crate::config::{BATCH_UNIT_BYTES, StoreConfig};
-use crate::disk::{Disk, Entry};
+use super::queue::{Queue, State};
+use super::read::BatchQueue;
+use super::recover::{BatchRecovery, Trust};
+use super::topics::BatchTopics;
+use super::unit::BatchUnit;
+use crate::config::StoreConfig;
+use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::lock::{Mutex, RwLock};
 use crate::notice::Notices;
-use crate::poison::Poison;
-use crate::units::{is_topic, parse_offset_file_name, parse_queue_id};
+use crate::queue_store::{
+    FileLength, Files, Pending, QueueSync, Segments, TailWriter, walk_queues,
+};
+use crate::units::is_topic;
 
 /// The directory of the queues below the root (`StorePathConfigHelper.getStorePathBatchConsumeQueue`).
-pub(super) const DIR_NAME: &str = "batchconsumequeue";
+const DIR_NAME: &str = "batchconsumequeue";
 /// The setting that the length of the files comes from.
 const FILE_LEN_KEY: &str = "mapperFileSizeBatchConsumeQueue";
 /// Queues at the most: every record of such a topic can ask for one, so there is a bound.
-pub(super) const QUEUES_MAX: u64 = 100_000;
-
-type Queues<D> = HashMap<i32, Arc<BatchQueue<D>>>;
+const QUEUES_MAX: usize = 100_000;
+/// Files that are open at the most, beside those of plain queues.
+const FILES_OPEN_MAX: usize = 1_024;
 
 /// The batch queues by topic and queue id.
 pub struct BatchTable<D: Disk> {
-    pub(super) disk: D,
-    pub(super) root: PathBuf,
-    pub(super) dir: PathBuf,
-    pub(super) file_units: u64,
+    pub(super) topics: BatchTopics,
+    pub(super) segments: Arc<Segments<D, BatchUnit>>,
+    pub(super) pending: Arc<Pending<BatchUnit>>,
+    writer: TailWriter<D, BatchUnit>,
+    pub(super) sync: QueueSync<D, BatchUnit>,
     pub(super) notices: Arc<Notices>,
-    pub(super) topics: RwLock<HashMap<Box<str>, Queues<D>>>,
-    /// Nearly every store has none: one look, then, in place of a lock for each record.
-    has_topics: AtomicBool,
-    count: AtomicU64,
     is_missing: bool,
-    pub(super) pending: Mutex<Vec<Arc<BatchQueue<D>>>>,
-    pub(super) pending_bytes: AtomicU64,
-    pub(super) dirty: Mutex<Vec<Arc<BatchQueue<D>>>>,
-    /// Largest store time appended; `i64::MIN` before the first.
-    pub(super) newest_ms: AtomicI64,
-    /// Held while tails are written or files are removed.
-    pub(super) write_gate: Mutex<()>,
-    /// Held while files are synced.
-    pub(super) sync_gate: Mutex<()>,
-    pub(super) sync_failed: Poison,
 }
 
 impl<D: Disk> BatchTable<D> {
@@ -57,96 +45,57 @@ impl<D: Disk> BatchTable<D> {
     /// [`BatchTable::recover`]. Has the topics of the settings, too. What is no queue is passed over.
     ///
     /// # Errors
-    /// [`Error::WrongFileSize`] for a file of another length than the settings say; [`Error::Io`].
+    /// [`Error::WrongFileSize`] for a file of another length than the settings have; [`Error::Io`].
     /// Nothing on disk is changed.
     ///
     /// # Blocking
     /// Reads directories.
     pub fn open(disk: D, root: &Path, config: &StoreConfig, notices: Arc<Notices>) -> Result<Self> {
-        let dir = root.join(DIR_NAME);
+        let length = FileLength {
+            bytes: config.batch_file_len_bytes,
+            key: FILE_LEN_KEY,
+        };
+        let files = Files::new(disk.clone(), length, FILES_OPEN_MAX, 1);
+        let segments = Arc::new(Segments::new(disk, root, DIR_NAME, files));
+        let pending = Arc::<Pending<BatchUnit>>::default();
+        let shared = || (Arc::clone(&segments), Arc::clone(&pending));
         let named: Vec<&str> = config.batch_topics.split_whitespace().collect();
-        let is_missing = !named.is_empty() && disk.stat(&dir)?.is_none();
+        let is_missing = !named.is_empty() && segments.disk().stat(segments.dir())?.is_none();
+        let (for_writer, for_sync) = (shared(), shared());
         let table = Self {
-            root: root.to_owned(),
-            dir,
-            file_units: config.batch_file_len_bytes / BATCH_UNIT_BYTES,
+            topics: BatchTopics::default(),
+            writer: TailWriter::new(for_writer.0, for_writer.1, |_queue| Ok(())),
+            sync: QueueSync::new(for_sync.0, for_sync.1),
+            segments,
+            pending,
             notices,
-            topics: RwLock::new(HashMap::new()),
-            has_topics: AtomicBool::new(false),
-            count: AtomicU64::new(0),
             is_missing,
-            pending: Mutex::new(Vec::new()),
-            pending_bytes: AtomicU64::new(0),
-            dirty: Mutex::new(Vec::new()),
-            newest_ms: AtomicI64::new(i64::MIN),
-            write_gate: Mutex::new(()),
-            sync_gate: Mutex::new(()),
-            sync_failed: Poison::default(),
-            disk,
         };
         for topic in named {
-            table.know(topic);
+            table.topics.add(topic);
         }
         table.walk()?;
         Ok(table)
     }
 
     fn walk(&self) -> Result<()> {
-        for topic in self.disk.list(&self.dir)? {
-            if !topic.is_dir || !is_topic(topic.name.as_bytes()) {
-                continue;
-            }
-            let topic_dir = self.dir.join(&topic.name);
-            let entries = self.disk.list(&topic_dir)?;
-            for entry in entries.iter().filter(|entry| entry.is_dir) {
-                let Some(queue_id) = parse_queue_id(&entry.name) else {
-                    continue;
-                };
-                self.know(&topic.name);
-                let files = self.disk.list(&topic_dir.join(&entry.name))?;
-                let (first, room) = self.range_of(&topic_dir.join(&entry.name), &files)?;
-                self.insert(&topic.name, queue_id, State::of_files(first, room));
-            }
-        }
-        Ok(())
+        walk_queues(
+            self.segments.disk(),
+            self.segments.dir(),
+            self.segments.length(),
+            &self.notices,
+            |_topic, _queue_id| true,
+            |topic, queue_id, range| {
+                self.topics.add(topic);
+                let state = State::of_files(range.first_base, range.files_end);
+                self.topics.insert(topic, queue_id, state);
+                Ok(())
+            },
+        )
     }
 
-    /// Ordinals of the first unit of the files of a queue and behind the last one that they have
-    /// room for. A file of length 0 is what a crash leaves between its making and its length: the
-    /// queue ends before it, and what follows was never synced.
-    fn range_of(&self, queue_dir: &Path, files: &[Entry]) -> Result<(u64, u64)> {
-        let file_len_bytes = self.file_units * BATCH_UNIT_BYTES;
-        let (mut first, mut room) = (0, 0);
-        for entry in files.iter().filter(|entry| !entry.is_dir) {
-            let base = parse_offset_file_name(&entry.name);
-            let Some(base) = base.filter(|base| base.is_multiple_of(file_len_bytes)) else {
-                continue;
-            };
-            if entry.len_bytes == 0 {
-                break;
-            }
-            let path = queue_dir.join(&entry.name);
-            if entry.len_bytes != file_len_bytes {
-                return Err(Error::WrongFileSize {
-                    path,
-                    len_bytes: entry.len_bytes,
-                    expected_bytes: file_len_bytes,
-                    key: FILE_LEN_KEY,
-                });
-            }
-            let base = base / BATCH_UNIT_BYTES;
-            if base != room {
-                if room > first {
-                    let at = path.display();
-                    self.notices.warn(format!(
-                        "queue files are missing before {at}: it begins there"
-                    ));
-                }
-                first = base;
-            }
-            room = base + self.file_units;
-        }
-        Ok((first, room))
+    fn handle(&self, queue: Arc<Queue>) -> BatchQueue<D> {
+        BatchQueue::new(queue, Arc::clone(&self.segments))
     }
 
     /// Whether topics have batch queues of which there is not even the directory: somebody removed
@@ -159,43 +108,33 @@ impl<D: Disk> BatchTable<D> {
     /// Whether no topic has batch queues.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.has_topics.load(Ordering::Acquire)
+        self.topics.is_empty()
     }
 
     /// Whether a topic has batch queues.
     #[must_use]
     pub fn has_topic(&self, topic: &[u8]) -> bool {
-        !self.is_empty()
-            && std::str::from_utf8(topic).is_ok_and(|name| self.topics.read().contains_key(name))
+        self.topics.has_topic(topic)
     }
 
     /// A queue.
     #[must_use]
-    pub fn find(&self, topic: &[u8], queue_id: i32) -> Option<Arc<BatchQueue<D>>> {
-        if self.is_empty() {
-            return None;
-        }
-        let name = std::str::from_utf8(topic).ok()?;
-        self.topics.read().get(name)?.get(&queue_id).map(Arc::clone)
+    pub fn find(&self, topic: &[u8], queue_id: i32) -> Option<BatchQueue<D>> {
+        let queue = self.topics.find(topic, queue_id)?;
+        Some(self.handle(queue))
     }
 
-    /// All queues, by topic and queue id: what is done to each of them on disk is then done in the
-    /// same order each time, and a crash in the middle can be reproduced.
+    /// All queues, by topic and queue id.
     #[must_use]
-    pub fn all(&self) -> Vec<Arc<BatchQueue<D>>> {
-        let topics = self.topics.read();
-        let queues = topics.values().flat_map(HashMap::values);
-        let mut all: Vec<_> = queues.map(Arc::clone).collect();
-        all.sort_unstable_by(|a, b| (&a.topic, a.queue_id).cmp(&(&b.topic, b.queue_id)));
-        all
+    pub fn all(&self) -> Vec<BatchQueue<D>> {
+        let queues = self.topics.queues().into_iter();
+        queues.map(|queue| self.handle(queue)).collect()
     }
 
     /// The topics, in the order of their names.
     #[must_use]
     pub fn topics(&self) -> Vec<Box<str>> {
-        let mut names: Vec<_> = self.topics.read().keys().cloned().collect();
-        names.sort_unstable();
-        names
+        self.topics.names()
     }
 
     /// From now on a topic has batch queues.
@@ -213,68 +152,127 @@ impl<D: Disk> BatchTable<D> {
             let what = format!("{topic:?} as the name of a directory");
             return Err(Error::Limit { what, limit: 0 });
         }
-        self.know(topic);
+        self.topics.add(topic);
         self.make_dir()
     }
 
-    /// Makes the directory of all of them, whose absence says that they are to be made again.
-    pub(super) fn make_dir(&self) -> Result<()> {
+    /// Makes the directory of all of them, whose absence means that they are to be made again.
+    fn make_dir(&self) -> Result<()> {
         if self.is_empty() {
             return Ok(());
         }
-        self.disk.create_dir_all(&self.dir)
+        self.segments.disk().create_dir_all(self.segments.dir())
     }
 
     /// Queues in the table.
     #[must_use]
     pub fn queue_count(&self) -> usize {
-        usize::try_from(self.count.load(Ordering::Relaxed)).unwrap_or(usize::MAX)
-    }
-
-    fn know(&self, topic: &str) {
-        if is_topic(topic.as_bytes()) {
-            self.topics.write().entry(topic.into()).or_default();
-            self.has_topics.store(true, Ordering::Release);
-        }
-    }
-
-    /// Forgets a topic and gives its queues.
-    pub(super) fn forget(&self, topic: &str) -> Vec<Arc<BatchQueue<D>>> {
-        let mut topics = self.topics.write();
-        let queues = topics.remove(topic).unwrap_or_default();
-        self.has_topics.store(!topics.is_empty(), Ordering::Release);
-        self.count.fetch_sub(queues.len() as u64, Ordering::Relaxed);
-        queues.into_values().collect()
+        self.topics.queue_count()
     }
 
     /// The queue, made if absent; `None` when its topic has no batch queues, or there are too many.
-    pub(super) fn queue(&self, topic: &[u8], queue_id: i32) -> Option<Arc<BatchQueue<D>>> {
-        if let Some(queue) = self.find(topic, queue_id) {
+    pub(super) fn queue(&self, topic: &[u8], queue_id: i32) -> Option<Arc<Queue>> {
+        if let Some(queue) = self.topics.find(topic, queue_id) {
             return Some(queue);
         }
         let name = std::str::from_utf8(topic).ok()?;
-        if self.count.load(Ordering::Relaxed) >= QUEUES_MAX {
+        if self.queue_count() >= QUEUES_MAX {
             self.notices.error(format!(
                 "{QUEUES_MAX} batch queues: messages of {name} {queue_id} are in none"
             ));
             return None;
         }
-        self.insert(name, queue_id, State::of_files(0, 0))
+        self.topics.insert(name, queue_id, State::empty())
     }
 
-    /// Adds a queue, or gives the one that is there; `None` when the topic has no batch queues.
-    fn insert(&self, topic: &str, queue_id: i32, state: State<D>) -> Option<Arc<BatchQueue<D>>> {
-        let mut topics = self.topics.write();
-        let queues = topics.get_mut(topic)?;
-        if let Some(there) = queues.get(&queue_id) {
-            return Some(Arc::clone(there));
+    /// Looks where every queue ends, and takes away what is not trusted or belongs to records at or
+    /// above `log_end`, so that no stale unit can come back. Where not all is trusted, `is_of_log`
+    /// answers whether the log has the record of a unit: one that was torn may claim any place.
+    ///
+    /// # Durability
+    /// What was taken away is gone for good.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads, cuts and syncs files.
+    pub fn recover(
+        &self,
+        trust: Trust,
+        log_end: u64,
+        is_of_log: impl Fn(&BatchQueue<D>, &BatchUnit) -> Result<bool>,
+    ) -> Result<()> {
+        let recovery = BatchRecovery {
+            segments: &self.segments,
+            pending: &self.pending,
+            trust,
+            log_end,
+        };
+        for queue in self.topics.queues() {
+            recovery.recover(&queue, &is_of_log)?;
         }
-        let dir = self.dir.join(topic).join(queue_id.to_string());
-        let disk = self.disk.clone();
-        let name = (Arc::from(topic), queue_id);
-        let queue = Arc::new(BatchQueue::new(disk, name, dir, self.file_units, state));
-        queues.insert(queue_id, Arc::clone(&queue));
-        self.count.fetch_add(1, Ordering::Relaxed);
-        Some(queue)
+        self.make_dir()
+    }
+
+    /// Bytes in the tails of all queues.
+    #[must_use]
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending.bytes()
+    }
+
+    /// Whether a round of writing pays now, before its time.
+    #[must_use]
+    pub fn is_write_due(&self) -> bool {
+        self.pending.is_write_due()
+    }
+
+    /// Writes every tail. What could not be written stays in memory and is tried again by the next
+    /// call.
+    ///
+    /// # Durability
+    /// What was written survives the process; power loss only after [`BatchTable::sync`].
+    ///
+    /// # Errors
+    /// The first failure of [`Error::Io`]; other queues were written all the same.
+    ///
+    /// # Blocking
+    /// Writes to the page cache; makes directories and files.
+    pub fn write_pending(&self) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.writer.write_pending().map(|_bytes| ())
+    }
+
+    /// Largest store time of a unit appended so far; `None` before the first.
+    #[must_use]
+    pub fn newest_ms(&self) -> Option<i64> {
+        let newest_ms = self.pending.newest_ms();
+        (newest_ms > i64::MIN).then_some(newest_ms)
+    }
+
+    /// Whether there are units that are not durable.
+    #[must_use]
+    pub fn has_unsynced(&self) -> bool {
+        self.pending_bytes() > 0 || self.segments.has_unsynced()
+    }
+
+    /// Syncs every file that was written to.
+    ///
+    /// # Durability
+    /// Every unit that [`BatchTable::write_pending`] wrote before the call survives power loss.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when a sync failed, then [`Error::Poisoned`] for good: after a failed sync
+    /// nothing is known of the bytes.
+    ///
+    /// # Blocking
+    /// Until the device has answered. Does not hold up appends.
+    pub fn sync(&self) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        self.sync.sync(0, || Ok(())).map(|_synced| ())
     }
 }

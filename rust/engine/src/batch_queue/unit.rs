@@ -15,7 +15,7 @@ use crate::config::BATCH_UNIT_BYTES;
 
 /// Bytes of a unit, as a length in memory.
 pub(super) const UNIT_LEN: usize = BATCH_UNIT_BYTES as usize;
-/// Stands for "in no compacted log" (`BatchConsumeQueue.INVALID_POS`).
+/// Means "in no compacted log" (`BatchConsumeQueue.INVALID_POS`).
 const NOT_COMPACTED: i32 = -1;
 
 const _: () = assert!(8 + 4 + 8 + 8 + 8 + 2 + 4 + 4 == UNIT_LEN);
@@ -82,7 +82,7 @@ impl BatchUnit {
         bytes
     }
 
-    /// Whether each number has room in its field.
+    /// Whether each number fits its field.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         const OFFSET_MAX: u64 = i64::MAX as u64;

@@ -1,20 +1,21 @@
-//! Appending units: memory only. Knows no record: it is told topic, queue, offset and unit by
-//! whoever reads the log, from any thread, in log order per queue.
+//! Appending units: memory only. Knows no record: topic, queue, offset and unit come from whoever
+//! reads the log, from any thread, in log order per queue.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::queue::{Place, Queue, State};
-use super::table::{QUEUES_MAX, QueueTable};
+use super::extension::Extensions;
+use super::load::QueueLoader;
+use super::queue::{GAP_UNITS_MAX, Place, QUEUES_MAX, Queue, State};
+use super::suspects::Suspects;
+use super::truncate::UnitCutter;
 use super::unit::{UNIT_LEN, Unit};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
+use crate::notice::Notices;
+use crate::queue_store::{Pending, QueueMap, Segments, TailWriter};
 use crate::units::is_topic;
 
-/// Missing units that are stood in for by blanks, 60 MB of them; a longer gap starts the queue anew
-/// behind it, because so many blanks in each of many queues would fill the disk.
-const GAP_UNITS_MAX: u64 = 3_000_000;
 /// Queue offsets above this have no position in a file: a record that claims one is damaged.
 const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / (4 * UNIT_LEN as u64);
 
@@ -23,7 +24,7 @@ const QUEUE_OFFSET_MAX: u64 = i64::MAX as u64 / (4 * UNIT_LEN as u64);
 pub struct Coming<'a> {
     /// Its place in the queue.
     pub queue_offset: u64,
-    /// What it says; its tags code, wherever that is going to stand.
+    /// The unit; with its tags code, wherever that is going to be written.
     pub unit: Unit,
     /// When its message was stored, ms.
     pub store_timestamp_ms: i64,
@@ -54,48 +55,26 @@ pub enum Placed {
     Refused,
 }
 
-/// The end of a range of lost units that begins at `from`: `to`, or none of it where a damaged record
-/// made it longer than any gap.
-fn near(from: u64, to: u64) -> u64 {
-    if to - from <= GAP_UNITS_MAX { to } else { from }
+/// Appends units to queues.
+pub(super) struct UnitAppender<D: Disk> {
+    pub(super) map: Arc<QueueMap<Unit>>,
+    pub(super) segments: Arc<Segments<D, Unit>>,
+    pub(super) pending: Arc<Pending<Unit>>,
+    pub(super) loader: Arc<QueueLoader<D>>,
+    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) writer: Arc<TailWriter<D, Unit>>,
+    pub(super) cutter: Arc<UnitCutter<D>>,
+    pub(super) suspects: Arc<Suspects>,
+    pub(super) notices: Arc<Notices>,
 }
 
-impl<D: Disk> QueueTable<D> {
-    /// Adds a unit to its queue, which is made if absent. Twice the same changes nothing.
-    ///
-    /// # Durability
-    /// None: the unit is in memory until [`QueueTable::write_pending`].
-    ///
-    /// # Errors
-    /// Those of the first look at a queue; the unit was then not added, and may be again.
-    ///
-    /// # Blocking
-    /// At the first use of a queue, and where a queue starts anew.
+impl<D: Disk> UnitAppender<D> {
+    /// As [`QueueTable::add`](super::QueueTable::add).
     #[inline]
-    pub fn append(
-        &self,
-        topic: &[u8],
-        queue_id: i32,
-        queue_offset: u64,
-        unit: Unit,
-        store_timestamp_ms: i64,
-    ) -> Result<Placed> {
-        let coming = Coming {
-            queue_offset,
-            unit,
-            store_timestamp_ms,
-            extended: None,
-        };
-        self.add(topic, queue_id, &coming)
-    }
-
-    /// [`QueueTable::append`] of a unit that may have an extension.
-    ///
-    /// # Errors
-    /// As [`QueueTable::append`].
-    #[inline]
-    pub fn add(&self, topic: &[u8], queue_id: i32, coming: &Coming<'_>) -> Result<Placed> {
-        let quick = self.with_queue(topic, queue_id, |queue| self.add_quick(queue, coming));
+    pub(super) fn add(&self, topic: &[u8], queue_id: i32, coming: &Coming<'_>) -> Result<Placed> {
+        let quick = self
+            .map
+            .with_queue(topic, queue_id, |queue| self.add_quick(queue, coming));
         if let Some(Some(placed)) = quick {
             return Ok(placed);
         }
@@ -105,10 +84,9 @@ impl<D: Disk> QueueTable<D> {
         }
     }
 
-    /// The queue, made if absent: a handle for [`QueueTable::append_to`]. `None` when the topic
-    /// cannot be the name of a directory, or the table is full.
-    pub fn queue(&self, topic: &[u8], queue_id: i32) -> Option<Arc<Queue>> {
-        if let Some(queue) = self.find(topic, queue_id) {
+    /// As [`QueueTable::queue`](super::QueueTable::queue).
+    pub(super) fn queue(&self, topic: &[u8], queue_id: i32) -> Option<Arc<Queue>> {
+        if let Some(queue) = self.map.find(topic, queue_id) {
             return Some(queue);
         }
         let name = std::str::from_utf8(topic).ok().filter(|_| is_topic(topic));
@@ -119,39 +97,18 @@ impl<D: Disk> QueueTable<D> {
             ));
             return None;
         };
-        if self.len() >= QUEUES_MAX {
+        if self.map.len() >= QUEUES_MAX {
             self.notices.error(format!(
                 "{QUEUES_MAX} queues: messages of {name} {queue_id} are in none"
             ));
             return None;
         }
-        Some(self.insert(name, queue_id, State::empty()))
+        Some(self.map.insert(name, queue_id, State::empty()))
     }
 
-    /// [`QueueTable::append`] with a handle: one look-up less. A stale handle (its topic was
-    /// deleted) works too.
-    ///
-    /// # Errors
-    /// As [`QueueTable::append`].
+    /// [`UnitAppender::add`] with a handle, which may be stale.
     #[inline]
-    pub fn append_to(
-        &self,
-        queue: &Arc<Queue>,
-        queue_offset: u64,
-        unit: Unit,
-        store_timestamp_ms: i64,
-    ) -> Result<Placed> {
-        let coming = Coming {
-            queue_offset,
-            unit,
-            store_timestamp_ms,
-            extended: None,
-        };
-        self.add_to(queue, &coming)
-    }
-
-    #[inline]
-    fn add_to(&self, queue: &Arc<Queue>, coming: &Coming<'_>) -> Result<Placed> {
+    pub(super) fn add_to(&self, queue: &Arc<Queue>, coming: &Coming<'_>) -> Result<Placed> {
         match self.add_quick(queue, coming) {
             Some(placed) => Ok(placed),
             None => self.add_slowly(queue, coming),
@@ -170,31 +127,19 @@ impl<D: Disk> QueueTable<D> {
             Place::Next => {
                 let unit = match coming.extended {
                     None => coming.unit,
-                    Some(bits) => self.extend(queue, &coming.unit, store_timestamp_ms, bits)?,
+                    Some(bits) => {
+                        self.extensions
+                            .extend(queue, &coming.unit, store_timestamp_ms, bits)?
+                    }
                 };
                 state.push(&unit, store_timestamp_ms);
-                self.mark_pending(queue, &mut state);
+                self.pending.mark(queue, &mut state);
                 drop(state);
-                self.pending
-                    .bytes
-                    .fetch_add(UNIT_LEN as u64, Ordering::Relaxed);
-                if store_timestamp_ms > self.pending.newest_ms.load(Ordering::Relaxed) {
-                    self.pending
-                        .newest_ms
-                        .fetch_max(store_timestamp_ms, Ordering::Relaxed);
-                }
+                self.pending.count_unit(store_timestamp_ms);
                 Some(Placed::Appended)
             }
             Place::Duplicate => Some(Placed::Duplicate),
             Place::First | Place::Gap(_) | Place::Restart | Place::Taken => None,
-        }
-    }
-
-    #[inline]
-    pub(super) fn mark_pending(&self, queue: &Arc<Queue>, state: &mut State) {
-        if !state.is_pending {
-            state.is_pending = true;
-            self.pending.queues.lock().push(Arc::clone(queue));
         }
     }
 
@@ -212,31 +157,31 @@ impl<D: Disk> QueueTable<D> {
             ));
             return Ok(Placed::Refused);
         }
-        let mut state = self.lock_known(queue)?;
+        let mut state = self.loader.lock_known(queue)?;
         if state.is_gone {
             drop(state);
             let (topic, id) = (queue.topic().as_bytes(), queue.queue_id());
             return self.add(topic, id, coming);
         }
         if coming.extended.is_some() {
-            self.find_extension(queue, &state);
+            self.extensions.look(queue, &state);
         }
         let answer = match state.place(queue_offset, &unit) {
             Place::Next => Placed::Appended,
             Place::Duplicate => return Ok(Placed::Duplicate),
             Place::First => {
-                self.suspect(queue, (0, near(0, queue_offset)), true);
-                state.begin_at(queue_offset, self.file_len_bytes);
+                self.suspects.note_beginning(queue, queue_offset);
+                state.begin_at(queue_offset, self.segments.file_len_bytes());
                 Placed::Appended
             }
             Place::Gap(missing) if missing <= GAP_UNITS_MAX => {
                 if state.has_pending() {
                     // Blanks stand before the tail: it goes to the file first.
                     drop(state);
-                    self.write_queue(queue)?;
+                    self.writer.write_queue(queue)?;
                     return self.add_to(queue, coming);
                 }
-                self.suspect(queue, (state.end, queue_offset), false);
+                self.suspects.note(queue, (state.end, queue_offset), false);
                 if state.min == state.end {
                     state.min = queue_offset;
                 }
@@ -247,8 +192,8 @@ impl<D: Disk> QueueTable<D> {
             Place::Gap(_) | Place::Restart => {
                 let dropped = state.end - state.min;
                 drop(state);
-                self.tell(queue, queue_offset, &unit, Placed::Restarted { dropped });
-                self.restart(queue, queue_offset, &unit)?;
+                self.warn(queue, queue_offset, &unit, Placed::Restarted { dropped });
+                self.cutter.restart(queue, queue_offset, &unit)?;
                 self.add_to(queue, coming)?;
                 return Ok(Placed::Restarted { dropped });
             }
@@ -256,24 +201,24 @@ impl<D: Disk> QueueTable<D> {
                 // The files that the queue began with are lost.
                 let first = state.first_base / QUEUE_UNIT_BYTES;
                 drop(state);
-                if !self.suspect_lost(queue, (queue_offset, near(queue_offset, first)), true) {
-                    self.tell(queue, queue_offset, &unit, Placed::Taken);
+                if !self.suspects.note_lost_before(queue, queue_offset, first) {
+                    self.warn(queue, queue_offset, &unit, Placed::Taken);
                 }
                 return Ok(Placed::Taken);
             }
             Place::Taken => {
                 drop(state);
-                self.tell(queue, queue_offset, &unit, Placed::Taken);
+                self.warn(queue, queue_offset, &unit, Placed::Taken);
                 return Ok(Placed::Taken);
             }
         };
         drop(state);
-        self.tell(queue, queue_offset, &unit, answer);
+        self.warn(queue, queue_offset, &unit, answer);
         self.add_to(queue, coming)?;
         Ok(answer)
     }
 
-    fn tell(&self, queue: &Queue, queue_offset: u64, unit: &Unit, placed: Placed) {
+    fn warn(&self, queue: &Queue, queue_offset: u64, unit: &Unit, placed: Placed) {
         let what = match placed {
             Placed::Appended | Placed::Duplicate | Placed::Refused => return,
             Placed::Gap { missing } => format!("{missing} messages before it were never seen"),

@@ -1,17 +1,19 @@
 //! Parts of a queue that its files do not hold though they should: found by comparing the manifest
 //! with the directories, by a unit that nothing was ever written over, and by a unit whose place in
 //! the log holds another record. Decides where to look in the log; reads no record itself.
+//!
+//! Locks: the mend gate comes before all of `queue_store`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use super::ledger::Dirty;
-use super::queue::{NO_RECORD, Queue, State};
-use super::table::QueueTable;
+use super::queue::{NO_RECORD, NOTHING_WAITS_MS, Queue, State};
 use super::unit::{UNIT_LEN, Unit};
 use crate::config::QUEUE_UNIT_BYTES;
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::Disk;
 use crate::error::Result;
+use crate::lock::Mutex;
+use crate::queue_store::{Pending, QueueMap, Segments, WriteRange};
 
 /// Units of one queue to be made again from the log.
 #[derive(Debug, Clone)]
@@ -56,7 +58,7 @@ pub trait LogSide<D: Disk>: Send + Sync {
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
-    fn mend(&self, queues: &QueueTable<D>, holes: Vec<Hole>) -> Result<Mended>;
+    fn mend(&self, queues: &HoleMender<D>, holes: Vec<Hole>) -> Result<Mended>;
 }
 
 /// Counts since the store was opened.
@@ -75,18 +77,52 @@ pub(super) struct Absent {
     to: u64,
 }
 
-impl<D: Disk> QueueTable<D> {
+/// Makes units again that files do not hold though they should.
+pub struct HoleMender<D: Disk> {
+    map: Arc<QueueMap<Unit>>,
+    segments: Arc<Segments<D, Unit>>,
+    pending: Arc<Pending<Unit>>,
+    /// Parts that the manifest names and the directories have not.
+    absent: Mutex<Vec<Absent>>,
+    log: OnceLock<Box<dyn LogSide<D>>>,
+    /// Held while units are made again.
+    gate: Mutex<()>,
+    counts: Counts,
+}
+
+impl<D: Disk> HoleMender<D> {
+    pub(super) fn new(
+        map: Arc<QueueMap<Unit>>,
+        segments: Arc<Segments<D, Unit>>,
+        pending: Arc<Pending<Unit>>,
+    ) -> Self {
+        Self {
+            map,
+            segments,
+            pending,
+            absent: Mutex::new(Vec::new()),
+            log: OnceLock::new(),
+            gate: Mutex::new(()),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Whether somebody answers for the log.
+    pub(super) fn has_log(&self) -> bool {
+        self.log.get().is_some()
+    }
+
     /// Compares each queue of the manifest with its files. Names and lengths only.
     pub(super) fn compare_with_directories(&self) -> Result<()> {
         let mut absent = self.absent.lock();
-        for queue in self.all() {
+        for queue in self.map.all() {
             self.compare_files(&queue, &mut absent)?;
         }
         Ok(())
     }
 
     fn compare_files(&self, queue: &Arc<Queue>, absent: &mut Vec<Absent>) -> Result<()> {
-        let len = self.file_len_bytes;
+        let len = self.segments.file_len_bytes();
         let state = queue.lock();
         if !state.has_files() {
             return Ok(());
@@ -94,7 +130,10 @@ impl<D: Disk> QueueTable<D> {
         let mut base = state.first_base;
         while base < state.files_end {
             // One call for a file, where listing the directory takes six.
-            let stat = self.disk.stat(&self.file_path(queue, base))?;
+            let stat = self
+                .segments
+                .disk()
+                .stat(&self.segments.file_path(queue, base))?;
             let kept_bytes = stat.map_or(0, |stat| stat.len_bytes.min(len));
             if kept_bytes < len {
                 let from = base + kept_bytes - kept_bytes % QUEUE_UNIT_BYTES;
@@ -118,16 +157,16 @@ impl<D: Disk> QueueTable<D> {
     /// the holes that this leaves. Called while the store is opened.
     ///
     /// # Durability
-    /// After the next [`QueueTable::sync`] of 0 pages.
+    /// After the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn make_absent_files(&self) -> Result<Vec<Hole>> {
         let absent = std::mem::take(&mut *self.absent.lock());
         for part in &absent {
-            let first = part.from - part.from % self.file_len_bytes;
-            for base in (first..part.to).step_by(self.file_len_bytes as usize) {
-                self.make_whole(&part.queue, base)?;
+            let first = part.from - part.from % self.segments.file_len_bytes();
+            for base in (first..part.to).step_by(self.segments.file_len_bytes() as usize) {
+                self.segments.make_whole(&part.queue, base)?;
             }
         }
         let mut holes = Vec::with_capacity(absent.len());
@@ -138,36 +177,6 @@ impl<D: Disk> QueueTable<D> {
             holes.push(self.hole_of(&queue, &state, from, to)?);
         }
         Ok(holes)
-    }
-
-    /// Gives a file its full length, and its name where that is gone.
-    pub(super) fn make_whole(&self, queue: &Arc<Queue>, base: u64) -> Result<()> {
-        let path = self.file_path(queue, base);
-        let len = self.file_len_bytes;
-        if self
-            .disk
-            .stat(&path)?
-            .is_some_and(|stat| stat.len_bytes >= len)
-        {
-            return Ok(());
-        }
-        self.files.close((queue.uid(), base));
-        self.disk.create_dirs(&self.queue_dir(queue))?;
-        self.disk.open(&path, Open::Create)?.set_len(len)?;
-        self.note_mended(queue, base, 0, len, true);
-        Ok(())
-    }
-
-    fn note_mended(&self, queue: &Arc<Queue>, base: u64, from: u64, to: u64, is_new: bool) {
-        self.ledger.note(Dirty {
-            queue: Arc::clone(queue),
-            base,
-            from,
-            to,
-            // Due at the next sync, and no reason to hold the checkpoint back.
-            oldest_ms: super::queue::NOTHING_WAITS_MS,
-            is_new,
-        });
     }
 
     /// The hole `[from, to)` with the range of the log between the units around it.
@@ -182,7 +191,7 @@ impl<D: Disk> QueueTable<D> {
         let is_record = |unit: &Unit| unit.is_present() && !unit.is_blank();
         let mut log_from = 0;
         for index in (first..from).rev() {
-            let unit = self.unit_of(queue, state, index)?;
+            let unit = self.segments.unit_of(queue, state, index)?;
             if is_record(&unit) {
                 log_from = unit.physical_end().cast_unsigned();
                 break;
@@ -193,7 +202,7 @@ impl<D: Disk> QueueTable<D> {
             end => end.cast_unsigned(),
         };
         for index in to..state.end {
-            let unit = self.unit_of(queue, state, index)?;
+            let unit = self.segments.unit_of(queue, state, index)?;
             if is_record(&unit) {
                 log_to = unit.physical_offset.cast_unsigned();
                 break;
@@ -214,13 +223,13 @@ impl<D: Disk> QueueTable<D> {
     /// or deleted since the hole was found.
     ///
     /// # Durability
-    /// After the next [`QueueTable::sync`] of 0 pages.
+    /// After the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
-    pub fn write_units(&self, hole: &Hole, from: u64, mut bytes: &[u8]) -> Result<bool> {
+    pub fn write_units(&self, hole: &Hole, from: u64, bytes: &[u8]) -> Result<bool> {
         let queue = &hole.queue;
-        let _gate = self.write_gate.lock();
+        let _gate = self.pending.hold_writes();
         let end = from + (bytes.len() / UNIT_LEN) as u64;
         {
             let state = queue.lock();
@@ -228,19 +237,14 @@ impl<D: Disk> QueueTable<D> {
                 return Ok(false);
             }
         }
-        let mut position = from * QUEUE_UNIT_BYTES;
-        while !bytes.is_empty() {
-            let in_file = position % self.file_len_bytes;
-            let base = position - in_file;
-            let room = (self.file_len_bytes - in_file) as usize;
-            let (now, later) = bytes.split_at(room.min(bytes.len()));
-            let path = || self.file_path(queue, base);
-            let file = self.files.writable((queue.uid(), base), path, false)?;
-            file.write_at(now, in_file)?;
-            self.note_mended(queue, base, in_file, in_file + now.len() as u64, false);
-            position += now.len() as u64;
-            bytes = later;
-        }
+        let range = WriteRange {
+            position: from * QUEUE_UNIT_BYTES,
+            files_end: u64::MAX,
+            has_files: true,
+            // Due at the next sync, and no reason to hold the checkpoint back.
+            oldest_ms: NOTHING_WAITS_MS,
+        };
+        self.segments.write_bytes(queue, range, bytes)?;
         Ok(true)
     }
 
@@ -262,7 +266,7 @@ impl<D: Disk> QueueTable<D> {
             return Ok(false);
         };
         // One at a time: who waited finds it done.
-        let _gate = self.mend_gate.lock();
+        let _gate = self.gate.lock();
         let (first, written) = {
             let state = queue.lock();
             (state.first_base / QUEUE_UNIT_BYTES, state.written)
@@ -271,11 +275,12 @@ impl<D: Disk> QueueTable<D> {
             return Ok(false);
         }
         let is_good = |index: u64| -> Result<bool> {
-            let unit = self.unit_at(queue, index)?;
+            let unit = self.segments.unit_at(queue, index)?;
             Ok(unit.is_present() && log.agrees(queue, index, &unit)?)
         };
-        let base = index * QUEUE_UNIT_BYTES / self.file_len_bytes * self.file_len_bytes;
-        self.make_whole(queue, base)?;
+        let base = index * QUEUE_UNIT_BYTES / self.segments.file_len_bytes()
+            * self.segments.file_len_bytes();
+        self.segments.make_whole(queue, base)?;
         if is_good(index)? {
             return Ok(false);
         }
@@ -297,7 +302,7 @@ impl<D: Disk> QueueTable<D> {
         Ok(mended.units > 0 || mended.lost > 0)
     }
 
-    /// As `QueueTable::mend_at`, by name.
+    /// As [`HoleMender::mend_at`], by name.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -305,7 +310,7 @@ impl<D: Disk> QueueTable<D> {
     /// # Blocking
     /// For a walk over the log between the good units around it.
     pub fn mend_unit(&self, topic: &[u8], queue_id: i32, index: u64) -> Result<bool> {
-        match self.find(topic, queue_id) {
+        match self.map.find(topic, queue_id) {
             Some(queue) => self.mend_at(&queue, index),
             None => Ok(false),
         }
@@ -321,7 +326,7 @@ impl<D: Disk> QueueTable<D> {
             let state = queue.lock();
             (state.first_base, state.min, state.written)
         };
-        let per_file = self.file_len_bytes / QUEUE_UNIT_BYTES;
+        let per_file = self.segments.file_len_bytes() / QUEUE_UNIT_BYTES;
         let mut first = first_base / QUEUE_UNIT_BYTES;
         while first < written {
             let last = written.min(first + per_file) - 1;
@@ -329,7 +334,7 @@ impl<D: Disk> QueueTable<D> {
                 if index < min {
                     continue;
                 }
-                let unit = self.unit_at(queue, index)?;
+                let unit = self.segments.unit_at(queue, index)?;
                 if !unit.is_present() || !log.agrees(queue, index, &unit)? {
                     self.mend_at(queue, index)?;
                 }
@@ -340,7 +345,7 @@ impl<D: Disk> QueueTable<D> {
         Ok(())
     }
 
-    /// Adds to the counts that [`QueueTable::mended`] gives.
+    /// Adds to the counts that [`HoleMender::mended`] gives.
     pub fn count_mended(&self, mended: Mended) {
         let counts = &self.counts;
         counts.queues.fetch_add(mended.queues, Ordering::Relaxed);
@@ -363,6 +368,6 @@ impl<D: Disk> QueueTable<D> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn unit_in_file(&self, queue: &Queue, index: u64) -> Result<Unit> {
-        self.file_unit(queue, index)
+        self.segments.file_unit(queue, index)
     }
 }

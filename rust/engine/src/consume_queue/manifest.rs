@@ -1,7 +1,7 @@
 //! The state of every queue in one file, written at a clean stop, so that a start with very many
 //! queues reads one file instead of their directories. It counts only together with the stamp that
 //! its owner gave it: another broker that worked on the store in between changes what the stamp is
-//! made of. Before the first change it gets another name: what it says is then a lower bound (`witness`).
+//! made of. Before the first change it gets another name: its numbers are then lower bounds (`witness`).
 //!
 //! Big endian:
 //!
@@ -19,24 +19,22 @@
 //! | CRC-32 of all before | u32 |
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::path::Path;
 
-use super::queue::{Known, MIN_UNKNOWN, State};
-use super::table::{QUEUES_MAX, QueueTable};
+use super::queue::{Known, MIN_UNKNOWN, QUEUES_MAX, Queue, State};
 use crate::config::QUEUE_UNIT_BYTES;
-use crate::disk::{Disk, DiskFile, Open, read_whole};
-use crate::error::{Error, Result};
+use crate::disk::{Disk, read_whole};
+use crate::error::Result;
 use crate::segment::Chain;
 use crate::units::{TOPIC_MAX_BYTES, is_topic};
 
 /// Name of the manifest in the root of the store; official brokers ignore it.
 pub const MANIFEST_NAME: &str = "queues.manifest";
 /// While it is written.
-const NEW_NAME: &str = "queues.manifest.new";
+pub(super) const NEW_NAME: &str = "queues.manifest.new";
 const MAGIC: &[u8; 8] = b"MQCQMAN1";
 /// A stamp is some numbers, not a file.
-const STAMP_MAX_BYTES: usize = 4096;
+pub(super) const STAMP_MAX_BYTES: usize = 4096;
 /// A checkpoint is a page; a longer one is none.
 const CHECKPOINT_LEN_MAX: u64 = 64 << 10;
 /// Bytes of [`stop_mark`]; what follows them in a stamp are marks of files and directories.
@@ -47,125 +45,56 @@ const CRC_BYTES: usize = 4;
 pub(super) const MANIFEST_MAX_BYTES: u64 =
     (64 + STAMP_MAX_BYTES + QUEUES_MAX * (QUEUE_FIXED_BYTES + TOPIC_MAX_BYTES)) as u64;
 
-impl<D: Disk> QueueTable<D> {
-    /// Writes and syncs everything, then the manifest under `stamp`: to be called at a clean stop,
-    /// when nobody appends any more.
-    ///
-    /// # Durability
-    /// The manifest is durable on return.
-    ///
-    /// # Errors
-    /// [`Error::Io`], [`Error::Poisoned`]; [`Error::Limit`] for a stamp above 4096 bytes;
-    /// [`Error::NotWritable`] when units were appended meanwhile.
-    ///
-    /// # Blocking
-    /// Writes and syncs; looks at queues not used yet.
-    pub fn save_manifest(&self, stamp: &[u8]) -> Result<()> {
-        if stamp.len() > STAMP_MAX_BYTES {
-            return Err(Error::Limit {
-                what: format!("a stamp of {} bytes", stamp.len()),
-                limit: STAMP_MAX_BYTES as u64,
-            });
-        }
-        self.write_pending()?;
-        self.sync(0)?;
-        let bytes = self.encode_manifest(stamp)?;
-        let _gate = self.write_gate.lock();
-        if self.all().iter().any(|queue| queue.lock().has_pending()) {
-            let reason = "units were appended while the manifest was written".to_owned();
-            return Err(Error::NotWritable { reason });
-        }
-        let new_path = self.write_new(&bytes)?;
-        self.disk.rename(&new_path, &self.manifest_path())?;
-        self.disk.sync_dir(&self.root)?;
-        self.has_manifest.store(true, Ordering::Release);
-        self.is_witness_void.store(false, Ordering::Release);
-        Ok(())
-    }
+/// The bytes of a manifest, queue by queue.
+pub(super) struct ManifestWriter<'a> {
+    out: Vec<u8>,
+    topic_before: &'a str,
+}
 
-    /// The bytes of a manifest or witness in a file of its own, synced, under a name that counts for
-    /// nothing yet.
-    pub(super) fn write_new(&self, bytes: &[u8]) -> Result<PathBuf> {
-        let path = self.root.join(NEW_NAME);
-        self.disk.create_dir_all(&self.root)?;
-        let file = self.disk.open(&path, Open::Create)?;
-        file.set_len(0)?;
-        file.write_at(bytes, 0)?;
-        file.sync_data()?;
-        Ok(path)
-    }
-
-    /// Every queue as far as its files hold it: units that wait in memory are left out.
-    pub(super) fn encode_manifest(&self, stamp: &[u8]) -> Result<Vec<u8>> {
-        let mut queues = self.all();
-        queues.sort_by(|a, b| (a.topic(), a.queue_id()).cmp(&(b.topic(), b.queue_id())));
-        let mut out = Vec::with_capacity(64 + stamp.len() + queues.len() * 64);
+impl<'a> ManifestWriter<'a> {
+    /// Begins a manifest of so many queues.
+    pub(super) fn new(stamp: &[u8], count: usize, file_len_bytes: u64) -> Self {
+        let mut out = Vec::with_capacity(64 + stamp.len() + count * 64);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&self.file_len_bytes.to_be_bytes());
+        out.extend_from_slice(&file_len_bytes.to_be_bytes());
         out.extend_from_slice(&(stamp.len() as u32).to_be_bytes());
         out.extend_from_slice(stamp);
-        out.extend_from_slice(&(queues.len() as u64).to_be_bytes());
-        let mut topic_before = "";
-        for queue in &queues {
-            let state = self.lock_told(queue)?;
-            let topic = if queue.topic() == topic_before {
-                ""
-            } else {
-                queue.topic()
-            };
-            topic_before = queue.topic();
-            out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
-            out.extend_from_slice(topic.as_bytes());
-            out.extend_from_slice(&queue.queue_id().to_be_bytes());
-            let (end, first_base, files_end) = (state.written, state.first_base, state.files_end);
-            for number in [state.min.min(end), end, first_base, files_end] {
-                out.extend_from_slice(&number.to_be_bytes());
-            }
-            out.extend_from_slice(&state.last_physical_end.to_be_bytes());
-        }
-        let crc = crc32fast::hash(&out);
-        out.extend_from_slice(&crc.to_be_bytes());
-        Ok(out)
+        out.extend_from_slice(&(count as u64).to_be_bytes());
+        let topic_before = "";
+        Self { out, topic_before }
     }
 
-    /// Fills the table from the manifest. Whether it is of the very stop that the stamp names, and
-    /// whether it counts at all: with a stamp that differs in its marks alone, directories were
-    /// changed or copied since, and the queues must be at least what it says.
-    pub(super) fn load_manifest(&self, stamp: Option<&[u8]>) -> Result<(bool, bool)> {
-        let path = self.manifest_path();
-        if self.disk.stat(&path)?.is_none() {
-            return Ok((false, false));
+    /// Adds a queue as far as its files hold it: units that wait in memory are left out.
+    pub(super) fn add(&mut self, queue: &'a Queue, state: &State) {
+        let topic = if queue.topic() == self.topic_before {
+            ""
+        } else {
+            queue.topic()
+        };
+        self.topic_before = queue.topic();
+        let out = &mut self.out;
+        out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
+        out.extend_from_slice(topic.as_bytes());
+        out.extend_from_slice(&queue.queue_id().to_be_bytes());
+        let (end, first_base, files_end) = (state.written, state.first_base, state.files_end);
+        for number in [state.min.min(end), end, first_base, files_end] {
+            out.extend_from_slice(&number.to_be_bytes());
         }
-        self.has_manifest.store(true, Ordering::Release);
-        let Some(stamp) = stamp else {
-            return Ok((false, false));
-        };
-        let Some(bytes) = read_whole(&self.disk, &path, MANIFEST_MAX_BYTES)? else {
-            return Ok((false, false));
-        };
-        let Some((found, queues)) = decode_manifest(&bytes, Some(stamp), self.file_len_bytes)
-        else {
-            let at = path.display();
-            self.notices.info(format!(
-                "{at} is not of the last stop: the directories are read"
-            ));
-            return Ok((false, false));
-        };
-        for (topic, queue_id, state) in queues {
-            self.insert(topic, queue_id, state);
-        }
-        Ok((found == stamp, true))
+        out.extend_from_slice(&state.last_physical_end.to_be_bytes());
     }
 
-    pub(super) fn manifest_path(&self) -> PathBuf {
-        self.root.join(MANIFEST_NAME)
+    /// The whole manifest.
+    pub(super) fn into_bytes(mut self) -> Vec<u8> {
+        let crc = crc32fast::hash(&self.out);
+        self.out.extend_from_slice(&crc.to_be_bytes());
+        self.out
     }
 }
 
 /// The queues of a manifest, by topic and queue id.
 pub type ManifestQueues = BTreeMap<(Vec<u8>, i32), ManifestQueue>;
 
-/// What a manifest says of one queue.
+/// One queue of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ManifestQueue {
     /// Queue offset behind its last unit.
@@ -180,7 +109,7 @@ pub struct ManifestQueue {
 /// store as it lies there; `None` when it has none, or one of another stop than the last.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`crate::error::Error::Io`].
 pub fn manifest_queues<D: Disk>(
     disk: &D,
     root: &Path,
@@ -210,7 +139,7 @@ pub fn manifest_queues<D: Disk>(
 /// of the directory. An official broker that stored anything has changed its checkpoint.
 ///
 /// # Errors
-/// [`Error::Io`].
+/// [`crate::error::Error::Io`].
 pub fn stop_mark<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Result<Vec<u8>> {
     let checkpoint = read_whole(disk, &root.join("checkpoint"), CHECKPOINT_LEN_MAX)?;
     let sum = crc32fast::hash(checkpoint.as_deref().unwrap_or_default());
@@ -299,4 +228,44 @@ fn decode_state(take: &mut Take<'_>, file_len_bytes: u64) -> Option<State> {
     state.last_physical_end = last_physical_end;
     state.known = Known::Manifest;
     Some(state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue_store::QueueMap;
+
+    const FILE: u64 = 10 * QUEUE_UNIT_BYTES;
+
+    #[test]
+    fn queues_of_one_topic_share_its_name_and_are_read_back() {
+        let map = QueueMap::default();
+        let mut states = Vec::new();
+        for (topic, queue_id, end) in [("A", 0, 3), ("A", 1, 25), ("B", 0, 0)] {
+            let mut state = State::of_files(0, 3 * FILE);
+            state.set_end(end);
+            state.last_physical_end = 7;
+            states.push((map.insert(topic, queue_id, State::empty()), state));
+        }
+        let mut writer = ManifestWriter::new(b"stamp", states.len(), FILE);
+        for (queue, state) in &states {
+            writer.add(queue, state);
+        }
+        let bytes = writer.into_bytes();
+        assert_eq!(
+            bytes.len(),
+            8 + 8 + 4 + 5 + 8 + 3 * QUEUE_FIXED_BYTES + 2 + 4
+        );
+        let (stamp, queues) = decode_manifest(&bytes, Some(b"stamp"), FILE).unwrap();
+        assert_eq!(stamp, b"stamp");
+        let read: Vec<_> = queues.iter().map(|(t, id, s)| (*t, *id, s.end)).collect();
+        assert_eq!(read, [("A", 0, 3), ("A", 1, 25), ("B", 0, 0)]);
+        assert!(queues.iter().all(|(_, _, s)| s.last_physical_end == 7));
+        assert!(decode_manifest(&bytes, None, 2 * FILE).is_none(), "length");
+        for at in 0..bytes.len() {
+            let mut broken = bytes.clone();
+            broken[at] ^= 1;
+            assert!(decode_manifest(&broken, None, FILE).is_none(), "at {at}");
+        }
+    }
 }

@@ -2,14 +2,17 @@
 //! engine while it opens, before anyone appends.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use super::extension::Extensions;
+use super::load::QueueLoader;
 use super::queue::{Known, NO_RECORD, Queue, State};
-use super::table::QueueTable;
+use super::truncate::UnitCutter;
 use super::unit::{UNIT_LEN, Unit};
+use super::witness::Witness;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
+use crate::queue_store::{Pending, QueueMap, Segments};
 use crate::units::parse_offset_file_name;
 
 /// Bytes read first while units are walked; then four times more, up to the most.
@@ -38,12 +41,23 @@ pub struct Recovered {
     pub cut: usize,
 }
 
-impl<D: Disk> QueueTable<D> {
+/// Looks at all queues after the end of a store.
+pub struct QueueRecovery<D: Disk> {
+    pub(super) map: Arc<QueueMap<Unit>>,
+    pub(super) segments: Arc<Segments<D, Unit>>,
+    pub(super) pending: Arc<Pending<Unit>>,
+    pub(super) loader: Arc<QueueLoader<D>>,
+    pub(super) witness: Arc<Witness<D>>,
+    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) cutter: Arc<UnitCutter<D>>,
+}
+
+impl<D: Disk> QueueRecovery<D> {
     /// Looks at every queue and, unless all is trusted, takes away what follows its first absent
     /// unit, so that no stale unit can come back.
     ///
     /// # Durability
-    /// What was taken away is gone for good after the next [`QueueTable::sync`] of 0 pages.
+    /// What was taken away is gone for good after the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -56,11 +70,11 @@ impl<D: Disk> QueueTable<D> {
             queues: 0,
             cut: 0,
         };
-        for queue in self.all() {
+        for queue in self.map.all() {
             if let Trust::Below(safe) = trust {
                 found.cut += usize::from(self.scan(&queue, safe)?);
             }
-            let end = self.lock_told(&queue)?.last_physical_end;
+            let end = self.loader.lock_bounds(&queue)?.last_physical_end;
             found.max_physical_end = found.max_physical_end.max(end);
             found.queues += 1;
         }
@@ -70,7 +84,7 @@ impl<D: Disk> QueueTable<D> {
     /// Walks the units behind the safe ones of one queue and cuts behind the last good one; true
     /// when something was cut.
     fn scan(&self, queue: &Arc<Queue>, safe: i64) -> Result<bool> {
-        let _gate = self.write_gate.lock();
+        let _gate = self.pending.hold_writes();
         let mut state = queue.lock();
         let is_cleared = self.remove_strays(queue, &state)?;
         if state.is_gone || !state.has_files() {
@@ -78,12 +92,12 @@ impl<D: Disk> QueueTable<D> {
             return Ok(is_cleared);
         }
         let mut end = self.scan_end(queue, &state, safe)?;
-        // A unit of an earlier record is no sign of a hole: it stands out of the order of the log. Nor is
+        // A unit of an earlier record is no sign of a hole: it is out of the order of the log. Nor is
         // one that names the first byte, where a cut of the queue was broken off.
         let first = state.first_base / QUEUE_UNIT_BYTES;
-        let mut from = self.log_min.load(Ordering::Acquire).cast_signed().max(1);
+        let mut from = self.loader.log_min().max(1);
         if let Some(last) = end.checked_sub(1).filter(|&last| last >= first) {
-            let unit = self.unit_of(queue, &state, last)?;
+            let unit = self.segments.unit_of(queue, &state, last)?;
             if !unit.is_blank() {
                 from = from.max(unit.physical_end());
             }
@@ -91,7 +105,7 @@ impl<D: Disk> QueueTable<D> {
         let is_safe = |unit: &Unit| {
             unit.is_present() && !unit.is_blank() && (from..safe).contains(&unit.physical_offset)
         };
-        let behind = self.end_behind(queue, &state, end, is_safe)?;
+        let behind = self.segments.end_behind(queue, &state, end, is_safe)?;
         if behind > end {
             // Units that were surely synced stand behind a hole: it is damage and not the end.
             end = self.walk_end(queue, &state, behind)?;
@@ -99,10 +113,10 @@ impl<D: Disk> QueueTable<D> {
         let (first_base, files_end) = (state.first_base, state.files_end);
         *state = State::of_files(first_base, files_end);
         state.set_end(end);
-        let is_cut = self.cut_behind(queue, &mut state)? | is_cleared;
-        self.find_last_record(queue, &mut state)?;
+        let is_cut = self.cutter.cut_behind(queue, &mut state)? | is_cleared;
+        self.loader.find_last_record(queue, &mut state)?;
         state.min = state.first_base / QUEUE_UNIT_BYTES;
-        self.find_min(queue, &mut state)?;
+        self.loader.find_min(queue, &mut state)?;
         state.known = Known::All;
         Ok(is_cut)
     }
@@ -110,15 +124,14 @@ impl<D: Disk> QueueTable<D> {
     /// Removes queue files behind the end of the queue: a crash took the length of the one before
     /// them. Newest first, each for good, as the cutting of a queue does it.
     fn remove_strays(&self, queue: &Queue, state: &State) -> Result<bool> {
-        let dir = self.queue_dir(queue);
-        let entries = self.disk.list(&dir)?;
+        let dir = self.segments.queue_dir(queue);
+        let entries = self.segments.disk().list(&dir)?;
         let bases = entries.iter().rev().filter(|entry| !entry.is_dir);
         let mut is_cleared = false;
         for base in bases.filter_map(|entry| parse_offset_file_name(&entry.name)) {
-            if base >= state.files_end && base.is_multiple_of(self.file_len_bytes) {
-                self.retire_manifest()?;
-                self.remove_file(queue, base)?;
-                self.disk.sync_dir(&dir)?;
+            if base >= state.files_end && base.is_multiple_of(self.segments.file_len_bytes()) {
+                self.witness.retire()?;
+                self.segments.remove_file_for_good(queue, base)?;
                 is_cleared = true;
             }
         }
@@ -127,20 +140,16 @@ impl<D: Disk> QueueTable<D> {
 
     /// One after the last unit that is present and whose record follows that of the one before it.
     fn scan_end(&self, queue: &Queue, state: &State, safe: i64) -> Result<u64> {
-        let per_file = self.file_len_bytes / QUEUE_UNIT_BYTES;
-        let first = state.first_base / QUEUE_UNIT_BYTES;
-        let mut from = state.files_end / QUEUE_UNIT_BYTES - per_file;
         // A blank proves nothing, so it counts as not safe: the walk then starts earlier.
         let is_safe =
             |unit: &Unit| unit.is_present() && !unit.is_blank() && unit.physical_offset < safe;
-        while from > first && !is_safe(&self.file_unit(queue, from)?) {
-            from -= per_file;
-        }
-        let start = self.first_not_in_file(queue, from * QUEUE_UNIT_BYTES, is_safe)?;
+        let files = (state.first_base, state.files_end);
+        let base = self.segments.last_safe_file(queue, files, is_safe)?;
+        let start = self.segments.first_not_in_file(queue, base, is_safe)?;
         self.walk_end(queue, state, start)
     }
 
-    /// As [`QueueTable::scan_end`], when all below `start` is known to be good.
+    /// As [`QueueRecovery::scan_end`], when all below `start` is known to be good.
     fn walk_end(&self, queue: &Queue, state: &State, start: u64) -> Result<u64> {
         let first = state.first_base / QUEUE_UNIT_BYTES;
         let mut walk = Walk {
@@ -148,7 +157,7 @@ impl<D: Disk> QueueTable<D> {
             record_end: 0,
         };
         if start > first {
-            let before = self.file_unit(queue, start - 1)?;
+            let before = self.segments.file_unit(queue, start - 1)?;
             if before.is_present() && !before.is_blank() {
                 walk.record_end = before.physical_end();
             }
@@ -157,21 +166,51 @@ impl<D: Disk> QueueTable<D> {
         let mut buffer = Vec::new();
         while walk.index < to {
             let position = walk.index * QUEUE_UNIT_BYTES;
-            let in_file = position % self.file_len_bytes;
+            let in_file = position % self.segments.file_len_bytes();
             let base = position - in_file;
             // Most queues end within a page: far reads would fill the page cache with holes.
             let most = (buffer.len() * 4).clamp(WALK_FIRST_BYTES, WALK_BYTES);
             buffer.resize(most, 0);
-            let len = (self.file_len_bytes - in_file).min(most as u64) as usize;
-            let file = self
-                .files
-                .existing((queue.uid(), base), || self.file_path(queue, base))?;
+            let len = (self.segments.file_len_bytes() - in_file).min(most as u64) as usize;
+            let file = self.segments.file(queue, base)?;
             let got = file.read_at(&mut buffer[..len], in_file)?;
             if !walk.over(&buffer[..got]) || got < len {
                 break;
             }
         }
         Ok(walk.index)
+    }
+
+    /// After an unclean end: looks at every extension that there is, so that nothing follows what
+    /// the queues name, whoever opens the store next. To be called after the queues were cut.
+    ///
+    /// # Durability
+    /// Good after the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
+    ///
+    /// # Errors
+    /// Those of the first look at a queue.
+    ///
+    /// # Blocking
+    /// Reads and cuts files.
+    pub fn settle_extensions(&self) -> Result<()> {
+        let disk = self.segments.disk();
+        for topic in disk.list(self.extensions.dir())? {
+            let dir = self.extensions.dir().join(&topic.name);
+            for entry in disk.list(&dir)?.iter().filter(|entry| entry.is_dir) {
+                let Ok(queue_id) = entry.name.parse() else {
+                    continue;
+                };
+                let Some(queue) = self.map.find(topic.name.as_bytes(), queue_id) else {
+                    continue;
+                };
+                let _gate = self.pending.hold_writes();
+                let state = self.loader.lock_known(&queue)?;
+                if !state.is_gone {
+                    self.extensions.look(&queue, &state);
+                }
+            }
+        }
+        Ok(())
     }
 }
 

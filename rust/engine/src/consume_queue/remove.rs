@@ -2,90 +2,72 @@
 //! is empty. Names that are no queue file are left alone, with their directory.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use super::extension::Extensions;
 use super::queue::Queue;
-use super::table::QueueTable;
-use crate::config::QUEUE_UNIT_BYTES;
+use super::unit::Unit;
+use super::witness::Witness;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::queue_dirs::{remove_queue, remove_topic};
+use crate::queue_store::{Pending, QueueMap, Segments};
 use crate::units::is_topic;
 
-impl<D: Disk> QueueTable<D> {
-    /// Deletes the queues of a topic with their files; gives how many there were. May be called
-    /// again after a failure.
-    ///
-    /// # Durability
-    /// The names are gone for good on return.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`]; the queues are out of the table all the same.
-    ///
-    /// # Blocking
-    /// Removes files and syncs directories.
-    pub fn delete_topic(&self, topic: &[u8]) -> Result<usize> {
+/// Deletes queues.
+pub(super) struct QueueRemoval<D: Disk> {
+    pub(super) map: Arc<QueueMap<Unit>>,
+    pub(super) segments: Arc<Segments<D, Unit>>,
+    pub(super) pending: Arc<Pending<Unit>>,
+    pub(super) witness: Arc<Witness<D>>,
+    pub(super) extensions: Arc<Extensions<D>>,
+}
+
+impl<D: Disk> QueueRemoval<D> {
+    /// As [`QueueTable::delete_topic`](super::QueueTable::delete_topic).
+    pub(super) fn delete_topic(&self, topic: &[u8]) -> Result<usize> {
         let Some(name) = std::str::from_utf8(topic).ok().filter(|_| is_topic(topic)) else {
             return Ok(0);
         };
-        let _gate = self.write_gate.lock();
-        self.void_witness()?;
+        let _gate = self.pending.hold_writes();
+        self.witness.void()?;
         let mut count = 0;
-        for queue in self.all().iter().filter(|queue| queue.topic() == name) {
+        for queue in self.map.all().iter().filter(|queue| queue.topic() == name) {
             self.leave_table(queue);
             count += 1;
         }
-        self.forget_topic(name);
-        remove_topic(&self.disk, &self.dir, name)?;
+        self.map.forget_topic(name);
+        remove_topic(self.segments.disk(), self.segments.dir(), name)?;
         if self.extensions.has_any() {
-            remove_topic(&self.disk, &self.extensions.dir, name)?;
+            remove_topic(self.segments.disk(), self.extensions.dir(), name)?;
         }
         Ok(count)
     }
 
-    /// Deletes one queue with its files; false when there was none.
-    ///
-    /// # Durability
-    /// The names are gone for good on return.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`]; the queue is out of the table all the same.
-    ///
-    /// # Blocking
-    /// Removes files and syncs directories.
-    pub fn delete_queue(&self, topic: &[u8], queue_id: i32) -> Result<bool> {
+    /// As [`QueueTable::delete_queue`](super::QueueTable::delete_queue).
+    pub(super) fn delete_queue(&self, topic: &[u8], queue_id: i32) -> Result<bool> {
         let Some(name) = std::str::from_utf8(topic).ok().filter(|_| is_topic(topic)) else {
             return Ok(false);
         };
-        let _gate = self.write_gate.lock();
-        self.void_witness()?;
-        let queue = self.find(topic, queue_id);
+        let _gate = self.pending.hold_writes();
+        self.witness.void()?;
+        let queue = self.map.find(topic, queue_id);
         if let Some(queue) = &queue {
             self.leave_table(queue);
         }
-        for root_dir in [&self.dir, &self.extensions.dir] {
+        for root_dir in [self.segments.dir(), self.extensions.dir()] {
             let dir = root_dir.join(name);
-            remove_queue(&self.disk, &dir.join(queue_id.to_string()))?;
-            if self.disk.stat(&dir)?.is_some() {
-                self.disk.sync_dir(&dir)?;
+            remove_queue(self.segments.disk(), &dir.join(queue_id.to_string()))?;
+            if self.segments.disk().stat(&dir)?.is_some() {
+                self.segments.disk().sync_dir(&dir)?;
             }
         }
         Ok(queue.is_some())
     }
 
-    /// Deletes every queue; gives how many there were.
-    ///
-    /// # Durability
-    /// The names are gone for good on return.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Removes files and syncs directories.
-    pub fn destroy_all(&self) -> Result<usize> {
+    /// As [`QueueTable::destroy_all`](super::QueueTable::destroy_all).
+    pub(super) fn destroy_all(&self) -> Result<usize> {
         let mut topics: Vec<Arc<str>> = Vec::new();
-        for queue in self.all() {
+        for queue in self.map.all() {
             topics.push(Arc::clone(queue.topic_name()));
         }
         topics.sort();
@@ -99,22 +81,19 @@ impl<D: Disk> QueueTable<D> {
 
     /// With the write gate held: nobody writes the queue's files any more.
     fn leave_table(&self, queue: &Arc<Queue>) {
-        self.take_out(queue);
+        self.map.take_out(queue);
         let mut state = queue.lock();
         state.is_gone = true;
         state.epoch = state.epoch.wrapping_add(1);
-        let dropped = std::mem::take(&mut state.tail).len() as u64;
-        self.pending.bytes.fetch_sub(dropped, Ordering::Relaxed);
-        let (first_base, files_end) = (state.first_base, state.files_end);
-        state.set_end(first_base / QUEUE_UNIT_BYTES);
+        self.pending.drop_tail(&mut state);
+        let (first, files) = (state.first(), state.first_base..state.files_end);
+        state.set_end(first);
         drop(state);
-        for file in 0..(files_end - first_base) / self.file_len_bytes {
-            let key = (queue.uid(), first_base + file * self.file_len_bytes);
-            self.files.close(key);
-            self.ledger.forget(key);
+        for base in files.step_by(self.segments.file_len_bytes() as usize) {
+            self.segments.forget_file(queue, base);
         }
         if self.extensions.has_any() {
-            self.drop_extension(queue);
+            self.extensions.drop_queue(queue);
         }
     }
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use super::load::first_not;
+use super::holes::HoleMender;
+use super::load::QueueLoader;
 use super::queue::Queue;
-use super::table::QueueTable;
 use super::unit::{Bounds, Unit};
-use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
+use crate::queue_store::{QueueMap, Segments, first_not};
 
 /// Which end of a run of equal store times is meant (`BoundaryType` of 5.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,7 +30,7 @@ enum Time {
 
 /// A search in one queue.
 struct Search<'a, D: Disk> {
-    table: &'a QueueTable<D>,
+    searcher: &'a TimeSearch<D>,
     queue: &'a Arc<Queue>,
     bounds: Bounds,
     store_time: &'a dyn Fn(&Unit) -> Option<i64>,
@@ -43,20 +43,19 @@ struct Span {
     ceiling: u64,
 }
 
-impl<D: Disk> QueueTable<D> {
-    /// The queue offset for a store time as 5.3 answers it
-    /// (`ConsumeQueue.getOffsetInQueueByTime(timestamp, boundaryType)`), inside of the bounds.
-    /// `None` when there is no such queue.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the disk.
-    pub fn search_by_time(
+/// Searches queues by store time.
+pub(super) struct TimeSearch<D: Disk> {
+    pub(super) map: Arc<QueueMap<Unit>>,
+    pub(super) segments: Arc<Segments<D, Unit>>,
+    pub(super) loader: Arc<QueueLoader<D>>,
+    pub(super) mender: Arc<HoleMender<D>>,
+}
+
+impl<D: Disk> TimeSearch<D> {
+    /// As [`QueueTable::search_by_time`](super::QueueTable::search_by_time).
+    pub(super) fn by_boundary(
         &self,
-        topic: &[u8],
-        queue_id: i32,
+        (topic, queue_id): (&[u8], i32),
         timestamp_ms: i64,
         boundary: Boundary,
         store_time: &dyn Fn(&Unit) -> Option<i64>,
@@ -66,20 +65,10 @@ impl<D: Disk> QueueTable<D> {
         })
     }
 
-    /// The queue offset whose store time is nearest, as 4.9 answers it
-    /// (`ConsumeQueue.getOffsetInQueueByTime(timestamp)`), but with the file chosen by store times,
-    /// where 4.9 takes the time at which the file was last changed. `None` when there is no such
-    /// queue.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads the disk.
-    pub fn search_nearest_by_time(
+    /// As [`QueueTable::search_nearest_by_time`](super::QueueTable::search_nearest_by_time).
+    pub(super) fn by_distance(
         &self,
-        topic: &[u8],
-        queue_id: i32,
+        (topic, queue_id): (&[u8], i32),
         timestamp_ms: i64,
         store_time: &dyn Fn(&Unit) -> Option<i64>,
     ) -> Result<Option<u64>> {
@@ -95,25 +84,25 @@ impl<D: Disk> QueueTable<D> {
         store_time: &dyn Fn(&Unit) -> Option<i64>,
         run: impl FnOnce(&Search<'_, D>) -> Result<Option<u64>>,
     ) -> Result<Option<u64>> {
-        let Some(queue) = self.find(topic, queue_id) else {
+        let Some(queue) = self.map.find(topic, queue_id) else {
             return Ok(None);
         };
         let queue: &Arc<Queue> = &queue;
         let (bounds, is_checked) = {
-            let state = self.lock_known(queue)?;
+            let state = self.loader.lock_known(queue)?;
             if state.is_gone {
                 return Ok(None);
             }
             (state.bounds(), state.has_checked_ends)
         };
         if !is_checked {
-            self.check_ends(queue)?;
+            self.mender.check_ends(queue)?;
         }
         if bounds.min == bounds.max {
             return Ok(Some(bounds.min));
         }
         let search = Search {
-            table: self,
+            searcher: self,
             queue,
             bounds,
             store_time,
@@ -127,9 +116,9 @@ impl<D: Disk> Search<'_, D> {
     /// The store time of a unit; of the next record for a blank.
     fn time(&self, index: u64) -> Result<Time> {
         for index in index..self.bounds.max {
-            let mut unit = self.table.unit_at(self.queue, index)?;
-            if !unit.is_present() && self.table.mend_at(self.queue, index)? {
-                unit = self.table.unit_at(self.queue, index)?;
+            let mut unit = self.searcher.segments.unit_at(self.queue, index)?;
+            if !unit.is_present() && self.searcher.mender.mend_at(self.queue, index)? {
+                unit = self.searcher.segments.unit_at(self.queue, index)?;
             }
             if !unit.is_blank() {
                 return Ok((self.store_time)(&unit).map_or(Time::Unreadable, Time::At));
@@ -140,7 +129,7 @@ impl<D: Disk> Search<'_, D> {
 
     /// The file whose last (lower) or first (upper) store time fits.
     fn span(&self, timestamp_ms: i64, boundary: Boundary) -> Result<Span> {
-        let per_file = self.table.file_len_bytes / QUEUE_UNIT_BYTES;
+        let per_file = self.searcher.segments.units_per_file();
         let of_file = |file: u64| Span {
             file_first: file * per_file,
             floor: self.bounds.min.max(file * per_file),

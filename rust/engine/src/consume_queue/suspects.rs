@@ -1,16 +1,11 @@
-//! Queues of which the dispatch of the log's end shows that something before it is missing: one that
-//! begins behind 0 though it had no files, one with units between its end and the next record. Which
-//! of them really miss something, the older part of the log decides.
+//! Parts of queues that dispatch has passed over while the end of the log is dispatched again: units
+//! that may be missing before the place where a queue goes on. Notes them alone; which of them really
+//! miss something, the older part of the log decides ([`super::lost`]).
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::holes::Hole;
-use super::queue::Queue;
-use super::table::QueueTable;
-use crate::config::QUEUE_UNIT_BYTES;
-use crate::disk::Disk;
-use crate::error::Result;
+use super::queue::{GAP_UNITS_MAX, Queue};
+use crate::lock::Mutex;
 
 /// A part of a queue that dispatch has passed over.
 #[derive(Debug, Clone)]
@@ -27,38 +22,70 @@ pub struct Suspect {
     pub is_lost: bool,
 }
 
-impl<D: Disk> QueueTable<D> {
-    /// From now on what dispatch passes over is noted, until [`QueueTable::take_suspects`].
-    pub fn watch_suspects(&self) {
-        *self.suspects.lock() = Some(Vec::new());
+/// The end of a range of lost units that begins at `from`: `to`, or none of it where a damaged record
+/// made it longer than any gap.
+fn near(from: u64, to: u64) -> u64 {
+    if to - from <= GAP_UNITS_MAX { to } else { from }
+}
+
+/// The parts that were passed over; nothing is noted before [`Suspects::watch`].
+#[derive(Debug, Default)]
+pub(super) struct Suspects {
+    noted: Mutex<Option<Vec<Suspect>>>,
+}
+
+impl Suspects {
+    /// From now on what dispatch passes over is noted, until [`Suspects::take`].
+    pub(super) fn watch(&self) {
+        *self.noted.lock() = Some(Vec::new());
     }
 
     /// What dispatch has passed over since it was watched.
-    #[must_use]
-    pub fn take_suspects(&self) -> Vec<Suspect> {
-        self.suspects.lock().take().unwrap_or_default()
+    pub(super) fn take(&self) -> Vec<Suspect> {
+        self.noted.lock().take().unwrap_or_default()
     }
 
-    pub(super) fn suspect(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) {
-        self.note_suspect(queue, part, (begins, false));
+    /// Notes queue offsets that may be missing.
+    pub(super) fn note(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) {
+        self.push(queue, part, (begins, false));
     }
 
-    /// As [`QueueTable::suspect`], of units that the queue surely had; false when nobody watches.
-    pub(super) fn suspect_lost(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) -> bool {
-        self.note_suspect(queue, part, (begins, true))
+    /// Notes that a queue without files begins at a queue offset.
+    pub(super) fn note_beginning(&self, queue: &Arc<Queue>, queue_offset: u64) {
+        self.push(queue, (0, near(0, queue_offset)), (true, false));
     }
 
-    fn note_suspect(
+    /// Notes units that a queue surely had; false when nobody watches.
+    pub(super) fn note_lost(&self, queue: &Arc<Queue>, part: (u64, u64), begins: bool) -> bool {
+        self.push(queue, part, (begins, true))
+    }
+
+    /// Notes that a queue has lost the files between the queue offset of a record and its first
+    /// unit; false when nobody watches.
+    pub(super) fn note_lost_before(
+        &self,
+        queue: &Arc<Queue>,
+        queue_offset: u64,
+        first: u64,
+    ) -> bool {
+        self.push(
+            queue,
+            (queue_offset, near(queue_offset, first)),
+            (true, true),
+        )
+    }
+
+    fn push(
         &self,
         queue: &Arc<Queue>,
         (from, to): (u64, u64),
         (begins, is_lost): (bool, bool),
     ) -> bool {
-        let mut suspects = self.suspects.lock();
-        let Some(suspects) = suspects.as_mut().filter(|_| from < to) else {
+        let mut noted = self.noted.lock();
+        let Some(noted) = noted.as_mut().filter(|_| from < to) else {
             return false;
         };
-        suspects.push(Suspect {
+        noted.push(Suspect {
             queue: Arc::clone(queue),
             from,
             to,
@@ -67,95 +94,40 @@ impl<D: Disk> QueueTable<D> {
         });
         true
     }
+}
 
-    /// Notes the queues that seem to have lost their first files. Retention keeps the file that holds
-    /// the first record of the log, and with it nearly always a unit of a record before that; a queue
-    /// whose oldest unit names a record that is there has lost a file, or is an exact fit.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    pub fn suspect_beginnings(&self, log_start: u64) -> Result<()> {
-        for queue in self.all() {
-            let first = {
-                let state = queue.lock();
-                if state.first_base == 0 || !state.has_files() || state.is_gone {
-                    continue;
-                }
-                state.first_base / QUEUE_UNIT_BYTES
-            };
-            let unit = self.file_unit(&queue, first)?;
-            let place = unit.physical_offset.cast_unsigned();
-            if unit.is_present() && !unit.is_blank() && place >= log_start {
-                self.suspect(&queue, (0, first), true);
-            }
-        }
-        Ok(())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue_store::{QueueMap, QueueState};
+
+    fn queue() -> Arc<Queue> {
+        QueueMap::default().insert("T", 0, QueueState::empty())
     }
 
-    /// The holes that suspects are. A queue that began without files gets files from its first
-    /// message in the log on, as `starts` says it; one that is not named there misses nothing.
-    /// Tails were written before.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    pub fn holes_of_suspects(
-        &self,
-        suspects: Vec<Suspect>,
-        starts: &HashMap<(Vec<u8>, i32), u64>,
-    ) -> Result<Vec<Hole>> {
-        let per_file = self.file_len_bytes / QUEUE_UNIT_BYTES;
-        let mut holes = Vec::new();
-        let mut seen = HashSet::new();
-        for suspect in suspects {
-            let queue = &suspect.queue;
-            if suspect.begins && !seen.insert((queue.uid(), suspect.to)) {
-                continue;
-            }
-            let key = (queue.topic().as_bytes().to_vec(), queue.queue_id());
-            let start = starts.get(&key).copied();
-            let start = start.filter(|start| *start < suspect.to);
-            let mut from = suspect.from;
-            if suspect.begins {
-                from = match start {
-                    Some(start) => {
-                        self.begin_earlier(queue, start)?;
-                        start
-                    }
-                    None if suspect.is_lost => suspect.to,
-                    None => continue,
-                };
-                // Blanks up to it, from the start of its file on.
-                from -= from % per_file;
-            }
-            let state = queue.lock();
-            let to = suspect.to.min(state.written).min(state.end);
-            if from < to && !state.is_gone {
-                let mut hole = self.hole_of(queue, &state, from, to)?;
-                if suspect.is_lost {
-                    // Retention has removed the records before the first one in the log.
-                    hole.min = hole.min.max(start.unwrap_or(to));
-                }
-                holes.push(hole);
-            }
-        }
-        Ok(holes)
+    #[test]
+    fn nothing_is_noted_before_it_is_watched_and_after_it_is_taken() {
+        let (suspects, queue) = (Suspects::default(), queue());
+        assert!(!suspects.note_lost(&queue, (0, 1), false));
+        suspects.watch();
+        suspects.note(&queue, (3, 5), false);
+        assert!(suspects.note_lost(&queue, (5, 6), true));
+        assert!(!suspects.note_lost(&queue, (6, 6), true), "empty");
+        let taken = suspects.take();
+        let parts: Vec<_> = taken.iter().map(|s| (s.from, s.to, s.is_lost)).collect();
+        assert_eq!(parts, [(3, 5, false), (5, 6, true)]);
+        assert!(!suspects.note_lost(&queue, (0, 1), false));
+        assert!(suspects.take().is_empty());
     }
 
-    /// Makes the files before the first one of a queue, down to that of a queue offset.
-    fn begin_earlier(&self, queue: &Arc<Queue>, from: u64) -> Result<()> {
-        let len = self.file_len_bytes;
-        let position = from * QUEUE_UNIT_BYTES;
-        let first_base = position - position % len;
-        let before = queue.lock().first_base;
-        // Newest first: a crash leaves a shorter queue and not one with a hole.
-        let files = before.saturating_sub(first_base) / len;
-        for file in (0..files).rev() {
-            self.make_whole(queue, first_base + file * len)?;
-        }
-        let mut state = queue.lock();
-        state.first_base = first_base.min(state.first_base);
-        state.min = from.min(state.min);
-        state.min_physical = super::queue::MIN_UNKNOWN;
-        Ok(())
+    #[test]
+    fn a_range_that_damage_made_longer_than_any_gap_is_not_noted() {
+        let (suspects, queue) = (Suspects::default(), queue());
+        suspects.watch();
+        suspects.note_beginning(&queue, GAP_UNITS_MAX + 1);
+        assert!(!suspects.note_lost_before(&queue, 7, GAP_UNITS_MAX + 8));
+        suspects.note_beginning(&queue, GAP_UNITS_MAX);
+        assert!(suspects.note_lost_before(&queue, 7, GAP_UNITS_MAX + 7));
+        assert_eq!(suspects.take().len(), 2);
     }
 }

@@ -1,93 +1,57 @@
-//! All queues of a store, found by topic and queue id without allocating. Holds what the verbs
-//! beside it share (files, ledger, gates); decides nothing about units.
+//! The plain queues of a store: holds the parts that keep them, and hands the calls of the store to
+//! the part whose state they are about. Decides nothing itself; `open` makes it.
 //!
-//! Locks, always taken in this order: mend gate, sync gate, write gate, shard, queue, then (one at a time) the
-//! pending list, the ledger, the open files. Nothing waits for a disk while it holds a queue's lock,
-//! but for the first look at a queue.
+//! Locks, always taken in this order: the bytes of the last witness, the mend gate, then those of
+//! `queue_store` (sync gate, write gate, shard, queue, and last, one at a time, the list of pending
+//! queues, the ledger, the open files); the tail of an extension after its queue. The list of suspects
+//! is taken alone, or under a queue.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::lock::{Mutex, RwLock};
-use hashbrown::HashTable;
-
-use super::extension::{Extensions, queue_files_part};
-use super::files::{FILE_LEN_KEY, Files};
-use super::holes::{Absent, Counts, LogSide};
-use super::ledger::Ledger;
-use super::queue::{Queue, State};
-use super::suspects::Suspect;
-use super::unit::Bounds;
-use super::walk::walk_queues;
-use crate::config::StoreConfig;
+use super::append::{Coming, Placed, UnitAppender};
+use super::extension::{ExtensionReader, Extensions};
+use super::holes::HoleMender;
+use super::load::QueueLoader;
+use super::lost::LostUnits;
+use super::queue::Queue;
+use super::read::{QueueRead, UnitReader};
+use super::recover::QueueRecovery;
+use super::remove::QueueRemoval;
+use super::retain::{Deleted, QueueRetention};
+use super::search::{Boundary, TimeSearch};
+use super::truncate::UnitCutter;
+use super::unit::{Bounds, Unit};
+use super::witness::Witness;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::notice::Notices;
-use crate::poison::Poison;
-use crate::units::offset_file_name;
+use crate::queue_store::{Pending, QueueMap, QueueSync, ReadBy, Segments, Synced, TailWriter};
 
-/// Queues at the most: some 300 MB of them. Every name in a log can ask for one, so there is a bound.
-pub(super) const QUEUES_MAX: usize = 1_000_000;
-/// Parts of the table that are locked apart: more than the threads that dispatch and read.
-const SHARDS: usize = 32;
-/// The directory of the queues below the root (`StorePathConfigHelper.getStorePathConsumeQueue`).
-const DIR_NAME: &str = "consumequeue";
-
-/// All consume queues of a store.
+/// All plain queues of a store.
 pub struct QueueTable<D: Disk> {
-    pub(super) disk: D,
-    pub(super) root: PathBuf,
-    pub(super) dir: PathBuf,
-    pub(super) file_len_bytes: u64,
-    pub(super) files: Files<D>,
-    pub(super) ledger: Ledger,
-    pub(super) extensions: Extensions<D>,
-    pub(super) pending: Pending,
-    /// Held while tails are written or units are taken back.
-    pub(super) write_gate: Mutex<()>,
-    /// Held while files are synced.
-    pub(super) sync_gate: Mutex<()>,
-    pub(super) sync_failed: Poison,
-    /// First byte of the log, as last told: units below it count for nothing.
-    pub(super) log_min: AtomicU64,
-    /// The manifest stands on disk and must go before the first change.
-    is_from_manifest: bool,
+    pub(super) map: Arc<QueueMap<Unit>>,
+    pub(super) segments: Arc<Segments<D, Unit>>,
+    pub(super) pending: Arc<Pending<Unit>>,
+    pub(super) loader: Arc<QueueLoader<D>>,
+    pub(super) witness: Arc<Witness<D>>,
+    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) mender: Arc<HoleMender<D>>,
+    pub(super) cutter: Arc<UnitCutter<D>>,
+    pub(super) writer: Arc<TailWriter<D, Unit>>,
+    pub(super) sync: QueueSync<D, Unit>,
+    pub(super) appender: UnitAppender<D>,
+    pub(super) reader: UnitReader<D>,
+    pub(super) search: TimeSearch<D>,
+    pub(super) recovery: QueueRecovery<D>,
+    pub(super) retention: QueueRetention<D>,
+    pub(super) removal: QueueRemoval<D>,
+    pub(super) lost: LostUnits<D>,
+    /// The manifest of the last stop gave the state of all queues.
+    pub(super) is_from_manifest: bool,
     /// It is of the last stop, though directories may have been changed or copied since.
-    has_witness: bool,
-    /// Parts that the manifest names and the directories have not.
-    pub(super) absent: Mutex<Vec<Absent>>,
-    /// Set while the end of the log is dispatched again at the opening.
-    pub(super) suspects: Mutex<Option<Vec<Suspect>>>,
-    pub(super) log: OnceLock<Box<dyn LogSide<D>>>,
-    /// Held while units are made again.
-    pub(super) mend_gate: Mutex<()>,
-    pub(super) counts: Counts,
-    pub(super) has_manifest: AtomicBool,
-    /// Neither a manifest nor a witness is there.
-    pub(super) is_witness_void: AtomicBool,
-    /// How often queues may have become shorter.
-    pub(super) witness_voids: AtomicU64,
-    /// The witness that was written last: `witness_voids` then, and the sum of its bytes.
-    pub(super) witness_written: Mutex<Option<(u64, u32)>>,
-    pub(super) notices: Arc<Notices>,
-    shards: Vec<RwLock<HashTable<Arc<Queue>>>>,
-    topics: Mutex<HashTable<Arc<str>>>,
-    seed: u64,
-    next_uid: AtomicU64,
-    count: AtomicUsize,
+    pub(super) has_witness: bool,
 }
 
-/// Queues with a tail to write.
-pub(super) struct Pending {
-    pub(super) queues: Mutex<Vec<Arc<Queue>>>,
-    pub(super) bytes: AtomicU64,
-    /// Largest store time appended; `i64::MIN` before the first.
-    pub(super) newest_ms: AtomicI64,
-}
-
-/// What a report says of a queue.
+/// A queue in a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueInfo {
     /// The topic.
@@ -103,140 +67,14 @@ pub struct QueueInfo {
 }
 
 impl<D: Disk> QueueTable<D> {
-    /// Opens the queues of the store at `root`. With a `stamp` equal to that of the manifest no
-    /// directory is read ([`QueueTable::save_manifest`]); else all are walked, names and lengths
-    /// only. The state of a queue is looked up at its first use.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::WrongFileSize`] for a file of another length than the settings say,
-    /// [`crate::error::Error::Io`]. Nothing on disk is changed.
-    ///
-    /// # Blocking
-    /// Reads directories.
-    pub fn open(
-        disk: D,
-        root: &Path,
-        config: &StoreConfig,
-        notices: Arc<Notices>,
-        stamp: Option<&[u8]>,
-    ) -> Result<Self> {
-        let file_len_bytes = config.queue_file_len_bytes;
-        let files = Files::new(
-            disk.clone(),
-            (file_len_bytes, FILE_LEN_KEY),
-            config.queue_files_open_max,
-            queue_files_part(config),
-        );
-        let mut table = Self {
-            is_from_manifest: false,
-            has_witness: false,
-            root: root.to_owned(),
-            dir: root.join(DIR_NAME),
-            file_len_bytes,
-            files,
-            ledger: Ledger::default(),
-            extensions: Extensions::open(&disk, root, config)?,
-            pending: Pending {
-                queues: Mutex::new(Vec::new()),
-                bytes: AtomicU64::new(0),
-                newest_ms: AtomicI64::new(i64::MIN),
-            },
-            write_gate: Mutex::new(()),
-            sync_gate: Mutex::new(()),
-            sync_failed: Poison::default(),
-            log_min: AtomicU64::new(0),
-            absent: Mutex::new(Vec::new()),
-            suspects: Mutex::new(None),
-            log: OnceLock::new(),
-            mend_gate: Mutex::new(()),
-            counts: Counts::default(),
-            has_manifest: AtomicBool::new(false),
-            is_witness_void: AtomicBool::new(false),
-            witness_voids: AtomicU64::new(0),
-            witness_written: Mutex::new(None),
-            notices,
-            shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect(),
-            topics: Mutex::new(HashTable::new()),
-            // Topics come from clients: with a seed nobody can choose names that collide.
-            seed: RandomState::new().build_hasher().finish(),
-            next_uid: AtomicU64::new(0),
-            count: AtomicUsize::new(0),
-            disk,
-        };
-        let (is_same, is_witness) = table.load_manifest(stamp)?;
-        (table.is_from_manifest, table.has_witness) = (is_same, is_witness);
-        if is_witness {
-            table.compare_with_directories()?;
-        }
-        if !is_same {
-            table.walk(is_witness)?;
-        }
-        Ok(table)
-    }
-
-    /// With a manifest that is a witness, of the queues alone that it does not name.
-    fn walk(&self, is_witness: bool) -> Result<()> {
-        let len = self.file_len_bytes;
-        walk_queues(
-            &self.disk,
-            &self.dir,
-            len,
-            &self.notices,
-            |topic, queue_id| !is_witness || self.find(topic.as_bytes(), queue_id).is_none(),
-            |topic, queue_id, range| {
-                let state = if range.files_end == range.first_base {
-                    State::empty()
-                } else {
-                    State::of_files(range.first_base, range.files_end)
-                };
-                self.insert(topic, queue_id, state);
-                Ok(())
-            },
-        )
-    }
-
-    /// Hash of a key: a folded multiplication per 8 bytes.
-    #[inline]
-    fn hash(&self, topic: &[u8], queue_id: i32) -> u64 {
-        let mut hash = self.seed ^ topic.len() as u64;
-        let (words, rest) = topic.as_chunks::<8>();
-        for word in words {
-            hash = fold(hash ^ u64::from_le_bytes(*word));
-        }
-        let mut last = [0u8; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        hash = fold(hash ^ u64::from_le_bytes(last));
-        fold(hash ^ u64::from(queue_id.cast_unsigned()) ^ SECOND_FACTOR)
-    }
-
-    #[inline]
-    fn shard(&self, hash: u64) -> &RwLock<HashTable<Arc<Queue>>> {
-        // The table itself takes the lowest and the highest bits.
-        &self.shards[(hash >> 32) as usize % SHARDS]
-    }
-
-    /// Calls `use_` with the queue, if there is one.
-    #[inline]
-    pub(super) fn with_queue<T>(
-        &self,
-        topic: &[u8],
-        queue_id: i32,
-        use_: impl FnOnce(&Arc<Queue>) -> T,
-    ) -> Option<T> {
-        let hash = self.hash(topic, queue_id);
-        let shard = self.shard(hash).read();
-        let queue = shard.find(hash, |queue| is_named(queue, hash, topic, queue_id))?;
-        Some(use_(queue))
-    }
-
-    /// Whether the manifest told the state of the queues at the opening, so that none had to be
+    /// Whether the manifest gave the state of the queues at the opening, so that none had to be
     /// looked at.
     #[must_use]
     pub fn is_from_manifest(&self) -> bool {
         self.is_from_manifest
     }
 
-    /// Whether a manifest of the last stop says which queues there are.
+    /// Whether there is a manifest of the last stop, which names the queues.
     #[must_use]
     pub fn has_witness(&self) -> bool {
         self.has_witness
@@ -245,73 +83,13 @@ impl<D: Disk> QueueTable<D> {
     /// The queue, if there is one.
     #[must_use]
     pub fn find(&self, topic: &[u8], queue_id: i32) -> Option<Arc<Queue>> {
-        self.with_queue(topic, queue_id, Arc::clone)
-    }
-
-    /// Adds a queue, or gives the one that is there already.
-    pub(super) fn insert(&self, topic: &str, queue_id: i32, state: State) -> Arc<Queue> {
-        let name = self.intern(topic);
-        let hash = self.hash(topic.as_bytes(), queue_id);
-        let mut shard = self.shard(hash).write();
-        let is_same = |queue: &Arc<Queue>| is_named(queue, hash, topic.as_bytes(), queue_id);
-        if let Some(there) = shard.find(hash, is_same) {
-            return Arc::clone(there);
-        }
-        let uid = self.next_uid.fetch_add(1, Ordering::Relaxed);
-        let queue = Arc::new(Queue::new(name, queue_id, uid, hash, state));
-        shard.insert_unique(hash, Arc::clone(&queue), |queue| queue.hash());
-        self.count.fetch_add(1, Ordering::Relaxed);
-        queue
-    }
-
-    /// Takes a queue out of the table.
-    pub(super) fn take_out(&self, queue: &Queue) {
-        let hash = queue.hash();
-        let mut shard = self.shard(hash).write();
-        if let Ok(found) = shard.find_entry(hash, |other| other.uid() == queue.uid()) {
-            let _taken = found.remove();
-            self.count.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-
-    /// One text per topic, shared by its queues.
-    fn intern(&self, topic: &str) -> Arc<str> {
-        let hash = self.hash(topic.as_bytes(), 0);
-        let mut topics = self.topics.lock();
-        if let Some(there) = topics.find(hash, |there| **there == *topic) {
-            return Arc::clone(there);
-        }
-        let name: Arc<str> = Arc::from(topic);
-        let rehash = |there: &Arc<str>| self.hash(there.as_bytes(), 0);
-        topics.insert_unique(hash, Arc::clone(&name), rehash);
-        name
-    }
-
-    /// Forgets a topic's text when no queue has it any more.
-    pub(super) fn forget_topic(&self, topic: &str) {
-        let hash = self.hash(topic.as_bytes(), 0);
-        let mut topics = self.topics.lock();
-        let is_unused = |there: &Arc<str>| **there == *topic && Arc::strong_count(there) == 1;
-        if let Ok(found) = topics.find_entry(hash, is_unused) {
-            let _taken = found.remove();
-        }
-    }
-
-    /// Every queue, in the order in which they became known: what is done to each of them on disk
-    /// is then done in the same order each time, and a crash in the middle can be reproduced.
-    pub(super) fn all(&self) -> Vec<Arc<Queue>> {
-        let mut all = Vec::with_capacity(self.len());
-        for shard in &self.shards {
-            all.extend(shard.read().iter().map(Arc::clone));
-        }
-        all.sort_unstable_by_key(|queue| queue.uid());
-        all
+        self.map.find(topic, queue_id)
     }
 
     /// Queues in the table.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.map.len()
     }
 
     /// True when there is no queue.
@@ -323,7 +101,7 @@ impl<D: Disk> QueueTable<D> {
     /// Queue files open now; at most `queueFilesOpenMax`.
     #[must_use]
     pub fn open_files(&self) -> usize {
-        self.files.open_count()
+        self.segments.open_count()
     }
 
     /// Every queue with its bounds and files, by topic and queue id.
@@ -335,14 +113,14 @@ impl<D: Disk> QueueTable<D> {
     /// Reads the files of queues that were not used yet.
     pub fn queues(&self) -> Result<Vec<QueueInfo>> {
         let mut infos = Vec::with_capacity(self.len());
-        for queue in self.all() {
-            let state = self.lock_told(&queue)?;
+        for queue in self.map.all() {
+            let state = self.loader.lock_bounds(&queue)?;
             let size_bytes = state.files_end - state.first_base;
             infos.push(QueueInfo {
                 topic: Arc::clone(queue.topic_name()),
                 queue_id: queue.queue_id(),
                 bounds: state.bounds(),
-                files: size_bytes / self.file_len_bytes,
+                files: size_bytes / self.segments.file_len_bytes(),
                 size_bytes,
             });
         }
@@ -350,31 +128,355 @@ impl<D: Disk> QueueTable<D> {
         Ok(infos)
     }
 
-    pub(super) fn queue_dir(&self, queue: &Queue) -> PathBuf {
-        queue_dir_in(&self.dir, queue)
+    /// What makes units again that files do not hold though they should.
+    #[must_use]
+    pub fn mender(&self) -> &HoleMender<D> {
+        &self.mender
     }
 
-    pub(super) fn file_path(&self, queue: &Queue, base: u64) -> PathBuf {
-        self.queue_dir(queue).join(offset_file_name(base))
+    /// What finds units that queues have lost.
+    #[must_use]
+    pub fn lost(&self) -> &LostUnits<D> {
+        &self.lost
     }
-}
 
-/// The directory of a queue below one of all queues.
-pub(super) fn queue_dir_in(dir: &Path, queue: &Queue) -> PathBuf {
-    let topic_dir = dir.join(queue.topic());
-    topic_dir.join(queue.queue_id().to_string())
-}
+    /// What looks at all queues after the end of a store.
+    #[must_use]
+    pub fn recovery(&self) -> &QueueRecovery<D> {
+        &self.recovery
+    }
 
-const FIRST_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-const SECOND_FACTOR: u64 = 0xd1b5_4a32_d192_ed03;
+    /// What is kept on disk of the queues of the last stop.
+    #[must_use]
+    pub fn witness(&self) -> &Witness<D> {
+        &self.witness
+    }
 
-#[inline]
-fn fold(value: u64) -> u64 {
-    let wide = u128::from(value) * u128::from(FIRST_FACTOR);
-    (wide as u64) ^ ((wide >> 64) as u64)
-}
+    /// Adds a unit to its queue, which is made if absent. Twice the same changes nothing.
+    ///
+    /// # Durability
+    /// None: the unit is in memory until [`QueueTable::write_pending`].
+    ///
+    /// # Errors
+    /// Those of the first look at a queue; the unit was then not added, and may be again.
+    ///
+    /// # Blocking
+    /// At the first use of a queue, and where a queue starts anew.
+    #[inline]
+    pub fn append(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        queue_offset: u64,
+        unit: Unit,
+        store_timestamp_ms: i64,
+    ) -> Result<Placed> {
+        let coming = Coming {
+            queue_offset,
+            unit,
+            store_timestamp_ms,
+            extended: None,
+        };
+        self.add(topic, queue_id, &coming)
+    }
 
-#[inline]
-fn is_named(queue: &Queue, hash: u64, topic: &[u8], queue_id: i32) -> bool {
-    queue.hash() == hash && queue.queue_id() == queue_id && queue.topic().as_bytes() == topic
+    /// [`QueueTable::append`] of a unit that may have an extension.
+    ///
+    /// # Errors
+    /// As [`QueueTable::append`].
+    #[inline]
+    pub fn add(&self, topic: &[u8], queue_id: i32, coming: &Coming<'_>) -> Result<Placed> {
+        self.appender.add(topic, queue_id, coming)
+    }
+
+    /// The queue, made if absent: a handle for [`QueueTable::append_to`]. `None` when the topic
+    /// cannot be the name of a directory, or the table is full.
+    pub fn queue(&self, topic: &[u8], queue_id: i32) -> Option<Arc<Queue>> {
+        self.appender.queue(topic, queue_id)
+    }
+
+    /// [`QueueTable::append`] with a handle: one look-up less. A stale handle (its topic was
+    /// deleted) works too.
+    ///
+    /// # Errors
+    /// As [`QueueTable::append`].
+    #[inline]
+    pub fn append_to(
+        &self,
+        queue: &Arc<Queue>,
+        queue_offset: u64,
+        unit: Unit,
+        store_timestamp_ms: i64,
+    ) -> Result<Placed> {
+        let coming = Coming {
+            queue_offset,
+            unit,
+            store_timestamp_ms,
+            extended: None,
+        };
+        self.appender.add_to(queue, &coming)
+    }
+
+    /// The bounds of a queue; `None` when there is no such queue.
+    ///
+    /// # Errors
+    /// Those of the first look at a queue.
+    ///
+    /// # Blocking
+    /// At the first use of a queue.
+    pub fn bounds(&self, topic: &[u8], queue_id: i32) -> Result<Option<Bounds>> {
+        self.reader.bounds(topic, queue_id)
+    }
+
+    /// Adds to `out` up to `count_max` units from queue offset `from` on, across files. Nothing
+    /// when `from` is outside of the bounds. Units of messages that were never seen are
+    /// [`Unit::BLANK`].
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk where the page cache has not the bytes.
+    pub fn read(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        from: u64,
+        count_max: usize,
+        out: &mut Vec<Unit>,
+    ) -> Result<QueueRead> {
+        self.read_by(topic, queue_id, from, (count_max, out), ReadBy::Disk)
+    }
+
+    /// Like [`QueueTable::read`], from where `by` allows: at most so many units, added to those.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// At the first use of a queue; else as [`ReadBy`] has it.
+    pub fn read_by(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        from: u64,
+        (count_max, out): (usize, &mut Vec<Unit>),
+        by: ReadBy,
+    ) -> Result<QueueRead> {
+        self.reader
+            .read_by(topic, queue_id, from, (count_max, out), by)
+    }
+
+    /// The queue offset for a store time as 5.3 answers it
+    /// (`ConsumeQueue.getOffsetInQueueByTime(timestamp, boundaryType)`), inside of the bounds.
+    /// `None` when there is no such queue.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk.
+    pub fn search_by_time(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        timestamp_ms: i64,
+        boundary: Boundary,
+        store_time: &dyn Fn(&Unit) -> Option<i64>,
+    ) -> Result<Option<u64>> {
+        self.search
+            .by_boundary((topic, queue_id), timestamp_ms, boundary, store_time)
+    }
+
+    /// The queue offset whose store time is nearest, as 4.9 answers it
+    /// (`ConsumeQueue.getOffsetInQueueByTime(timestamp)`), but with the file chosen by store times,
+    /// where 4.9 takes the time at which the file was last changed. `None` when there is no such
+    /// queue.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads the disk.
+    pub fn search_nearest_by_time(
+        &self,
+        topic: &[u8],
+        queue_id: i32,
+        timestamp_ms: i64,
+        store_time: &dyn Fn(&Unit) -> Option<i64>,
+    ) -> Result<Option<u64>> {
+        self.search
+            .by_distance((topic, queue_id), timestamp_ms, store_time)
+    }
+
+    /// A reader of what the units of a queue name in its extension. Looks at nothing before it is
+    /// asked.
+    #[must_use]
+    pub fn extensions<'a>(&'a self, topic: &'a [u8], queue_id: i32) -> ExtensionReader<'a, D> {
+        self.extensions.reader(&self.map, (topic, queue_id))
+    }
+
+    /// Whether what units name in the extension of their queue can be read from memory alone. Also
+    /// true where they name nothing.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn is_extension_cached(&self, topic: &[u8], queue_id: i32, units: &[Unit]) -> Result<bool> {
+        self.extensions
+            .is_cached(&self.map, (topic, queue_id), units)
+    }
+
+    /// Whether new units get an extension (`enableConsumeQueueExt`).
+    #[inline]
+    #[must_use]
+    pub fn writes_extensions(&self) -> bool {
+        self.extensions.is_written()
+    }
+
+    /// Bytes in the tails of all queues.
+    #[must_use]
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending.bytes()
+    }
+
+    /// Whether a round of writing pays now: 1 MiB waits, in runs that are not too short for what a
+    /// run costs, or so much waits that memory counts. Whoever appends also writes after 100 ms.
+    #[must_use]
+    pub fn is_write_due(&self) -> bool {
+        self.pending.is_write_due()
+    }
+
+    /// Writes every tail; gives the bytes written. What could not be written stays in memory and
+    /// is tried again by the next call.
+    ///
+    /// # Durability
+    /// What was written survives the process; power loss only after [`QueueTable::sync`].
+    ///
+    /// # Errors
+    /// The first failure of [`crate::error::Error::Io`]; other queues were written all the same.
+    ///
+    /// # Blocking
+    /// Writes to the page cache; makes directories and files.
+    pub fn write_pending(&self) -> Result<u64> {
+        self.writer.write_pending()
+    }
+
+    /// Syncs the files of which at least `least_pages` pages were written (0: all). What the units
+    /// name in their extensions was written before them, and is durable before them.
+    ///
+    /// # Durability
+    /// See [`Synced::covered_ms`]. Tails that were not written are not covered.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`] when a sync failed, then [`crate::error::Error::Poisoned`]
+    /// for good: after a failed sync nothing is known of the bytes.
+    ///
+    /// # Blocking
+    /// Until the device has answered. Does not hold up appends.
+    pub fn sync(&self, least_pages: u64) -> Result<Synced> {
+        self.sync.sync(least_pages, || self.extensions.sync())
+    }
+
+    /// Takes the units of all records at or above `physical_offset` out of every queue, in memory
+    /// and in files (`ConsumeQueue.truncateDirtyLogicFiles`). A newest file that becomes empty is
+    /// removed, but for one whose name alone is left to give the offset at which the queue goes on.
+    ///
+    /// # Durability
+    /// Gone for good after the next [`QueueTable::sync`] of 0 pages.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads and cuts files.
+    pub fn truncate_from(&self, physical_offset: u64) -> Result<()> {
+        self.cutter.truncate_from(physical_offset)
+    }
+
+    /// The log begins at `log_min` now: the minimum of each queue becomes its first unit of a
+    /// record that is still there, the end of the queue when there is none
+    /// (`ConsumeQueue.correctMinOffset`). Queues not used yet do so at their first use.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads files of queues whose minimum changes.
+    pub fn correct_min(&self, log_min: u64) -> Result<()> {
+        self.retention.correct_min(log_min)
+    }
+
+    /// [`QueueTable::correct_min`], then removes the files whose units all lie below the minimum;
+    /// never the newest of a queue, whose name gives the offset at which it goes on.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Reads and removes files.
+    pub fn retain(&self, log_min: u64) -> Result<Deleted> {
+        self.retention.retain(log_min)
+    }
+
+    /// Deletes the queues of a topic with their files; gives how many there were. May be called
+    /// again after a failure.
+    ///
+    /// # Durability
+    /// The names are gone for good on return.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`]; the queues are out of the table all the same.
+    ///
+    /// # Blocking
+    /// Removes files and syncs directories.
+    pub fn delete_topic(&self, topic: &[u8]) -> Result<usize> {
+        self.removal.delete_topic(topic)
+    }
+
+    /// Deletes one queue with its files; false when there was none.
+    ///
+    /// # Durability
+    /// The names are gone for good on return.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`]; the queue is out of the table all the same.
+    ///
+    /// # Blocking
+    /// Removes files and syncs directories.
+    pub fn delete_queue(&self, topic: &[u8], queue_id: i32) -> Result<bool> {
+        self.removal.delete_queue(topic, queue_id)
+    }
+
+    /// Deletes every queue; gives how many there were.
+    ///
+    /// # Durability
+    /// The names are gone for good on return.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    ///
+    /// # Blocking
+    /// Removes files and syncs directories.
+    pub fn destroy_all(&self) -> Result<usize> {
+        self.removal.destroy_all()
+    }
+
+    /// Writes and syncs everything, then the manifest under `stamp`: to be called at a clean stop,
+    /// when nobody appends any more.
+    ///
+    /// # Durability
+    /// The manifest is durable on return.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`], [`crate::error::Error::Poisoned`];
+    /// [`crate::error::Error::Limit`] for a stamp above 4096 bytes;
+    /// [`crate::error::Error::NotWritable`] when units were appended meanwhile.
+    ///
+    /// # Blocking
+    /// Writes and syncs; looks at queues not used yet.
+    pub fn save_manifest(&self, stamp: &[u8]) -> Result<()> {
+        self.write_pending()?;
+        self.sync(0)?;
+        self.witness.save(stamp)
+    }
 }

@@ -8,8 +8,10 @@
 //!
 //! Big endian (`ConsumeQueue.CQ_STORE_UNIT_SIZE`).
 
-use super::extension::is_place;
+use super::extension::{Tail, is_place};
 use crate::config::QUEUE_UNIT_BYTES;
+use crate::lock::Mutex;
+use crate::queue_store::QueueUnit;
 
 /// Bytes of a unit, as a length in memory.
 pub(super) const UNIT_LEN: usize = 20;
@@ -23,12 +25,12 @@ pub struct Unit {
     /// Bytes of the record.
     pub size_bytes: i32,
     /// Java's hash of the tags, or the delivery time of a delayed message, or where in the extension
-    /// of the queue that is said ([`Unit::is_extended`]).
+    /// of the queue that is found ([`Unit::is_extended`]).
     pub tags_code: i64,
 }
 
 impl Unit {
-    /// Stands for messages that the queue does not hold (`ConsumeQueue.fillPreBlank`).
+    /// Replaces messages that the queue does not hold (`ConsumeQueue.fillPreBlank`).
     pub const BLANK: Self = Self {
         physical_offset: 0,
         size_bytes: i32::MAX,
@@ -45,7 +47,7 @@ impl Unit {
         bytes
     }
 
-    /// The unit that the bytes say.
+    /// The unit in the bytes.
     #[must_use]
     pub fn decode(bytes: &[u8; UNIT_LEN]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t] = *bytes;
@@ -68,13 +70,13 @@ impl Unit {
         self.physical_offset >= 0 && self.size_bytes > 0
     }
 
-    /// True for a unit that stands for no message.
+    /// True for a unit of no message.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         *self == Self::BLANK
     }
 
-    /// Whether the tags code stands in the extension of the queue.
+    /// Whether the tags code is in the extension of the queue.
     #[inline]
     #[must_use]
     pub fn is_extended(&self) -> bool {
@@ -86,6 +88,35 @@ impl Unit {
     pub fn physical_end(&self) -> i64 {
         self.physical_offset
             .saturating_add(i64::from(self.size_bytes))
+    }
+}
+
+impl QueueUnit for Unit {
+    type Own = ();
+    type Beside = Mutex<Tail>;
+    const LEN: usize = UNIT_LEN;
+    const BLANK: Option<Self> = Some(Self::BLANK);
+    const COUNTS_SYNCED: bool = false;
+
+    #[inline]
+    fn encode_into(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.encode());
+    }
+
+    #[inline]
+    fn present(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.first_chunk()?;
+        Some(Self::decode(bytes)).filter(Self::is_present)
+    }
+
+    #[inline]
+    fn physical_start(&self) -> i64 {
+        self.physical_offset
+    }
+
+    #[inline]
+    fn record_end(&self) -> i64 {
+        self.physical_end()
     }
 }
 

@@ -1,18 +1,25 @@
-//! What the last clean stop or checkpoint knew of the queues, kept beyond the next change: queues only
-//! grow, so each of them ends where it ended then or later. After a stop that was not clean this shows
-//! which queues have lost their end, or all of their files. It counts for nothing once a topic is
-//! deleted, the log has lost what it names, or another broker has worked on the store. Reads no record.
+//! The manifest of the last clean stop and what is kept of it beyond the next change, the witness:
+//! queues only grow, so each of them ends where it ended then or later. After a stop that was not
+//! clean this shows which queues have lost their end, or all of their files. It counts for nothing
+//! once a topic is deleted, the log has lost what it names, or another broker has worked on the store.
+//! Reads no record.
+//!
+//! Locks: the bytes of the last witness, before all of `queue_store`.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::manifest::{MANIFEST_MAX_BYTES, MANIFEST_NAME, decode_manifest};
-use super::queue::{Queue, State};
-use super::table::QueueTable;
-use crate::config::QUEUE_UNIT_BYTES;
-use crate::disk::{Disk, read_whole};
-use crate::error::Result;
-use crate::units::round_up;
+use super::load::QueueLoader;
+use super::manifest::{
+    MANIFEST_MAX_BYTES, MANIFEST_NAME, ManifestWriter, NEW_NAME, STAMP_MAX_BYTES, decode_manifest,
+};
+use super::unit::Unit;
+use crate::disk::{Disk, DiskFile, Open, read_whole};
+use crate::error::{Error, Result};
+use crate::lock::Mutex;
+use crate::notice::Notices;
+use crate::queue_store::{Pending, QueueMap, Segments};
 
 /// Name of the manifest of the last clean stop after the first change; official brokers ignore it.
 pub const WITNESS_NAME: &str = "queues.manifest.before";
@@ -25,24 +32,138 @@ const WITNESS_QUEUES_MAX: usize = 100_000;
 /// tries.
 const WITNESS_TRIES: u32 = 3;
 
-/// A queue that ends before it should.
-struct Shorter {
-    queue: Arc<Queue>,
-    told: State,
+/// Which queues there were, on disk.
+pub struct Witness<D: Disk> {
+    disk: D,
+    root: PathBuf,
+    file_len_bytes: u64,
+    map: Arc<QueueMap<Unit>>,
+    pending: Arc<Pending<Unit>>,
+    loader: Arc<QueueLoader<D>>,
+    notices: Arc<Notices>,
+    /// The manifest is on disk and must go before the first change.
+    has_manifest: AtomicBool,
+    /// Neither a manifest nor a witness is there.
+    is_void: AtomicBool,
+    /// How often queues may have become shorter.
+    voids: AtomicU64,
+    /// The witness that was written last: `voids` then, and the sum of its bytes.
+    written: Mutex<Option<(u64, u32)>>,
 }
 
-impl<D: Disk> QueueTable<D> {
-    /// Before the first change: what the manifest says is a lower bound from now on.
+impl<D: Disk> Witness<D> {
+    pub(super) fn new(
+        root: &Path,
+        segments: &Segments<D, Unit>,
+        (map, pending): (Arc<QueueMap<Unit>>, Arc<Pending<Unit>>),
+        loader: Arc<QueueLoader<D>>,
+        notices: Arc<Notices>,
+    ) -> Self {
+        Self {
+            disk: segments.disk().clone(),
+            root: root.to_owned(),
+            file_len_bytes: segments.file_len_bytes(),
+            map,
+            pending,
+            loader,
+            notices,
+            has_manifest: AtomicBool::new(false),
+            is_void: AtomicBool::new(false),
+            voids: AtomicU64::new(0),
+            written: Mutex::new(None),
+        }
+    }
+
+    /// Fills the map from the manifest. Whether it is of the very stop that the stamp names, and
+    /// whether it counts at all: with a stamp that differs in its marks alone, directories were
+    /// changed or copied since, and the queues must be at least as long as there.
+    pub(super) fn load(&self, stamp: Option<&[u8]>) -> Result<(bool, bool)> {
+        let path = self.path(MANIFEST_NAME);
+        if self.disk.stat(&path)?.is_none() {
+            return Ok((false, false));
+        }
+        self.has_manifest.store(true, Ordering::Release);
+        let Some(stamp) = stamp else {
+            return Ok((false, false));
+        };
+        let Some(bytes) = self.read(MANIFEST_NAME)? else {
+            return Ok((false, false));
+        };
+        let Some((found, queues)) = decode_manifest(&bytes, Some(stamp), self.file_len_bytes)
+        else {
+            let at = path.display();
+            self.notices.info(format!(
+                "{at} is not of the last stop: the directories are read"
+            ));
+            return Ok((false, false));
+        };
+        for (topic, queue_id, state) in queues {
+            self.map.insert(topic, queue_id, state);
+        }
+        Ok((found == stamp, true))
+    }
+
+    /// Writes the manifest under `stamp`: to be called at a clean stop, when nobody appends any more
+    /// and everything was written and synced.
+    ///
+    /// # Durability
+    /// The manifest is durable on return.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Limit`] for a stamp above 4096 bytes;
+    /// [`Error::NotWritable`] when units were appended meanwhile.
+    ///
+    /// # Blocking
+    /// Writes and syncs one file; looks at queues not used yet.
+    pub(super) fn save(&self, stamp: &[u8]) -> Result<()> {
+        if stamp.len() > STAMP_MAX_BYTES {
+            return Err(Error::Limit {
+                what: format!("a stamp of {} bytes", stamp.len()),
+                limit: STAMP_MAX_BYTES as u64,
+            });
+        }
+        let bytes = self.encode(stamp)?;
+        let _gate = self.pending.hold_writes();
+        if self
+            .map
+            .all()
+            .iter()
+            .any(|queue| queue.lock().has_pending())
+        {
+            let reason = "units were appended while the manifest was written".to_owned();
+            return Err(Error::NotWritable { reason });
+        }
+        let new_path = self.write_new(&bytes)?;
+        self.disk.rename(&new_path, &self.path(MANIFEST_NAME))?;
+        self.disk.sync_dir(&self.root)?;
+        self.has_manifest.store(true, Ordering::Release);
+        self.is_void.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// The bytes of a manifest or witness in a file of its own, synced, under a name that counts for
+    /// nothing yet.
+    fn write_new(&self, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.root.join(NEW_NAME);
+        self.disk.create_dir_all(&self.root)?;
+        let file = self.disk.open(&path, Open::Create)?;
+        file.set_len(0)?;
+        file.write_at(bytes, 0)?;
+        file.sync_data()?;
+        Ok(path)
+    }
+
+    /// Before the first change: the numbers of the manifest are lower bounds from now on.
     ///
     /// # Durability
     /// The manifest is gone for good on return, and the witness is there.
-    pub(super) fn retire_manifest(&self) -> Result<()> {
+    pub(super) fn retire(&self) -> Result<()> {
         if !self.has_manifest.load(Ordering::Acquire) {
             return Ok(());
         }
-        let path = self.manifest_path();
+        let path = self.path(MANIFEST_NAME);
         if self.disk.stat(&path)?.is_some() {
-            self.disk.rename(&path, &self.root.join(WITNESS_NAME))?;
+            self.disk.rename(&path, &self.path(WITNESS_NAME))?;
         }
         self.disk.sync_dir(&self.root)?;
         self.has_manifest.store(false, Ordering::Release);
@@ -57,18 +178,18 @@ impl<D: Disk> QueueTable<D> {
     /// The witness is durable on return, or void because topics were deleted meanwhile.
     ///
     /// # Errors
-    /// [`crate::error::Error::Io`]: the witness before it stays.
+    /// [`Error::Io`]: the witness before it stays.
     ///
     /// # Blocking
     /// Until the device has answered; looks at queues not used yet. Appends and writes go on.
-    pub fn refresh_witness(&self) -> Result<()> {
+    pub fn refresh(&self) -> Result<()> {
         let is_unchanged = self.has_manifest.load(Ordering::Acquire);
-        if is_unchanged || self.len() > WITNESS_QUEUES_MAX {
+        if is_unchanged || self.map.len() > WITNESS_QUEUES_MAX {
             return Ok(());
         }
-        let mut written = self.witness_written.lock();
+        let mut written = self.written.lock();
         for _ in 0..WITNESS_TRIES {
-            if self.write_witness(&mut written)? {
+            if self.write(&mut written)? {
                 break;
             }
         }
@@ -76,26 +197,26 @@ impl<D: Disk> QueueTable<D> {
     }
 
     /// False when queues may have become shorter meanwhile.
-    fn write_witness(&self, written: &mut Option<(u64, u32)>) -> Result<bool> {
+    fn write(&self, written: &mut Option<(u64, u32)>) -> Result<bool> {
         let voids = {
             // Queues are deleted, and cut, with this gate held.
-            let _gate = self.write_gate.lock();
-            self.witness_voids.load(Ordering::Acquire)
+            let _gate = self.pending.hold_writes();
+            self.voids.load(Ordering::Acquire)
         };
-        let bytes = self.encode_manifest(&[])?;
+        let bytes = self.encode(&[])?;
         let sum = crc32fast::hash(&bytes);
         if *written == Some((voids, sum)) {
             return Ok(true);
         }
         let path = self.write_new(&bytes)?;
         {
-            let _gate = self.write_gate.lock();
-            if self.witness_voids.load(Ordering::Acquire) != voids {
+            let _gate = self.pending.hold_writes();
+            if self.voids.load(Ordering::Acquire) != voids {
                 self.disk.unlink(&path)?;
                 return Ok(false);
             }
-            self.disk.rename(&path, &self.root.join(WITNESS_NAME))?;
-            self.is_witness_void.store(false, Ordering::Release);
+            self.disk.rename(&path, &self.path(WITNESS_NAME))?;
+            self.is_void.store(false, Ordering::Release);
         }
         self.disk.sync_dir(&self.root)?;
         *written = Some((voids, sum));
@@ -104,8 +225,8 @@ impl<D: Disk> QueueTable<D> {
 
     /// Whether neither a manifest nor a witness is there.
     #[must_use]
-    pub fn is_witness_void(&self) -> bool {
-        self.is_witness_void.load(Ordering::Acquire)
+    pub fn is_void(&self) -> bool {
+        self.is_void.load(Ordering::Acquire)
     }
 
     /// Removes manifest and witness: queues may become shorter from now on.
@@ -114,15 +235,15 @@ impl<D: Disk> QueueTable<D> {
     /// Both are gone for good on return.
     ///
     /// # Errors
-    /// [`crate::error::Error::Io`].
-    pub fn void_witness(&self) -> Result<()> {
-        self.witness_voids.fetch_add(1, Ordering::AcqRel);
-        if self.is_witness_void.load(Ordering::Acquire) {
+    /// [`Error::Io`].
+    pub fn void(&self) -> Result<()> {
+        self.voids.fetch_add(1, Ordering::AcqRel);
+        if self.is_void.load(Ordering::Acquire) {
             return Ok(());
         }
         let mut has_any = false;
         for name in [WITNESS_NAME, MANIFEST_NAME] {
-            let path = self.root.join(name);
+            let path = self.path(name);
             if self.disk.stat(&path)?.is_some() {
                 self.disk.unlink(&path)?;
                 has_any = true;
@@ -132,112 +253,28 @@ impl<D: Disk> QueueTable<D> {
             self.disk.sync_dir(&self.root)?;
         }
         self.has_manifest.store(false, Ordering::Release);
-        self.is_witness_void.store(true, Ordering::Release);
+        self.is_void.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Lengthens each queue that is shorter than it was at the last clean stop, with nothing in the new
-    /// part, and notes it as a suspect. Called while the store is opened, when the queues have
-    /// everything that is dispatched again.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    ///
-    /// # Blocking
-    /// Reads one file; writes what waits where a queue is shorter.
-    pub fn compare_with_witness(&self, log_start: u64, log_end: u64) -> Result<()> {
-        if self.is_witness_void.load(Ordering::Acquire) {
-            return Ok(());
+    /// Every queue as far as its files hold it: units that wait in memory are left out.
+    fn encode(&self, stamp: &[u8]) -> Result<Vec<u8>> {
+        let mut queues = self.map.all();
+        queues.sort_by(|a, b| (a.topic(), a.queue_id()).cmp(&(b.topic(), b.queue_id())));
+        let mut writer = ManifestWriter::new(stamp, queues.len(), self.file_len_bytes);
+        for queue in &queues {
+            let state = self.loader.lock_bounds(queue)?;
+            writer.add(queue, &state);
         }
-        let log_end = i64::try_from(log_end).unwrap_or(i64::MAX);
-        let mut shorter = Vec::new();
-        let mut is_void = false;
-        for name in [MANIFEST_NAME, WITNESS_NAME] {
-            let bytes = read_whole(&self.disk, &self.root.join(name), MANIFEST_MAX_BYTES)?;
-            let Some(bytes) = bytes else {
-                continue;
-            };
-            let Some((_stamp, queues)) = decode_manifest(&bytes, None, self.file_len_bytes) else {
-                continue;
-            };
-            for (topic, queue_id, told) in queues {
-                if told.last_physical_end > log_end {
-                    // The log has lost some of it, and said so.
-                    is_void = true;
-                } else if told.end > 0 {
-                    shorter.extend(self.if_shorter((topic, queue_id), told, log_start)?);
-                }
-            }
-            break;
-        }
-        if !shorter.is_empty() {
-            self.write_pending()?;
-        }
-        for each in shorter {
-            self.lengthen(&each)?;
-        }
-        if is_void {
-            self.void_witness()?;
-        }
-        Ok(())
+        Ok(writer.into_bytes())
     }
 
-    fn if_shorter(
-        &self,
-        (topic, id): (&str, i32),
-        told: State,
-        log_start: u64,
-    ) -> Result<Option<Shorter>> {
-        let queue = match self.find(topic.as_bytes(), id) {
-            Some(queue) => queue,
-            None => self.insert(topic, id, State::empty()),
-        };
-        let (end, first_base, has_files) = {
-            let state = self.lock_known(&queue)?;
-            (state.end, state.first_base, state.has_files())
-        };
-        if has_files && first_base > told.first_base {
-            let first = first_base / QUEUE_UNIT_BYTES;
-            let unit = self.file_unit(&queue, first)?;
-            let place = unit.physical_offset.cast_unsigned();
-            // Retention keeps the file of the first record that the log has.
-            if !unit.is_present() || (!unit.is_blank() && place >= log_start) {
-                let _is_watched = self.suspect_lost(&queue, (0, first), true);
-            }
-        }
-        Ok((end < told.end).then_some(Shorter { queue, told }))
+    /// The bytes of the manifest or of the witness, if it is there.
+    pub(super) fn read(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        read_whole(&self.disk, &self.path(name), MANIFEST_MAX_BYTES)
     }
 
-    fn lengthen(&self, Shorter { queue, told }: &Shorter) -> Result<()> {
-        let len = self.file_len_bytes;
-        let (end, files_end, has_files) = {
-            let state = queue.lock();
-            (state.end, state.files_end, state.has_files())
-        };
-        let position = told.end * QUEUE_UNIT_BYTES;
-        let first = if has_files {
-            files_end
-        } else {
-            position - position % len
-        };
-        let to = round_up(position, len);
-        for base in (first..to).step_by(len as usize) {
-            // One after the other, each for good: a crash leaves a shorter queue.
-            self.make_whole(queue, base)?;
-            self.disk.sync_dir(&self.queue_dir(queue))?;
-        }
-        {
-            let mut state = queue.lock();
-            if !has_files {
-                state.begin_at(told.end, len);
-            }
-            state.files_end = state.files_end.max(to);
-            state.set_end(told.end);
-            state.has_checked_ends = false;
-            state.last_physical_end = state.last_physical_end.max(told.last_physical_end);
-        }
-        let from = if has_files { end } else { 0 };
-        let _is_watched = self.suspect_lost(queue, (from, told.end), !has_files);
-        Ok(())
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
     }
 }

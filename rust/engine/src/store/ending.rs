@@ -38,7 +38,7 @@ pub(super) fn find_end<D: Disk>(
     let mut queues_end = 0;
     let from = if found.was_clean {
         // Nothing is behind after a clean end: queues go on where the farthest of them ends.
-        let farthest = queues.recover(Trust::All)?.max_physical_end;
+        let farthest = queues.recovery().recover(Trust::All)?.max_physical_end;
         queues_end = u64::try_from(farthest).unwrap_or(0);
         report.dispatched_from = queues_end;
         clean_start(&found.chain, report)
@@ -46,7 +46,7 @@ pub(super) fn find_end<D: Disk>(
         let from = unclean_start(found, config)?;
         if mark.is_some_and(|mark| mark.is_same_boot) {
             // Units were written behind their records, and no page was lost since.
-            let farthest = queues.recover(Trust::All)?.max_physical_end;
+            let farthest = queues.recovery().recover(Trust::All)?.max_physical_end;
             queues_end = u64::try_from(farthest).unwrap_or(0);
         }
         report.dispatched_from = from;

@@ -11,7 +11,9 @@ use super::followers::{LiveLevels, is_queued, unit_of};
 use crate::clock::Clock;
 use crate::commit_log::{Scan, Stop, scan, whole_record_after};
 use crate::config::QUEUE_UNIT_BYTES;
-use crate::consume_queue::{Hole, LogSide, Mended, Placed, Queue, QueueTable, Suspect, Unit};
+use crate::consume_queue::{
+    Hole, HoleMender, LogSide, Mended, Placed, Queue, QueueTable, Suspect, Unit,
+};
 use crate::disk::Disk;
 use crate::dispatch::Request;
 use crate::error::Result;
@@ -63,7 +65,7 @@ impl Filling {
     /// Takes a record of the queue; gives the units that this adds to what waits.
     fn take<D: Disk>(
         &mut self,
-        queues: &QueueTable<D>,
+        queues: &HoleMender<D>,
         queue_offset: u64,
         unit: &Unit,
     ) -> Result<usize> {
@@ -92,7 +94,7 @@ impl Filling {
     }
 
     /// Stands blanks in for what the log does not have.
-    fn fill_to<D: Disk>(&mut self, queues: &QueueTable<D>, to: u64) -> Result<()> {
+    fn fill_to<D: Disk>(&mut self, queues: &HoleMender<D>, to: u64) -> Result<()> {
         while self.cursor < to {
             let count = (to - self.cursor).min(BLANKS_TOGETHER);
             for index in self.cursor..self.cursor + count {
@@ -110,7 +112,7 @@ impl Filling {
         Ok(())
     }
 
-    fn write<D: Disk>(&mut self, queues: &QueueTable<D>) -> Result<()> {
+    fn write<D: Disk>(&mut self, queues: &HoleMender<D>) -> Result<()> {
         let count = self.pending.len() as u64 / QUEUE_UNIT_BYTES;
         let from = self.cursor - count;
         if count > 0 && !self.is_stale {
@@ -140,7 +142,7 @@ impl Filling {
 /// # Blocking
 /// Reads the log between the good units around the holes.
 pub(super) fn mend<D: Disk>(
-    queues: &QueueTable<D>,
+    queues: &HoleMender<D>,
     source: &Source<'_, D>,
     holes: Vec<Hole>,
 ) -> Result<Mended> {
@@ -260,7 +262,7 @@ fn each_place(
     Ok(())
 }
 
-fn report<D: Disk>(queues: &QueueTable<D>, notices: &Notices, fillings: &[Filling]) -> Mended {
+fn report<D: Disk>(queues: &HoleMender<D>, notices: &Notices, fillings: &[Filling]) -> Mended {
     let mut names = HashSet::new();
     let mut mended = Mended::default();
     for filling in fillings.iter().filter(|filling| !filling.is_stale) {
@@ -334,7 +336,7 @@ pub(super) fn feed_unnamed<D: Disk>(
     let named: Vec<String> = named
         .map(|(topic, queue_id)| format!("{} {queue_id}", String::from_utf8_lossy(topic)))
         .collect();
-    queues.count_mended(Mended {
+    queues.mender().count_mended(Mended {
         queues: fed.len() as u64,
         units,
         lost: 0,
@@ -397,7 +399,7 @@ impl<D: Disk> LogSide<D> for QueueLog<D> {
         agrees(&self.files.chain, queue, queue_offset, unit)
     }
 
-    fn mend(&self, queues: &QueueTable<D>, holes: Vec<Hole>) -> Result<Mended> {
+    fn mend(&self, queues: &HoleMender<D>, holes: Vec<Hole>) -> Result<Mended> {
         let source = Source {
             chain: &self.files.chain,
             // All below it is written and in its queue.
@@ -451,10 +453,12 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let chain = &self.files.chain;
         let log_end = self.files.positions.appended.position();
         if !self.queues.has_witness() {
-            self.queues.suspect_beginnings(chain.start())?;
-            self.queues.compare_with_witness(chain.start(), log_end)?;
+            self.queues.lost().suspect_beginnings(chain.start())?;
+            self.queues
+                .lost()
+                .compare_with_witness(chain.start(), log_end)?;
         }
-        let mut suspects = self.queues.take_suspects();
+        let mut suspects = self.queues.lost().take_suspects();
         if dispatched_from <= chain.start() {
             // Everything that the log has was dispatched.
             suspects.retain(|suspect| suspect.is_lost);
@@ -474,8 +478,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
         };
         let starts = first_offsets(&source, &suspects)?;
         self.queues.write_pending()?;
-        let holes = self.queues.holes_of_suspects(suspects, &starts)?;
-        mend(&self.queues, &source, holes)?;
+        let holes = self.queues.lost().holes_of_suspects(suspects, &starts)?;
+        mend(self.queues.mender(), &source, holes)?;
         self.queues.sync(0).map(|_synced| ())
     }
 }

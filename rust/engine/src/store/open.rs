@@ -129,7 +129,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 dispatched_from.min(scanned_from)
             };
             self.mend_suspects(from)?;
-            self.queues.set_log(Box::new(QueueLog {
+            self.queues.mender().set_log(Box::new(QueueLog {
                 files: Arc::clone(&self.files),
                 levels: self.levels.clone(),
             }));
@@ -188,7 +188,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         let stamp = stamp_of(disk, root, &found.chain)?;
         let known = found.was_clean.then_some(stamp.as_slice());
         let queues = QueueTable::open(disk.clone(), root, config, Arc::clone(notices), known)?;
-        queues.watch_suspects();
+        queues.lost().watch_suspects();
         report.used_manifest = queues.is_from_manifest();
         let mut batches = BatchTable::open(disk.clone(), root, config, Arc::clone(notices))?;
         if config.index_enabled {
@@ -198,7 +198,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         // From here on the directory is changed.
         if mark.is_none() && !queues.has_witness() && !config.is_read_only {
             // Another broker may have deleted topics.
-            queues.void_witness()?;
+            queues.witness().void()?;
         }
         for path in &found.unfinished {
             disk.unlink(path)?;
@@ -214,14 +214,16 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         } else {
             sync_from(disk, &found.chain, report.scanned_from)?;
             // Units of what was synced at the checkpoint are whole; the others are made again.
-            queues.recover(Trust::Below(signed(report.scanned_from)))?;
+            queues
+                .recovery()
+                .recover(Trust::Below(signed(report.scanned_from)))?;
             queues.truncate_from(report.scanned_from)?;
             batch_queue::Trust::Below(report.scanned_from)
         };
         let session = self.begin_session(found.chain.start(), end.end)?;
         queues.truncate_from(end.end)?;
         if !found.was_clean && !config.is_read_only {
-            queues.settle_extensions()?;
+            queues.recovery().settle_extensions()?;
         }
         if batches.is_missing() {
             make_missing_batches(disk, config, &found.chain, end.end, notices)?;
@@ -330,7 +332,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
 
     /// Makes again what the manifest names and the directories of queues have not.
     fn mend_absent(&self, queues: &QueueTable<D>, chain: &Chain<D>, limit: u64) -> Result<()> {
-        let holes = queues.make_absent_files()?;
+        let holes = queues.mender().make_absent_files()?;
         if holes.is_empty() {
             return Ok(());
         }
@@ -340,7 +342,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             levels: &self.levels,
             notices: &self.notices,
         };
-        mend(queues, &source, holes)?;
+        mend(queues.mender(), &source, holes)?;
         queues.sync(0).map(|_synced| ())
     }
 

@@ -103,7 +103,11 @@ impl<D: Disk, C: Clock> Store<D, C> {
         };
         // A unit that names no record: it is wrong, or the record is damaged. Never met again after
         // one of both was dealt with.
-        if !self.queues.mend_unit(topic, queue_id, queue_offset)? {
+        if !self
+            .queues
+            .mender()
+            .mend_unit(topic, queue_id, queue_offset)?
+        {
             self.note_rotten(Rotten {
                 physical_offset: unit.physical_offset.cast_unsigned(),
                 topic: String::from_utf8_lossy(topic).into_owned(),

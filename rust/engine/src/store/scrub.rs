@@ -268,6 +268,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         let is_right = unit.is_some_and(|unit| unit.physical_offset >= place.cast_signed());
         if !is_right {
             self.queues
+                .mender()
                 .mend_unit(record.topic, record.queue_id, offset)?;
             queue.units.clear();
         }

@@ -105,7 +105,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .collect();
         let sum = |of: fn(&SegmentStat) -> u64| segments.iter().map(of).sum::<u64>();
         let followers = self.dispatcher.lags();
-        let mended = self.queues.mended();
+        let mended = self.queues.mender().mended();
         Stats {
             log_start: files.chain.start(),
             appended: files.positions.appended.position(),

@@ -235,9 +235,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 self.config.queue_flush_least_pages
             };
             self.sync_queues(least_pages)?;
-            if !is_thorough && self.queues.is_witness_void() {
+            if !is_thorough && self.queues.witness().is_void() {
                 // A topic was deleted.
-                self.queues.refresh_witness()?;
+                self.queues.witness().refresh()?;
             }
             if is_thorough {
                 thorough_ms.set(now_ms);

@@ -217,7 +217,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn write_checkpoint(&self) -> Result<()> {
-        self.queues.refresh_witness()?;
+        self.queues.witness().refresh()?;
         self.checkpoint
             .raise(Field::PhysicTimestamp, self.syncer.flushed_store_ms());
         self.checkpoint.flush()

@@ -136,7 +136,7 @@ fn judge(
     // An expired unit whose neighbour is damaged may count as there until it is read.
     let is_same = |(old, new): (&Held, &Held)| (old.1, &old.2) == (new.1, &new.2);
     if before.iter().zip(&after).all(is_same) {
-        let is_mended = store.queues().mended().queues > 0;
+        let is_mended = store.queues().mender().mended().queues > 0;
         let notices = store.notices();
         let is_told = notices
             .iter()

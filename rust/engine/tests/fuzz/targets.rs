@@ -228,7 +228,8 @@ fn use_table(queues: &QueueTable<TwinDisk>, number: u64) {
     } else {
         Trust::Below((number % 13 * 100).cast_signed())
     };
-    if queues.recover(trust).is_err() || queues.truncate_from(number % 17 * 90).is_err() {
+    if queues.recovery().recover(trust).is_err() || queues.truncate_from(number % 17 * 90).is_err()
+    {
         return;
     }
     let _corrected = queues.correct_min(number % 11 * 100);

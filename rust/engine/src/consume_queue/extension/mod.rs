@@ -1,18 +1,18 @@
 //! The extension of a queue (`consumequeue_ext/TOPIC/QUEUE/`, `ConsumeQueueExt`): per message the
 //! tags code, the store time and the bits of the groups whose expression it passes. A queue unit
-//! then holds the place there instead of the tags code. Read wherever a unit says so; written only
+//! then holds the place there instead of the tags code. Read wherever a unit names a place; written only
 //! with `enableConsumeQueueExt`.
 //!
 //! Weaker than the queue on purpose, as in RocketMQ: what cannot be found there excludes no message.
 //! But no unit that survives names a place whose bytes do not: the extension is written and synced
-//! before the units that name it. Where it goes on after an open is told by the last unit of its
-//! queue that names a place; what stands behind is taken away.
+//! before the units that name it. The last unit of its queue that names a place gives
+//! where it goes on after an open; what follows is taken away.
 //!
 //! | module | what |
 //! |---|---|
 //! | `unit` | bytes of a unit, and places as codes |
 //! | `tail` | what is kept of an extension in memory, and where a unit goes |
-//! | `table` | directories and open files; the first look; writing and removing |
+//! | `table` | files; the first look; writing and removing |
 //! | `read` | units by their place, front to back |
 
 mod read;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::queue::Queue;
-use super::super::table::QueueTable;
 use super::super::unit::Unit;
+use super::table::Extensions;
 use super::unit::{Extended, HEAD_LEN, UNIT_LEN_MAX, place_of};
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
+use crate::queue_store::QueueMap;
 
 /// Bytes read at once: some 480 units with the bits of the usual filter. Units follow one another as
 /// those of the queue do.
@@ -17,21 +18,26 @@ const PIECE_LEN: usize = 16 << 10;
 
 /// Reads units of the extension of one queue.
 pub struct ExtensionReader<'a, D: Disk> {
-    table: &'a QueueTable<D>,
+    map: &'a QueueMap<Unit>,
+    extensions: &'a Extensions<D>,
     name: (&'a [u8], i32),
     queue: Option<Arc<Queue>>,
     piece: Vec<u8>,
     piece_place: u64,
 }
 
-impl<D: Disk> QueueTable<D> {
+impl<D: Disk> Extensions<D> {
     /// A reader of what the units of a queue name in its extension. Looks at nothing before it is
     /// asked.
-    #[must_use]
-    pub fn extensions<'a>(&'a self, topic: &'a [u8], queue_id: i32) -> ExtensionReader<'a, D> {
+    pub(in crate::consume_queue) fn reader<'a>(
+        &'a self,
+        map: &'a QueueMap<Unit>,
+        name: (&'a [u8], i32),
+    ) -> ExtensionReader<'a, D> {
         ExtensionReader {
-            table: self,
-            name: (topic, queue_id),
+            map,
+            extensions: self,
+            name,
             queue: None,
             piece: Vec::new(),
             piece_place: 0,
@@ -43,29 +49,32 @@ impl<D: Disk> QueueTable<D> {
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
-    pub fn is_extension_cached(&self, topic: &[u8], queue_id: i32, units: &[Unit]) -> Result<bool> {
+    pub(in crate::consume_queue) fn is_cached(
+        &self,
+        map: &QueueMap<Unit>,
+        (topic, queue_id): (&[u8], i32),
+        units: &[Unit],
+    ) -> Result<bool> {
         let places = || units.iter().filter_map(|unit| place_of(unit.tags_code));
         let (Some(first), Some(last)) = (places().next(), places().next_back()) else {
             return Ok(true);
         };
-        let Some(queue) = self.find(topic, queue_id) else {
+        let Some(queue) = map.find(topic, queue_id) else {
             return Ok(true);
         };
         let end = last.saturating_add(HEAD_LEN as u64);
         let mut piece = [0; 4 * 1024];
         let mut place = first;
         while place < end {
-            if let Some(extension) = queue.extension()
+            if let Some(extension) = queue.beside()
                 && extension.lock().bytes_from(place, 0).is_some()
             {
                 return Ok(true);
             }
-            let in_file = place % self.extensions.file_len_bytes;
-            let left = (self.extensions.file_len_bytes - in_file).min(end - place);
+            let in_file = place % self.files.file_len_bytes();
+            let left = (self.files.file_len_bytes() - in_file).min(end - place);
             let len = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let file = self
-                .extensions
-                .file_to_read(&self.disk, &queue, place - in_file)?;
+            let file = self.files.file_if_there(&queue, place - in_file)?;
             let Some(file) = file else {
                 return Ok(true);
             };
@@ -80,8 +89,8 @@ impl<D: Disk> QueueTable<D> {
 }
 
 impl<D: Disk> ExtensionReader<'_, D> {
-    /// What the extension says where a queue unit names a place; `None` for a unit with a tags code,
-    /// and where nothing whole stands at the place, which is told once.
+    /// What the extension holds where a queue unit names a place; `None` for a unit with a tags code,
+    /// and where nothing whole is at the place, which is reported once.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -99,7 +108,7 @@ impl<D: Disk> ExtensionReader<'_, D> {
             }
         }
         if Extended::decode(self.piece_from(place)).is_none() {
-            self.tell_missing(place);
+            self.warn_of_missing(place);
         }
         Ok(Extended::decode(self.piece_from(place)))
     }
@@ -119,26 +128,26 @@ impl<D: Disk> ExtensionReader<'_, D> {
     fn fill(&mut self, place: u64, len_max: usize) -> Result<()> {
         self.piece.clear();
         self.piece_place = place;
-        let table = self.table;
+        let files = &self.extensions.files;
         if self.queue.is_none() {
-            self.queue = table.find(self.name.0, self.name.1);
+            self.queue = self.map.find(self.name.0, self.name.1);
         }
         let Some(queue) = &self.queue else {
             return Ok(());
         };
-        if let Some(extension) = queue.extension()
+        if let Some(extension) = queue.beside()
             && let Some(bytes) = extension.lock().bytes_from(place, len_max)
         {
             self.piece.extend_from_slice(bytes);
             return Ok(());
         }
-        let in_file = place % table.extensions.file_len_bytes;
+        let in_file = place % files.file_len_bytes();
         let base = place - in_file;
-        let file = table.extensions.file_to_read(&table.disk, queue, base)?;
+        let file = files.file_if_there(queue, base)?;
         let Some(file) = file else {
             return Ok(());
         };
-        let left = table.extensions.file_len_bytes - in_file;
+        let left = files.file_len_bytes() - in_file;
         let len = len_max.min(usize::try_from(left).unwrap_or(usize::MAX));
         self.piece.resize(len, 0);
         let got = file.read_at(&mut self.piece, in_file)?;
@@ -146,12 +155,12 @@ impl<D: Disk> ExtensionReader<'_, D> {
         Ok(())
     }
 
-    fn tell_missing(&self, place: u64) {
-        let told = &self.table.extensions.is_missing_told;
-        if !told.swap(true, Ordering::AcqRel) {
+    fn warn_of_missing(&self, place: u64) {
+        let has_warned = &self.extensions.has_warned_of_missing;
+        if !has_warned.swap(true, Ordering::AcqRel) {
             let (topic, queue_id) = self.name;
             let topic = String::from_utf8_lossy(topic);
-            self.table.notices.warn(format!(
+            self.extensions.notices.warn(format!(
                 "the extension of queue {topic} {queue_id} has no unit at place {place}: such \
                  messages are given whatever their tags, and consumers test them (told once)"
             ));

@@ -1,5 +1,5 @@
 //! What is kept in memory of the extension of one queue, and where its next unit goes. Knows no
-//! file; the rooms beside it move the bytes there.
+//! file; the modules beside it move the bytes there.
 //!
 //! Bytes `[0, written)` are in files, `[written, end)` are in `bytes`. A queue that has no extension
 //! has none of this.
@@ -20,7 +20,7 @@ pub(in crate::consume_queue) enum Ready {
 
 /// The extension of one queue. See the head of this file.
 #[derive(Debug, Default)]
-pub(in crate::consume_queue) struct Tail {
+pub struct Tail {
     pub(in crate::consume_queue) ready: Ready,
     pub(super) written: u64,
     pub(super) end: u64,

@@ -15,7 +15,7 @@
 pub(super) const HEAD_LEN: usize = 2 + 8 + 8 + 2;
 /// Bytes of a unit at the most (`CqExtUnit.MAX_EXT_UNIT_SIZE`).
 pub(super) const UNIT_LEN_MAX: usize = i16::MAX as usize;
-/// What stands in place of a size where nothing more follows in a file.
+/// Replaces a size where nothing more follows in a file.
 pub(super) const END_MARK: [u8; 2] = (-1i16).to_be_bytes();
 /// Bytes that stay free at the end of each file (`ConsumeQueueExt.END_BLANK_DATA_LENGTH`).
 pub(super) const END_BLANK_LEN: u64 = 4;
@@ -46,7 +46,7 @@ pub(super) fn code_of(place: u64) -> i64 {
     place.cast_signed().wrapping_add(i64::MIN)
 }
 
-/// What an extension says of one message.
+/// What an extension holds of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extended<'a> {
     /// Java's hash of the tags, or the delivery time of a delayed message.
@@ -76,7 +76,7 @@ impl<'a> Extended<'a> {
         out.extend_from_slice(self.bits);
     }
 
-    /// The unit at the start of the bytes; `None` where none stands there whole. Its two lengths
+    /// The unit at the start of the bytes; `None` where none is there whole. Its two lengths
     /// must agree, which the official reader does not ask for: what is out of step is no unit.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {

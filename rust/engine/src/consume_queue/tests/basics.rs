@@ -103,8 +103,7 @@ fn a_gap_is_filled_so_that_every_unit_stays_at_its_offset() {
     let placed = table.append(b"t", 0, 27, unit(27), 0).unwrap();
     assert_eq!(placed, Placed::Gap { missing: 24 });
     assert!(
-        table
-            .notices
+        home.notices
             .drain()
             .iter()
             .any(|n| n.text.contains("24 messages"))
@@ -127,7 +126,7 @@ fn a_gap_is_filled_so_that_every_unit_stays_at_its_offset() {
     );
     drop(table);
     let table = home.open();
-    table.recover(Trust::Below(0)).unwrap();
+    table.recovery().recover(Trust::Below(0)).unwrap();
     assert_eq!(read(&table, "t", 0), expected);
 }
 

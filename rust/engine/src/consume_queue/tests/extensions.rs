@@ -23,7 +23,7 @@ impl Home {
             extension_file_len_bytes: FILE,
             ..StoreConfig::default()
         };
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::clone(&self.notices);
         QueueTable::open(RealDisk, &self.root, &config, notices, None).unwrap()
     }
 
@@ -42,7 +42,7 @@ impl Home {
     }
 }
 
-/// Ten bytes that tell which record they belong to.
+/// Ten bytes that show which record they belong to.
 fn bits(record: u64) -> [u8; 10] {
     let mut bits = [0xb0; 10];
     bits[..8].copy_from_slice(&record.to_be_bytes());
@@ -168,7 +168,7 @@ fn an_open_goes_on_behind_the_last_unit_and_clears_what_stands_there() {
     let unmade = home.extension_dir().join(format!("{:020}", 400));
     std::fs::write(unmade, []).unwrap();
     let table = home.open_extended();
-    table.settle_extensions().unwrap();
+    table.recovery().settle_extensions().unwrap();
     assert_eq!(home.extension_names(), [0, 100, 200]);
     assert_eq!(std::fs::read(&last).unwrap()[60..], [0; 40]);
     add_all(&table, 8, 12);
@@ -279,9 +279,10 @@ fn an_extension_of_other_files_is_left_alone() {
     flush(&table);
     assert_eq!(read(&table, "t", 0), units(0, 3), "tags codes alone");
     assert_eq!(std::fs::read(path).unwrap(), [1; 50]);
-    let told = table.notices.drain();
+    let reported = home.notices.drain();
     assert!(
-        told.iter()
+        reported
+            .iter()
             .any(|notice| notice.text.contains("mappedFileSizeConsumeQueueExt"))
     );
 }

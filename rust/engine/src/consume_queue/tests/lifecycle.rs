@@ -86,14 +86,14 @@ fn what_follows_a_file_without_length_never_comes_back() {
     let length_lost = std::fs::File::options().write(true).open(file(&home, 200));
     length_lost.unwrap().set_len(0).unwrap();
     let table = home.open();
-    let found = table.recover(Trust::Below(0)).unwrap();
+    let found = table.recovery().recover(Trust::Below(0)).unwrap();
     assert_eq!((found.max_physical_end, found.cut), (1000, 1));
     assert_eq!(home.names("t", 0), [0]);
     append(&table, "t", 10, 21);
     flush(&table);
     drop(table);
     let table = home.open();
-    assert_eq!(table.recover(Trust::Below(0)).unwrap().cut, 0);
+    assert_eq!(table.recovery().recover(Trust::Below(0)).unwrap().cut, 0);
     assert_eq!(read(&table, "t", 0), units(0, 21));
 }
 
@@ -106,7 +106,7 @@ fn recovery_stops_at_a_hole_and_nothing_behind_it_comes_back() {
     drop(table);
     overwrite(&file(&home, 200), 3 * 20, &[0; 20]);
     let table = home.open();
-    let found = table.recover(Trust::Below(500)).unwrap();
+    let found = table.recovery().recover(Trust::Below(500)).unwrap();
     assert_eq!(
         (found.max_physical_end, found.queues, found.cut),
         (1300, 1, 1)
@@ -118,7 +118,7 @@ fn recovery_stops_at_a_hole_and_nothing_behind_it_comes_back() {
     flush(&table);
     drop(table);
     let table = home.open();
-    assert_eq!(table.recover(Trust::Below(0)).unwrap().cut, 0);
+    assert_eq!(table.recovery().recover(Trust::Below(0)).unwrap().cut, 0);
     assert_eq!(read(&table, "t", 0), units(0, 14));
 }
 
@@ -132,7 +132,11 @@ fn recovery_stops_where_the_order_of_the_log_ends() {
     overwrite(&file(&home, 200), 3 * 20, &unit(2).encode());
     let table = home.open();
     assert_eq!(
-        table.recover(Trust::Below(1000)).unwrap().max_physical_end,
+        table
+            .recovery()
+            .recover(Trust::Below(1000))
+            .unwrap()
+            .max_physical_end,
         1300
     );
     assert_eq!(read(&table, "t", 0), units(0, 13));
@@ -147,7 +151,7 @@ fn recovery_of_a_clean_store_changes_no_byte() {
     drop(table);
     let before = file_bytes(&home.queue_dir("t", 0), 400);
     let table = home.open();
-    let found = table.recover(Trust::All).unwrap();
+    let found = table.recovery().recover(Trust::All).unwrap();
     assert_eq!((found.max_physical_end, found.cut), (2700, 0));
     assert_eq!(file_bytes(&home.queue_dir("t", 0), 400), before);
     assert_eq!(bounds(&table, "t"), Some((3, 27)));
@@ -181,7 +185,7 @@ fn truncation_cuts_files_and_tail_and_leaves_zeros() {
             assert_eq!(table.pending_bytes(), 0);
             drop(table);
             let table = home.open();
-            table.recover(Trust::Below(0)).unwrap();
+            table.recovery().recover(Trust::Below(0)).unwrap();
             assert_eq!(read(&table, "t", 0), [units(0, kept), other].concat());
         }
     }
@@ -275,7 +279,13 @@ fn the_manifest_counts_with_its_stamp_alone() {
         (bounds(&with, "t"), bounds(&with, "u")),
         (Some((15, 40)), Some((4, 4)))
     );
-    assert_eq!(with.recover(Trust::All).unwrap().max_physical_end, 4000);
+    assert_eq!(
+        with.recovery()
+            .recover(Trust::All)
+            .unwrap()
+            .max_physical_end,
+        4000
+    );
     assert_eq!(with.open_files(), 0, "nothing was looked at");
     assert_eq!(read(&with, "t", 15), units(15, 40));
     assert!(home.root.join(MANIFEST_NAME).exists());

@@ -5,6 +5,7 @@ mod basics;
 mod extensions;
 mod lifecycle;
 mod model;
+mod parts;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub(super) const PER_FILE: u64 = 10;
 /// A store directory of its own, removed at the end.
 pub(super) struct Home {
     pub(super) root: PathBuf,
+    pub(super) notices: Arc<Notices>,
 }
 
 impl Home {
@@ -30,7 +32,10 @@ impl Home {
         let name = format!("mqcore-queues-{}-{number}", std::process::id());
         let root = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&root).unwrap();
-        Self { root }
+        Self {
+            root,
+            notices: Arc::default(),
+        }
     }
 
     pub(super) fn open(&self) -> QueueTable<RealDisk> {
@@ -48,7 +53,7 @@ impl Home {
             queue_files_open_max: open_max,
             ..StoreConfig::default()
         };
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::clone(&self.notices);
         QueueTable::open(RealDisk, &self.root, &config, notices, stamp)
     }
 

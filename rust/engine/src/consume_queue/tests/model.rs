@@ -269,7 +269,7 @@ impl World {
         });
     }
 
-    /// What the table says is written: the tail holds the rest.
+    /// What the table has as written: the tail holds the rest.
     fn model_written(&self, queue: usize) -> u64 {
         let handle = self
             .table
@@ -280,7 +280,7 @@ impl World {
     }
 
     fn recovered(&mut self, trust: Trust) {
-        let found = self.table.recover(trust).unwrap();
+        let found = self.table.recovery().recover(trust).unwrap();
         let ends = self.models.iter().flatten().map(|model| model.last_end);
         assert_eq!(found.max_physical_end, ends.max().unwrap_or(-1));
         self.table.correct_min(self.log_min).unwrap();
@@ -328,7 +328,7 @@ impl World {
     fn check(&self) {
         for (queue, model) in self.models.iter().enumerate() {
             let topic = format!("topic-{queue}");
-            // The manifest may say less of the minimum than a first look, so look first.
+            // The manifest may know less of the minimum than a first look, so look first.
             let looked = self
                 .table
                 .read(topic.as_bytes(), 7, 0, 0, &mut Vec::new())

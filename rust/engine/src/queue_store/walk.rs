@@ -1,9 +1,9 @@
-//! What the directories say: which queues there are and which files each has. Reads names and
+//! What the directories hold: which queues there are and which files each has. Reads names and
 //! lengths, opens nothing and changes nothing. Names that no queue has are left alone.
 
 use std::path::Path;
 
-use super::files::FILE_LEN_KEY;
+use super::files::FileLength;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::notice::Notices;
@@ -11,16 +11,16 @@ use crate::units::{is_topic, parse_offset_file_name, parse_queue_id};
 
 /// The files of a queue: `[first_base, files_end)`, without a hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct FileRange {
-    pub(super) first_base: u64,
-    pub(super) files_end: u64,
+pub(crate) struct FileRange {
+    pub(crate) first_base: u64,
+    pub(crate) files_end: u64,
 }
 
 /// Calls `found` for each queue directory below `dir` that is wanted: `<topic>/<queue id>/`.
-pub(super) fn walk_queues<D: Disk>(
+pub(crate) fn walk_queues<D: Disk>(
     disk: &D,
     dir: &Path,
-    file_len_bytes: u64,
+    length: FileLength,
     notices: &Notices,
     is_wanted: impl Fn(&str, i32) -> bool,
     mut found: impl FnMut(&str, i32, FileRange) -> Result<()>,
@@ -42,7 +42,7 @@ pub(super) fn walk_queues<D: Disk>(
             if !is_wanted(&topic.name, queue_id) {
                 continue;
             }
-            let range = file_range(disk, &queue_dir, file_len_bytes, notices)?;
+            let range = file_range(disk, &queue_dir, length, notices)?;
             found(&topic.name, queue_id, range)?;
         }
     }
@@ -52,13 +52,13 @@ pub(super) fn walk_queues<D: Disk>(
 /// The files of one queue directory.
 ///
 /// # Errors
-/// [`Error::WrongFileSize`] when a file has another length than the settings say. A file of
+/// [`Error::WrongFileSize`] when a file has another length than the settings have. A file of
 /// length 0 is what a crash leaves between its making and its length: the queue ends before it, and
 /// what follows it was never synced.
-pub(super) fn file_range<D: Disk>(
+pub(crate) fn file_range<D: Disk>(
     disk: &D,
     queue_dir: &Path,
-    file_len_bytes: u64,
+    length: FileLength,
     notices: &Notices,
 ) -> Result<FileRange> {
     let mut range = FileRange::default();
@@ -66,7 +66,7 @@ pub(super) fn file_range<D: Disk>(
     for entry in &entries {
         let path = queue_dir.join(&entry.name);
         let base = parse_offset_file_name(&entry.name);
-        let Some(base) = base.filter(|base| !entry.is_dir && base % file_len_bytes == 0) else {
+        let Some(base) = base.filter(|base| !entry.is_dir && base % length.bytes == 0) else {
             let at = path.display();
             notices.warn(format!(
                 "{at} is not a queue file of this length: left alone"
@@ -76,12 +76,12 @@ pub(super) fn file_range<D: Disk>(
         if entry.len_bytes == 0 {
             break;
         }
-        if entry.len_bytes != file_len_bytes {
+        if entry.len_bytes != length.bytes {
             return Err(Error::WrongFileSize {
                 path,
                 len_bytes: entry.len_bytes,
-                expected_bytes: file_len_bytes,
-                key: FILE_LEN_KEY,
+                expected_bytes: length.bytes,
+                key: length.key,
             });
         }
         if range.files_end != base {
@@ -93,7 +93,7 @@ pub(super) fn file_range<D: Disk>(
             }
             range.first_base = base;
         }
-        range.files_end = base + file_len_bytes;
+        range.files_end = base + length.bytes;
     }
     Ok(range)
 }

@@ -1,6 +1,6 @@
 //! The open files of all queues: a bounded number of descriptors, the least used closed first.
 //! Knows nothing of units. A file that waits for its sync is closed only when no other is left: an
-//! error of its write-back is then still told to whoever opens it for the sync.
+//! error of its write-back is then still reported to whoever opens it for the sync.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,18 +12,23 @@ use rustix::process::{Resource, getrlimit};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, Result};
 
-/// The setting that the length of queue files comes from.
-pub(super) const FILE_LEN_KEY: &str = "mappedFileSizeConsumeQueue";
 /// At the bound this part of the open files is closed at once, so that the choice is paid rarely.
 const CLOSE_PART: usize = 8;
 
-/// A file: the queue's uid, the offset that names it.
-pub(super) type FileKey = (u64, u64);
+/// How long the files of queues are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileLength {
+    pub(crate) bytes: u64,
+    /// The setting that it comes from.
+    pub(crate) key: &'static str,
+}
 
-pub(super) struct Files<D: Disk> {
+/// A file: the queue's uid, the offset that names it.
+pub(crate) type FileKey = (u64, u64);
+
+pub(crate) struct Files<D: Disk> {
     disk: D,
-    file_len_bytes: u64,
-    file_len_key: &'static str,
+    length: FileLength,
     open_max: usize,
     open: Mutex<OpenFiles<D::File>>,
 }
@@ -40,22 +45,16 @@ struct OpenFile<F> {
 }
 
 impl<D: Disk> Files<D> {
-    /// Files of one length, which comes from the setting that is named. Of `open_max`, and of what the
-    /// process may have, one of so many parts is theirs.
-    pub(super) fn new(
-        disk: D,
-        (file_len_bytes, file_len_key): (u64, &'static str),
-        open_max: usize,
-        parts: usize,
-    ) -> Self {
+    /// Files of one length. Of `open_max`, and of what the process may have, one of so many parts is
+    /// theirs.
+    pub(crate) fn new(disk: D, length: FileLength, open_max: usize, parts: usize) -> Self {
         let open = OpenFiles {
             map: HashMap::new(),
             tick: 0,
         };
         Self {
             disk,
-            file_len_bytes,
-            file_len_key,
+            length,
             open_max: (open_max.min(descriptors_allowed()) / parts).max(CLOSE_PART),
             open: Mutex::new(open),
         }
@@ -89,7 +88,7 @@ impl<D: Disk> Files<D> {
     }
 
     /// An existing file.
-    pub(super) fn existing(
+    pub(crate) fn existing(
         &self,
         key: FileKey,
         path: impl FnOnce() -> std::path::PathBuf,
@@ -101,7 +100,7 @@ impl<D: Disk> Files<D> {
     }
 
     /// A file to write to, made sparse at its full length if absent, as Java's mapping makes it.
-    pub(super) fn writable(
+    pub(crate) fn writable(
         &self,
         key: FileKey,
         path: impl FnOnce() -> std::path::PathBuf,
@@ -126,40 +125,45 @@ impl<D: Disk> Files<D> {
     fn make_empty(&self, path: &Path, file: &D::File) -> Result<()> {
         match file.len_bytes()? {
             // New, or left so by a crash between its making and its length.
-            0 => file.set_len(self.file_len_bytes),
+            0 => file.set_len(self.length.bytes),
             // Left over behind the end of the queue: nothing of it counts.
-            len_bytes if len_bytes == self.file_len_bytes => {
+            len_bytes if len_bytes == self.length.bytes => {
                 file.set_len(0)?;
-                file.set_len(self.file_len_bytes)
+                file.set_len(self.length.bytes)
             }
             len_bytes => Err(Error::WrongFileSize {
                 path: path.to_owned(),
                 len_bytes,
-                expected_bytes: self.file_len_bytes,
-                key: self.file_len_key,
+                expected_bytes: self.length.bytes,
+                key: self.length.key,
             }),
         }
     }
 
+    /// How long the files are.
+    pub(super) fn length(&self) -> FileLength {
+        self.length
+    }
+
     /// The file was synced.
-    pub(super) fn mark_clean(&self, key: FileKey) {
+    pub(crate) fn mark_clean(&self, key: FileKey) {
         if let Some(found) = self.open.lock().map.get_mut(&key) {
             found.is_dirty = false;
         }
     }
 
     /// Closes a file (it is about to be removed).
-    pub(super) fn close(&self, key: FileKey) {
+    pub(crate) fn close(&self, key: FileKey) {
         self.open.lock().map.remove(&key);
     }
 
     /// Closes all files of a queue.
-    pub(super) fn close_all(&self, uid: u64) {
+    pub(crate) fn close_all(&self, uid: u64) {
         self.open.lock().map.retain(|key, _file| key.0 != uid);
     }
 
     /// Files open now.
-    pub(super) fn open_count(&self) -> usize {
+    pub(crate) fn open_count(&self) -> usize {
         self.open.lock().map.len()
     }
 }

@@ -8,12 +8,13 @@ use hashbrown::HashMap;
 
 use super::files::FileKey;
 use super::queue::{NOTHING_WAITS_MS, Queue};
+use super::unit::QueueUnit;
 use crate::units::PAGE_BYTES;
 
 /// A file that waits for its sync.
-#[derive(Debug, Clone)]
-pub(super) struct Dirty {
-    pub(super) queue: Arc<Queue>,
+#[derive(Debug)]
+pub(super) struct Dirty<U: QueueUnit> {
+    pub(super) queue: Arc<Queue<U>>,
     pub(super) base: u64,
     /// Positions in the file.
     pub(super) from: u64,
@@ -24,7 +25,7 @@ pub(super) struct Dirty {
     pub(super) is_new: bool,
 }
 
-impl Dirty {
+impl<U: QueueUnit> Dirty<U> {
     /// Whether a sync from `least_pages` on takes it (`MappedFile.isAbleToFlush`).
     pub(super) fn is_due(&self, least_pages: u64, file_len_bytes: u64) -> bool {
         let pages = self.to / PAGE_BYTES - self.from / PAGE_BYTES;
@@ -40,14 +41,21 @@ impl Dirty {
 }
 
 /// The files that wait for their sync.
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    files: Mutex<HashMap<FileKey, Dirty>>,
+pub(super) struct Ledger<U: QueueUnit> {
+    files: Mutex<HashMap<FileKey, Dirty<U>>>,
 }
 
-impl Ledger {
+impl<U: QueueUnit> Default for Ledger<U> {
+    fn default() -> Self {
+        Self {
+            files: Mutex::new(HashMap::new()),
+        }
+    }
+}
+
+impl<U: QueueUnit> Ledger<U> {
     /// Adds what was written; joins it with what waits for the same file.
-    pub(super) fn note(&self, dirty: Dirty) {
+    pub(super) fn note(&self, dirty: Dirty<U>) {
         let mut files = self.files.lock();
         match files.get_mut(&dirty.key()) {
             None => {
@@ -63,14 +71,19 @@ impl Ledger {
     }
 
     /// Takes those that a sync from `least_pages` on does, in the order of queues and files.
-    pub(super) fn take_due(&self, least_pages: u64, file_len_bytes: u64) -> Vec<Dirty> {
+    pub(super) fn take_due(&self, least_pages: u64, file_len_bytes: u64) -> Vec<Dirty<U>> {
         let mut files = self.files.lock();
-        let mut due: Vec<Dirty> = files
+        let mut due: Vec<Dirty<U>> = files
             .extract_if(|_, dirty| dirty.is_due(least_pages, file_len_bytes))
             .map(|(_, dirty)| dirty)
             .collect();
         due.sort_unstable_by_key(Dirty::key);
         due
+    }
+
+    /// Whether no file waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.lock().is_empty()
     }
 
     /// Smallest store time of all that waits.
