@@ -229,7 +229,7 @@ fn pull(criterion: &mut Criterion) {
     for _round in 0..100 {
         connections.turn(&sends());
     }
-    let _lasting = connections.store.flush();
+    let _lasting = connections.store.durability().flush();
     let appended = connections.store.files().positions.appended.position();
     let dispatched = &connections.store.files().positions.dispatched;
     dispatched.wait(appended, Duration::from_secs(10), || false);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::lock::Mutex;
 
 use crate::error::{Error, Result};
+use crate::notice::Notices;
 
 /// The causes that hold appends back now.
 #[derive(Debug, Default)]
@@ -45,6 +46,23 @@ impl Refusals {
         };
         self.is_any.store(!reasons.is_empty(), Ordering::Release);
         stood != stands
+    }
+
+    /// As [`Refusals::set`], and tells the owner when that changed whether the cause stands.
+    pub(super) fn tell(
+        &self,
+        notices: &Notices,
+        cause: &'static str,
+        reason: Option<String>,
+        healed: &str,
+    ) {
+        let text = reason.clone();
+        if self.set(cause, reason) {
+            match text {
+                Some(text) => notices.error(text),
+                None => notices.info(healed),
+            }
+        }
     }
 
     /// Every cause that stands with its reason.
