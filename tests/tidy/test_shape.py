@@ -15,7 +15,6 @@ LARGE_RUST = {
     ("engine", "BatchTable"): (40, 6),
     ("engine", "CommitLog"): (40, 4),
     ("engine", "Inspection"): (40, 7),
-    ("engine", "KeyIndex"): (40, 6),
     ("engine", "QueueTable"): (137, 17),
     ("bindings", "NativeLane"): (42, 3),
 }

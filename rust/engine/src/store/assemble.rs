@@ -183,7 +183,7 @@ fn followers<D: Disk, C: Clock>(
     };
     let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
     if let Some(index) = index {
-        let kept = index.truncate_from(end)?.clamp(start, end);
+        let kept = index.writer().truncate_from(end)?.clamp(start, end);
         // A clean end implies that nothing was left to index.
         let is_whole = report.was_clean && index.dropped_files() == 0;
         let resume = if is_whole { queue_from } else { kept };

@@ -57,7 +57,7 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
                 .raise(Field::LogicsTimestamp, covered_ms.min(bound_ms));
         }
         if let Some(index) = &self.index
-            && let Some(index_ms) = index.sync()?
+            && let Some(index_ms) = index.syncing().sync()?
         {
             self.checkpoint.raise(Field::IndexTimestamp, index_ms);
         }
@@ -104,7 +104,7 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
     pub(super) fn sync_all(&self) -> Result<()> {
         self.sync_queues(0)?;
         if let Some(index) = &self.index
-            && let Some(index_ms) = index.sync_all()?
+            && let Some(index_ms) = index.syncing().sync_all()?
         {
             self.checkpoint.raise(Field::IndexTimestamp, index_ms);
         }
@@ -118,7 +118,7 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
     /// [`crate::error::Error::Io`].
     pub(super) fn write_last(&self) -> Result<bool> {
         let is_index_whole = match &self.index {
-            Some(index) => index.check_names()?,
+            Some(index) => index.syncing().check_names()?,
             None => true,
         };
         if !is_index_whole {

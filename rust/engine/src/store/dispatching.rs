@@ -42,7 +42,7 @@ impl<D: Disk, C: Clock> Dispatching<D, C> {
         }
         let more = stepped?;
         if let Some(index) = &self.index
-            && let Some(from) = index.needs_catch_up()?
+            && let Some(from) = index.writer().needs_catch_up()?
         {
             self.dispatcher.send_back("index", from);
         }
@@ -77,6 +77,6 @@ impl<D: Disk, C: Clock> Dispatching<D, C> {
             || self
                 .index
                 .as_ref()
-                .is_some_and(|index| index.state() != IndexState::Running)
+                .is_some_and(|index| index.writer().state() != IndexState::Running)
     }
 }

@@ -164,6 +164,7 @@ impl<D: Disk, C: Clock> Dispatch for IndexFollower<D, C> {
     fn dispatch(&self, request: &Request<'_>) -> Result<()> {
         let record = request.record;
         self.index
+            .writer()
             .put_message(&Keyed {
                 topic: record.topic,
                 unique_key: request.wanted.uniq_key,

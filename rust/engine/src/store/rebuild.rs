@@ -193,11 +193,11 @@ fn build<D: Disk, C: Clock>(
         index_entries: 0,
     };
     if let Some(IndexFollower { index }) = &index {
-        if index.state() != IndexState::Running {
+        if index.writer().state() != IndexState::Running {
             let reason = "the disk has no room for the index: free space".to_owned();
             return Err(Error::NotWritable { reason });
         }
-        index.sync_all()?;
+        index.syncing().sync_all()?;
         rebuilt.index_entries = index.stats().entries;
     }
     Ok(rebuilt)

@@ -342,8 +342,8 @@ fn index(bytes: &[u8], number: u64) {
     for key in ["a", "b"] {
         let _answer = index.query(b"T", key.as_bytes(), 64, 0, i64::MAX);
     }
-    let _cut = index.truncate_from(number % 2_000);
-    let _synced = index.sync_all();
+    let _cut = index.writer().truncate_from(number % 2_000);
+    let _synced = index.syncing().sync_all();
 }
 
 /// A store with two log files, several queue and index files, closed.
