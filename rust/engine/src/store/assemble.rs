@@ -25,7 +25,7 @@ use super::{Refusals, Store};
 use crate::batch_queue::BatchTable;
 use crate::checkpoint::{Checkpoint, Field};
 use crate::clock::Clock;
-use crate::commit_log::{CommitLog, LogEnd};
+use crate::commit_log::{CommitLog, LogEnd, LogRecords};
 use crate::consume_queue::QueueTable;
 use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Dispatcher};
@@ -62,6 +62,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&files), followers));
     let log = CommitLog::new(Arc::clone(&files), making.clock.clone(), &config);
     let (log, syncer) = (Arc::new(log), Arc::new(Syncer::new(Arc::clone(&files))));
+    let records = Arc::new(LogRecords::new(&files));
     let wake = Arc::new(WakeDescriptor::new()?);
     let refusals = Arc::new(Refusals::default());
     let damaged = Arc::new(DamagedRecords::new(&making.notices));
@@ -80,9 +81,9 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     Ok(Store {
         writer: Writer::new(&log, &topics, &refusals, &config),
         durability: Durability::new(&syncer, &files, &making.clock, &wake, &config),
-        reader: Reader::new(&log, &topics, &queues, &damaged, reading),
+        reader: Reader::new((&files, &records), &topics, &queues, &damaged, reading),
         key_reader: KeyReader {
-            log: Arc::clone(&log),
+            records: Arc::clone(&records),
             index: index.clone(),
         },
         dispatching: Dispatching {
@@ -98,7 +99,6 @@ pub(super) fn assemble<D: Disk, C: Clock>(
             config: Arc::clone(&config),
             clock: making.clock.clone(),
             files: Arc::clone(&files),
-            log: Arc::clone(&log),
             queues: Arc::clone(&queues),
             batches: Arc::clone(&batches),
             index: index.clone(),
@@ -116,6 +116,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         report,
         files,
         log,
+        records,
         queues,
         batches,
         index,

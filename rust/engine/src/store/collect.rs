@@ -4,7 +4,6 @@
 use super::answers::{GetStatus, Got};
 use super::ask::{Ask, Judge, Verdict};
 use super::lookup::{Lookup, Met};
-use crate::clock::Clock;
 use crate::config::StoreConfig;
 use crate::consume_queue::{Bounds, ExtensionReader, Unit};
 use crate::disk::Disk;
@@ -52,14 +51,14 @@ impl ReadLimits {
 }
 
 /// One read while its answer is made.
-pub(super) struct Collecting<'a, D: Disk, C: Clock> {
-    pub(super) lookup: Lookup<'a, D, C>,
+pub(super) struct Collecting<'a, D: Disk> {
+    pub(super) lookup: Lookup<'a, D>,
     pub(super) limits: ReadLimits,
     /// Where the readable log ends.
     pub(super) end: u64,
 }
 
-impl<D: Disk, C: Clock> Collecting<'_, D, C> {
+impl<D: Disk> Collecting<'_, D> {
     /// Reads the records of units, each with the queue offset behind its messages. With the topic of a
     /// plain queue records that are read from the disk must name their places in it.
     pub(super) fn collect<J: Judge>(

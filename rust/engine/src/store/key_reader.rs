@@ -6,7 +6,7 @@ use mqcore_record::CrcCheck;
 
 use super::answers::Queried;
 use crate::clock::Clock;
-use crate::commit_log::CommitLog;
+use crate::commit_log::LogRecords;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::key_index::KeyIndex;
@@ -16,7 +16,7 @@ const QUERY_ROUNDS: usize = 3;
 
 /// Finds records by key.
 pub struct KeyReader<D: Disk, C: Clock> {
-    pub(super) log: Arc<CommitLog<D, C>>,
+    pub(super) records: Arc<LogRecords<D>>,
     /// `None` where it is switched off.
     pub(super) index: Option<Arc<KeyIndex<D, C>>>,
 }
@@ -54,7 +54,7 @@ impl<D: Disk, C: Clock> KeyReader<D, C> {
             places.sort_unstable();
             places.dedup();
             for place in places {
-                match self.log.record_at(place) {
+                match self.records.record_at(place) {
                     Ok(record) => {
                         if out.records.is_empty() {
                             end_ms = record.view(CrcCheck::Skip)?.store_timestamp_ms;

@@ -4,7 +4,6 @@
 use mqcore_record::{CrcCheck, peek_total_len};
 
 use super::damaged_records::DamagedRecords;
-use crate::clock::Clock;
 use crate::commit_log::{LogReader, RecordBytes};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -24,15 +23,15 @@ pub(super) enum Met<D: Disk> {
 }
 
 /// Looks up the records of one read.
-pub(super) struct Lookup<'a, D: Disk, C: Clock> {
-    pub(super) reader: LogReader<'a, D, C>,
+pub(super) struct Lookup<'a, D: Disk> {
+    pub(super) reader: LogReader<'a, D>,
     pub(super) files: &'a LogFiles<D>,
     pub(super) damaged: &'a DamagedRecords,
     /// `checkCrcOnColdRead`.
     pub(super) checks_crc: bool,
 }
 
-impl<D: Disk, C: Clock> Lookup<'_, D, C> {
+impl<D: Disk> Lookup<'_, D> {
     /// What a read finds where a unit sends it; `named` are the topic and the place in its queue that the
     /// record there has to name.
     pub(super) fn meet(

@@ -165,7 +165,7 @@ fn clean_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let step = || {
         let reason = store.retention.reason_now();
         store.retention.clean(reason, None)?;
-        store.log.rest();
+        store.records.rest();
         store.preparation.rest();
         Ok(false)
     };

@@ -52,7 +52,7 @@ use mqcore_record::Message;
 use crate::arrivals::Arrivals;
 use crate::batch_queue::BatchTable;
 use crate::clock::Clock;
-use crate::commit_log::{Appended, CommitLog};
+use crate::commit_log::{Appended, CommitLog, LogRecords};
 use crate::config::StoreConfig;
 use crate::consume_queue::QueueTable;
 use crate::disk::Disk;
@@ -95,6 +95,7 @@ pub struct Store<D: Disk, C: Clock> {
     report: OpenReport,
     files: Arc<LogFiles<D>>,
     log: Arc<CommitLog<D, C>>,
+    records: Arc<LogRecords<D>>,
     queues: Arc<QueueTable<D>>,
     batches: Arc<BatchTable<D>>,
     index: Option<Arc<KeyIndex<D, C>>>,

@@ -156,7 +156,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
     fn store_time(&self, unit: &Unit) -> Option<i64> {
         let len = usize::try_from(unit.size_bytes).ok()?;
         let record = self
-            .log
+            .records
             .record(unit.physical_offset.cast_unsigned(), len)
             .ok()?;
         Some(record.view(CrcCheck::Skip).ok()?.store_timestamp_ms)

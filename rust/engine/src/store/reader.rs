@@ -14,7 +14,7 @@ use super::topics::{Topics, plain};
 use super::{Ask, Got, Judge, Rotten, Verdict};
 use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::clock::Clock;
-use crate::commit_log::{CommitLog, LogBatches, RecordBytes};
+use crate::commit_log::{LogBatches, LogRecords, RecordBytes};
 use crate::config::{QUEUE_UNIT_BYTES, StoreConfig};
 use crate::consume_queue::{Bounds, QueueTable, ReadBy, Unit};
 use crate::disk::Disk;
@@ -35,7 +35,7 @@ impl Judge for GiveAll {
 /// Reads queues and the records that their units name.
 pub struct Reader<D: Disk, C: Clock> {
     pub(super) files: Arc<LogFiles<D>>,
-    pub(super) log: Arc<CommitLog<D, C>>,
+    pub(super) records: Arc<LogRecords<D>>,
     pub(super) topics: Arc<Topics<D, C>>,
     pub(super) queues: Arc<QueueTable<D>>,
     damaged: Arc<DamagedRecords>,
@@ -48,15 +48,15 @@ pub struct Reader<D: Disk, C: Clock> {
 
 impl<D: Disk, C: Clock> Reader<D, C> {
     pub(super) fn new(
-        log: &Arc<CommitLog<D, C>>,
+        (files, records): (&Arc<LogFiles<D>>, &Arc<LogRecords<D>>),
         topics: &Arc<Topics<D, C>>,
         queues: &Arc<QueueTable<D>>,
         damaged: &Arc<DamagedRecords>,
         (config, memory_bytes): (&StoreConfig, u64),
     ) -> Self {
         Self {
-            files: Arc::clone(log.files()),
-            log: Arc::clone(log),
+            files: Arc::clone(files),
+            records: Arc::clone(records),
             topics: Arc::clone(topics),
             queues: Arc::clone(queues),
             damaged: Arc::clone(damaged),
@@ -179,10 +179,10 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         })
     }
 
-    fn collecting(&self) -> Collecting<'_, D, C> {
+    fn collecting(&self) -> Collecting<'_, D> {
         Collecting {
             lookup: Lookup {
-                reader: self.log.reader(),
+                reader: self.records.reader(),
                 files: &self.files,
                 damaged: &self.damaged,
                 checks_crc: self.checks_crc,
@@ -200,7 +200,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
     /// # Blocking
     /// Below the hot window: for the disk.
     pub fn record_at(&self, physical_offset: u64) -> Result<RecordBytes<D>> {
-        self.log.record_at(physical_offset)
+        self.records.record_at(physical_offset)
     }
 
     /// A record whose place and length are known, without waiting for a disk: `None` when it would
@@ -209,7 +209,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
     /// # Errors
     /// [`Error::NoRecord`](crate::error::Error::NoRecord), [`crate::error::Error::Io`].
     pub fn record_now(&self, physical_offset: u64, len: usize) -> Result<Option<RecordBytes<D>>> {
-        self.log.record_now(physical_offset, len)
+        self.records.record_now(physical_offset, len)
     }
 
     /// Whether a record of a queue is so far behind the end of the log that it counts as "on disk"

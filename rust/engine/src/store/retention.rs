@@ -7,7 +7,7 @@ use super::checkpoints::Checkpoints;
 use super::refusals::Refusals;
 use crate::batch_queue::BatchTable;
 use crate::clock::Clock;
-use crate::commit_log::{CommitLog, Reason, RetainPlan, plan_space};
+use crate::commit_log::{self, Reason, RetainPlan, plan_space};
 use crate::config::StoreConfig;
 use crate::consume_queue::QueueTable;
 use crate::disk::Disk;
@@ -38,7 +38,6 @@ pub struct Retention<D: Disk, C: Clock> {
     pub(super) config: Arc<StoreConfig>,
     pub(super) clock: C,
     pub(super) files: Arc<LogFiles<D>>,
-    pub(super) log: Arc<CommitLog<D, C>>,
     pub(super) queues: Arc<QueueTable<D>>,
     pub(super) batches: Arc<BatchTable<D>>,
     pub(super) index: Option<Arc<KeyIndex<D, C>>>,
@@ -97,11 +96,14 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         files_max: usize,
         unread_from: Option<u64>,
     ) -> Result<Cleaned> {
-        let done = self
-            .log
-            .remove_oldest(expired_before_ms, files_max, unread_from, || {
-                self.keep_queue_ends()
-            })?;
+        let keep_queue_ends = || self.keep_queue_ends();
+        let done = commit_log::remove_oldest(
+            &self.files,
+            expired_before_ms,
+            files_max,
+            unread_from,
+            keep_queue_ends,
+        )?;
         let mut cleaned = Cleaned {
             log_files: done.files,
             log_bytes: done.bytes,
