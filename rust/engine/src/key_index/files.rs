@@ -1,8 +1,8 @@
 //! The files of the index, in order of their names: the list that all share, making the next file,
 //! and removing old and new ones. Knows no keys.
 //!
-//! Locks: the list is held for a look at it or a change of it, never over a call of the disk, and comes
-//! behind the lock of the one who puts.
+//! Locks: the list is held for a look at it or a change of it (over a call of the disk only by
+//! `last_record`, for opening and cutting), and comes behind the lock of the one who puts.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The damaged records that the scrub and cold reads have found: a list by place, each told once. Reads
+//! The damaged records that the scrub and cold reads have found: a list by place, each with one notice. Reads
 //! nothing.
 //!
 //! Locks: the list is held for a look at it and over a notice, whose lock comes behind it.

@@ -31,7 +31,7 @@ impl<D: Disk, C: Clock> Dispatching<D, C> {
     /// From queues or index: the same records come again.
     pub fn step(&self) -> Result<bool> {
         let stepped = self.dispatcher.step();
-        self.refusals.tell(
+        self.refusals.report(
             &self.notices,
             "dispatch",
             stepped.as_ref().err().map(refusal_of),

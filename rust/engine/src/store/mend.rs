@@ -470,7 +470,7 @@ pub(super) fn mend_suspects<D: Disk>(
         } else {
             dispatched_from
         },
-        levels: levels,
+        levels,
         notices: &files.notices,
     };
     let starts = first_offsets(&source, &suspects)?;

@@ -1,9 +1,10 @@
 //! The store as its owner sees it: opens, wires its parts, closes in reverse order, and gives its parts
 //! out. Holds no algorithm.
 //!
-//! Locks: each part has its own and holds none of them while it calls another part, but where its file
-//! says so. The order, for those that are held together: preparation, dispatch turn, scrub walk, append
-//! lock, queues, index, damaged records, refusals, notices.
+//! Locks: each part holds its own for its own state alone, but for these chains, outermost first: turn of
+//! the dispatcher, queues or who puts into the index, files of the index, notices; place of the scrub,
+//! queues, damaged records, notices; append lock, commit of pool buffers, prepared files, list of log
+//! files. Parked acknowledgements, refusals and the list of threads are in none of them.
 
 mod answers;
 mod ask;

@@ -48,8 +48,8 @@ impl Refusals {
         stood != stands
     }
 
-    /// As [`Refusals::set`], and tells the owner when that changed whether the cause stands.
-    pub(super) fn tell(
+    /// As [`Refusals::set`], with a notice when that changed whether the cause holds.
+    pub(super) fn report(
         &self,
         notices: &Notices,
         cause: &'static str,

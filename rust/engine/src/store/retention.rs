@@ -35,17 +35,36 @@ pub struct Cleaned {
 
 /// Removes the oldest files.
 pub struct Retention<D: Disk, C: Clock> {
-    pub(super) config: Arc<StoreConfig>,
-    pub(super) clock: C,
-    pub(super) files: Arc<LogFiles<D>>,
-    pub(super) queues: Arc<QueueTable<D>>,
-    pub(super) batches: Arc<BatchTable<D>>,
-    pub(super) index: Option<Arc<KeyIndex<D, C>>>,
-    pub(super) checkpoints: Arc<Checkpoints<D, C>>,
-    pub(super) refusals: Arc<Refusals>,
+    config: Arc<StoreConfig>,
+    clock: C,
+    files: Arc<LogFiles<D>>,
+    queues: Arc<QueueTable<D>>,
+    batches: Arc<BatchTable<D>>,
+    index: Option<Arc<KeyIndex<D, C>>>,
+    checkpoints: Arc<Checkpoints<D, C>>,
+    refusals: Arc<Refusals>,
 }
 
 impl<D: Disk, C: Clock> Retention<D, C> {
+    /// Removes what `checkpoints` syncs.
+    pub(super) fn new(
+        checkpoints: &Arc<Checkpoints<D, C>>,
+        refusals: &Arc<Refusals>,
+        config: &Arc<StoreConfig>,
+        clock: &C,
+    ) -> Self {
+        Self {
+            config: Arc::clone(config),
+            clock: clock.clone(),
+            files: Arc::clone(&checkpoints.files),
+            queues: Arc::clone(&checkpoints.queues),
+            batches: Arc::clone(&checkpoints.batches),
+            index: checkpoints.index.clone(),
+            checkpoints: Arc::clone(checkpoints),
+            refusals: Arc::clone(refusals),
+        }
+    }
+
     /// One look at the disk's fill: refuses appends above the warning level, lifts that below it.
     ///
     /// # Errors
@@ -64,7 +83,7 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         });
         let healed = "the disk has room again: appends are taken";
         let notices = &self.files.notices;
-        self.refusals.tell(notices, "disk", reason, healed);
+        self.refusals.report(notices, "disk", reason, healed);
         Ok(plan)
     }
 

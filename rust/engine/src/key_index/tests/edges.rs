@@ -195,34 +195,23 @@ fn indexing_pauses_on_a_full_disk_and_comes_back() {
     let disk = TightDisk::default();
     let setup = Setup::new(disk.clone(), 3, 4);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
-    index
-        .writer()
-        .put_message(&keyed("a b", 0, START_MS))
-        .unwrap();
+    let writer = index.writer();
+    writer.put_message(&keyed("a b", 0, START_MS)).unwrap();
     disk.is_full.store(true, Ordering::SeqCst);
     // The first key of the record still fits.
     assert_eq!(
-        index
-            .writer()
-            .put_message(&keyed("a b", 10, START_MS))
-            .unwrap(),
+        writer.put_message(&keyed("a b", 10, START_MS)).unwrap(),
         Put::Paused
     );
-    assert_eq!(
-        index.writer().state(),
-        IndexState::Paused { resume_offset: 10 }
-    );
+    assert_eq!(writer.state(), IndexState::Paused { resume_offset: 10 });
     assert_eq!(setup.notices.drain().len(), 1);
     for offset in [20, 30] {
-        let answer = index
-            .writer()
-            .put_message(&keyed("a b", offset, START_MS))
-            .unwrap();
+        let answer = writer.put_message(&keyed("a b", offset, START_MS)).unwrap();
         assert_eq!(answer, Put::Paused);
     }
     assert_eq!(find(&index, "a"), [10, 0]);
     setup.clock.advance(Duration::from_secs(2));
-    assert_eq!(index.writer().needs_catch_up().unwrap(), None);
+    assert_eq!(writer.needs_catch_up().unwrap(), None);
     assert_eq!(index.stats().files, 1);
     assert_eq!(
         RealDisk.list(&dir.0).unwrap().len(),
@@ -230,36 +219,23 @@ fn indexing_pauses_on_a_full_disk_and_comes_back() {
         "no unfinished file is left"
     );
     disk.is_full.store(false, Ordering::SeqCst);
-    assert_eq!(
-        index.writer().needs_catch_up().unwrap(),
-        None,
-        "not looked yet"
-    );
+    assert_eq!(writer.needs_catch_up().unwrap(), None, "not looked yet");
     setup.clock.advance(Duration::from_secs(2));
     assert_eq!(
-        index
-            .writer()
-            .put_message(&keyed("a", 40, START_MS))
-            .unwrap(),
+        writer.put_message(&keyed("a", 40, START_MS)).unwrap(),
         Put::Paused
     );
-    assert_eq!(index.writer().needs_catch_up().unwrap(), Some(10));
-    assert_eq!(index.writer().resume_offset(), 10);
+    assert_eq!(writer.needs_catch_up().unwrap(), Some(10));
+    assert_eq!(writer.resume_offset(), 10);
     assert_eq!(setup.notices.drain().len(), 1);
     let entries = [(0, Put::AlreadyIndexed), (10, Put::Indexed { entries: 1 })];
     for (offset, expected) in entries {
-        let answer = index
-            .writer()
-            .put_message(&keyed("a b", offset, START_MS))
-            .unwrap();
+        let answer = writer.put_message(&keyed("a b", offset, START_MS)).unwrap();
         assert_eq!(answer, expected);
     }
-    assert_eq!(index.writer().needs_catch_up().unwrap(), None);
+    assert_eq!(writer.needs_catch_up().unwrap(), None);
     for offset in [20, 30, 40] {
-        index
-            .writer()
-            .put_message(&keyed("a b", offset, START_MS))
-            .unwrap();
+        writer.put_message(&keyed("a b", offset, START_MS)).unwrap();
     }
     assert_eq!(find(&index, "a"), [40, 30, 20, 10, 0]);
     assert_eq!(find(&index, "b"), [40, 30, 20, 10, 0]);
