@@ -77,23 +77,14 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         checkpoint,
         session,
     });
+    let waking = (&making.arrivals, &wake, &making.notices);
     let reading = (&*config, memory_bytes());
     Ok(Store {
         writer: Writer::new(&log, &topics, &refusals, &config),
         durability: Durability::new(&syncer, &files, &making.clock, &wake, &config),
         reader: Reader::new((&files, &records), &topics, &queues, &damaged, reading),
-        key_reader: KeyReader {
-            records: Arc::clone(&records),
-            index: index.clone(),
-        },
-        dispatching: Dispatching {
-            dispatcher: Arc::clone(&dispatcher),
-            index: index.clone(),
-            arrivals: Arc::clone(&making.arrivals),
-            wake: Arc::clone(&wake),
-            refusals: Arc::clone(&refusals),
-            notices: making.notices,
-        },
+        key_reader: KeyReader::new(&records, index.as_ref()),
+        dispatching: Dispatching::new(&dispatcher, index.as_ref(), &refusals, waking),
         preparation: Preparation::new(&files, &config),
         retention: Retention::new(&checkpoints, &refusals, &config, &making.clock),
         scrub: Scrub::new(&files, tables, &damaged, &making.clock, &config),

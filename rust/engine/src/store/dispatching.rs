@@ -15,15 +15,31 @@ use crate::progress::WakeDescriptor;
 
 /// Dispatches the log to queues and index.
 pub struct Dispatching<D: Disk, C: Clock> {
-    pub(super) dispatcher: Arc<Dispatcher<D>>,
-    pub(super) index: Option<Arc<KeyIndex<D, C>>>,
-    pub(super) arrivals: Arc<Arrivals>,
-    pub(super) wake: Arc<WakeDescriptor>,
-    pub(super) refusals: Arc<Refusals>,
-    pub(super) notices: Arc<Notices>,
+    dispatcher: Arc<Dispatcher<D>>,
+    index: Option<Arc<KeyIndex<D, C>>>,
+    arrivals: Arc<Arrivals>,
+    wake: Arc<WakeDescriptor>,
+    refusals: Arc<Refusals>,
+    notices: Arc<Notices>,
 }
 
 impl<D: Disk, C: Clock> Dispatching<D, C> {
+    pub(super) fn new(
+        dispatcher: &Arc<Dispatcher<D>>,
+        index: Option<&Arc<KeyIndex<D, C>>>,
+        refusals: &Arc<Refusals>,
+        (arrivals, wake, notices): (&Arc<Arrivals>, &Arc<WakeDescriptor>, &Arc<Notices>),
+    ) -> Self {
+        Self {
+            dispatcher: Arc::clone(dispatcher),
+            index: index.map(Arc::clone),
+            arrivals: Arc::clone(arrivals),
+            wake: Arc::clone(wake),
+            refusals: Arc::clone(refusals),
+            notices: Arc::clone(notices),
+        }
+    }
+
     /// Dispatches one round; true when there is more. While queues or index cannot be written,
     /// appends are refused with the reason; reads go on, and a round that works lifts it.
     ///

@@ -16,12 +16,19 @@ const QUERY_ROUNDS: usize = 3;
 
 /// Finds records by key.
 pub struct KeyReader<D: Disk, C: Clock> {
-    pub(super) records: Arc<LogRecords<D>>,
+    records: Arc<LogRecords<D>>,
     /// `None` where it is switched off.
-    pub(super) index: Option<Arc<KeyIndex<D, C>>>,
+    index: Option<Arc<KeyIndex<D, C>>>,
 }
 
 impl<D: Disk, C: Clock> KeyReader<D, C> {
+    pub(super) fn new(records: &Arc<LogRecords<D>>, index: Option<&Arc<KeyIndex<D, C>>>) -> Self {
+        Self {
+            records: Arc::clone(records),
+            index: index.map(Arc::clone),
+        }
+    }
+
     /// Records by key and time range, at most `max` of the newest.
     ///
     /// # Errors
