@@ -39,7 +39,7 @@ pub struct DamagedRecords {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_place: BTreeMap<u64, Rotten>,
+    by_offset: BTreeMap<u64, Rotten>,
     count: u64,
 }
 
@@ -56,14 +56,14 @@ impl DamagedRecords {
     #[must_use]
     pub fn rotten(&self) -> (Vec<Rotten>, u64) {
         let found = self.found.lock();
-        (found.by_place.values().cloned().collect(), found.count)
+        (found.by_offset.values().cloned().collect(), found.count)
     }
 
-    /// Notes a damaged record and tells the owner, once per place. False when it was known.
+    /// Notes a damaged record and notifies the owner, once per physical offset. False when it was known.
     pub(super) fn note(&self, rotten: Rotten) -> bool {
         let mut found = self.found.lock();
-        if found.by_place.contains_key(&rotten.physical_offset)
-            || found.by_place.len() >= ROTTEN_MAX
+        if found.by_offset.contains_key(&rotten.physical_offset)
+            || found.by_offset.len() >= ROTTEN_MAX
         {
             // Beyond the bound nobody can say what is new.
             return false;
@@ -80,19 +80,19 @@ impl DamagedRecords {
              queue offset {queue_offset}) is damaged: {why}"
         ));
         found.count += 1;
-        let place = *physical_offset;
-        found.by_place.insert(place, rotten);
+        let physical_offset = *physical_offset;
+        found.by_offset.insert(physical_offset, rotten);
         true
     }
 
     /// Whether a damaged record is known at a place.
     pub(super) fn has(&self, physical_offset: u64) -> bool {
         let found = self.found.lock();
-        found.by_place.contains_key(&physical_offset) || found.by_place.len() >= ROTTEN_MAX
+        found.by_offset.contains_key(&physical_offset) || found.by_offset.len() >= ROTTEN_MAX
     }
 
     /// Notes the record at a place by what can still be read of it.
-    pub(super) fn note_at(&self, place: u64, bytes: &[u8], why: String) {
+    pub(super) fn note_at(&self, physical_offset: u64, bytes: &[u8], why: String) {
         let (topic, queue_id, queue_offset) = match head(bytes) {
             Ok(Found::Record(record)) => (
                 String::from_utf8_lossy(record.topic).into_owned(),
@@ -102,7 +102,7 @@ impl DamagedRecords {
             _ => (String::new(), -1, -1),
         };
         self.note(Rotten {
-            physical_offset: place,
+            physical_offset,
             topic,
             queue_id,
             queue_offset,

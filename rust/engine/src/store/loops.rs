@@ -1,4 +1,4 @@
-//! What each thread of a store does: it waits for its bell or its interval and makes the steps of one
+//! What each thread of a store does: it waits for its signal or its interval and makes the steps of one
 //! part. Named for their job, so that a stack dump reads like the architecture.
 
 use std::cell::Cell;
@@ -56,11 +56,11 @@ pub(super) fn start<D: Disk, C: Clock>(store: &Arc<Store<D, C>>) -> Result<()> {
     spawn("mq-clean", clean_loop)
 }
 
-/// Makes steps until there is nothing to do, then waits for the bell or `interval`; until the store
+/// Makes steps until there is nothing to do, then waits for the signal or `interval`; until the store
 /// closes.
 fn each_ring<D: Disk>(
     files: &LogFiles<D>,
-    (name, bell): (&str, &Doorbell),
+    (name, signal): (&str, &Doorbell),
     interval: impl Fn() -> Option<Duration>,
     mut step: impl FnMut() -> Result<bool>,
 ) {
@@ -83,7 +83,7 @@ fn each_ring<D: Disk>(
                 Some(RETRY)
             }
         };
-        bell.wait(wait);
+        signal.wait(wait);
     }
 }
 
@@ -91,8 +91,8 @@ fn prepare_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let files = &*store.files;
     // Removed files wait for their readers: look again now and then while there are any.
     let interval = || (files.reclaimer.waiting() > 0).then_some(RETRY);
-    let bell = ("preparation", &files.bells.prepare);
-    each_ring(files, bell, interval, || store.preparation.step());
+    let signal = ("preparation", &files.bells.prepare);
+    each_ring(files, signal, interval, || store.preparation.step());
     files.preparer.set_has_thread(false);
 }
 
@@ -101,8 +101,8 @@ fn dispatch_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
         let pending_bytes = store.queues.pending_bytes() + store.batches.pending_bytes();
         (pending_bytes > 0).then_some(Duration::from_millis(WRITE_INTERVAL_MS))
     };
-    let bell = ("dispatch", &store.files.bells.dispatch);
-    each_ring(&store.files, bell, interval, || store.dispatching.step());
+    let signal = ("dispatch", &store.files.bells.dispatch);
+    each_ring(&store.files, signal, interval, || store.dispatching.step());
 }
 
 fn commit_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
@@ -112,16 +112,16 @@ fn commit_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
         store.durability.announce();
         Ok(false)
     };
-    let bell = ("commit", &store.files.bells.commit);
-    each_ring(&store.files, bell, || Some(interval), step);
+    let signal = ("commit", &store.files.bells.commit);
+    each_ring(&store.files, signal, || Some(interval), step);
 }
 
 fn flush_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let (files, config) = (&store.files, &store.config);
     let interval = Duration::from_millis(config.flush_interval_ms.max(1));
     let mut rounds = FlushRounds::new(&store.durability, files, &store.clock, config);
-    let bell = ("flush", &files.bells.flush);
-    each_ring(files, bell, || Some(interval), || rounds.step());
+    let signal = ("flush", &files.bells.flush);
+    each_ring(files, signal, || Some(interval), || rounds.step());
 }
 
 fn queue_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
@@ -156,8 +156,8 @@ fn queue_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
         Ok(false)
     };
     let wait = interval.min(NOTE_DURABLE);
-    let bell = ("queue sync", &store.threads.paces.queues);
-    each_ring(&store.files, bell, || Some(wait), step);
+    let signal = ("queue sync", &store.threads.paces.queues);
+    each_ring(&store.files, signal, || Some(wait), step);
 }
 
 fn clean_loop<D: Disk, C: Clock>(store: &Store<D, C>) {

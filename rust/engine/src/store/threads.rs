@@ -73,7 +73,7 @@ impl Threads {
     /// # Blocking
     /// Until each has made its step.
     pub(super) fn stop<D: Disk>(&self, files: &LogFiles<D>) {
-        let bells = &files.bells;
+        let signals = &files.bells;
         let mine = std::thread::current().id();
         for thread in self.running.lock().drain(..) {
             if thread.thread().id() == mine {
@@ -82,16 +82,16 @@ impl Threads {
             }
             let name = thread.thread().name().unwrap_or("a worker").to_owned();
             while !thread.is_finished() {
-                for bell in [
-                    &bells.dispatch,
-                    &bells.prepare,
-                    &bells.commit,
-                    &bells.flush,
+                for signal in [
+                    &signals.dispatch,
+                    &signals.prepare,
+                    &signals.commit,
+                    &signals.flush,
                     &self.paces.queues,
                     &self.paces.clean,
                     &self.paces.scrub,
                 ] {
-                    bell.ring();
+                    signal.ring();
                 }
                 std::thread::yield_now();
             }
