@@ -1,5 +1,7 @@
 //! Why appends are refused at the moment, one reason per cause: each cause heals by itself
 //! (`RunningFlags`). Knows only texts.
+//!
+//! Locks: the reasons, for a look or a change, never together with another lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
