@@ -31,7 +31,7 @@ fn append_loop(store: &RealStore, queue_id: i32, count: u64) {
     let (body, properties) = (body(), properties(None));
     let message = message(queue_id, &body, &properties);
     for _ in 0..count {
-        store.append(&message).unwrap();
+        store.writer().append(&message).unwrap();
     }
 }
 
@@ -165,7 +165,7 @@ fn sustained(rows: &mut Rows) {
     let mut count = 0u64;
     while started.elapsed() < span {
         for _ in 0..256 {
-            store.append(&message).unwrap();
+            store.writer().append(&message).unwrap();
         }
         count += 256;
     }
@@ -219,19 +219,19 @@ fn pooled(rows: &mut Rows) {
         let started = Instant::now();
         let mut end = 0;
         for _ in 0..count {
-            end = store.append(&message).unwrap().end();
+            end = store.writer().append(&message).unwrap().end();
         }
-        store.settle(end).unwrap();
+        store.durability().settle(end).unwrap();
         pairs.push((count as f64 / started.elapsed().as_secs_f64(), limit));
         let mut answers = Vec::new();
         for _ in 0..by_mode(2_000, 500) {
             let begun = Instant::now();
-            let end = store.append(&message).unwrap().end();
-            store.park(end, false).unwrap();
+            let end = store.writer().append(&message).unwrap().end();
+            store.durability().park(end, false).unwrap();
             answers.clear();
             while answers.is_empty() {
                 store.wake_descriptor().wait(Duration::from_secs(1));
-                store.drain(&mut answers);
+                store.durability().drain(&mut answers);
             }
             waits.push(begun.elapsed().as_nanos() as u64);
         }

@@ -29,9 +29,9 @@ fn filled(bench_dir: &BenchDir, count: u64, queues: u64, keyed: bool) -> Arc<Rea
     );
     // Every queue exists, as in a broker that runs: the making of files is another matter.
     fill(&store, queues, queues, keyed);
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     store.queues().write_pending().unwrap();
-    store.sync_queues(0).unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
     fill(&store, count, queues, keyed);
     store
 }
@@ -67,7 +67,7 @@ fn bare_walk(store: &RealStore) -> f64 {
 
 fn dispatch_rate(store: &RealStore, count: u64) -> f64 {
     let started = Instant::now();
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     store.queues().write_pending().unwrap();
     count as f64 / started.elapsed().as_secs_f64()
 }
@@ -116,7 +116,7 @@ fn fan_out(count: u64, queues: u64) -> f64 {
     let end = fill(&store, queues, queues, false);
     let dispatched = &store.files().positions.dispatched;
     assert!(dispatched.wait(end, Duration::from_secs(60), || false));
-    store.sync_queues(0).unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
     let started = Instant::now();
     let end = fill(&store, count, queues, false);
     assert!(dispatched.wait(end, Duration::from_secs(60), || false));
@@ -182,11 +182,11 @@ fn readable(rows: &mut Rows) {
         // Caught up and asleep: the dispatcher is woken by the append.
         std::thread::sleep(Duration::from_micros(500));
         let started = Instant::now();
-        let end = store.append(&message).unwrap();
+        let end = store.writer().append(&message).unwrap();
         let dispatched = &store.files().positions.dispatched;
         assert!(dispatched.wait(end.end(), Duration::from_secs(5), || false));
         times.push(started.elapsed().as_nanos() as u64);
-        let bounds = store.bounds(b"bench", 0).unwrap().unwrap();
+        let bounds = store.topics().bounds(b"bench", 0).unwrap().unwrap();
         assert!(bounds.max > end.queue_offset);
     }
     store.abandon();

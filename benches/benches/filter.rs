@@ -125,7 +125,11 @@ impl Served {
         let (body, mut end) = (body(), 0);
         for number in 0..MESSAGES as usize {
             let text = flight(number);
-            end = store.append(&message(0, &body, &text)).unwrap().end();
+            end = store
+                .writer()
+                .append(&message(0, &body, &text))
+                .unwrap()
+                .end();
         }
         let dispatched = &store.files().positions.dispatched;
         assert!(dispatched.wait(end, Duration::from_secs(20), || false));

@@ -21,8 +21,8 @@ fn main() {
     let end = fill(&store, 10_000, 1_000, false);
     let dispatched = &store.files().positions.dispatched;
     assert!(dispatched.wait(end, Duration::from_secs(60), || false));
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
     // The threads finish what the last appends left to them.
     std::thread::sleep(Duration::from_secs(2));
     let span = Duration::from_secs(by_mode(15, 5));

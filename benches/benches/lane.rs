@@ -229,7 +229,7 @@ fn pull(criterion: &mut Criterion) {
     for _round in 0..100 {
         served.turn(&sends());
     }
-    let _lasting = served.store.flush();
+    let _lasting = served.store.durability().flush();
     let appended = served.store.files().positions.appended.position();
     let dispatched = &served.store.files().positions.dispatched;
     dispatched.wait(appended, Duration::from_secs(10), || false);

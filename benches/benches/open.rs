@@ -21,7 +21,7 @@ const QUEUE_FILE_BYTES: &str = "6000";
 fn prepare(root: &Path, queues: u64) {
     let store = open(root, &options());
     fill(&store, queues, queues, false);
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     assert!(store.close().unwrap(), "{:?}", store.notices());
 }
 

@@ -57,7 +57,7 @@ fn pace(store: &RealStore, per_second: u64, span: Duration) -> Paced {
                 std::thread::yield_now();
             }
         };
-        store.append(&message).unwrap();
+        store.writer().append(&message).unwrap();
         let done = started.elapsed().as_nanos() as u64;
         calls[n] = done - begun;
         from_due[n] = done - due;
@@ -148,7 +148,7 @@ fn read_from_start(store: &RealStore, stop: &AtomicBool, read: &AtomicU64) {
                 is_bulk: false,
             };
             let queue_id = i32::try_from(queue_id).unwrap_or(0);
-            let got = store.get(TOPIC.as_bytes(), queue_id, ask).unwrap();
+            let got = store.reader().get(TOPIC.as_bytes(), queue_id, ask).unwrap();
             if got.status == GetStatus::Found {
                 read.fetch_add(got.records.len() as u64, Ordering::Relaxed);
             }
@@ -168,7 +168,7 @@ fn group_child(dir: &Path, log_bytes: u64, seconds: u64) {
         .positions
         .dispatched
         .wait(end, Duration::from_secs(120), || false);
-    store.flush().unwrap();
+    store.durability().flush().unwrap();
     let span = Duration::from_secs(seconds);
     let alone = pace(&store, 20_000, span);
     let (stop, read) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -58,7 +58,7 @@ fn pull_all(store: &RealStore, touches: bool) -> u64 {
                 tags_codes: &[],
                 is_bulk: false,
             };
-            let got = store.get(TOPIC.as_bytes(), queue_id, ask).unwrap();
+            let got = store.reader().get(TOPIC.as_bytes(), queue_id, ask).unwrap();
             if got.status != GetStatus::Found {
                 break;
             }
@@ -242,7 +242,7 @@ fn cold_scan(rows: &mut Rows) {
     let bench_dir = BenchDir::new("scan");
     let store = open(bench_dir.path(), &[]);
     let end = fill(&store, log_bytes / record_len() as u64, 4, false);
-    store.flush().unwrap();
+    store.durability().flush().unwrap();
     store.abandon();
     drop(store);
     let dir = bench_dir.path().join("commitlog");

@@ -68,7 +68,7 @@ fn one_caller(rows: &mut Rows) {
     let record: Vec<u8> = body().into_iter().cycle().take(record_len()).collect();
     let store_dir = BenchDir::new("sync-one-store");
     let store = sync_store(&store_dir, FILE_BYTES);
-    store.flush().unwrap();
+    store.durability().flush().unwrap();
     let (body, properties) = (body(), properties(None));
     let message = message(0, &body, &properties);
     let count = by_mode(400, 200);
@@ -124,13 +124,13 @@ fn in_flight_rate(store: &RealStore, span: Duration) -> f64 {
                 while started.elapsed() < span {
                     // Half of them are this thread's.
                     while parked.fetch_add(1, Ordering::AcqRel) < IN_FLIGHT {
-                        let end = store.append(&message).unwrap().end();
-                        store.park(end, false).unwrap();
+                        let end = store.writer().append(&message).unwrap().end();
+                        store.durability().park(end, false).unwrap();
                     }
                     parked.fetch_sub(1, Ordering::AcqRel);
                     store.wake_descriptor().wait(Duration::from_millis(20));
                     answers.clear();
-                    store.drain(&mut answers);
+                    store.durability().drain(&mut answers);
                     parked.fetch_sub(answers.len() as i64, Ordering::AcqRel);
                     done.fetch_add(answers.len() as u64, Ordering::Relaxed);
                 }
@@ -139,8 +139,8 @@ fn in_flight_rate(store: &RealStore, span: Duration) -> f64 {
     });
     let rate = done.load(Ordering::Relaxed) as f64 / started.elapsed().as_secs_f64();
     // What is still parked is answered before the next round.
-    store.flush().unwrap();
-    store.drain(&mut Vec::new());
+    store.durability().flush().unwrap();
+    store.durability().drain(&mut Vec::new());
     rate
 }
 
@@ -178,7 +178,7 @@ fn in_flight(rows: &mut Rows) {
         let limit = written as f64 / begun.elapsed().as_secs_f64();
         let store_dir = BenchDir::new("sync-many-store");
         let store = sync_store(&store_dir, LONG_FILE_BYTES);
-        store.flush().unwrap();
+        store.durability().flush().unwrap();
         let before = store.stats().syncs;
         let dirtied_before = process_bytes_written();
         let rate = in_flight_rate(&store, span);

@@ -103,7 +103,10 @@ pub fn ready(root: &Path, pairs: &[(&str, &str)]) -> Arc<RealStore> {
     store.start().unwrap();
     // The first append takes the first file; then that one and the next are warmed.
     let (body, properties) = (body(), properties(None));
-    let first = store.append(&message(0, &body, &properties)).unwrap();
+    let first = store
+        .writer()
+        .append(&message(0, &body, &properties))
+        .unwrap();
     let files = store.files();
     wait_until("the first log file is populated", || {
         let segment = files.chain.find(first.physical_offset).unwrap();
@@ -152,7 +155,11 @@ pub fn fill(store: &RealStore, count: u64, queues: u64, keyed: bool) -> u64 {
         };
         let text = if keyed { &with_key } else { &plain };
         let queue_id = i32::try_from(n % queues).unwrap_or(0);
-        end = store.append(&message(queue_id, &body, text)).unwrap().end();
+        end = store
+            .writer()
+            .append(&message(queue_id, &body, text))
+            .unwrap()
+            .end();
     }
     end
 }

@@ -306,6 +306,9 @@ def _started(software: Software, root: Path, config: Mapping[str, str]) -> Serve
             is_port_taken = "ddress already in use" in error.output
             if not is_port_taken or attempt + 1 == START_ATTEMPTS:
                 raise
+        except BaseException:
+            servers.end()
+            raise
         else:
             return servers
     raise AssertionError("the last attempt returns or raises")

@@ -165,7 +165,8 @@ impl NativeLane {
     /// Replaces the delay levels.
     fn set_delay_levels(&self, py: Python<'_>, text: &str) -> PyResult<()> {
         self.engine
-            .set_delay_levels(text)
+            .delay_levels()
+            .set(text)
             .map_err(|error| raised(py, &error))
     }
 

@@ -22,7 +22,7 @@ pub(crate) type DamagedRow = (u64, String, i32, i64, String);
 
 /// One row for each damaged record.
 pub(crate) fn damaged_rows(engine: &Store<RealDisk, SystemClock>) -> Result<Vec<DamagedRow>> {
-    let (found, _count) = engine.rotten();
+    let (found, _count) = engine.damaged().rotten();
     let row = |it: Rotten| {
         let Rotten {
             physical_offset,

@@ -85,8 +85,11 @@ impl NativeStore {
     #[inline]
     fn pass_of(&self, bytes: usize) -> Pass {
         let is_short = bytes <= KEEP_BYTES_MAX
-            && self.engine.acknowledges_at_once()
-            && self.engine.has_room_for((bytes + RECORD_REST_BYTES) as u64);
+            && self.engine.durability().acknowledges_at_once()
+            && self
+                .engine
+                .writer()
+                .has_room_for((bytes + RECORD_REST_BYTES) as u64);
         Pass::keeping_if(is_short)
     }
 }
@@ -94,7 +97,7 @@ impl NativeStore {
 /// Waits for what the settings promise, unless the caller will.
 fn settle(engine: &Engine, end: u64, waits: bool) -> Result<PutStatus> {
     if waits {
-        engine.settle(end)
+        engine.durability().settle(end)
     } else {
         Ok(PutStatus::PutOk)
     }
@@ -178,7 +181,7 @@ impl NativeStore {
         };
         let pass = self.pass_of(body.len() + text.len());
         let (place, status) = self.call(py, pass, |engine| {
-            let place = engine.append(&message)?;
+            let place = engine.writer().append(&message)?;
             Ok((place, settle(engine, place.end(), wait)?))
         })?;
         Ok(self.settled(place, status))
@@ -219,7 +222,7 @@ impl NativeStore {
             .map(|(body, text)| body.len() + text.len() + RECORD_REST_BYTES)
             .sum();
         let (places, status) = self.call(py, self.pass_of(bytes), |engine| {
-            let places = engine.append_batch(&drafts)?;
+            let places = engine.writer().append_batch(&drafts)?;
             let end = places.last().map_or(0, Place::end);
             Ok((places, settle(engine, end, wait)?))
         })?;
@@ -262,7 +265,7 @@ impl NativeStore {
         let engine = &*self.engine;
         let mut many = AppendedMany::with_room(columns.lens.len());
         let outcome = through(py, pass, || {
-            columns.each(|draft| engine.append(draft).map(|place| many.push(place)))?;
+            columns.each(|draft| engine.writer().append(draft).map(|place| many.push(place)))?;
             many.status = settle(engine, many.end, wait).map_err(|error| (many.count, error))?;
             Ok(())
         });
@@ -293,16 +296,19 @@ impl NativeStore {
         self.check(py)?;
         let topic = topic.as_bytes();
         // With a tag test the engine may look at many more units than it gives records.
-        let is_hot = self.engine.is_hot(topic, queue_id, offset, max_count);
+        let is_hot = self
+            .engine
+            .reader()
+            .is_hot(topic, queue_id, offset, max_count);
         let is_few = max_count <= KEEP_RECORDS_MAX && codes.is_empty();
         let pass = Pass::keeping_if(is_few && is_hot.unwrap_or(false));
-        let got = self.call(py, pass, |engine| engine.get(topic, queue_id, ask))?;
+        let got = self.call(py, pass, |engine| engine.reader().get(topic, queue_id, ask))?;
         GetResult::of(py, got)
     }
 
     fn message_at(&self, py: Python<'_>, physical_offset: u64) -> PyResult<Message> {
         let record = self.call(py, Pass::Detached, |engine| {
-            engine.record_at(physical_offset)
+            engine.reader().record_at(physical_offset)
         })?;
         Ok(Message::one(record))
     }
@@ -317,7 +323,10 @@ impl NativeStore {
         batch_bytes: usize,
     ) -> PyResult<Scan> {
         self.check(py)?;
-        let batches = self.engine.walk(from_offset, to_offset, batch_bytes);
+        let batches = self
+            .engine
+            .reader()
+            .walk(from_offset, to_offset, batch_bytes);
         Ok(Scan::new(
             Walked::Open(Arc::clone(&self.engine)),
             batches,
@@ -337,7 +346,7 @@ impl NativeStore {
         end_ms: i64,
     ) -> PyResult<Vec<Message>> {
         let found = self.call(py, Pass::Detached, |engine| {
-            engine.query(
+            engine.key_reader().query(
                 topic.as_bytes(),
                 key.as_bytes(),
                 max_count,
@@ -363,18 +372,22 @@ impl NativeStore {
             Boundary::Lower
         };
         self.call(py, Pass::Detached, |engine| {
-            engine.offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary)
+            engine
+                .reader()
+                .offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary)
         })
     }
 
     fn bounds(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<(u64, u64)>> {
         let topic = topic.as_bytes();
-        let bounds = self.call(py, Pass::Detached, |engine| engine.bounds(topic, queue_id))?;
+        let bounds = self.call(py, Pass::Detached, |engine| {
+            engine.topics().bounds(topic, queue_id)
+        })?;
         Ok(bounds.map(|bounds| (bounds.min, bounds.max)))
     }
 
     fn queue_rows(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
-        let infos = self.call(py, Pass::Detached, Engine::queue_infos)?;
+        let infos = self.call(py, Pass::Detached, |engine| engine.topics().queue_infos())?;
         Ok(numbers::queue_rows(infos))
     }
 
@@ -383,7 +396,7 @@ impl NativeStore {
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<u64> {
-        self.call(py, Pass::Detached, Engine::flush)
+        self.call(py, Pass::Detached, |engine| engine.durability().flush())
     }
 
     #[pyo3(signature = (physical_offset, *, timeout_ms=10_000))]
@@ -411,11 +424,13 @@ impl NativeStore {
 
     fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
         let topic = topic.as_bytes();
-        self.call(py, Pass::Detached, |engine| engine.delete_topic(topic))
+        self.call(py, Pass::Detached, |engine| {
+            engine.topics().delete_topic(topic)
+        })
     }
 
     fn declare_batch_queues(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
-        let declare = |engine: &Engine| engine.declare_batch_queues(topic);
+        let declare = |engine: &Engine| engine.topics().declare_batch_queues(topic);
         self.call(py, Pass::Detached, declare)
     }
 
@@ -428,7 +443,9 @@ impl NativeStore {
         unread_from: Option<u64>,
     ) -> PyResult<(usize, u64, u64)> {
         let cleaned = self.call(py, Pass::Detached, |engine| {
-            engine.remove_oldest(expired_before_ms, max_files, unread_from)
+            engine
+                .retention()
+                .remove_oldest(expired_before_ms, max_files, unread_from)
         })?;
         Ok((cleaned.log_files, cleaned.log_bytes, cleaned.unread_bytes))
     }
@@ -459,14 +476,18 @@ impl NativeStore {
 
     #[pyo3(signature = (end, *, needs_replica=false))]
     fn park(&self, py: Python<'_>, end: u64, needs_replica: bool) -> PyResult<u64> {
-        let ticket = self.call(py, Pass::Keeping, |engine| engine.park(end, needs_replica))?;
+        let ticket = self.call(py, Pass::Keeping, |engine| {
+            engine.durability().park(end, needs_replica)
+        })?;
         Ok(ticket.0)
     }
 
     fn drain(&self, py: Python<'_>) -> PyResult<Drained> {
         self.origin.check(py)?;
         let mut answers = Vec::new();
-        let next_ms = through(py, Pass::Keeping, || self.engine.drain(&mut answers));
+        let next_ms = through(py, Pass::Keeping, || {
+            self.engine.durability().drain(&mut answers)
+        });
         let named = answers
             .into_iter()
             .map(|(ticket, status)| (ticket.0, status.name()));

@@ -24,7 +24,9 @@ pub(crate) fn stored_units(
 ) -> PyResult<Vec<UnitRow>> {
     let py = store.py();
     let found = store.get().call(py, Pass::Detached, |engine| {
-        engine.units(topic.as_bytes(), queue_id, first, count)
+        engine
+            .reader()
+            .units(topic.as_bytes(), queue_id, first, count)
     })?;
     let rows = found.into_iter().map(|seen| {
         let extension = match &seen.extension {

@@ -33,9 +33,22 @@ pub struct Request<'a> {
     /// The record without its body.
     pub record: &'a RecordView<'a>,
     /// The properties that dispatchers look at.
-    pub wanted: &'a Wanted<'a>,
+    pub wanted: Wanted<'a>,
     /// Where the record starts.
     pub physical_offset: u64,
+}
+
+impl<'a> Request<'a> {
+    /// The record that starts at `physical_offset`.
+    #[inline]
+    #[must_use]
+    pub fn new(record: &'a RecordView<'a>, physical_offset: u64) -> Self {
+        Self {
+            wanted: scan_wanted(record.properties),
+            record,
+            physical_offset,
+        }
+    }
 }
 
 /// Something that is derived from the log.
@@ -365,12 +378,7 @@ impl<D: Disk> Dispatcher<D> {
         if !group.iter().any(|follower| takes(follower)) {
             return Ok(());
         }
-        let wanted = scan_wanted(record.properties);
-        let request = Request {
-            record,
-            wanted: &wanted,
-            physical_offset,
-        };
+        let request = Request::new(record, physical_offset);
         for follower in group.iter().filter(|follower| takes(follower)) {
             follower.dispatch.dispatch(&request)?;
         }

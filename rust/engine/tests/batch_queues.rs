@@ -76,14 +76,19 @@ fn append<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str, count: u64) -> u6
         0 => message(topic, 0, b"TAGS\x01t\x02"),
         _ => message(topic, INNER_BATCH | NEED_UNWRAP, properties.as_bytes()),
     };
-    let appended = store.append(&message).unwrap();
+    let appended = store.writer().append(&message).unwrap();
     appended.queue_offset
 }
 
 /// Queue offset and number of messages of each record of queue 0, as a reader goes through it.
 fn walk<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str) -> Vec<(u64, u64)> {
     let mut out = Vec::new();
-    let mut from = store.bounds(topic.as_bytes(), 0).unwrap().unwrap().min;
+    let mut from = store
+        .topics()
+        .bounds(topic.as_bytes(), 0)
+        .unwrap()
+        .unwrap()
+        .min;
     loop {
         let ask = Ask {
             from,
@@ -92,7 +97,7 @@ fn walk<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str) -> Vec<(u64, u64)> 
             tags_codes: &[],
             is_bulk: false,
         };
-        let got = store.get(topic.as_bytes(), 0, ask).unwrap();
+        let got = store.reader().get(topic.as_bytes(), 0, ask).unwrap();
         if got.status != GetStatus::Found {
             return out;
         }
@@ -109,10 +114,10 @@ fn walk<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str) -> Vec<(u64, u64)> 
 }
 
 fn settle<D: Disk, C: Clock>(store: &Store<D, C>) {
-    store.flush().unwrap();
-    while store.dispatch_step().unwrap() {}
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    store.durability().flush().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
 }
 
 struct Unpacked(PathBuf);
@@ -225,7 +230,7 @@ fn a_record_takes_an_offset_for_each_of_its_messages_after_every_end() {
             next += count.max(1);
             append(&store, "plain", 0);
         }
-        while store.dispatch_step().unwrap() {}
+        while store.dispatching().step().unwrap() {}
         assert_eq!(walk(&store, "B"), wanted, "round {round}");
         if round == 2 {
             settle(&store);
@@ -268,11 +273,11 @@ fn batch_queues_follow_the_retention_of_the_log() {
     }
     settle(&store);
     let bounds = |store: &Store<TwinDisk, ManualClock>| {
-        let bounds = store.bounds(b"B", 0).unwrap().unwrap();
+        let bounds = store.topics().bounds(b"B", 0).unwrap().unwrap();
         (bounds.min, bounds.max)
     };
     assert_eq!(bounds(&store), (0, 800));
-    let cleaned = store.remove_oldest(None, 2, None).unwrap();
+    let cleaned = store.retention().remove_oldest(None, 2, None).unwrap();
     assert_eq!(cleaned.log_files, 2);
     assert!(cleaned.queue_files > 40, "{cleaned:?}");
     let (min, max) = bounds(&store);
@@ -291,21 +296,23 @@ fn a_topic_is_given_batch_queues_and_loses_them_with_its_life() {
     let store = open_twin(&disk, &clock);
     append(&store, "new", 0);
     settle(&store);
-    let refused = store.append(&message("new", INNER_BATCH, b"INNER_NUM\x013\x02"));
+    let refused = store
+        .writer()
+        .append(&message("new", INNER_BATCH, b"INNER_NUM\x013\x02"));
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("plain"), "{refused}");
-    store.declare_batch_queues("new").unwrap();
-    assert!(store.has_batch_queues(b"new"));
-    assert!(store.declare_batch_queues("../new").is_err());
+    store.topics().declare_batch_queues("new").unwrap();
+    assert!(store.topics().has_batch_queues(b"new"));
+    assert!(store.topics().declare_batch_queues("../new").is_err());
     assert_eq!(append(&store, "new", 3), 0, "what was there is gone");
     assert_eq!(append(&store, "new", 3), 3);
     settle(&store);
     assert_eq!(walk(&store, "new"), [(0, 3), (3, 3)]);
     let plain = disk.list(Path::new("/store/consumequeue/new")).unwrap();
     assert!(plain.is_empty());
-    store.delete_topic(b"new").unwrap();
-    assert!(!store.has_batch_queues(b"new"));
-    assert_eq!(store.bounds(b"new", 0).unwrap(), None);
+    store.topics().delete_topic(b"new").unwrap();
+    assert!(!store.topics().has_batch_queues(b"new"));
+    assert_eq!(store.topics().bounds(b"new", 0).unwrap(), None);
     assert_eq!(append(&store, "new", 0), 0);
     settle(&store);
     assert_eq!(walk(&store, "new"), [(0, 1)]);

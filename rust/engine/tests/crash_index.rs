@@ -182,7 +182,7 @@ fn put(index: &KeyIndex<TwinDisk, ManualClock>, record: &Record) {
         store_timestamp_ms: record.time_ms,
         is_rollback: false,
     };
-    index.put_message(&message).unwrap();
+    index.writer().put_message(&message).unwrap();
 }
 
 fn open(
@@ -208,7 +208,7 @@ fn open(
 fn check_recovered(disk: &TwinDisk, layout: Layout, last_exit: LastExit, id: &str) {
     let log = log();
     let index = open(disk, layout, last_exit).unwrap_or_else(|error| panic!("{id}: {error}"));
-    let from = index.resume_offset();
+    let from = index.writer().resume_offset();
     for record in log.iter().filter(|record| record.offset >= from) {
         put(&index, record);
     }
@@ -248,7 +248,7 @@ fn the_index_is_made_whole_whenever_the_power_goes() {
         for (number, record) in log().iter().enumerate() {
             put(&index, record);
             if number % 2 == 0
-                && let Some(time_ms) = index.sync().unwrap()
+                && let Some(time_ms) = index.syncing().sync().unwrap()
             {
                 checkpoint.raise(Field::IndexTimestamp, time_ms);
                 checkpoint.flush().unwrap();
@@ -267,14 +267,14 @@ fn the_index_is_made_whole_whenever_the_power_goes() {
             }
         }
         // After a clean stop all of it is there: the last stop point, the worst image.
-        index.sync_all().unwrap();
+        index.syncing().sync_all().unwrap();
         let history = twin.history();
         let last = history.stop_points() - 1;
         for image in history.images(last, &bound(24)) {
             let disk = image.disk();
             let opened = open(&disk, layout, LastExit::Clean).unwrap();
             assert_eq!(
-                opened.resume_offset(),
+                opened.writer().resume_offset(),
                 log().last().unwrap().offset,
                 "{}",
                 image.id()

@@ -65,6 +65,7 @@ fn append(store: &TwinStore, topic: &str, body: &[u8]) -> Result<u64> {
         version: None,
     };
     store
+        .writer()
         .append(&message)
         .map(|appended| appended.physical_offset)
 }
@@ -80,10 +81,10 @@ fn killed() -> (TwinDisk, Vec<u64>) {
         places.push(append(&store, "T", &[n; 1_000]).unwrap());
         clock.advance(Duration::from_millis(10));
     }
-    store.flush().unwrap();
-    while store.dispatch_step().unwrap() {}
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    store.durability().flush().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     store.abandon();
     (disk, places)
 }
@@ -133,7 +134,7 @@ fn damage_before_whole_records_refuses_a_writable_open_and_names_the_place() {
             format!("{:020}.json", places[4])
         ]
     );
-    assert_eq!(store.bounds(b"T", 0).unwrap().unwrap().max, 4);
+    assert_eq!(store.topics().bounds(b"T", 0).unwrap().unwrap().max, 4);
     assert_eq!(append(&store, "T", b"next").unwrap(), places[4]);
 }
 
@@ -153,7 +154,7 @@ fn a_torn_end_is_cut_and_zeroed_whatever_byte_it_ends_at() {
             last,
             "kept up to {keep}"
         );
-        assert_eq!(store.bounds(b"T", 0).unwrap().unwrap().max, 9);
+        assert_eq!(store.topics().bounds(b"T", 0).unwrap().unwrap().max, 9);
         let rest = image.read(Path::new(LOG)).unwrap();
         assert!(rest[last as usize..].iter().all(|byte| *byte == 0));
     }
@@ -166,8 +167,8 @@ fn what_is_younger_than_the_checkpoint_is_a_torn_end_even_before_whole_records()
     let how = OpenHow::RefuseDamage;
     let store = Store::open(disk.clone(), clock.clone(), config(&[]), how).unwrap();
     append(&store, "T", b"old").unwrap();
-    store.flush().unwrap();
-    store.write_checkpoint().unwrap();
+    store.durability().flush().unwrap();
+    store.checkpoints().write().unwrap();
     clock.advance(Duration::from_secs(60));
     let places: Vec<u64> = (0..5u8)
         .map(|n| append(&store, "T", &[n; 500]).unwrap())
@@ -194,8 +195,8 @@ fn old_records_behind_the_end_of_a_log_that_another_broker_cut_prove_nothing() {
     let clock = ManualClock::at(2_000_000_000);
     let store = Store::open(disk.clone(), clock, config(&[]), OpenHow::RefuseDamage).unwrap();
     append(&store, "T", b"newer").unwrap();
-    store.flush().unwrap();
-    store.write_checkpoint().unwrap();
+    store.durability().flush().unwrap();
+    store.checkpoints().write().unwrap();
     store.abandon();
     file.write_at(&stale, places[5]).unwrap();
     lock.write_at(b"lock", 0).unwrap();
@@ -284,8 +285,11 @@ fn a_full_disk_refuses_the_next_file_and_heals() {
     assert!(matches!(refused, Error::NoSegment { .. }), "{refused}");
     disk.set_space(10 * SEGMENT, 4 * SEGMENT);
     append(&store, "T", &[1; 4_000]).unwrap();
-    while store.dispatch_step().unwrap() {}
-    assert_eq!(store.bounds(b"T", 0).unwrap().unwrap().max, stored + 1);
+    while store.dispatching().step().unwrap() {}
+    assert_eq!(
+        store.topics().bounds(b"T", 0).unwrap().unwrap().max,
+        stored + 1
+    );
 }
 
 #[test]
@@ -295,20 +299,23 @@ fn retention_removes_whole_files_with_their_queues_and_counts_what_was_unread() 
     for _ in 0..150 {
         append(&store, "T", &[1; 4_000]).unwrap();
     }
-    store.flush().unwrap();
-    while store.dispatch_step().unwrap() {}
-    store.sync_queues(0).unwrap();
+    store.durability().flush().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.checkpoints().sync_queues(0).unwrap();
     assert_eq!(names(&disk, "/store/commitlog").len(), 5);
-    let far = store.remove_oldest(Some(-1), 10, None).unwrap();
+    let far = store.retention().remove_oldest(Some(-1), 10, None).unwrap();
     assert_eq!(far.log_files, 0, "nothing has expired");
-    let cleaned = store.remove_oldest(None, 2, Some(SEGMENT + 100)).unwrap();
+    let cleaned = store
+        .retention()
+        .remove_oldest(None, 2, Some(SEGMENT + 100))
+        .unwrap();
     assert_eq!((cleaned.log_files, cleaned.log_bytes), (2, 2 * SEGMENT));
     assert_eq!(cleaned.unread_bytes, SEGMENT - 100);
-    let bounds = store.bounds(b"T", 0).unwrap().unwrap();
+    let bounds = store.topics().bounds(b"T", 0).unwrap().unwrap();
     assert_eq!(bounds.max, 150);
     assert!(bounds.min > 60 && bounds.min < 70, "{bounds:?}");
-    assert!(store.record_at(0).is_err());
-    let all = store.remove_oldest(None, 100, None).unwrap();
+    assert!(store.reader().record_at(0).is_err());
+    let all = store.retention().remove_oldest(None, 100, None).unwrap();
     assert_eq!(all.log_files, 2, "the newest file stays");
     assert!(store.close().unwrap());
     let store = open(&disk).unwrap();

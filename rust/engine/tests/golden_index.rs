@@ -196,13 +196,13 @@ fn files_made_from_the_log_are_the_official_ones_byte_for_byte() {
         let index = store.open("made", LastExit::Clean);
         let records = manifest(name);
         for record in &records {
-            index.put_message(&keyed(record)).unwrap();
+            index.writer().put_message(&keyed(record)).unwrap();
         }
         let (made, official) = (store.index_bytes("made"), store.index_bytes("index"));
         assert_eq!(made.len(), official.len());
         assert!(made == official, "{name}");
         for record in &records {
-            let again = index.put_message(&keyed(record)).unwrap();
+            let again = index.writer().put_message(&keyed(record)).unwrap();
             assert!(!matches!(again, Put::Indexed { .. }), "{name}");
         }
         assert!(
@@ -220,13 +220,16 @@ fn official_files_go_on_where_they_ended() {
         let index = store.open("index", LastExit::Clean);
         let records = manifest(name);
         for record in &records {
-            let again = index.put_message(&keyed(record)).unwrap();
+            let again = index.writer().put_message(&keyed(record)).unwrap();
             assert!(!matches!(again, Put::Indexed { .. }), "{name}");
         }
         assert!(store.index_bytes("index") == before, "{name}");
         let end = index.end_offset();
         assert_eq!(
-            index.put(b"T", b"new", end + 1, 1_795_249_700_000).unwrap(),
+            index
+                .writer()
+                .put(b"T", b"new", end + 1, 1_795_249_700_000)
+                .unwrap(),
             Put::Indexed { entries: 1 }
         );
         assert_eq!(
@@ -259,12 +262,12 @@ fn the_killed_store_gives_its_last_file_back_from_the_log() {
         },
     );
     assert_eq!(store.index_bytes("index").len(), official.len() - 1);
-    let from = index.resume_offset();
+    let from = index.writer().resume_offset();
     assert_eq!(from, 3_471_565);
     for record in manifest("v49-killed") {
         let message = keyed(&record);
         if message.physical_offset >= from {
-            index.put_message(&message).unwrap();
+            index.writer().put_message(&message).unwrap();
         }
     }
     assert!(store.index_bytes("index") == official);

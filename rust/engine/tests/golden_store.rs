@@ -122,7 +122,7 @@ fn check_all(store: &RealStore, lines: &[Value]) -> (usize, usize) {
     let mut by_queue: BTreeMap<(String, i32), BTreeMap<u64, &Value>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.get("blank").is_none()) {
         let place = number(line, "physical_offset") as u64;
-        let record = store.record_at(place).unwrap();
+        let record = store.reader().record_at(place).unwrap();
         assert_equal(&record.view(CrcCheck::Verify).unwrap(), line);
         by_place += 1;
         let topic = line["topic"].as_str().unwrap().to_owned();
@@ -135,7 +135,7 @@ fn check_all(store: &RealStore, lines: &[Value]) -> (usize, usize) {
     }
     let mut queued = 0;
     for ((topic, queue_id), expected) in &by_queue {
-        let Some(bounds) = store.bounds(topic.as_bytes(), *queue_id).unwrap() else {
+        let Some(bounds) = store.topics().bounds(topic.as_bytes(), *queue_id).unwrap() else {
             assert!(topic == "GoldenDeleted", "{topic} {queue_id} has no queue");
             continue;
         };
@@ -149,7 +149,10 @@ fn check_all(store: &RealStore, lines: &[Value]) -> (usize, usize) {
                 tags_codes: &[],
                 is_bulk: false,
             };
-            let got = store.get(topic.as_bytes(), *queue_id, ask).unwrap();
+            let got = store
+                .reader()
+                .get(topic.as_bytes(), *queue_id, ask)
+                .unwrap();
             assert_eq!(got.status, GetStatus::Found, "{topic} {queue_id} at {at}");
             for record in &got.records {
                 let record = record.view(CrcCheck::Verify).unwrap();
@@ -188,7 +191,7 @@ fn check_answers(store: &RealStore, answers: &str) {
             continue;
         }
         let queue_id = number(queue, "queue_id") as i32;
-        let bounds = store.bounds(topic.as_bytes(), queue_id).unwrap();
+        let bounds = store.topics().bounds(topic.as_bytes(), queue_id).unwrap();
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min as i64, bounds.max as i64));
         let place = format!("{topic} {queue_id}");
         assert_eq!(max, number(queue, "max_offset"), "{place}");
@@ -201,7 +204,12 @@ fn check_answers(store: &RealStore, answers: &str) {
             assert!(!answers.is_empty());
             for (time, offset) in answers {
                 let time = time.parse().unwrap();
-                let found = store.offset_by_time(topic.as_bytes(), queue_id, time, Boundary::Lower);
+                let found = store.reader().offset_by_time(
+                    topic.as_bytes(),
+                    queue_id,
+                    time,
+                    Boundary::Lower,
+                );
                 assert_eq!(found.unwrap(), offset.as_u64(), "{place} at {time}");
             }
         }
@@ -225,7 +233,7 @@ fn take_over(name: &str, end: u64, records: usize, answers: Option<&str>) {
         check_answers(&store, answers);
     }
     // The index catches up, and a stop and a second opening change nothing.
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     assert!(store.close().unwrap(), "{:?}", store.notices());
     drop(store);
     let store = open(&root);

@@ -190,7 +190,7 @@ fn round(root: &Path, mode: usize, from: u64, run: Duration) -> Vec<Acked> {
 /// Every message that was acknowledged is there, at its place, with its content.
 fn check(store: &RealStore, acked: &[Acked], mode: usize) {
     for told in acked {
-        let record = store.record_at(told.place);
+        let record = store.reader().record_at(told.place);
         let record = record.unwrap_or_else(|error| panic!("mode {mode}: {told:?}: {error}"));
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(view.body, body_of(told.number), "mode {mode}: {told:?}");

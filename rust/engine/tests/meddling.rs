@@ -63,7 +63,7 @@ fn append(store: &TwinStore, clock: &ManualClock, numbers: std::ops::Range<usize
             version: None,
         };
         clock.advance(Duration::from_secs(1));
-        end = store.append(&message).unwrap().end();
+        end = store.writer().append(&message).unwrap().end();
     }
     end
 }
@@ -74,7 +74,7 @@ fn body(number: usize) -> Vec<u8> {
 
 /// Every one of the first `count` records is served by its queue, and by its key just once.
 fn check(store: &TwinStore, count: usize) {
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     let mut served = Vec::new();
     loop {
         let ask = Ask {
@@ -84,7 +84,7 @@ fn check(store: &TwinStore, count: usize) {
             tags_codes: &[],
             is_bulk: false,
         };
-        let got = store.get(b"T", 0, ask).unwrap();
+        let got = store.reader().get(b"T", 0, ask).unwrap();
         if got.status != GetStatus::Found {
             break;
         }
@@ -95,7 +95,10 @@ fn check(store: &TwinStore, count: usize) {
     assert_eq!(served, (0..count).map(body).collect::<Vec<_>>());
     for (number, body) in served.iter().enumerate() {
         let key = format!("key-{number}");
-        let found = store.query(b"T", key.as_bytes(), 64, 0, i64::MAX).unwrap();
+        let found = store
+            .key_reader()
+            .query(b"T", key.as_bytes(), 64, 0, i64::MAX)
+            .unwrap();
         let bodies: Vec<&[u8]> = found
             .records
             .iter()
@@ -120,13 +123,13 @@ fn a_ready_file_whose_name_was_removed_is_not_used() {
     let (disk, clock) = room();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..1);
-    assert!(store.prepare_step().unwrap() || store.files().preparer.is_ready(SEGMENT));
+    assert!(store.preparation().step().unwrap() || store.files().preparer.is_ready(SEGMENT));
     let next = format!("/store/commitlog/{SEGMENT:020}");
     disk.unlink(Path::new(&next)).unwrap();
     // The second file begins, and nothing that goes there is lost.
     assert!(append(&store, &clock, 1..200) > SEGMENT);
     assert!(has_notice(&store, "its name was removed"));
-    store.flush().unwrap();
+    store.durability().flush().unwrap();
     assert!(disk.stat(Path::new(&next)).unwrap().is_some());
     store.abandon();
     check(&open(&disk, &clock), 200);
@@ -137,13 +140,13 @@ fn a_name_that_was_given_to_another_file_is_not_used() {
     let (disk, clock) = room();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..1);
-    assert!(store.prepare_step().unwrap() || store.files().preparer.is_ready(SEGMENT));
+    assert!(store.preparation().step().unwrap() || store.files().preparer.is_ready(SEGMENT));
     let next = format!("/store/commitlog/{SEGMENT:020}");
     disk.unlink(Path::new(&next)).unwrap();
     let other = disk.open(Path::new(&next), Open::CreateNew).unwrap();
     other.allocate(SEGMENT).unwrap();
     append(&store, &clock, 1..200);
-    store.flush().unwrap();
+    store.durability().flush().unwrap();
     store.abandon();
     check(&open(&disk, &clock), 200);
 }
@@ -153,7 +156,7 @@ fn closing_does_not_miss_a_ready_file_that_is_gone() {
     let (disk, clock) = room();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..1);
-    assert!(store.prepare_step().unwrap() || store.files().preparer.is_ready(SEGMENT));
+    assert!(store.preparation().step().unwrap() || store.files().preparer.is_ready(SEGMENT));
     disk.unlink(Path::new(&format!("/store/commitlog/{SEGMENT:020}")))
         .unwrap();
     assert!(store.close().unwrap());
@@ -177,14 +180,14 @@ fn an_index_that_was_removed_is_made_again_after_a_stop() {
     let (disk, clock) = room();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..INDEX_ENTRIES / 2);
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     meddle_with_index(&disk);
     // The removed file fills, is synced, and others follow it.
     append(&store, &clock, INDEX_ENTRIES / 2..4 * INDEX_ENTRIES);
-    while store.dispatch_step().unwrap() {}
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     assert!(!store.close().unwrap(), "the next open has to recover");
     assert!(has_notice(&store, "makes the key index again"));
     check(&open(&disk, &clock), 4 * INDEX_ENTRIES);
@@ -195,13 +198,13 @@ fn an_index_that_was_removed_is_made_again_after_a_kill() {
     let (disk, clock) = room();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..INDEX_ENTRIES / 2);
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     meddle_with_index(&disk);
     append(&store, &clock, INDEX_ENTRIES / 2..4 * INDEX_ENTRIES);
-    while store.dispatch_step().unwrap() {}
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     store.abandon();
     check(&open(&disk, &clock), 4 * INDEX_ENTRIES);
 }
@@ -212,10 +215,10 @@ fn a_checkpoint_and_marker_rewritten_by_another_lose_nothing() {
         let (disk, clock) = room();
         let store = open(&disk, &clock);
         append(&store, &clock, 0..150);
-        while store.dispatch_step().unwrap() {}
-        store.flush().unwrap();
-        store.sync_queues(0).unwrap();
-        store.write_checkpoint().unwrap();
+        while store.dispatching().step().unwrap() {}
+        store.durability().flush().unwrap();
+        store.checkpoints().sync_queues(0).unwrap();
+        store.checkpoints().write().unwrap();
         let checkpoint = disk
             .open(Path::new("/store/checkpoint"), Open::Write)
             .unwrap();
@@ -226,7 +229,7 @@ fn a_checkpoint_and_marker_rewritten_by_another_lose_nothing() {
         if stops_cleanly {
             assert!(store.close().unwrap());
         } else {
-            store.flush().unwrap();
+            store.durability().flush().unwrap();
             store.abandon();
         }
         let again = open(&disk, &clock);

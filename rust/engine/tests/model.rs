@@ -198,11 +198,11 @@ impl Pair {
             .collect();
         let store = self.store();
         let done = match &messages[..] {
-            [one] => vec![store.append(one).unwrap()],
-            many => store.append_batch(many).unwrap(),
+            [one] => vec![store.writer().append(one).unwrap()],
+            many => store.writer().append_batch(many).unwrap(),
         };
         let end = done.last().unwrap().end();
-        assert_eq!(store.settle(end).unwrap(), PutStatus::PutOk);
+        assert_eq!(store.durability().settle(end).unwrap(), PutStatus::PutOk);
         let queue = self.queues.entry(place).or_default();
         for ((body, key), at) in parts.into_iter().zip(done) {
             let next = queue.last().map_or(0, |last| last.at.queue_offset + 1);
@@ -212,7 +212,7 @@ impl Pair {
     }
 
     fn dispatch(&self) {
-        while self.store().dispatch_step().unwrap() {}
+        while self.store().dispatching().step().unwrap() {}
     }
 
     fn start(&self) -> u64 {
@@ -242,7 +242,7 @@ impl Pair {
             tags_codes: &codes,
             is_bulk: false,
         };
-        let got = self.store().get(topic, place.1, ask).unwrap();
+        let got = self.store().reader().get(topic, place.1, ask).unwrap();
         let first = kept.first().map_or(0, |sent| sent.at.queue_offset);
         let is_wanted =
             |sent: &&&Sent| sent.at.queue_offset >= from && tag.is_none_or(|tag| tag == sent.tag);
@@ -275,6 +275,7 @@ impl Pair {
         let (topic, time_ms) = (TOPICS[place.0].as_bytes(), sent.at.store_timestamp_ms);
         let found = self
             .store()
+            .reader()
             .offset_by_time(topic, place.1, time_ms, Boundary::Lower);
         let lowest = kept
             .iter()
@@ -293,6 +294,7 @@ impl Pair {
         let topic = TOPICS[place.0].as_bytes();
         let found = self
             .store()
+            .key_reader()
             .query(topic, sent.key.as_bytes(), 8, 0, i64::MAX);
         let found = found.unwrap();
         let bodies: Vec<Vec<u8>> = found
@@ -310,11 +312,11 @@ impl Pair {
         match step {
             Do::Append { place, len, tag } => self.append(*place, &[*len], *tag),
             Do::Batch { place, count, tag } => self.append(*place, &vec![50; *count], *tag),
-            Do::Flush => drop(self.store().flush().unwrap()),
+            Do::Flush => drop(self.store().durability().flush().unwrap()),
             Do::Dispatch => self.dispatch(),
-            Do::SyncQueues => self.store().sync_queues(0).unwrap(),
-            Do::Checkpoint => self.store().write_checkpoint().unwrap(),
-            Do::Prepare => while self.store().prepare_step().unwrap() {},
+            Do::SyncQueues => self.store().checkpoints().sync_queues(0).unwrap(),
+            Do::Checkpoint => self.store().checkpoints().write().unwrap(),
+            Do::Prepare => while self.store().preparation().step().unwrap() {},
             Do::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
             Do::Read { place, from, tag } => self.read(*place, *from, *tag),
             Do::ByTime { place, nth } => self.by_time(*place, *nth),
@@ -331,10 +333,16 @@ impl Pair {
                 self.open();
                 assert!(!self.store().report().was_clean);
             }
-            Do::RemoveOldest => drop(self.store().remove_oldest(None, 1, None).unwrap()),
+            Do::RemoveOldest => drop(
+                self.store()
+                    .retention()
+                    .remove_oldest(None, 1, None)
+                    .unwrap(),
+            ),
             Do::DeleteTopic { topic } => {
                 self.dispatch();
                 self.store()
+                    .topics()
                     .delete_topic(TOPICS[*topic].as_bytes())
                     .unwrap();
                 self.queues.retain(|place, _| place.0 != *topic);
@@ -361,7 +369,7 @@ proptest! {
         for step in &steps {
             pair.step(step);
         }
-        pair.store().flush().unwrap();
+        pair.store().durability().flush().unwrap();
         for topic in 0..TOPICS.len() {
             for queue_id in 0..2 {
                 let place = (topic, queue_id);

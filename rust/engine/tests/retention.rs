@@ -71,6 +71,7 @@ fn append(store: &TwinStore) -> Result<u64> {
         version: None,
     };
     store
+        .writer()
         .append(&message)
         .map(|appended| appended.physical_offset)
 }
@@ -87,29 +88,42 @@ fn fill(setup: &Setup, files: usize) {
 }
 
 fn settle(setup: &Setup) {
-    setup.store.flush().unwrap();
-    while setup.store.dispatch_step().unwrap() {}
-    setup.store.sync_queues(0).unwrap();
+    setup.store.durability().flush().unwrap();
+    while setup.store.dispatching().step().unwrap() {}
+    setup.store.checkpoints().sync_queues(0).unwrap();
 }
 
 #[test]
 fn files_go_when_they_have_expired_and_no_earlier() {
     let setup = setup(&[("fileReservedTime", "10")]);
     fill(&setup, 6);
-    assert_eq!(setup.store.clean(Reason::Hour, None).unwrap().log_files, 0);
+    assert_eq!(
+        setup
+            .store
+            .retention()
+            .clean(Reason::Hour, None)
+            .unwrap()
+            .log_files,
+        0
+    );
     setup.clock.advance(HOUR * 7);
     // Written 13, 12, 11, 10, 9 and 8 hours ago; a record that rolled over touched its neighbour.
-    let cleaned = setup.store.clean(Reason::Hour, None).unwrap();
+    let cleaned = setup.store.retention().clean(Reason::Hour, None).unwrap();
     assert!((3..=4).contains(&cleaned.log_files), "{cleaned:?}");
     assert_eq!(cleaned.log_bytes, cleaned.log_files as u64 * SEGMENT);
     let start = setup.store.files().chain.start();
-    let bounds = setup.store.bounds(b"T", 0).unwrap().unwrap();
-    let first = setup.store.record_at(start).unwrap();
+    let bounds = setup.store.topics().bounds(b"T", 0).unwrap().unwrap();
+    let first = setup.store.reader().record_at(start).unwrap();
     let first = first.view(mqcore_record::CrcCheck::Verify).unwrap();
     assert_eq!(bounds.min, first.queue_offset as u64);
     assert_eq!(bounds.max, 24);
     assert_eq!(
-        setup.store.clean(Reason::Hour, None).unwrap().log_files,
+        setup
+            .store
+            .retention()
+            .clean(Reason::Hour, None)
+            .unwrap()
+            .log_files,
         0,
         "nothing more"
     );
@@ -126,8 +140,8 @@ fn places_are_those_of_the_records_whatever_retention_took() {
                 count_max,
                 ..ONE
             };
-            let whole = setup.store.get(b"T", 0, ask).unwrap();
-            let bare = setup.store.places(b"T", 0, ask).unwrap();
+            let whole = setup.store.reader().get(b"T", 0, ask).unwrap();
+            let bare = setup.store.reader().places(b"T", 0, ask).unwrap();
             let head = |got: &Got<_>| (got.status, got.next_offset, got.min_offset, got.max_offset);
             assert_eq!(head(&bare), head(&whole), "{ask:?}");
             assert_eq!((bare.len(), bare.bytes), (whole.len(), whole.bytes));
@@ -141,10 +155,18 @@ fn places_are_those_of_the_records_whatever_retention_took() {
     };
     same_everywhere();
     setup.clock.advance(HOUR * 7);
-    assert!(setup.store.clean(Reason::Hour, None).unwrap().log_files > 2);
-    assert!(setup.store.bounds(b"T", 0).unwrap().unwrap().min > 5);
+    assert!(
+        setup
+            .store
+            .retention()
+            .clean(Reason::Hour, None)
+            .unwrap()
+            .log_files
+            > 2
+    );
+    assert!(setup.store.topics().bounds(b"T", 0).unwrap().unwrap().min > 5);
     same_everywhere();
-    let nowhere = setup.store.places(b"T", 1, ONE).unwrap();
+    let nowhere = setup.store.reader().places(b"T", 1, ONE).unwrap();
     assert_eq!(nowhere.status, GetStatus::NoMatchedLogicQueue);
 }
 
@@ -155,18 +177,32 @@ fn a_fuller_disk_deletes_the_expired_at_any_hour_and_then_whatever_is_oldest() {
     let total = 1_000 * SEGMENT;
     setup.disk.set_space(total, total * 30 / 100);
     assert_eq!(
-        setup.store.clean(Reason::Space, None).unwrap().log_files,
+        setup
+            .store
+            .retention()
+            .clean(Reason::Space, None)
+            .unwrap()
+            .log_files,
         0,
         "70 % full"
     );
     setup.disk.set_space(total, total * 20 / 100);
     assert_eq!(
-        setup.store.clean(Reason::Space, None).unwrap().log_files,
+        setup
+            .store
+            .retention()
+            .clean(Reason::Space, None)
+            .unwrap()
+            .log_files,
         0,
         "none has expired"
     );
     setup.disk.set_space(total, total * 12 / 100);
-    let cleaned = setup.store.clean(Reason::Space, Some(0)).unwrap();
+    let cleaned = setup
+        .store
+        .retention()
+        .clean(Reason::Space, Some(0))
+        .unwrap();
     assert!(cleaned.log_files > 0, "88 % full: the oldest go");
     assert_eq!(cleaned.unread_bytes, cleaned.log_bytes);
     assert!(
@@ -185,13 +221,13 @@ fn a_disk_that_is_nearly_full_refuses_appends_until_there_is_room() {
     fill(&setup, 2);
     let total = 1_000 * SEGMENT;
     setup.disk.set_space(total, total * 5 / 100);
-    setup.store.watch_space().unwrap();
+    setup.store.retention().watch_space().unwrap();
     let refused = append(&setup.store).unwrap_err();
     assert!(matches!(&refused, Error::NotWritable { reason } if reason.contains("% full")));
     assert_eq!(PutStatus::of(&refused), PutStatus::ServiceNotAvailable);
-    assert!(setup.store.record_at(0).is_ok(), "reads go on");
+    assert!(setup.store.reader().record_at(0).is_ok(), "reads go on");
     setup.disk.set_space(total, total * 50 / 100);
-    setup.store.watch_space().unwrap();
+    setup.store.retention().watch_space().unwrap();
     append(&setup.store).unwrap();
 }
 
@@ -199,15 +235,15 @@ fn a_disk_that_is_nearly_full_refuses_appends_until_there_is_room() {
 fn a_topic_is_forgotten_and_may_come_again() {
     let setup = setup(&[]);
     fill(&setup, 1);
-    setup.store.delete_topic(b"T").unwrap();
-    assert_eq!(setup.store.bounds(b"T", 0).unwrap(), None);
+    setup.store.topics().delete_topic(b"T").unwrap();
+    assert_eq!(setup.store.topics().bounds(b"T", 0).unwrap(), None);
     assert!(
-        setup.store.record_at(0).is_ok(),
+        setup.store.reader().record_at(0).is_ok(),
         "the log keeps it until it expires"
     );
     append(&setup.store).unwrap();
     settle(&setup);
-    let bounds = setup.store.bounds(b"T", 0).unwrap().unwrap();
+    let bounds = setup.store.topics().bounds(b"T", 0).unwrap().unwrap();
     assert_eq!((bounds.min, bounds.max), (0, 1));
     assert!(setup.store.close().unwrap());
 }

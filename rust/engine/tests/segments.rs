@@ -54,7 +54,7 @@ fn append(store: &RealStore, fill: u8) -> u64 {
         properties: b"",
         version: None,
     };
-    store.append(&message).unwrap().physical_offset
+    store.writer().append(&message).unwrap().physical_offset
 }
 
 /// Mapped bytes of this process that belong to files below `root`.
@@ -102,10 +102,10 @@ fn round(store: &RealStore) {
     for _ in 0..4 {
         append(store, 1);
     }
-    store.flush().unwrap();
-    while store.dispatch_step().unwrap() {}
-    store.remove_oldest(None, 100, None).unwrap();
-    while store.prepare_step().unwrap() {}
+    store.durability().flush().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.retention().remove_oldest(None, 100, None).unwrap();
+    while store.preparation().step().unwrap() {}
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn a_slice_stays_good_when_its_file_is_removed_and_its_bytes_go_when_the_slice_d
     let root = dir("slice");
     let store = open(&root, &[]);
     let place = append(&store, 7);
-    let held = store.record_at(place).unwrap();
+    let held = store.reader().record_at(place).unwrap();
     assert!(
         !held.is_copy(),
         "the newest records are read where they lie"
@@ -150,11 +150,18 @@ fn a_slice_stays_good_when_its_file_is_removed_and_its_bytes_go_when_the_slice_d
     for _ in 0..8 {
         append(&store, 1);
     }
-    store.flush().unwrap();
-    while store.dispatch_step().unwrap() {}
-    assert!(store.remove_oldest(None, 100, None).unwrap().log_files > 0);
-    while store.prepare_step().unwrap() {}
-    assert!(store.record_at(place).is_err());
+    store.durability().flush().unwrap();
+    while store.dispatching().step().unwrap() {}
+    assert!(
+        store
+            .retention()
+            .remove_oldest(None, 100, None)
+            .unwrap()
+            .log_files
+            > 0
+    );
+    while store.preparation().step().unwrap() {}
+    assert!(store.reader().record_at(place).is_err());
     assert_eq!(held.view(CrcCheck::Verify).unwrap().body, [7; 30_000]);
     let before = mapped_bytes(&root);
     drop(held);
@@ -168,16 +175,16 @@ fn below_the_hot_window_records_are_read_through_the_file() {
     let root = dir("cold");
     let store = open(&root, &[]);
     let places: Vec<u64> = (0..40).map(|n| append(&store, n)).collect();
-    while store.prepare_step().unwrap() {}
+    while store.preparation().step().unwrap() {}
     for (n, place) in places.iter().enumerate() {
-        let record = store.record_at(*place).unwrap();
+        let record = store.reader().record_at(*place).unwrap();
         assert_eq!(
             record.view(CrcCheck::Verify).unwrap().body,
             [n as u8; 30_000]
         );
     }
-    assert!(store.record_at(places[0]).unwrap().is_copy());
-    assert!(!store.record_at(places[39]).unwrap().is_copy());
+    assert!(store.reader().record_at(places[0]).unwrap().is_copy());
+    assert!(!store.reader().record_at(places[39]).unwrap().is_copy());
     assert!(
         mapped_bytes(&root) <= 5 * SEGMENT,
         "{}",
@@ -196,7 +203,7 @@ fn files_are_locked_while_they_are_written_and_within_the_bound() {
     );
     for _ in 0..12 {
         append(&store, 1);
-        while store.prepare_step().unwrap() {}
+        while store.preparation().step().unwrap() {}
         let locked = store.stats().locked_bytes;
         assert!(locked <= 262_144);
     }
@@ -219,7 +226,7 @@ fn the_window_of_populated_pages_runs_ahead_of_the_append() {
     let root = dir("window");
     let store = open(&root, &[("populateWindowBytes", "65536")]);
     append(&store, 1);
-    while store.prepare_step().unwrap() {}
+    while store.preparation().step().unwrap() {}
     let stats = store.stats();
     let segment = &stats.segments[0];
     assert!(
@@ -236,7 +243,7 @@ fn the_window_of_populated_pages_runs_ahead_of_the_append() {
         ],
     );
     append(&store, 1);
-    while store.prepare_step().unwrap() {}
+    while store.preparation().step().unwrap() {}
     assert_eq!(store.stats().segments[0].populated_bytes, SEGMENT);
     drop(store);
     std::fs::remove_dir_all(&root).unwrap();

@@ -86,6 +86,7 @@ fn bodies(store: &RealStore, topic: &str, queue_id: i32) -> Vec<Vec<u8>> {
     let mut out = Vec::new();
     loop {
         let got = store
+            .reader()
             .get(topic.as_bytes(), queue_id, all(out.len() as u64, 32))
             .unwrap();
         if got.status != GetStatus::Found {
@@ -166,7 +167,10 @@ fn what_was_put_is_read_back_after_a_clean_stop_and_after_none() {
         );
         store.start().unwrap();
         check_filled(&store, 3000);
-        let found = store.query(b"T", b"key-1234", 64, 0, i64::MAX).unwrap();
+        let found = store
+            .key_reader()
+            .query(b"T", b"key-1234", 64, 0, i64::MAX)
+            .unwrap();
         assert_eq!(found.records.len(), 1);
         let next = store.put(&message("T", 1, b"one more", b"")).unwrap().0;
         assert_eq!(next.queue_offset, 750);
@@ -198,8 +202,8 @@ fn tickets_are_answered_through_the_wake_descriptor() {
         let mut wanted = Vec::new();
         for n in 0..500u32 {
             let body = n.to_be_bytes();
-            let appended = store.append(&message("T", 0, &body, b"")).unwrap();
-            wanted.push(store.park(appended.end(), false).unwrap());
+            let appended = store.writer().append(&message("T", 0, &body, b"")).unwrap();
+            wanted.push(store.durability().park(appended.end(), false).unwrap());
         }
         let mut answers = Vec::new();
         let started = std::time::Instant::now();
@@ -209,7 +213,7 @@ fn tickets_are_answered_through_the_wake_descriptor() {
                 "{} answered",
                 answers.len()
             );
-            store.drain(&mut answers);
+            store.durability().drain(&mut answers);
             std::thread::yield_now();
         }
         assert!(
@@ -241,7 +245,7 @@ fn a_batch_is_whole_or_not_there() {
     let body = vec![7u8; 60_000];
     let batch: Vec<Message<'_>> = (0..10).map(|_| message("B", 0, &body, b"")).collect();
     for round in 0..5u64 {
-        let done = store.append_batch(&batch).unwrap();
+        let done = store.writer().append_batch(&batch).unwrap();
         assert_eq!(done.len(), 10);
         let file = |at: u64| at / 1_048_576;
         assert_eq!(file(done[0].physical_offset), file(done[9].physical_offset));
@@ -253,10 +257,10 @@ fn a_batch_is_whole_or_not_there() {
     }
     let long: Vec<Message<'_>> = (0..20).map(|_| message("B", 0, &body, b"")).collect();
     assert!(matches!(
-        store.append_batch(&long),
+        store.writer().append_batch(&long),
         Err(Error::Limit { .. })
     ));
-    assert_eq!(store.append(&batch[0]).unwrap().queue_offset, 50);
+    assert_eq!(store.writer().append(&batch[0]).unwrap().queue_offset, 50);
 }
 
 #[test]
@@ -274,9 +278,9 @@ fn a_long_backlog_is_dispatched_by_several_threads_in_the_order_of_each_queue() 
         let body = format!("{n:0>1000}");
         let keys = format!("KEYS\x01key-{n}\x02");
         let message = message("T", (n % 50) as i32, body.as_bytes(), keys.as_bytes());
-        store.append(&message).unwrap();
+        store.writer().append(&message).unwrap();
     }
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     for queue_id in [0usize, 7, 49] {
         let got = bodies(&store, "T", queue_id as i32);
         assert_eq!(got.len(), count / 50);
@@ -286,7 +290,10 @@ fn a_long_backlog_is_dispatched_by_several_threads_in_the_order_of_each_queue() 
     }
     for n in [0, 1, count / 2, count - 1] {
         let key = format!("key-{n}");
-        let found = store.query(b"T", key.as_bytes(), 64, 0, i64::MAX).unwrap();
+        let found = store
+            .key_reader()
+            .query(b"T", key.as_bytes(), 64, 0, i64::MAX)
+            .unwrap();
         assert_eq!(found.records.len(), 1, "{key}");
     }
     assert_eq!(store.stats().records_dispatched, count as u64);
@@ -297,15 +304,21 @@ fn a_long_backlog_is_dispatched_by_several_threads_in_the_order_of_each_queue() 
 fn a_deleted_topic_stays_deleted_and_removed_queues_are_made_again() {
     let dir = Dir::new("deleted");
     let store = open(&dir.0, &[]);
-    store.append(&message("Kept", 0, b"1", b"")).unwrap();
-    store.append(&message("Gone", 0, b"2", b"")).unwrap();
-    while store.dispatch_step().unwrap() {}
-    store.delete_topic(b"Gone").unwrap();
+    store
+        .writer()
+        .append(&message("Kept", 0, b"1", b""))
+        .unwrap();
+    store
+        .writer()
+        .append(&message("Gone", 0, b"2", b""))
+        .unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.topics().delete_topic(b"Gone").unwrap();
     assert!(store.close().unwrap());
     drop(store);
     let store = open(&dir.0, &[]);
     assert!(store.report().used_manifest);
-    assert_eq!(store.bounds(b"Gone", 0).unwrap(), None);
+    assert_eq!(store.topics().bounds(b"Gone", 0).unwrap(), None);
     assert_eq!(bodies(&store, "Kept", 0).len(), 1);
     assert!(store.close().unwrap());
     drop(store);

@@ -54,7 +54,7 @@ fn append(store: &TwinStore) -> u64 {
         properties: b"",
         version: None,
     };
-    store.append(&message).unwrap().end()
+    store.writer().append(&message).unwrap().end()
 }
 
 /// The result of a wait for `target`, asked in a thread so that a hang fails instead of hanging.

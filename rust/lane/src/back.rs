@@ -196,7 +196,7 @@ fn store_returned<D: Disk, C: Clock>(
     let drops = [WAIT, DELAY, REAL_TOPIC, REAL_QID];
     let mut text = Vec::new();
     properties::rewrite(view.properties, &drops, &adds, &mut text);
-    let appended = cx.store.append(&Message {
+    let appended = cx.store.writer().append(&Message {
         reconsume_times: view.reconsume_times.saturating_add(1),
         ..moved(view, target.topic, target.queue_id, &text)
     });

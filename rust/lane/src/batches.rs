@@ -19,5 +19,7 @@ pub(crate) fn is_inner_batch<D: Disk, C: Clock>(
     send: &Send<'_>,
     seen: &Seen<'_>,
 ) -> bool {
-    send.is_batch && seen.uniq_key.is_some() && store.has_batch_queues(send.topic.as_bytes())
+    send.is_batch
+        && seen.uniq_key.is_some()
+        && store.topics().has_batch_queues(send.topic.as_bytes())
 }

@@ -39,7 +39,7 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
     /// Whether a request that stores so many bytes has to wait for the next log file.
     #[inline]
     pub(crate) fn waits_for_log(&self, bytes: u64) -> bool {
-        self.has_deferred || !self.store.is_ready_for(bytes)
+        self.has_deferred || !self.store.writer().is_ready_for(bytes)
     }
 
     /// Code and remark for an append that failed.
@@ -103,7 +103,7 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
 
     /// The record at a physical offset, unless the disk would have to be waited for.
     pub(crate) fn record_if_hot(&self, physical_offset: u64) -> Result<Option<RecordBytes<D>>> {
-        let Some(head) = self.store.record_now(physical_offset, 4)? else {
+        let Some(head) = self.store.reader().record_now(physical_offset, 4)? else {
             return Ok(None);
         };
         let len = head.as_bytes().first_chunk::<4>();
@@ -112,6 +112,6 @@ impl<D: Disk, C: Clock> Context<'_, D, C> {
         let Ok(len @ 1..) = usize::try_from(len) else {
             return Ok(None);
         };
-        self.store.record_now(physical_offset, len)
+        self.store.reader().record_now(physical_offset, len)
     }
 }

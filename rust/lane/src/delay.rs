@@ -59,13 +59,13 @@ pub fn deliver_due<D: Disk, C: Clock>(
     };
     let topic = SCHEDULE_TOPIC.as_bytes();
     let queue_id = level - 1;
-    let Some(bounds) = store.bounds(topic, queue_id)? else {
+    let Some(bounds) = store.topics().bounds(topic, queue_id)? else {
         return Ok(done);
     };
     done.next_offset = offset.clamp(bounds.min, bounds.max);
     let limit = limit.clamp(1, LIMIT_MAX);
     let appended = usize::try_from(level).unwrap_or(0);
-    let delay_ms = store.delay_ms(appended);
+    let delay_ms = store.delay_levels().delay_ms(appended);
     let mut units: Vec<Unit> = Vec::with_capacity(limit);
     store
         .queues()
@@ -73,7 +73,7 @@ pub fn deliver_due<D: Disk, C: Clock>(
     fill_times(store, queue_id, delay_ms, &mut units)?;
     let latest_ms = now_ms.saturating_add(delay_ms.unwrap_or(0));
     // A level that the table has no more: its messages wait as long as they were to.
-    let is_retired = appended > store.delay_levels();
+    let is_retired = appended > store.delay_levels().count();
     for unit in &units {
         // A time further away than the level's delay comes from another table of levels, or from a
         // clock that stepped: it is due.
@@ -112,7 +112,9 @@ fn fill_times<D: Disk, C: Clock>(
     delay_ms: Option<i64>,
     units: &mut [Unit],
 ) -> Result<()> {
-    store.fill_codes(SCHEDULE_TOPIC.as_bytes(), queue_id, units)?;
+    store
+        .reader()
+        .fill_codes(SCHEDULE_TOPIC.as_bytes(), queue_id, units)?;
     for unit in units.iter_mut().filter(|unit| unit.is_extended()) {
         let stored_ms = stored_ms(store, unit).unwrap_or(0);
         unit.tags_code = stored_ms.saturating_add(delay_ms.unwrap_or(0));
@@ -123,7 +125,10 @@ fn fill_times<D: Disk, C: Clock>(
 /// When the message of a unit was stored, Unix ms. What cannot be read is met again by the delivery,
 /// which knows what to do.
 fn stored_ms<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Option<i64> {
-    let record = store.record_at(unit.physical_offset.cast_unsigned()).ok()?;
+    let record = store
+        .reader()
+        .record_at(unit.physical_offset.cast_unsigned())
+        .ok()?;
     Some(record.view(CrcCheck::Skip).ok()?.store_timestamp_ms)
 }
 
@@ -137,7 +142,10 @@ fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option
     if unit.is_blank() {
         return Ok(None);
     }
-    let record = match store.record_at(unit.physical_offset.cast_unsigned()) {
+    let record = match store
+        .reader()
+        .record_at(unit.physical_offset.cast_unsigned())
+    {
         Ok(record) => record,
         Err(Error::NoRecord { .. }) => return Ok(None),
         Err(error) => return Err(error),
@@ -146,7 +154,7 @@ fn deliver<D: Disk, C: Clock>(store: &Store<D, C>, unit: &Unit) -> Result<Option
     let Some(message) = real_message(&view) else {
         return Ok(None);
     };
-    match store.append(&message) {
+    match store.writer().append(&message) {
         Ok(appended) => Ok(Some(appended.end())),
         // Its real topic has a name that no topic may have: it would block the queue for ever.
         Err(Error::Message(_)) => Ok(None),

@@ -116,10 +116,10 @@ impl<D: Disk> Delivery<D> {
         waits: bool,
     ) {
         let needs_replica = cx.policy.broker.needs_replica;
-        if !waits || (cx.store.acknowledges_at_once() && !needs_replica) {
+        if !waits || (cx.store.durability().acknowledges_at_once() && !needs_replica) {
             return answer_stored(cx, &stored, PutStatus::PutOk);
         }
-        match cx.store.park(end, needs_replica) {
+        match cx.store.durability().park(end, needs_replica) {
             Ok(ticket) => {
                 if let Some(connection) = cx
                     .connections
@@ -150,7 +150,10 @@ impl<D: Disk> Delivery<D> {
         others: &mut Vec<(Ticket, PutStatus)>,
     ) {
         let mut answers = Vec::new();
-        let next_ms = cx.store.drain_some(ANSWERS_PER_TURN, &mut answers);
+        let next_ms = cx
+            .store
+            .durability()
+            .drain_some(ANSWERS_PER_TURN, &mut answers);
         self.acks_deadline_ms = next_ms.map(|next_ms| match next_ms {
             0 => 0,
             next_ms => cx.now_ms + next_ms,

@@ -177,7 +177,7 @@ pub(crate) fn recall_handle(
 
 /// The level of a delay, at most the highest there is.
 pub(crate) fn clipped_level<D: Disk, C: Clock>(store: &Store<D, C>, level: i32) -> i32 {
-    let max = i32::try_from(store.delay_levels()).unwrap_or(i32::MAX);
+    let max = i32::try_from(store.delay_levels().count()).unwrap_or(i32::MAX);
     level.min(max)
 }
 

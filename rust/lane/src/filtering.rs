@@ -209,7 +209,11 @@ pub(crate) fn wants_arrived<D: Disk, C: Clock>(
     let topic = pull.topic.as_bytes();
     let from = from.max(u64::try_from(pull.queue_offset).unwrap_or(0));
     slice.spend(RUN / 4);
-    if !store.is_hot(topic, pull.queue_id, from, 1).unwrap_or(false) {
+    if !store
+        .reader()
+        .is_hot(topic, pull.queue_id, from, 1)
+        .unwrap_or(false)
+    {
         return true;
     }
     let ask = Ask {
@@ -220,7 +224,7 @@ pub(crate) fn wants_arrived<D: Disk, C: Clock>(
         is_bulk: false,
     };
     let mut sieve = Sieve::in_loop(&pull.filter, ARRIVED_WORK_MAX);
-    let got = store.select(topic, pull.queue_id, ask, &mut sieve);
+    let got = store.reader().select(topic, pull.queue_id, ask, &mut sieve);
     slice.spend(sieve.spent() / WORK_PER_UNIT);
     got.map_or(true, |got| got.status == GetStatus::Found || sieve.is_cut())
 }

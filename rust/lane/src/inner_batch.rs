@@ -41,7 +41,7 @@ pub(crate) fn check_inner_batch<D: Disk, C: Clock>(
         || seen.delay.and_then(properties::level).unwrap_or(0) > 0
         || send.sys_flag & TRANSACTION_MASK != 0;
     let is_counted = seen.inner_num.is_none_or(|text| count(text).is_some());
-    let has_batch_queues = cx.store.has_batch_queues(send.topic.as_bytes());
+    let has_batch_queues = cx.store.topics().has_batch_queues(send.topic.as_bytes());
     if !is_inner || waits || !is_counted || !has_batch_queues {
         return Err(cx.illegal());
     }

@@ -58,7 +58,10 @@ pub(crate) fn record_of<D: Disk, C: Clock>(
     if unit.is_blank() {
         return Ok(None);
     }
-    match store.record_at(unit.physical_offset.cast_unsigned()) {
+    match store
+        .reader()
+        .record_at(unit.physical_offset.cast_unsigned())
+    {
         Ok(record) => Ok(Some(record)),
         Err(Error::NoRecord { .. }) => Ok(None),
         Err(error) => Err(error),

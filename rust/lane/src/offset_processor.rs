@@ -62,11 +62,15 @@ impl OffsetProcessor {
             Some(offset) => Ok(Some(offset)),
             None if !ask.zero_if_unknown => Ok(None),
             // A new group on a young queue begins at its start, whatever the client would do.
-            None => cx.store.bounds(topic, queue_id).and_then(|bounds| {
-                let is_young = bounds.is_none_or(|bounds| bounds.min == 0)
-                    && !cx.store.is_far(topic, queue_id, 0)?;
-                Ok(is_young.then_some(0))
-            }),
+            None => cx
+                .store
+                .topics()
+                .bounds(topic, queue_id)
+                .and_then(|bounds| {
+                    let is_young = bounds.is_none_or(|bounds| bounds.min == 0)
+                        && !cx.store.reader().is_far(topic, queue_id, 0)?;
+                    Ok(is_young.then_some(0))
+                }),
         };
         let offset = offset.map_err(|error| refusals::failed(&error))?;
         reply_offset(
@@ -114,7 +118,7 @@ impl OffsetProcessor {
 fn bound<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) -> Processed {
     let ask = QueueQuestion::read(request)?;
     let is_max = request.code == codes::GET_MAX_OFFSET;
-    let bounds = cx.store.bounds(ask.topic.as_bytes(), ask.queue_id);
+    let bounds = cx.store.topics().bounds(ask.topic.as_bytes(), ask.queue_id);
     // A queue without a message begins at 0: the official broker makes it when it is asked for.
     let offset = bounds.map(|bounds| match bounds {
         None => 0,
@@ -130,7 +134,7 @@ fn search<D: Disk, C: Clock>(cx: &mut Context<'_, D, C>, request: &Request<'_>) 
     let timestamp_ms = ask.timestamp_ms;
     let timestamp_ms = timestamp_ms.ok_or_else(|| refusals::no_field("timestamp"))?;
     // Only a queue that is there is worth a job, and its name has a bound.
-    match cx.store.bounds(ask.topic.as_bytes(), ask.queue_id) {
+    match cx.store.topics().bounds(ask.topic.as_bytes(), ask.queue_id) {
         Ok(Some(_bounds)) => {}
         other => {
             reply_found(cx, &request.request_context, other.map(|_no_queue| 0));

@@ -160,7 +160,7 @@ impl PullProcessor {
             let units = scanned / mqcore_engine::config::QUEUE_UNIT_BYTES;
             pull.count_max.max(usize::try_from(units).unwrap_or(0))
         };
-        let is_hot = cx.store.is_hot(topic, pull.queue_id, from, units);
+        let is_hot = cx.store.reader().is_hot(topic, pull.queue_id, from, units);
         let is_hot = is_hot.unwrap_or(false);
         if !is_hot {
             cx.connections.stats.cold_pulls += 1;
@@ -337,7 +337,7 @@ impl PullProcessor {
         // What came between the read and the watch is not announced. A queue whose file is gone
         // at this offset is longer anyway: it waits for the check.
         if status != GetStatus::OffsetFoundNull
-            && let Ok(Some(bounds)) = cx.store.bounds(topic.as_bytes(), queue_id)
+            && let Ok(Some(bounds)) = cx.store.topics().bounds(topic.as_bytes(), queue_id)
             && bounds.max > u64::try_from(pull.queue_offset).unwrap_or(0)
         {
             self.holds.let_go((topic, queue_id));
@@ -391,7 +391,7 @@ impl PullProcessor {
     pub(crate) fn check_queues<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
         let mut slice = Slice::new(CHECK_WORK);
         while let Some(queue) = self.holds.next_checked(cx.now_ms, &mut slice) {
-            if let Ok(Some(bounds)) = cx.store.bounds(queue.0.as_bytes(), queue.1) {
+            if let Ok(Some(bounds)) = cx.store.topics().bounds(queue.0.as_bytes(), queue.1) {
                 self.holds
                     .arrived(&queue.0, queue.1, News::of_end(bounds.max));
             }
@@ -430,7 +430,7 @@ fn got_reset<D: Disk, C: Clock>(
     queue_id: i32,
     offset: i64,
 ) -> Result<Got<D>> {
-    let bounds = store.bounds(topic.as_bytes(), queue_id)?;
+    let bounds = store.topics().bounds(topic.as_bytes(), queue_id)?;
     let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
     let next_offset = u64::try_from(offset).unwrap_or(bounds.min);
     Ok(Got::empty(GetStatus::OffsetReset, next_offset, bounds))
@@ -438,7 +438,9 @@ fn got_reset<D: Disk, C: Clock>(
 
 /// What the official store answers to an offset below zero.
 fn got_below_zero<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Result<Got<D>> {
-    let bounds = store.bounds(pull.topic.as_bytes(), pull.queue_id)?;
+    let bounds = store
+        .topics()
+        .bounds(pull.topic.as_bytes(), pull.queue_id)?;
     let (status, next_offset) = match bounds {
         None => (GetStatus::NoMatchedLogicQueue, 0),
         Some(bounds) if bounds.max == 0 => (GetStatus::NoMessageInQueue, 0),

@@ -170,11 +170,11 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
             Done::Pull(pull, hold, Box::new(got))
         }
         Job::Back(returned, how) => {
-            let record = store.record_at(returned.physical_offset);
+            let record = store.reader().record_at(returned.physical_offset);
             Done::Back(returned, how, record)
         }
         Job::End(ending) => {
-            let record = store.record_at(ending.physical_offset);
+            let record = store.reader().record_at(ending.physical_offset);
             Done::End(ending, record)
         }
         Job::First(candidate, bytes) => {
@@ -192,7 +192,10 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
             timestamp_ms,
             boundary,
         } => {
-            let found = store.offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary);
+            let found =
+                store
+                    .reader()
+                    .offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary);
             Done::Search(request_context, found)
         }
     };
@@ -211,9 +214,11 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
     let ask = ask_of(pull);
     if pull.wants_offsets() {
         let count_max = pull.count_max.min(offsets_max(&pull.topic, pull.bytes_max));
-        return store.places(topic, pull.queue_id, Ask { count_max, ..ask });
+        return store
+            .reader()
+            .places(topic, pull.queue_id, Ask { count_max, ..ask });
     }
-    store.get(topic, pull.queue_id, ask)
+    store.reader().get(topic, pull.queue_id, ask)
 }
 
 /// Those of them that its filter gives.
@@ -222,7 +227,9 @@ pub(crate) fn read_by<D: Disk, C: Clock>(
     pull: &Pull,
     sieve: &mut Sieve<'_>,
 ) -> Result<Got<D>> {
-    store.select(pull.topic.as_bytes(), pull.queue_id, ask_of(pull), sieve)
+    store
+        .reader()
+        .select(pull.topic.as_bytes(), pull.queue_id, ask_of(pull), sieve)
 }
 
 fn ask_of(pull: &Pull) -> Ask<'_> {

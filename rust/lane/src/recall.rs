@@ -163,7 +163,7 @@ fn append_recall<D: Disk, C: Clock>(
         topic: TIMER_TOPIC,
         queue_id: TIMER_QUEUE,
     };
-    let appended = cx.store.append(&draft.message(&target));
+    let appended = cx.store.writer().append(&draft.message(&target));
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
     let mut stored = Stored::at(request.request_context, Kind::Recall, 0, &appended);
     stored.recall = Some(handle.uniq_key.as_str().into());

@@ -191,7 +191,7 @@ impl SendProcessor {
             body: request.body,
             properties: &properties,
         };
-        let appended = cx.store.append(&draft.message(&target));
+        let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
         self.repeats.note_stored(cx.store, mark, &appended);
@@ -263,7 +263,7 @@ impl SendProcessor {
                 draft.message(&target)
             })
             .collect();
-        let appended = cx.store.append_batch(&drafts);
+        let appended = cx.store.writer().append_batch(&drafts);
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
         let (Some(first), Some(last)) = (appended.first(), appended.last()) else {
             return Err(refusals::batch_empty().into());
@@ -332,7 +332,7 @@ impl SendProcessor {
             topic: send.topic,
             queue_id,
         };
-        let appended = cx.store.append(&draft.message(&target));
+        let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
         self.repeats.note_stored(cx.store, mark, &appended);

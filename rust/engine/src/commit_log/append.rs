@@ -8,7 +8,8 @@ use mqcore_record::layout::BLANK_LEN_BYTES;
 use mqcore_record::sys_flag::INNER_BATCH;
 use mqcore_record::{Prepared, Transaction, crc_property, inner_offsets};
 
-use super::log::{CommitLog, Guarded, Sink, Tail};
+use super::log::{CommitLog, Guarded};
+use super::roll::{Sink, Tail};
 use crate::clock::Clock;
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
@@ -225,7 +226,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         next_queue_offset: &mut u64,
         room: u64,
     ) -> Result<Step> {
-        if let Some(base) = self.make_room(tail, room)? {
+        if let Some(base) = self.roll.make_room(tail, room)? {
             return Ok(Step::NeedsSegment(base));
         }
         let Some(segment) = &tail.segment else {

@@ -1,39 +1,20 @@
-//! The commit log as one object: its end, which the append lock guards, what appends and reads share, and
-//! rolling over: the blank end of a full file, and going on to the next one, with a pool buffer where
-//! there is a pool. Who holds the append lock passes the [`Tail`].
+//! The commit log as who appends sees it: its end and the next queue offsets, which the append lock
+//! guards. Reads nothing back.
+//!
+//! Locks: the append lock comes before all that making room for a record may take: the commit of pool
+//! buffers, the list of files, the prepared file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::ahead::ReadAhead;
-use mqcore_record::layout::BLANK_LEN_BYTES;
-use mqcore_record::write_blank;
-
 use super::offsets::{QueueHasher, QueueOffsets};
-use super::together::Spares;
+use super::roll::{Rollover, Sink, Tail};
 use crate::clock::Clock;
 use crate::config::{FlushDiskType, StoreConfig};
-use crate::disk::{Disk, Region, SharedRegion};
-use crate::error::{Error, Result};
+use crate::disk::Disk;
 use crate::lock::Mutex;
-use crate::segment::{LogFiles, Pool, PoolBuffer, Segment};
-
-/// Where the bytes of the newest file go.
-pub(super) enum Sink<D: Disk> {
-    None,
-    Mapped(SharedRegion<D>),
-    Pooled(Arc<PoolBuffer>),
-}
-
-/// The end of the log: who holds the lock on it appends.
-pub(super) struct Tail<D: Disk> {
-    pub(super) segment: Option<Arc<Segment<D>>>,
-    pub(super) sink: Sink<D>,
-    pub(super) position: u64,
-    pub(super) last_store_ms: i64,
-    pub(super) ring_at: u64,
-}
+use crate::segment::LogFiles;
 
 /// What the append lock guards.
 pub(super) struct Guarded<D: Disk> {
@@ -48,11 +29,9 @@ pub struct CommitLog<D: Disk, C: Clock> {
     pub(super) hasher: QueueHasher,
     pub(super) guarded: Mutex<Guarded<D>>,
     pub(super) held_since_ms: AtomicI64,
-    pub(super) ahead: Mutex<ReadAhead>,
-    pub(super) spares: Arc<Spares>,
     pub(super) segment_wait: Duration,
     pub(super) busy_after_ms: i64,
-    pub(super) fails_fast: bool,
+    pub(super) roll: Rollover<D>,
     /// `flushCommitLogTimed=false`: an append may wake the asynchronous flush.
     pub(super) wakes_flush: bool,
     /// `enabledAppendPropCRC`: records carry a CRC of all their bytes as a property.
@@ -77,16 +56,14 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             offsets: QueueOffsets::default(),
         };
         Self {
+            roll: Rollover::new(&files, config.transient_pool_fails_fast),
             files,
             clock,
             hasher: QueueHasher::default(),
             guarded: Mutex::new(guarded),
             held_since_ms: AtomicI64::new(0),
-            ahead: Mutex::new(ReadAhead::default()),
-            spares: Arc::default(),
             segment_wait: Duration::from_millis(config.segment_wait_ms),
             busy_after_ms: i64::try_from(config.page_cache_busy_ms).unwrap_or(i64::MAX),
-            fails_fast: config.transient_pool_fails_fast,
             fills_crc: config.append_property_crc,
             wakes_flush: !config.flush_is_timed && config.flush_disk_type == FlushDiskType::Async,
         }
@@ -117,19 +94,6 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         &self.files
     }
 
-    pub(super) fn spares(&self) -> &Arc<Spares> {
-        &self.spares
-    }
-
-    /// Gives back what reads below the hot window keep for the next ones.
-    pub fn rest(&self) {
-        self.spares.clear();
-    }
-
-    pub(super) fn ahead(&self) -> &Mutex<ReadAhead> {
-        &self.ahead
-    }
-
     /// How long the append lock has been held, ms; 0 when it is free.
     #[must_use]
     pub fn lock_held_ms(&self) -> u64 {
@@ -137,134 +101,5 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             0 => 0,
             since => u64::try_from(self.clock.now_ms() - since).unwrap_or(0),
         }
-    }
-
-    /// Makes sure that `room` bytes and a blank marker fit the file at the end; rolls when they do
-    /// not. `Some(base)`: the file that starts there must be prepared first.
-    pub(super) fn make_room(&self, tail: &mut Tail<D>, room: u64) -> Result<Option<u64>> {
-        loop {
-            if let Some(segment) = &tail.segment {
-                let remaining = segment.end() - tail.position;
-                if room + BLANK_LEN_BYTES as u64 <= remaining {
-                    return Ok(None);
-                }
-                if remaining > 0 {
-                    Self::end_file(segment, &tail.sink, tail.position, remaining);
-                    tail.position = segment.end();
-                    self.files.positions.appended.publish(tail.position);
-                }
-            }
-            if let Some(base) = self.next_file(tail)? {
-                return Ok(Some(base));
-            }
-        }
-    }
-
-    /// Writes the blank marker (store format 2.2): the file is full.
-    fn end_file(segment: &Segment<D>, sink: &Sink<D>, at: u64, remaining: u64) {
-        let position = at - segment.base();
-        let blank_len = i32::try_from(remaining).unwrap_or(i32::MAX);
-        segment.set_content_end(position + BLANK_LEN_BYTES as u64);
-        match sink {
-            Sink::Mapped(region) => {
-                if let Some(mut reservation) = region.reserve(position, BLANK_LEN_BYTES) {
-                    write_blank(&mut reservation, blank_len);
-                    region.publish(reservation);
-                }
-                region.publish_through(region.len_bytes());
-            }
-            Sink::Pooled(buffer) => {
-                if let Some(mut reservation) = buffer.reserve(position, BLANK_LEN_BYTES) {
-                    write_blank(&mut reservation, blank_len);
-                    reservation.publish();
-                }
-                buffer.publish_through(buffer.len_bytes());
-            }
-            Sink::None => {}
-        }
-    }
-
-    /// Goes on to the file that holds the end of the log: the last one of the chain after an open,
-    /// else the prepared next one.
-    fn next_file(&self, tail: &mut Tail<D>) -> Result<Option<u64>> {
-        let files = &*self.files;
-        tail.sink = Sink::None;
-        let buffer = match &files.pool {
-            None => None,
-            Some(pool) => Some(self.pool_buffer(pool)?),
-        };
-        let existing = files
-            .chain
-            .find(tail.position)
-            .filter(|_| tail.segment.is_none());
-        let segment = match existing {
-            Some(segment) => segment,
-            None => match self.prepared(tail.position)? {
-                Ok(segment) => segment,
-                Err(base) => {
-                    if let (Some(pool), Some(buffer)) = (&files.pool, buffer) {
-                        pool.give_back(Arc::new(buffer));
-                    }
-                    return Ok(Some(base));
-                }
-            },
-        };
-        let position = tail.position - segment.base();
-        let region = segment.map(position)?;
-        tail.sink = match buffer {
-            None => Sink::Mapped(region),
-            Some(buffer) => {
-                buffer.publish_through(position);
-                let buffer = Arc::new(buffer);
-                segment.set_buffer(Some(Arc::clone(&buffer)));
-                Sink::Pooled(buffer)
-            }
-        };
-        files.preparer.want(segment.end());
-        files.bells.prepare.ring();
-        if files.chain.find(segment.base()).is_none() {
-            files.chain.push(Arc::clone(&segment));
-        }
-        tail.ring_at = tail.position;
-        tail.segment = Some(segment);
-        Ok(None)
-    }
-
-    /// The prepared file that starts the segment of `position`; `Ok(Err(base))` when a thread is at
-    /// it.
-    fn prepared(&self, position: u64) -> Result<std::result::Result<Arc<Segment<D>>, u64>> {
-        let files = &*self.files;
-        // A log whose first files were lost keeps its offsets: it may start anywhere.
-        let base = position - position % files.chain.segment_len_bytes();
-        if let Some(segment) = files.preparer.take(base) {
-            return Ok(Ok(segment));
-        }
-        files.preparer.want(base);
-        if files.preparer.has_thread() {
-            return Ok(Err(base));
-        }
-        files.preparer.step().map_err(|error| Error::NoSegment {
-            reason: error.to_string(),
-        })?;
-        let none = || Error::NoSegment {
-            reason: format!("none was made for {base}"),
-        };
-        files.preparer.take(base).map(Ok).ok_or_else(none)
-    }
-
-    /// A free buffer; where there is none, what is in the others is committed first.
-    fn pool_buffer(&self, pool: &Pool) -> Result<PoolBuffer> {
-        if let Some(buffer) = pool.take() {
-            return Ok(buffer);
-        }
-        if self.fails_fast {
-            let reason = "the transient store pool has no buffer left".to_owned();
-            return Err(Error::NotWritable { reason });
-        }
-        self.files
-            .commit_to(self.files.positions.appended.position())?;
-        pool.take().ok_or_else(|| Error::NoSegment {
-            reason: "no pool buffer is free".to_owned(),
-        })
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use mqcore_record::{CrcCheck, Found, RecordView, check};
 
-use crate::clock::Clock;
-use crate::commit_log::CommitLog;
-use crate::commit_log::together::{Spares, TOGETHER_BYTES, Together};
+use super::ahead::ReadAhead;
+use super::together::{Spares, TOGETHER_BYTES, Together};
 use crate::disk::{Disk, DiskFile, Piece, Region, SharedRegion};
 use crate::error::{Error, Result};
+use crate::lock::Mutex;
 use crate::mmap::Use;
-use crate::segment::LogSlice;
+use crate::segment::{LogFiles, LogSlice};
 
 /// A record's bytes, good as long as they are held.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl<D: Disk> RecordBytes<D> {
 }
 
 /// Reads several records of one answer: what they share is looked up once.
-pub struct LogReader<'a, D: Disk, C: Clock> {
-    log: &'a CommitLog<D, C>,
+pub struct LogReader<'a, D: Disk> {
+    log: &'a LogRecords<D>,
     start: u64,
     readable: u64,
     /// The map that the record before was in, with the bytes of the log that it holds.
@@ -63,15 +63,15 @@ pub struct LogReader<'a, D: Disk, C: Clock> {
     cold: Together,
 }
 
-impl<D: Disk, C: Clock> LogReader<'_, D, C> {
-    /// As [`CommitLog::record`]. `behind` are records that are wanted next, by place and length:
+impl<D: Disk> LogReader<'_, D> {
+    /// As [`LogRecords::record`]. `behind` are records that are wanted next, by place and length:
     /// below the hot window they are read together with this one.
     ///
     /// # Errors
-    /// As [`CommitLog::record`].
+    /// As [`LogRecords::record`].
     ///
     /// # Blocking
-    /// As [`CommitLog::record`].
+    /// As [`LogRecords::record`].
     #[inline]
     pub fn record(
         &mut self,
@@ -129,7 +129,7 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
         len: usize,
         behind: impl Iterator<Item = (u64, usize)>,
     ) -> Result<Option<LogSlice<D>>> {
-        let Some(segment) = self.log.files().chain.find(physical_offset) else {
+        let Some(segment) = self.log.files.chain.find(physical_offset) else {
             return Ok(None);
         };
         let readable = segment.base()..segment.end().min(self.readable);
@@ -156,7 +156,7 @@ impl<D: Disk, C: Clock> LogReader<'_, D, C> {
             len,
         };
         let pieces: Vec<Piece> = wanted.iter().map(piece).collect();
-        let mut buffer = Spares::take(self.log.spares());
+        let mut buffer = Spares::take(&self.log.spares);
         segment.file().read_pieces(&pieces, buffer.bytes())?;
         let end = pieces.last().map_or(0, Piece::end) + readable.start;
         self.log
@@ -180,11 +180,28 @@ fn out_of_bounds(physical_offset: u64, start: u64, readable: u64) -> Error {
     }
 }
 
-impl<D: Disk, C: Clock> CommitLog<D, C> {
+/// The records of a log, for who reads them.
+pub struct LogRecords<D: Disk> {
+    files: Arc<LogFiles<D>>,
+    ahead: Mutex<ReadAhead>,
+    spares: Arc<Spares>,
+}
+
+impl<D: Disk> LogRecords<D> {
+    /// The records of `files`.
+    #[must_use]
+    pub fn new(files: &Arc<LogFiles<D>>) -> Self {
+        Self {
+            files: Arc::clone(files),
+            ahead: Mutex::new(ReadAhead::default()),
+            spares: Arc::default(),
+        }
+    }
+
     /// A reader of several records.
     #[must_use]
-    pub fn reader(&self) -> LogReader<'_, D, C> {
-        let files = self.files();
+    pub fn reader(&self) -> LogReader<'_, D> {
+        let files = &self.files;
         LogReader {
             log: self,
             start: files.chain.start(),
@@ -204,7 +221,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     /// Below the hot window: for the disk, when the page cache has not the bytes.
     pub fn record(&self, physical_offset: u64, len: usize) -> Result<RecordBytes<D>> {
         self.check_readable(physical_offset, len)?;
-        let bytes = self.files().chain.bytes(physical_offset, len)?;
+        let bytes = self.files.chain.bytes(physical_offset, len)?;
         if bytes.is_copy() {
             self.fetch_ahead(physical_offset, len as u64);
         }
@@ -214,13 +231,13 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         })
     }
 
-    /// Like [`CommitLog::record`] without ever waiting for a disk: `None` when it would have to.
+    /// Like [`LogRecords::record`] without ever waiting for a disk: `None` when it would have to.
     ///
     /// # Errors
-    /// As [`CommitLog::record`].
+    /// As [`LogRecords::record`].
     pub fn record_now(&self, physical_offset: u64, len: usize) -> Result<Option<RecordBytes<D>>> {
         self.check_readable(physical_offset, len)?;
-        let Some(segment) = self.files().chain.find(physical_offset) else {
+        let Some(segment) = self.files.chain.find(physical_offset) else {
             return Ok(None);
         };
         let position = physical_offset - segment.base();
@@ -249,7 +266,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     /// [`Error::NoRecord`] when no whole record with its own place in it starts there.
     ///
     /// # Blocking
-    /// As [`CommitLog::record`].
+    /// As [`LogRecords::record`].
     pub fn record_at(&self, physical_offset: u64) -> Result<RecordBytes<D>> {
         let head = self.record(physical_offset, 4)?;
         let claimed: [u8; 4] = head.as_bytes().try_into().unwrap_or_default();
@@ -275,10 +292,10 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
 
     /// Asks for what a cold reader that reads on will want next; does not wait for it.
     fn fetch_ahead(&self, physical_offset: u64, len: u64) {
-        let Some(range) = self.ahead().lock().on_read(physical_offset, len) else {
+        let Some(range) = self.ahead.lock().on_read(physical_offset, len) else {
             return;
         };
-        let Some(segment) = self.files().chain.find(range.start) else {
+        let Some(segment) = self.files.chain.find(range.start) else {
             return;
         };
         let end = range.end.min(segment.end());
@@ -288,8 +305,13 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             .advise(Some(Use::WillNeed), position, end - range.start);
     }
 
+    /// Gives back what reads below the hot window keep for the next ones.
+    pub fn rest(&self) {
+        self.spares.clear();
+    }
+
     fn check_readable(&self, physical_offset: u64, len: usize) -> Result<()> {
-        let files = self.files();
+        let files = &self.files;
         let (start, readable) = (files.chain.start(), files.readable());
         let end = physical_offset.checked_add(len as u64);
         if physical_offset < start || end.is_none_or(|end| end > readable) {

@@ -1,11 +1,10 @@
 //! Retention: which files may go, as a rule of ages, hours and used disk, and letting them go
 //! (`DefaultMessageStore.CleanCommitLogService`). Consumption never keeps a file.
 
-use crate::clock::Clock;
-use crate::commit_log::CommitLog;
 use crate::config::StoreConfig;
 use crate::disk::{Disk, Space};
 use crate::error::Result;
+use crate::segment::LogFiles;
 
 /// Why files are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,65 +53,62 @@ pub struct Retained {
     pub unread_bytes: u64,
 }
 
-impl<D: Disk, C: Clock> CommitLog<D, C> {
-    /// Removes the oldest files that are older than `expired_before_ms` (all of them when that is
-    /// `None`), at most `files_max`, never the newest one, never one that holds what is not flushed
-    /// or not dispatched. `unread_from` is the lowest place somebody still wants to read; it does
-    /// not keep a file, but what goes beyond it is counted. `before_first` is called when a file is
-    /// about to go, to keep what only that file still says.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`], and that of `before_first`; files before the failing one are
-    /// gone.
-    ///
-    /// # Durability
-    /// Each name is gone for good before the next one goes: a crash leaves a log without a gap.
-    pub fn remove_oldest(
-        &self,
-        expired_before_ms: Option<i64>,
-        files_max: usize,
-        unread_from: Option<u64>,
-        before_first: impl FnOnce() -> Result<()>,
-    ) -> Result<Retained> {
-        let mut before_first = Some(before_first);
-        let files = self.files();
-        let mut done = Retained::default();
-        let keep_from = files
-            .positions
-            .flushed
-            .position()
-            .min(files.positions.dispatched.position());
-        while done.files < files_max {
-            let Some(first) = files.chain.segments().first().cloned() else {
-                break;
-            };
-            if first.end() > keep_from || files.chain.len() < 2 {
-                break;
-            }
-            let modified = files
-                .disk
-                .stat(first.path())?
-                .map_or(i64::MIN, |stat| stat.modified_ms);
-            if expired_before_ms.is_some_and(|before| modified > before) {
-                break;
-            }
-            if let Some(before_first) = before_first.take() {
-                before_first()?;
-            }
-            let Some(first) = files.chain.pop_front() else {
-                break;
-            };
-            if let Some(unread) = unread_from.filter(|unread| *unread < first.end()) {
-                done.unread_bytes += first.end() - unread.max(first.base());
-            }
-            done.bytes += first.end() - first.base();
-            done.files += 1;
-            files.reclaimer.remove(&files.disk, first)?;
-            files.disk.sync_dir(files.chain.dir())?;
+/// Removes the oldest files that are older than `expired_before_ms` (all of them when that is
+/// `None`), at most `files_max`, never the newest one, never one that holds what is not flushed
+/// or not dispatched. `unread_from` is the lowest place somebody still wants to read; it does
+/// not keep a file, but what goes beyond it is counted. `before_first` is called when a file is
+/// about to go, to keep what only that file still says.
+///
+/// # Errors
+/// [`crate::error::Error::Io`], and that of `before_first`; files before the failing one are
+/// gone.
+///
+/// # Durability
+/// Each name is gone for good before the next one goes: a crash leaves a log without a gap.
+pub fn remove_oldest<D: Disk>(
+    files: &LogFiles<D>,
+    expired_before_ms: Option<i64>,
+    files_max: usize,
+    unread_from: Option<u64>,
+    before_first: impl FnOnce() -> Result<()>,
+) -> Result<Retained> {
+    let mut before_first = Some(before_first);
+    let mut done = Retained::default();
+    let keep_from = files
+        .positions
+        .flushed
+        .position()
+        .min(files.positions.dispatched.position());
+    while done.files < files_max {
+        let Some(first) = files.chain.segments().first().cloned() else {
+            break;
+        };
+        if first.end() > keep_from || files.chain.len() < 2 {
+            break;
         }
-        done.start = files.chain.start();
-        Ok(done)
+        let modified = files
+            .disk
+            .stat(first.path())?
+            .map_or(i64::MIN, |stat| stat.modified_ms);
+        if expired_before_ms.is_some_and(|before| modified > before) {
+            break;
+        }
+        if let Some(before_first) = before_first.take() {
+            before_first()?;
+        }
+        let Some(first) = files.chain.pop_front() else {
+            break;
+        };
+        if let Some(unread) = unread_from.filter(|unread| *unread < first.end()) {
+            done.unread_bytes += first.end() - unread.max(first.base());
+        }
+        done.bytes += first.end() - first.base();
+        done.files += 1;
+        files.reclaimer.remove(&files.disk, first)?;
+        files.disk.sync_dir(files.chain.dir())?;
     }
+    done.start = files.chain.start();
+    Ok(done)
 }
 
 #[cfg(test)]

@@ -38,9 +38,6 @@ pub(super) struct CheckedBatches {
     missing: u64,
 }
 
-/// The batch queues of a store while it is verified, by topic and queue id.
-pub(super) type Batches = BTreeMap<Vec<u8>, BTreeMap<i32, CheckedBatches>>;
-
 impl BatchWalk {
     /// The unit that the walk stands before; `None` at the end.
     fn peek<D: Disk>(&mut self, disk: &D) -> Result<Option<BatchUnit>> {
@@ -89,71 +86,18 @@ impl CheckedBatches {
     }
 }
 
-impl<D: Disk> Inspection<D> {
+/// The batch queues of a store while it is verified.
+pub(super) struct Batches<'a, D: Disk> {
+    disk: &'a D,
+    /// By topic and queue id.
+    queues: BTreeMap<Vec<u8>, BTreeMap<i32, CheckedBatches>>,
+}
+
+impl<'a, D: Disk> Batches<'a, D> {
     /// Every batch queue, before its first unit.
-    pub(super) fn batch_walks(&self) -> Result<BTreeMap<(String, i32), BatchWalk>> {
-        let dir = self.root.join("batchconsumequeue");
-        let file_units = (self.config.batch_file_len_bytes / BATCH_UNIT_BYTES).max(1);
-        let mut walks = BTreeMap::new();
-        for topic in self.disk.list(&dir)?.iter().filter(|entry| entry.is_dir) {
-            let topic_dir = dir.join(&topic.name);
-            for queue in self.disk.list(&topic_dir)? {
-                let Some(queue_id) = parse_queue_id(&queue.name).filter(|_| queue.is_dir) else {
-                    continue;
-                };
-                let queue_dir = topic_dir.join(&queue.name);
-                let entries = self.disk.list(&queue_dir)?;
-                let files = entries.iter().filter(|e| !e.is_dir && e.len_bytes > 0);
-                let files: Vec<(u64, PathBuf)> = files
-                    .filter_map(|entry| {
-                        let base = parse_offset_file_name(&entry.name)?;
-                        Some((base / BATCH_UNIT_BYTES, queue_dir.join(&entry.name)))
-                    })
-                    .collect();
-                let walk = BatchWalk {
-                    at: files.first().map_or(0, |file| file.0),
-                    files,
-                    file_units,
-                    buffer: Vec::new(),
-                    buffer_first: 0,
-                };
-                walks.insert((topic.name.clone(), queue_id), walk);
-            }
-        }
-        Ok(walks)
-    }
-
-    /// Every batch queue with its bounds.
-    pub(super) fn batch_reports(&self) -> Result<Vec<QueueReport>> {
-        let log_start = self.chain.start();
-        let mut reports = Vec::new();
-        for ((topic, queue_id), walk) in self.batch_walks()? {
-            let files = walk.files.len();
-            let mut queue = CheckedBatches {
-                walk,
-                units: 0,
-                missing: 0,
-            };
-            let mut end = 0;
-            let first = queue.pass(&self.disk, log_start, |unit| end = unit.end())?;
-            let min_offset = first.map_or(end, |unit| unit.base);
-            queue.pass(&self.disk, u64::MAX, |unit| end = unit.end())?;
-            reports.push(QueueReport {
-                topic,
-                queue_id,
-                min_offset,
-                min_physical_offset: first.map(|unit| unit.physical_offset),
-                max_offset: end,
-                files,
-            });
-        }
-        Ok(reports)
-    }
-
-    /// Every batch queue, for a verification.
-    pub(super) fn checked_batches(&self) -> Result<Batches> {
-        let mut batches = Batches::new();
-        for ((topic, queue_id), walk) in self.batch_walks()? {
+    pub(super) fn of(inspection: &'a Inspection<D>) -> Result<Self> {
+        let mut batches = BTreeMap::<_, BTreeMap<_, _>>::new();
+        for ((topic, queue_id), walk) in batch_walks(inspection)? {
             let queue = CheckedBatches {
                 walk,
                 units: 0,
@@ -162,24 +106,26 @@ impl<D: Disk> Inspection<D> {
             let queues = batches.entry(topic.into_bytes()).or_default();
             queues.insert(queue_id, queue);
         }
-        Ok(batches)
+        Ok(Self {
+            disk: &inspection.disk,
+            queues: batches,
+        })
     }
 
     /// Compares a record with the next unit of its batch queue; false where it has none.
-    pub(super) fn check_batch(
-        &self,
-        batches: &mut Batches,
+    pub(super) fn check(
+        &mut self,
         verdict: &mut Verdict,
         (record, place): (&RecordView<'_>, u64),
         wanted: &Wanted<'_>,
     ) -> Result<bool> {
-        let queues = batches.get_mut(record.topic);
+        let queues = self.queues.get_mut(record.topic);
         let Some(queue) = queues.and_then(|queues| queues.get_mut(&record.queue_id)) else {
             return Ok(false);
         };
         let name = name_of(record.topic, record.queue_id);
         let log_start = verdict.log_start;
-        let found = queue.pass(&self.disk, place, |unit| {
+        let found = queue.pass(self.disk, place, |unit| {
             if unit.physical_offset >= log_start {
                 verdict.tell("queue", &name, stray(unit));
             }
@@ -209,14 +155,13 @@ impl<D: Disk> Inspection<D> {
     }
 
     /// What no record matched, and what no unit did.
-    pub(super) fn finish_batches(&self, batches: Batches, verdict: &mut Verdict) -> Result<()> {
-        let was_killed = self.has_abort()?;
-        for (topic, queues) in batches {
+    pub(super) fn finish(&mut self, verdict: &mut Verdict, was_killed: bool) -> Result<()> {
+        for (topic, queues) in std::mem::take(&mut self.queues) {
             for (queue_id, mut queue) in queues {
                 let name = name_of(&topic, queue_id);
                 let (start, end) = (verdict.log_start, verdict.log_end);
                 let mut beyond = None;
-                queue.pass(&self.disk, u64::MAX, |unit| {
+                queue.pass(self.disk, u64::MAX, |unit| {
                     if unit.physical_offset >= end && was_killed {
                         beyond.get_or_insert(unit.base);
                     } else if unit.physical_offset >= start {
@@ -244,6 +189,74 @@ impl<D: Disk> Inspection<D> {
         }
         Ok(())
     }
+}
+
+/// Every batch queue, before its first unit.
+fn batch_walks<D: Disk>(inspection: &Inspection<D>) -> Result<BTreeMap<(String, i32), BatchWalk>> {
+    let dir = inspection.root.join("batchconsumequeue");
+    let file_units = (inspection.config.batch_file_len_bytes / BATCH_UNIT_BYTES).max(1);
+    let mut walks = BTreeMap::new();
+    for topic in inspection
+        .disk
+        .list(&dir)?
+        .iter()
+        .filter(|entry| entry.is_dir)
+    {
+        let topic_dir = dir.join(&topic.name);
+        for queue in inspection.disk.list(&topic_dir)? {
+            let Some(queue_id) = parse_queue_id(&queue.name).filter(|_| queue.is_dir) else {
+                continue;
+            };
+            let queue_dir = topic_dir.join(&queue.name);
+            let entries = inspection.disk.list(&queue_dir)?;
+            let files = entries.iter().filter(|e| !e.is_dir && e.len_bytes > 0);
+            let files: Vec<(u64, PathBuf)> = files
+                .filter_map(|entry| {
+                    let base = parse_offset_file_name(&entry.name)?;
+                    Some((base / BATCH_UNIT_BYTES, queue_dir.join(&entry.name)))
+                })
+                .collect();
+            let walk = BatchWalk {
+                at: files.first().map_or(0, |file| file.0),
+                files,
+                file_units,
+                buffer: Vec::new(),
+                buffer_first: 0,
+            };
+            walks.insert((topic.name.clone(), queue_id), walk);
+        }
+    }
+    Ok(walks)
+}
+
+/// Every batch queue with its bounds.
+///
+/// # Errors
+/// [`crate::error::Error::Io`].
+pub(super) fn batch_reports<D: Disk>(inspection: &Inspection<D>) -> Result<Vec<QueueReport>> {
+    let log_start = inspection.chain.start();
+    let mut reports = Vec::new();
+    for ((topic, queue_id), walk) in batch_walks(inspection)? {
+        let files = walk.files.len();
+        let mut queue = CheckedBatches {
+            walk,
+            units: 0,
+            missing: 0,
+        };
+        let mut end = 0;
+        let first = queue.pass(&inspection.disk, log_start, |unit| end = unit.end())?;
+        let min_offset = first.map_or(end, |unit| unit.base);
+        queue.pass(&inspection.disk, u64::MAX, |unit| end = unit.end())?;
+        reports.push(QueueReport {
+            topic,
+            queue_id,
+            min_offset,
+            min_physical_offset: first.map(|unit| unit.physical_offset),
+            max_offset: end,
+            files,
+        });
+    }
+    Ok(reports)
 }
 
 fn name_of(topic: &[u8], queue_id: i32) -> String {

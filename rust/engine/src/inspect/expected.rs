@@ -19,6 +19,21 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    /// Reads what a directory says.
+    pub(super) fn of<D: Disk>(inspection: &Inspection<D>) -> Result<Self> {
+        let (disk, root) = (&inspection.disk, &inspection.root);
+        let file_len_bytes = inspection.config.queue_file_len_bytes;
+        let manifest = if inspection.has_abort()? {
+            None
+        } else {
+            manifest_queues(disk, root, &inspection.chain, file_len_bytes)?
+        };
+        Ok(Self {
+            manifest,
+            topics: configured_topics(disk, root)?,
+        })
+    }
+
     /// Whether a queue without files is one that was lost: a deleted topic leaves its records in the
     /// log too.
     pub(super) fn has(&self, topic: &[u8], queue_id: i32) -> bool {
@@ -27,24 +42,5 @@ impl Expected {
             (None, Some(topics)) => topics.contains(topic),
             (None, None) => false,
         }
-    }
-}
-
-impl<D: Disk> Inspection<D> {
-    pub(super) fn expected(&self) -> Result<Expected> {
-        let manifest = if self.has_abort()? {
-            None
-        } else {
-            manifest_queues(
-                &self.disk,
-                &self.root,
-                &self.chain,
-                self.config.queue_file_len_bytes,
-            )?
-        };
-        Ok(Expected {
-            manifest,
-            topics: configured_topics(&self.disk, &self.root)?,
-        })
     }
 }

@@ -1,14 +1,10 @@
-//! The headers of the index files, and how many keys the index must have, counted while records are
-//! walked.
+//! How many keys the index must have, counted while records are walked.
 
 use std::path::PathBuf;
 
 use mqcore_record::{RecordView, Transaction, Wanted};
 
-use super::Inspection;
-use crate::disk::Disk;
-use crate::error::Result;
-use crate::key_index::{IndexHeader, IndexScan, index_files};
+use crate::key_index::IndexHeader;
 
 /// Keys of the records that the index ranges over, and of those behind it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,27 +50,5 @@ impl KeyCounts {
         } else if place >= first {
             self.in_range += count;
         }
-    }
-}
-
-impl<D: Disk> Inspection<D> {
-    /// The index files with their headers, oldest first.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::WrongFileSize`], [`crate::error::Error::Io`].
-    pub fn index_headers(&self) -> Result<Vec<(PathBuf, IndexHeader)>> {
-        let mut out = Vec::new();
-        for path in index_files(&self.disk, &self.root.join("index"))? {
-            // A file that is being made has no length yet.
-            if self
-                .disk
-                .stat(&path)?
-                .is_some_and(|stat| stat.len_bytes > 0)
-            {
-                let header = IndexScan::open(&self.disk, &path, self.layout)?.header();
-                out.push((path, header));
-            }
-        }
-        Ok(out)
     }
 }

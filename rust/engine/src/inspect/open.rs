@@ -1,16 +1,18 @@
-//! Opening for a look: sizes come from the files themselves, unless they are given.
+//! Opening for a look: sizes come from the files themselves, unless they are given; and what is looked
+//! at as a whole: log, checkpoint, names, heads of index files.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use mqcore_record::CrcCheck;
 
+use super::files::{FileReport, files_below};
 use crate::commit_log::LogBatches;
 use crate::config::StoreConfig;
 use crate::consume_queue::EXTENSION_DIR;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, Result};
-use crate::key_index::{Layout, index_files};
+use crate::key_index::{IndexHeader, IndexScan, Layout, index_files};
 use crate::segment::Chain;
 use crate::units::parse_offset_file_name;
 
@@ -152,6 +154,39 @@ impl<D: Disk> Inspection<D> {
         let fields = self.checkpoint()?.unwrap_or_default();
         let field = |at: usize| fields.get(at).copied().unwrap_or(0);
         Ok(field(0).min(field(1)).saturating_sub(CHECKPOINT_MARGIN_MS))
+    }
+
+    /// The index files with their headers, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::WrongFileSize`], [`Error::Io`].
+    pub fn index_headers(&self) -> Result<Vec<(PathBuf, IndexHeader)>> {
+        let mut out = Vec::new();
+        for path in index_files(&self.disk, &self.root.join("index"))? {
+            // A file that is being made has no length yet.
+            if self
+                .disk
+                .stat(&path)?
+                .is_some_and(|stat| stat.len_bytes > 0)
+            {
+                let header = IndexScan::open(&self.disk, &path, self.layout)?.header();
+                out.push((path, header));
+            }
+        }
+        Ok(out)
+    }
+
+    /// Every file below the root, by path.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    ///
+    /// # Blocking
+    /// Asks the kernel for the pages of every file.
+    pub fn files(&self) -> Result<Vec<FileReport>> {
+        let mut out = Vec::new();
+        files_below(&self.disk, (&self.root, Path::new("")), &mut out)?;
+        Ok(out)
     }
 
     /// Whether a broker runs on the store, or ended without closing it.

@@ -1,9 +1,10 @@
 //! The queue files of a directory, read as they are: which there are, where each queue begins and
 //! ends, and its units one after another. Trusts nothing but the names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Inspection;
+use super::batch_queues::batch_reports;
 use super::queue_report::QueueReport;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::consume_queue::Unit;
@@ -116,50 +117,19 @@ impl<D: Disk> Inspection<D> {
                 let Ok(queue_id) = queue.name.parse::<i32>() else {
                     continue;
                 };
-                let files = self.files_of(&topic_dir.join(&queue.name))?;
-                out.push(self.bounded(topic.name.clone(), queue_id, files)?);
+                let files = files_of(&self.disk, &topic_dir.join(&queue.name))?;
+                let len = self.config.queue_file_len_bytes;
+                out.push(bounded(
+                    &self.disk,
+                    len,
+                    topic.name.clone(),
+                    queue_id,
+                    files,
+                )?);
             }
         }
         out.sort_by(|a, b| (&a.topic, a.queue_id).cmp(&(&b.topic, b.queue_id)));
         Ok(out)
-    }
-
-    fn files_of(&self, dir: &std::path::Path) -> Result<Vec<(u64, PathBuf)>> {
-        let entries = self.disk.list(dir)?;
-        let files = entries
-            .into_iter()
-            .filter(|entry| !entry.is_dir && entry.len_bytes > 0);
-        Ok(files
-            .filter_map(|entry| Some((parse_offset_file_name(&entry.name)?, dir.join(&entry.name))))
-            .collect())
-    }
-
-    fn bounded(
-        &self,
-        topic: String,
-        queue_id: i32,
-        files: Vec<(u64, PathBuf)>,
-    ) -> Result<QueueFiles> {
-        let len = self.config.queue_file_len_bytes;
-        let first = files.first().map_or(0, |(base, _)| base / QUEUE_UNIT_BYTES);
-        let queue = QueueFiles {
-            topic,
-            queue_id,
-            files,
-            first,
-            end: first,
-        };
-        let mut reader = UnitReader::new(queue, len);
-        let bases: Vec<u64> = reader.queue.files.iter().map(|(base, _)| *base).collect();
-        for base in bases.into_iter().rev() {
-            let from = base / QUEUE_UNIT_BYTES;
-            let end = reader.end_in(&self.disk, from, from + len / QUEUE_UNIT_BYTES)?;
-            if end > from {
-                reader.queue.end = end;
-                break;
-            }
-        }
-        Ok(reader.queue)
     }
 
     /// Every queue with its bounds, batch queues among them: the minimum is the first unit of a record that the log has.
@@ -203,8 +173,48 @@ impl<D: Disk> Inspection<D> {
                 files: files.len(),
             });
         }
-        out.extend(self.batch_reports()?);
+        out.extend(batch_reports(self)?);
         out.sort_by(|a, b| (&a.topic, a.queue_id).cmp(&(&b.topic, b.queue_id)));
         Ok(out)
     }
+}
+
+/// The files of a queue that have units.
+fn files_of<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let entries = disk.list(dir)?;
+    let files = entries
+        .into_iter()
+        .filter(|entry| !entry.is_dir && entry.len_bytes > 0);
+    Ok(files
+        .filter_map(|entry| Some((parse_offset_file_name(&entry.name)?, dir.join(&entry.name))))
+        .collect())
+}
+
+/// A queue with where its files begin and its units end.
+fn bounded<D: Disk>(
+    disk: &D,
+    len: u64,
+    topic: String,
+    queue_id: i32,
+    files: Vec<(u64, PathBuf)>,
+) -> Result<QueueFiles> {
+    let first = files.first().map_or(0, |(base, _)| base / QUEUE_UNIT_BYTES);
+    let queue = QueueFiles {
+        topic,
+        queue_id,
+        files,
+        first,
+        end: first,
+    };
+    let mut reader = UnitReader::new(queue, len);
+    let bases: Vec<u64> = reader.queue.files.iter().map(|(base, _)| *base).collect();
+    for base in bases.into_iter().rev() {
+        let from = base / QUEUE_UNIT_BYTES;
+        let end = reader.end_in(disk, from, from + len / QUEUE_UNIT_BYTES)?;
+        if end > from {
+            reader.queue.end = end;
+            break;
+        }
+    }
+    Ok(reader.queue)
 }

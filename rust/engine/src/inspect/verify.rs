@@ -55,7 +55,7 @@ pub(super) struct Verifying<'a, D: Disk> {
     pub(super) queues: HashMap<Vec<u8>, HashMap<i32, Checked>>,
     /// Records of topics and queues that have no files.
     queueless: HashMap<(Vec<u8>, i32), Queueless>,
-    batches: Batches,
+    batches: Batches<'a, D>,
     pub(super) expected: Expected,
     /// Units of records stored before were synced (ms).
     synced_ms: i64,
@@ -87,8 +87,8 @@ impl<D: Disk> Inspection<D> {
             },
             queues: HashMap::new(),
             queueless: HashMap::new(),
-            batches: self.checked_batches()?,
-            expected: self.expected()?,
+            batches: Batches::of(self)?,
+            expected: Expected::of(self)?,
             synced_ms: self.synced_ms()?,
             keys: KeyCounts::of(&self.index_headers()?),
         };
@@ -116,8 +116,10 @@ impl<D: Disk> Inspection<D> {
         verifying.compare_with_manifest();
         verifying.note_queueless();
         verifying.queues()?;
-        let batches = std::mem::take(&mut verifying.batches);
-        self.finish_batches(batches, &mut verifying.verdict)?;
+        let was_killed = self.has_abort()?;
+        verifying
+            .batches
+            .finish(&mut verifying.verdict, was_killed)?;
         verifying.index()?;
         Ok(verifying.verdict)
     }
@@ -177,10 +179,7 @@ impl<D: Disk> Verifying<'_, D> {
             return Ok(());
         }
         let (batches, verdict) = (&mut self.batches, &mut self.verdict);
-        if self
-            .inspection
-            .check_batch(batches, verdict, (record, place), &wanted)?
-        {
+        if batches.check(verdict, (record, place), &wanted)? {
             return Ok(());
         }
         let code = match wanted.delay {

@@ -3,112 +3,53 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use crate::lock::{Mutex, RwLock};
 
 use super::file::{IndexFile, read_header};
+use super::files::{Files, UNFINISHED_SUFFIX};
 use super::layout::{IndexHeader, Layout};
 use super::name::is_index_name;
-use super::table::{Files, IndexState, KeyIndex, LastExit, LastRecord, Opening, Writer};
-use super::write::UNFINISHED_SUFFIX;
-use crate::clock::Clock;
+use crate::config::StoreConfig;
 use crate::disk::{Disk, Open};
 use crate::error::{Error, Result};
 use crate::notice::Notices;
-use crate::poison::Poison;
 
-/// Keys of one record at the most: properties are at most 32767 bytes long, a key takes two with
-/// its separator, and there is one more, the unique one. A damaged file may pretend more.
-const RECORD_KEYS_MAX: usize = 32_767 / 2 + 1;
+/// How the store ended the last time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastExit {
+    /// Everything was synced.
+    Clean,
+    /// The `abort` marker was there. Only full files up to this time are known to be whole.
+    Abnormal {
+        /// `indexMsgTimestamp` of the checkpoint.
+        checkpoint_index_timestamp_ms: i64,
+    },
+}
+
+/// What an index is opened with.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// The directory of the index; made when the first file is.
+    pub dir: &'a Path,
+    /// Slots, entries and the bound of answers.
+    pub config: &'a StoreConfig,
+    /// How the store ended the last time.
+    pub last_exit: LastExit,
+}
 
 /// The files of a directory, and what is to be done about it.
-struct Found<D: Disk> {
-    files: Files<D>,
+pub(super) struct Found<D: Disk> {
+    pub(super) files: Files<D>,
     /// From this one on, files are not trusted.
-    keep: usize,
+    pub(super) keep: usize,
     /// Names without content: left by a crash in the making of a file.
-    unfinished: Vec<String>,
+    pub(super) unfinished: Vec<String>,
 }
 
-impl<D: Disk, C: Clock> KeyIndex<D, C> {
-    /// Opens the index. Files that cannot be trusted (after an abnormal exit: that are not full,
-    /// or end after the checkpoint; always: whose header does not hold) are removed, and every
-    /// file after them, so that what stays has no gap. Other names are left alone.
-    ///
-    /// # Errors
-    /// [`Error::WrongFileSize`] when a file has another size than the settings say; nothing was
-    /// changed then. [`Error::Io`], [`Error::Config`].
-    pub fn open(disk: &D, clock: &C, notices: &Arc<Notices>, opening: Opening<'_>) -> Result<Self> {
-        let layout = Layout::new(opening.config)?;
-        let found = find(disk, layout, notices, &opening)?;
-        let dropped_files = found.files.len().saturating_sub(found.keep);
-        let index = Self {
-            disk: disk.clone(),
-            clock: clock.clone(),
-            dir: opening.dir.to_owned(),
-            layout,
-            query_max: opening.config.query_max,
-            dropped_files,
-            notices: Arc::clone(notices),
-            files: RwLock::new(found.files),
-            writer: Mutex::new(Writer {
-                current: None,
-                state: IndexState::Running,
-                retry_at_ms: 0,
-                last: None,
-            }),
-            is_behind: AtomicBool::new(false),
-            is_disturbed: AtomicBool::new(false),
-            sync_poison: Poison::default(),
-        };
-        for name in &found.unfinished {
-            disk.unlink(&opening.dir.join(name))?;
-        }
-        index.drop_from(found.keep)?;
-        index.writer.lock().last = index.last_record()?;
-        Ok(index)
-    }
-
-    /// Whether [`KeyIndex::open`] would refuse: changes nothing, so it can be asked before the
-    /// rest of the store is changed.
-    ///
-    /// # Errors
-    /// As for [`KeyIndex::open`].
-    pub fn check(disk: &D, opening: &Opening<'_>) -> Result<()> {
-        let layout = Layout::new(opening.config)?;
-        // What is worth telling is told when the index is opened.
-        find(disk, layout, &Notices::default(), opening).map(drop)
-    }
-
-    /// The latest record in the files, with the hashes of its keys.
-    pub(super) fn last_record(&self) -> Result<Option<LastRecord>> {
-        let mut last: Option<LastRecord> = None;
-        let files = self.files.read();
-        'files: for file in files.iter().rev() {
-            let mut number = file.next_number() - 1;
-            while number > 0 {
-                let entry = file.entry(number)?;
-                let offset = entry.physical_offset.cast_unsigned();
-                let record = last.get_or_insert_with(|| LastRecord {
-                    physical_offset: offset,
-                    hashes: Vec::new(),
-                });
-                if record.physical_offset != offset || record.hashes.len() == RECORD_KEYS_MAX {
-                    break 'files;
-                }
-                record.hashes.push(entry.key_hash);
-                number -= 1;
-            }
-        }
-        if let Some(record) = &mut last {
-            record.hashes.reverse();
-        }
-        Ok(last)
-    }
-}
-
-fn find<D: Disk>(
+/// Looks at every file of a directory.
+///
+/// # Errors
+/// [`Error::WrongFileSize`], [`Error::Io`].
+pub(super) fn find<D: Disk>(
     disk: &D,
     layout: Layout,
     notices: &Notices,

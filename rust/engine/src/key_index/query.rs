@@ -1,13 +1,8 @@
 //! Finding records by key and time (`IndexService.queryOffset`, `IndexFile.selectPhyOffset`). Any
 //! thread. Hash collisions are not removed: the caller compares the keys of the records.
 
-use std::sync::Arc;
-
-use mqcore_record::index_key_hash;
-
 use super::file::IndexFile;
-use super::table::KeyIndex;
-use crate::clock::Clock;
+use super::files::Files;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
 
@@ -24,57 +19,38 @@ pub struct QueryAnswer {
 }
 
 /// What is looked for.
-struct Wanted {
-    hash: u32,
-    max: usize,
-    begin_ms: i64,
-    end_ms: i64,
+pub(super) struct Wanted {
+    pub(super) hash: u32,
+    pub(super) max: usize,
+    pub(super) begin_ms: i64,
+    pub(super) end_ms: i64,
 }
 
-impl<D: Disk, C: Clock> KeyIndex<D, C> {
-    /// The newest `max` records (at most `maxMsgsNumBatch`) of the topic with the key that were
-    /// stored between `begin_ms` and `end_ms`, both inclusive. The index keeps whole seconds after
-    /// the begin of a file, so a record counts as stored up to one second before it was.
-    ///
-    /// # Blocking
-    /// Reads the disk where the page cache has not the pages: two reads per entry of the slot.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    pub fn query(
-        &self,
-        topic: &[u8],
-        key: &[u8],
-        max: usize,
-        begin_ms: i64,
-        end_ms: i64,
-    ) -> Result<QueryAnswer> {
-        let wanted = Wanted {
-            hash: index_key_hash(topic, key),
-            max: max.min(self.query_max),
-            begin_ms,
-            end_ms,
-        };
-        let files: Vec<_> = self.files.read().iter().map(Arc::clone).collect();
-        let mut answer = QueryAnswer::default();
-        if let Some(newest) = files.last() {
-            answer.last_update_timestamp_ms = newest.end_timestamp_ms();
-            answer.last_update_physical_offset = newest.end_offset();
-        }
-        for file in files.iter().rev() {
-            if file.next_number() <= 1 {
-                // Its times are preset or zero: they say nothing of the files before it.
-                continue;
-            }
-            if overlaps(file, &wanted) {
-                walk(file, &wanted, &mut answer.physical_offsets)?;
-            }
-            if file.begin_timestamp_ms() < begin_ms || answer.physical_offsets.len() >= wanted.max {
-                break;
-            }
-        }
-        Ok(answer)
+/// Looks in all files, the newest first.
+///
+/// # Errors
+/// [`crate::error::Error::Io`].
+pub(super) fn find<D: Disk>(files: &Files<D>, wanted: &Wanted) -> Result<QueryAnswer> {
+    let mut answer = QueryAnswer::default();
+    if let Some(newest) = files.last() {
+        answer.last_update_timestamp_ms = newest.end_timestamp_ms();
+        answer.last_update_physical_offset = newest.end_offset();
     }
+    for file in files.iter().rev() {
+        if file.next_number() <= 1 {
+            // Its times are preset or zero: they say nothing of the files before it.
+            continue;
+        }
+        if overlaps(file, wanted) {
+            walk(file, wanted, &mut answer.physical_offsets)?;
+        }
+        if file.begin_timestamp_ms() < wanted.begin_ms
+            || answer.physical_offsets.len() >= wanted.max
+        {
+            break;
+        }
+    }
+    Ok(answer)
 }
 
 /// `IndexFile.isTimeMatched`.

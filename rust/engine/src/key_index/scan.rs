@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use super::file::read_header;
 use super::layout::{ENTRY_BYTES, IndexEntry, IndexHeader, Layout, SLOT_BYTES, word_at};
 use super::name::is_index_name;
-use super::table::KeyIndex;
-use crate::clock::Clock;
 use crate::disk::{Disk, DiskFile, Open, read_exact_at};
 use crate::error::{Error, Result};
 
@@ -213,16 +211,18 @@ fn verify_slots<F: DiskFile>(
     Ok(())
 }
 
-impl<D: Disk, C: Clock> KeyIndex<D, C> {
-    /// Every entry of the index, oldest first, as it is in the files.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for the list of files; then per entry.
-    pub fn entries(&self) -> Result<impl Iterator<Item = Result<IndexEntry>> + use<D, C>> {
-        let mut scans = Vec::new();
-        for path in index_files(&self.disk, self.dir())? {
-            scans.push(IndexScan::open(&self.disk, &path, Some(self.layout))?);
-        }
-        Ok(scans.into_iter().flatten())
+/// Every entry of the index files of a directory, oldest first, as it is in the files.
+///
+/// # Errors
+/// [`Error::Io`] for the list of files; then per entry.
+pub(super) fn entries<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    layout: Layout,
+) -> Result<impl Iterator<Item = Result<IndexEntry>> + use<D>> {
+    let mut scans = Vec::new();
+    for path in index_files(disk, dir)? {
+        scans.push(IndexScan::open(disk, &path, Some(layout))?);
     }
+    Ok(scans.into_iter().flatten())
 }

@@ -4,21 +4,18 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use jiff::tz::TimeZone;
 use mqcore_record::index_key_hash;
 
-use super::file::{IndexFile, read_header};
-use super::name::next_name;
-use super::table::{IndexState, KeyIndex, LastRecord, Writer};
+use super::file::IndexFile;
+use super::files::{IndexFiles, LastRecord};
 use crate::clock::Clock;
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
+use crate::lock::Mutex;
+use crate::notice::Notices;
 
-/// What a file is called until it is allocated: not digits alone, so that nobody takes it for an
-/// index file.
-pub(super) const UNFINISHED_SUFFIX: &str = ".new";
 /// Between two looks for room while paused. Each costs a few system calls; a second is not long
 /// beside the time it takes to make room.
 const RETRY_INTERVAL_MS: u64 = 1_000;
@@ -38,16 +35,92 @@ pub enum Put {
     /// A rolled back message, or one without a key.
     NothingToIndex,
     /// Not indexed: the index is paused, or catching up from an earlier record. See
-    /// [`KeyIndex::needs_catch_up`].
+    /// [`IndexWriter::needs_catch_up`].
     Paused,
 }
 
-impl<D: Disk, C: Clock> KeyIndex<D, C> {
+/// Whether keys are being indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexState {
+    /// Yes.
+    Running,
+    /// No: the disk has no room for the next file. Appends go on; the index is missing from this
+    /// record on.
+    Paused {
+        /// Physical offset of the first record that is not indexed, or not with all its keys.
+        resume_offset: u64,
+    },
+    /// There is room again; dispatch has to come back to this record first.
+    CatchingUp {
+        /// As for `Paused`.
+        resume_offset: u64,
+    },
+}
+
+/// Puts keys.
+pub struct IndexWriter<D: Disk, C: Clock> {
+    files: Arc<IndexFiles<D>>,
+    clock: C,
+    notices: Arc<Notices>,
+    writing: Mutex<Writing<D::File>>,
+    /// True while [`IndexState`] is not `Running`: asked without taking the lock.
+    is_behind: AtomicBool,
+}
+
+/// What only the one that puts touches.
+struct Writing<F: DiskFile> {
+    /// The newest file, mapped; `None` until the first put.
+    current: Option<Arc<IndexFile<F>>>,
+    state: IndexState,
+    /// While paused: when to look for room again, in elapsed ms.
+    retry_at_ms: u64,
+    last: Option<LastRecord>,
+}
+
+impl<D: Disk, C: Clock> IndexWriter<D, C> {
+    /// Goes on behind what the files hold.
+    pub(super) fn new(
+        files: &Arc<IndexFiles<D>>,
+        clock: &C,
+        notices: &Arc<Notices>,
+    ) -> Result<Self> {
+        Ok(Self {
+            clock: clock.clone(),
+            notices: Arc::clone(notices),
+            writing: Mutex::new(Writing {
+                current: None,
+                state: IndexState::Running,
+                retry_at_ms: 0,
+                last: files.last_record()?,
+            }),
+            is_behind: AtomicBool::new(false),
+            files: Arc::clone(files),
+        })
+    }
+
+    /// Whether keys are being indexed.
+    #[must_use]
+    pub fn state(&self) -> IndexState {
+        self.writing.lock().state
+    }
+
+    /// Where dispatch has to start so that no key is missing: the first record that is not indexed
+    /// or might be so in part. Records before it that have a key are all indexed.
+    #[must_use]
+    pub fn resume_offset(&self) -> u64 {
+        match self.writing.lock().state {
+            IndexState::Running => self.files.end_offset(),
+            IndexState::Paused { resume_offset } | IndexState::CatchingUp { resume_offset } => {
+                resume_offset
+            }
+        }
+    }
+
     /// Puts one key of a record. A record before the latest one is taken as indexed; so is a key
     /// that the latest record has already.
     ///
     /// # Errors
-    /// As for [`KeyIndex::put_message`].
+    /// As for [`IndexWriter::put_message`].
     pub fn put(
         &self,
         topic: &[u8],
@@ -56,7 +129,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
         store_timestamp_ms: i64,
     ) -> Result<Put> {
         let hash = index_key_hash(topic, key);
-        let mut writer = self.writer.lock();
+        let mut writer = self.writing.lock();
         if let Some(answer) = self.answer_before_put(&mut writer, physical_offset)? {
             return Ok(answer);
         }
@@ -79,7 +152,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
     /// disk came between its keys.
     ///
     /// # Durability
-    /// None: what is lost by a crash is dispatched again from [`KeyIndex::resume_offset`].
+    /// None: what is lost by a crash is dispatched again from [`IndexWriter::resume_offset`].
     ///
     /// # Blocking
     /// When a file becomes full: until the next one is allocated and its name synced.
@@ -98,7 +171,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
         let Some(first) = hashes.next() else {
             return Ok(Put::NothingToIndex);
         };
-        let mut writer = self.writer.lock();
+        let mut writer = self.writing.lock();
         if let Some(answer) = self.answer_before_put(&mut writer, physical_offset)? {
             return Ok(answer);
         }
@@ -140,7 +213,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
         if !self.is_behind.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let mut writer = self.writer.lock();
+        let mut writer = self.writing.lock();
         self.look_for_room(&mut writer)?;
         Ok(match writer.state {
             IndexState::CatchingUp { resume_offset } => Some(resume_offset),
@@ -151,7 +224,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
     /// The answer to a put that adds nothing, if it is one.
     fn answer_before_put(
         &self,
-        writer: &mut Writer<D::File>,
+        writer: &mut Writing<D::File>,
         physical_offset: u64,
     ) -> Result<Option<Put>> {
         if i64::try_from(physical_offset).is_err() {
@@ -181,7 +254,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
     #[inline]
     fn put_hash(
         &self,
-        writer: &mut Writer<D::File>,
+        writer: &mut Writing<D::File>,
         hash: u32,
         physical_offset: u64,
         store_timestamp_ms: i64,
@@ -210,7 +283,11 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
         Ok(true)
     }
 
-    fn next_file_or_pause(&self, writer: &mut Writer<D::File>, resume_offset: u64) -> Result<bool> {
+    fn next_file_or_pause(
+        &self,
+        writer: &mut Writing<D::File>,
+        resume_offset: u64,
+    ) -> Result<bool> {
         match self.next_file(writer) {
             Ok(()) => Ok(true),
             Err(error) if error.is_no_space() => {
@@ -218,8 +295,8 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
                     "the key index is paused at physical offset {resume_offset} ({error}): \
                      messages are stored but not found by key until there is room for a file of \
                      {} bytes in {}",
-                    self.layout.len_bytes(),
-                    self.dir.display()
+                    self.files.layout.len_bytes(),
+                    self.files.dir.display()
                 ));
                 writer.retry_at_ms = self.clock.elapsed_ms() + RETRY_INTERVAL_MS;
                 self.set_state(writer, IndexState::Paused { resume_offset });
@@ -230,7 +307,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
     }
 
     /// While paused, now and then: tries to make the next file.
-    fn look_for_room(&self, writer: &mut Writer<D::File>) -> Result<()> {
+    fn look_for_room(&self, writer: &mut Writing<D::File>) -> Result<()> {
         let IndexState::Paused { resume_offset } = writer.state else {
             return Ok(());
         };
@@ -252,57 +329,67 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
         }
     }
 
-    /// Makes `writer.current` a mapped file with room: the newest one, or a new one.
-    fn next_file(&self, writer: &mut Writer<D::File>) -> Result<()> {
-        let newest = self.files.read().last().map(Arc::clone);
-        if let Some(newest) = &newest
-            && !newest.is_full()
-        {
-            let mapped = Arc::new(newest.mapped()?);
-            self.replace(&mapped);
-            writer.current = Some(mapped);
-            return Ok(());
-        }
-        let last = newest.as_ref().map(|newest| newest.name());
-        let name = next_name(self.clock.now_ms(), TimeZone::system(), last).ok_or_else(|| {
-            Error::Limit {
-                what: format!("an index file after {}", last.unwrap_or_default()),
-                limit: 99_999_999_999_999_999,
-            }
-        })?;
-        let file = Arc::new(self.make_file(&name)?);
-        if let Some(newest) = &newest {
-            file.preset(newest.end_offset(), newest.end_timestamp_ms());
-        }
-        self.files.write().push(Arc::clone(&file));
-        writer.current = Some(file);
+    fn next_file(&self, writer: &mut Writing<D::File>) -> Result<()> {
+        writer.current = Some(self.files.next(self.clock.now_ms())?);
         Ok(())
     }
 
-    /// An empty, mapped file under this name: allocated and synced under another name first, so
-    /// that a crash never leaves an index file of another size.
-    fn make_file(&self, name: &str) -> Result<IndexFile<D::File>> {
-        self.disk.create_dir_all(&self.dir)?;
-        let path = self.dir.join(name);
-        let unfinished = self.dir.join(format!("{name}{UNFINISHED_SUFFIX}"));
-        let made = (|| {
-            let file = self.disk.open(&unfinished, Open::Create)?;
-            file.allocate(self.layout.len_bytes())?;
-            file.sync_data()?;
-            drop(file);
-            self.disk.rename(&unfinished, &path)?;
-            self.disk.sync_dir(&self.dir)?;
-            let file = self.disk.open(&path, Open::Write)?;
-            let header = read_header(&file)?;
-            IndexFile::new(name, file, self.layout, &header).mapped()
-        })();
-        if made.is_err() {
-            // What it took is given back. The first error counts; when this fails too, the next
-            // opening removes an unfinished file, and takes an empty one as one without entries.
-            let _absent_or_stays = self.disk.unlink(&unfinished);
-            let _absent_or_stays = self.disk.unlink(&path);
+    fn set_state(&self, writer: &mut Writing<D::File>, state: IndexState) {
+        writer.state = state;
+        let is_behind = state != IndexState::Running;
+        self.is_behind.store(is_behind, Ordering::Release);
+    }
+
+    /// Calls `look` while no file is made.
+    pub(super) fn while_still<T>(&self, look: impl FnOnce() -> T) -> T {
+        let _writing = self.writing.lock();
+        look()
+    }
+
+    /// Makes sure that no entry at or beyond `physical_offset` is found, after the log was cut
+    /// there: entries cannot be taken out, so files that hold one go as a whole. Returns where
+    /// dispatch of the index has to start to have all that lies before. Store times may start
+    /// again below those that were cut: the caller sets the checkpoint's `indexMsgTimestamp` back
+    /// to [`super::IndexStats::end_timestamp_ms`] where it is above, or files that are made later
+    /// could pass for synced.
+    ///
+    /// # Durability
+    /// On return the removal survives power loss.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn truncate_from(&self, physical_offset: u64) -> Result<u64> {
+        let mut writer = self.writing.lock();
+        let keep = self.files.list.read().iter().position(|file| {
+            // An empty first file ends at 0 without holding the record at 0.
+            let is_empty = file.next_number() <= 1;
+            file.end_offset() >= physical_offset && !(is_empty && physical_offset == 0)
+        });
+        if let Some(keep) = keep {
+            writer.current = None;
+            self.files.drop_from(keep)?;
         }
-        made
+        writer.last = self.files.last_record()?;
+        if let IndexState::Paused { resume_offset } | IndexState::CatchingUp { resume_offset } =
+            writer.state
+            && resume_offset >= physical_offset
+        {
+            self.set_state(&mut writer, IndexState::Running);
+        }
+        Ok(self.files.end_offset())
+    }
+
+    /// Removes every file: the log is empty, or the index is to be made again from its start.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`].
+    pub fn clear(&self) -> Result<()> {
+        let mut writer = self.writing.lock();
+        writer.current = None;
+        self.files.drop_from(0)?;
+        writer.last = None;
+        self.set_state(&mut writer, IndexState::Running);
+        Ok(())
     }
 }
 

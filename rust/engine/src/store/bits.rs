@@ -1,12 +1,11 @@
 //! The bits that messages get in the extensions of their queues: which groups want them, as far as
 //! their expressions say. Who knows the expressions makes them; the store asks once per message, on
 //! its way into its queue (`CommitLogDispatcherCalcBitMap`).
+//!
+//! Locks: who makes the bits, held for reading while bits are made, under the turn of the dispatcher.
 
 use std::sync::Arc;
 
-use super::Store;
-use crate::clock::Clock;
-use crate::disk::Disk;
 use crate::lock::RwLock;
 
 /// Makes the bits of messages.
@@ -26,29 +25,7 @@ impl LiveBits {
         }
     }
 
-    fn replace(&self, maker: Option<Arc<dyn BitMaker>>) {
+    pub(super) fn replace(&self, maker: Option<Arc<dyn BitMaker>>) {
         *self.0.write() = maker;
-    }
-}
-
-impl<D: Disk, C: Clock> Store<D, C> {
-    /// Lets bits be made from now on, or not any more; the time from which on that holds, Unix ms:
-    /// messages with a later store time get theirs from this maker. Those that are in the log come
-    /// from either.
-    pub fn set_bit_maker(&self, maker: Option<Arc<dyn BitMaker>>) -> i64 {
-        self.bits.replace(maker);
-        // Read after the change. A message that is appended later has no earlier store time, and it
-        // is dispatched after its append.
-        let last_ms = self
-            .files
-            .last_store_ms
-            .load(std::sync::atomic::Ordering::Acquire);
-        last_ms.max(self.clock.now_ms())
-    }
-
-    /// Whether messages get extensions of their queue units, and bits there.
-    #[must_use]
-    pub fn extends_queues(&self) -> bool {
-        self.queues.writes_extensions()
     }
 }

@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mqcore_record::{RecordView, Transaction, inner_offsets, tags_code};
 
 use super::bits::LiveBits;
+use super::delay_levels::LiveLevels;
 use crate::arrivals::Arrivals;
 use crate::batch_queue::{BatchTable, BatchUnit};
 use crate::clock::Clock;
 use crate::consume_queue::{Coming, QueueTable, Unit};
 use crate::disk::Disk;
 use crate::dispatch::{Dispatch, Request};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key_index::{KeyIndex, Keyed};
-use crate::lock::{RwLock, RwLockReadGuard};
 
 /// The topic of delayed messages: its queue units hold the time of delivery in place of the tags.
 const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
@@ -25,75 +25,6 @@ pub(super) const WRITE_INTERVAL_MS: u64 = 100;
 const WRITE_INTERVAL_MAX_MS: u64 = 2_000;
 /// Writing may take a tenth of the time: a run per queue is dear where queues are many.
 const WRITE_COST_FACTOR: u64 = 10;
-/// What an unknown delay level waits (`ScheduleMessageService.computeDeliverTimestamp`).
-const UNKNOWN_LEVEL_MS: i64 = 1_000;
-
-/// The delays of the levels, ms, from `messageDelayLevel`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DelayLevels(Vec<i64>);
-
-impl DelayLevels {
-    pub(super) fn parse(text: &str) -> Result<Self> {
-        let refused = |level: &str| Error::Config {
-            key: "messageDelayLevel".to_owned(),
-            value: text.to_owned(),
-            why: format!(
-                "{level:?} is no time: a number with s, m, h or d, levels split by spaces"
-            ),
-        };
-        let mut levels = Vec::new();
-        for level in text.split_whitespace() {
-            let (number, unit) =
-                level.split_at(level.len() - level.chars().last().map_or(0, char::len_utf8));
-            let unit_ms: i64 = match unit {
-                "s" => 1_000,
-                "m" => 60_000,
-                "h" => 3_600_000,
-                "d" => 86_400_000,
-                _ => return Err(refused(level)),
-            };
-            let number: i64 = number.parse().map_err(|_| refused(level))?;
-            levels.push(number.checked_mul(unit_ms).ok_or_else(|| refused(level))?);
-        }
-        Ok(Self(levels))
-    }
-
-    /// How many levels there are.
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
-    }
-
-    /// When a record of the schedule topic is due; `None` when it has no level.
-    pub(super) fn due_ms(&self, level: &[u8], store_timestamp_ms: i64) -> Option<i64> {
-        let level: usize = std::str::from_utf8(level).ok()?.trim().parse().ok()?;
-        Some(store_timestamp_ms + self.delay_ms(level)?)
-    }
-
-    /// How long a level waits; one above the last waits as long as that, and level 0 is none.
-    pub(super) fn delay_ms(&self, level: usize) -> Option<i64> {
-        let place = level.min(self.0.len()).saturating_sub(1);
-        let delay = self.0.get(place).copied().unwrap_or(UNKNOWN_LEVEL_MS);
-        (level > 0).then_some(delay)
-    }
-}
-
-/// The levels as they are now: an administrator may change them while messages are stored.
-#[derive(Debug, Clone)]
-pub(super) struct LiveLevels(Arc<RwLock<DelayLevels>>);
-
-impl LiveLevels {
-    pub(super) fn new(levels: DelayLevels) -> Self {
-        Self(Arc::new(RwLock::new(levels)))
-    }
-
-    pub(super) fn now(&self) -> RwLockReadGuard<'_, DelayLevels> {
-        self.0.read()
-    }
-
-    pub(super) fn replace(&self, levels: DelayLevels) {
-        *self.0.write() = levels;
-    }
-}
 
 /// Whether a record is in a queue at all.
 pub(super) fn is_queued(record: &RecordView<'_>) -> bool {
@@ -190,7 +121,7 @@ pub(super) fn unit_of(request: &Request<'_>, levels: &LiveLevels) -> Unit {
     let record = request.record;
     let due = match request.wanted.delay {
         Some(level) if record.topic == SCHEDULE_TOPIC => {
-            levels.now().due_ms(level, record.store_timestamp_ms)
+            levels.due_ms(level, record.store_timestamp_ms)
         }
         _ => None,
     };
@@ -205,7 +136,7 @@ pub(super) fn unit_of(request: &Request<'_>, levels: &LiveLevels) -> Unit {
 pub(super) fn batch_unit(request: &Request<'_>) -> BatchUnit {
     let record = request.record;
     let queue_offset = record.queue_offset.cast_unsigned();
-    let (base, count) = inner_offsets::base_and_count(request.wanted, queue_offset);
+    let (base, count) = inner_offsets::base_and_count(&request.wanted, queue_offset);
     BatchUnit {
         physical_offset: request.physical_offset,
         size_bytes: u32::try_from(record.total_len_bytes).unwrap_or(u32::MAX),
@@ -233,6 +164,7 @@ impl<D: Disk, C: Clock> Dispatch for IndexFollower<D, C> {
     fn dispatch(&self, request: &Request<'_>) -> Result<()> {
         let record = request.record;
         self.index
+            .writer()
             .put_message(&Keyed {
                 topic: record.topic,
                 unique_key: request.wanted.uniq_key,
@@ -246,26 +178,5 @@ impl<D: Disk, C: Clock> Dispatch for IndexFollower<D, C> {
 
     fn end_round(&self, _is_last: bool) -> Result<()> {
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_as_the_official_settings_write_them() {
-        let levels = DelayLevels::parse("1s 5s 1m 2h").unwrap();
-        assert_eq!(levels.due_ms(b"1", 10), Some(1_010));
-        assert_eq!(levels.due_ms(b"4", 0), Some(7_200_000));
-        assert_eq!(
-            levels.due_ms(b"99", 0),
-            Some(7_200_000),
-            "clipped to the last level"
-        );
-        assert_eq!(levels.due_ms(b"0", 0), None);
-        assert_eq!(levels.due_ms(b"-1", 0), None);
-        assert!(DelayLevels::parse("1s 5x").is_err());
-        assert!(DelayLevels::parse("1s s").is_err());
     }
 }

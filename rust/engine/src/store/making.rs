@@ -1,8 +1,14 @@
-//! Parts that a store is made of when it is opened. Knows nothing of what lies on the disk.
+//! What a store is made with when it is opened, and the files of its log. Knows nothing of what lies on
+//! the disk.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64};
 
+use super::bits::LiveBits;
+use super::delay_levels::LiveLevels;
+use crate::arrivals::Arrivals;
+use crate::clock::Clock;
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -13,6 +19,18 @@ use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Recla
 
 /// Assumed memory of the machine where the system does not say.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
+
+/// What every part of a store is made with.
+pub(super) struct Making<'a, D: Disk, C: Clock> {
+    pub(super) disk: &'a D,
+    pub(super) clock: C,
+    pub(super) config: &'a StoreConfig,
+    pub(super) levels: LiveLevels,
+    pub(super) bits: LiveBits,
+    pub(super) arrivals: Arc<Arrivals>,
+    pub(super) notices: Arc<Notices>,
+    pub(super) root: PathBuf,
+}
 
 /// The files of the log, as all threads share them.
 pub(super) fn log_files<D: Disk>(

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use mqcore_record::{CrcCheck, Found, RecordView, head, scan_wanted};
 
-use super::Store;
-use super::followers::{LiveLevels, is_queued, unit_of};
-use crate::clock::Clock;
+use super::delay_levels::LiveLevels;
+use super::followers::{is_queued, unit_of};
 use crate::commit_log::{Scan, Stop, scan, whole_record_after};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::consume_queue::{
@@ -241,16 +240,14 @@ fn each_place(
     if !is_queued(record) {
         return Ok(());
     }
-    let wanted = scan_wanted(record.properties);
-    let request = Request {
-        record,
-        wanted: &wanted,
-        physical_offset,
-    };
+    let request = Request::new(record, physical_offset);
     let unit = unit_of(&request, levels);
     let queue_offset = record.queue_offset.cast_unsigned();
     put(record.topic, record.queue_id, queue_offset, unit)?;
-    if let (Some(names), Some(offsets)) = (wanted.multi_dispatch, wanted.multi_queue_offset) {
+    if let (Some(names), Some(offsets)) = (
+        request.wanted.multi_dispatch,
+        request.wanted.multi_queue_offset,
+    ) {
         let offsets = offsets.split(|byte| *byte == b',');
         for (name, offset) in names.split(|byte| *byte == b',').zip(offsets) {
             let offset = std::str::from_utf8(offset).ok();
@@ -444,42 +441,43 @@ fn agrees<D: Disk>(
     Ok(record.total_len_bytes as u64 == end - place && (is_owner || is_guest()))
 }
 
-impl<D: Disk, C: Clock> Store<D, C> {
-    /// Makes again what the dispatch of the log's end has shown to be missing before it.
-    ///
-    /// # Errors
-    /// [`crate::error::Error::Io`].
-    pub(super) fn mend_suspects(&self, dispatched_from: u64) -> Result<()> {
-        let chain = &self.files.chain;
-        let log_end = self.files.positions.appended.position();
-        if !self.queues.has_witness() {
-            self.queues.lost().suspect_beginnings(chain.start())?;
-            self.queues
-                .lost()
-                .compare_with_witness(chain.start(), log_end)?;
-        }
-        let mut suspects = self.queues.lost().take_suspects();
-        if dispatched_from <= chain.start() {
-            // Everything that the log has was dispatched.
-            suspects.retain(|suspect| suspect.is_lost);
-        }
-        if suspects.is_empty() {
-            return Ok(());
-        }
-        let source = Source {
-            chain,
-            limit: if suspects.iter().any(|suspect| suspect.is_lost) {
-                log_end
-            } else {
-                dispatched_from
-            },
-            levels: &self.levels,
-            notices: &self.files.notices,
-        };
-        let starts = first_offsets(&source, &suspects)?;
-        self.queues.write_pending()?;
-        let holes = self.queues.lost().holes_of_suspects(suspects, &starts)?;
-        mend(self.queues.mender(), &source, holes)?;
-        self.queues.sync(0).map(|_synced| ())
+/// Makes again what the dispatch of the log's end has shown to be missing before it.
+///
+/// # Errors
+/// [`crate::error::Error::Io`].
+pub(super) fn mend_suspects<D: Disk>(
+    files: &LogFiles<D>,
+    queues: &QueueTable<D>,
+    levels: &LiveLevels,
+    dispatched_from: u64,
+) -> Result<()> {
+    let chain = &files.chain;
+    let log_end = files.positions.appended.position();
+    if !queues.has_witness() {
+        queues.lost().suspect_beginnings(chain.start())?;
+        queues.lost().compare_with_witness(chain.start(), log_end)?;
     }
+    let mut suspects = queues.lost().take_suspects();
+    if dispatched_from <= chain.start() {
+        // Everything that the log has was dispatched.
+        suspects.retain(|suspect| suspect.is_lost);
+    }
+    if suspects.is_empty() {
+        return Ok(());
+    }
+    let source = Source {
+        chain,
+        limit: if suspects.iter().any(|suspect| suspect.is_lost) {
+            log_end
+        } else {
+            dispatched_from
+        },
+        levels,
+        notices: &files.notices,
+    };
+    let starts = first_offsets(&source, &suspects)?;
+    queues.write_pending()?;
+    let holes = queues.lost().holes_of_suspects(suspects, &starts)?;
+    mend(queues.mender(), &source, holes)?;
+    queues.sync(0).map(|_synced| ())
 }

@@ -1,98 +1,125 @@
-//! The store as its owner sees it: opens, wires the threads, closes in reverse order, and passes
-//! each call to the room that does it. Holds no algorithm.
+//! The store as its owner sees it: opens, wires its parts, closes in reverse order, and gives its parts
+//! out. Holds no algorithm.
+//!
+//! Locks: each part holds its own for its own state alone, but for these chains, outermost first: turn of
+//! the dispatcher, queues or who puts into the index, files of the index, notices; place of the scrub,
+//! queues, damaged records, notices; append lock, commit of pool buffers, prepared files, list of log
+//! files. Parked acknowledgements, refusals and the list of threads are in none of them.
 
 mod answers;
-mod append;
 mod ask;
-mod batches;
+mod assemble;
 mod bits;
+mod checkpoints;
 mod close;
+mod collect;
 mod damage;
+mod damaged_records;
+mod delay_levels;
+mod dispatching;
+mod durability;
 mod ending;
+mod flush_rounds;
 mod followers;
 mod gap;
 mod keep;
+mod key_reader;
 mod look;
+mod lookup;
+mod loops;
 mod making;
-mod meet;
 mod mend;
 mod names;
 mod open;
 mod places;
-mod read;
-mod ready;
+mod preparation;
+mod reader;
 mod rebuild;
 mod refusals;
 mod report;
+mod retention;
 mod scrub;
 mod session;
 mod stats;
 mod threads;
-mod units;
-mod upkeep;
+mod topics;
+mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 
-use crate::lock::Mutex;
+use mqcore_record::Message;
 
 use crate::arrivals::Arrivals;
 use crate::batch_queue::BatchTable;
-use crate::checkpoint::Checkpoint;
 use crate::clock::Clock;
-use crate::commit_log::CommitLog;
+use crate::commit_log::{Appended, CommitLog, LogRecords};
 use crate::config::StoreConfig;
 use crate::consume_queue::QueueTable;
 use crate::disk::Disk;
 use crate::dispatch::Dispatcher;
-use crate::flush::{AckQueue, Syncer};
+use crate::error::Result;
+use crate::flush::Syncer;
 use crate::key_index::KeyIndex;
+use crate::lock::Mutex;
 use crate::progress::WakeDescriptor;
 use crate::segment::LogFiles;
-use crate::watermark::Doorbell;
+use crate::status::PutStatus;
 
 pub use answers::{GetStatus, Got, Place, Queried};
 pub use ask::{Ask, Judge, SeenExtension, SeenUnit, Verdict};
 pub use bits::BitMaker;
+pub use checkpoints::Checkpoints;
+pub use damaged_records::{DamagedRecords, Rotten};
+pub use delay_levels::LiveLevels;
+pub use dispatching::Dispatching;
+pub use durability::Durability;
+pub use key_reader::KeyReader;
+pub use preparation::Preparation;
+pub use reader::Reader;
 pub use rebuild::{Rebuilt, rebuild};
 pub use refusals::Refusals;
 pub use report::{OpenHow, OpenReport, Replaced};
-pub use scrub::Rotten;
+pub use retention::{Cleaned, Retention};
+pub use scrub::Scrub;
 pub use stats::{QueueStat, SegmentStat, Stats};
-pub use upkeep::Cleaned;
+pub use topics::Topics;
+pub use writer::Writer;
 
 /// A store that is open for writing.
 ///
-/// Without [`Store::start`] it has no thread: each step is a call, and tests make them one by one.
+/// Without [`Store::start`] it has no thread: each step is a call of a part, and tests make them one by
+/// one.
 pub struct Store<D: Disk, C: Clock> {
-    config: StoreConfig,
+    config: Arc<StoreConfig>,
     clock: C,
-    files: Arc<LogFiles<D>>,
-    log: CommitLog<D, C>,
-    syncer: Syncer<D>,
-    queues: Arc<QueueTable<D>>,
-    index: Option<Arc<KeyIndex<D, C>>>,
-    dispatcher: Dispatcher<D>,
-    checkpoint: Checkpoint<D>,
-    acks: Mutex<AckQueue>,
-    wake: WakeDescriptor,
-    arrivals: Arc<Arrivals>,
-    levels: followers::LiveLevels,
-    bits: bits::LiveBits,
-    refusals: Refusals,
-    batches: Arc<BatchTable<D>>,
     report: OpenReport,
-    scrub: scrub::Scrub,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    is_started: AtomicBool,
-    memory_bytes: u64,
-    pace_queues: Doorbell,
-    pace_clean: Doorbell,
-    pace_scrub: Doorbell,
+    files: Arc<LogFiles<D>>,
+    log: Arc<CommitLog<D, C>>,
+    records: Arc<LogRecords<D>>,
+    queues: Arc<QueueTable<D>>,
+    batches: Arc<BatchTable<D>>,
+    index: Option<Arc<KeyIndex<D, C>>>,
+    dispatcher: Arc<Dispatcher<D>>,
+    syncer: Arc<Syncer<D>>,
+    wake: Arc<WakeDescriptor>,
+    arrivals: Arc<Arrivals>,
+    levels: LiveLevels,
+    bits: bits::LiveBits,
+    refusals: Arc<Refusals>,
+    damaged: Arc<DamagedRecords>,
+    topics: Arc<Topics<D, C>>,
+    writer: Writer<D, C>,
+    durability: Durability<D, C>,
+    reader: Reader<D, C>,
+    key_reader: KeyReader<D, C>,
+    dispatching: Dispatching<D, C>,
+    preparation: Preparation<D>,
+    checkpoints: Arc<Checkpoints<D, C>>,
+    retention: Retention<D, C>,
+    scrub: Scrub<D, C>,
+    threads: threads::Threads,
     lock: Mutex<Option<D::Lock>>,
-    /// `None` where another store's log is mounted: it is not ours to mark.
-    session: Option<session::Session<D>>,
 }
 
 impl<D: Disk, C: Clock> Store<D, C> {
@@ -114,16 +141,88 @@ impl<D: Disk, C: Clock> Store<D, C> {
         &self.files
     }
 
-    /// The queues.
+    /// The plain queues.
     #[must_use]
     pub fn queues(&self) -> &Arc<QueueTable<D>> {
         &self.queues
+    }
+
+    /// The queues of all topics, plain ones and batch queues.
+    #[must_use]
+    pub fn topics(&self) -> &Topics<D, C> {
+        &self.topics
     }
 
     /// The key index, unless it is switched off.
     #[must_use]
     pub fn index(&self) -> Option<&Arc<KeyIndex<D, C>>> {
         self.index.as_ref()
+    }
+
+    /// What appends.
+    #[must_use]
+    pub fn writer(&self) -> &Writer<D, C> {
+        &self.writer
+    }
+
+    /// Syncs of the log, and who waits for them.
+    #[must_use]
+    pub fn durability(&self) -> &Durability<D, C> {
+        &self.durability
+    }
+
+    /// What reads by queue and by place.
+    #[must_use]
+    pub fn reader(&self) -> &Reader<D, C> {
+        &self.reader
+    }
+
+    /// What reads by key.
+    #[must_use]
+    pub fn key_reader(&self) -> &KeyReader<D, C> {
+        &self.key_reader
+    }
+
+    /// The rounds of dispatch.
+    #[must_use]
+    pub fn dispatching(&self) -> &Dispatching<D, C> {
+        &self.dispatching
+    }
+
+    /// The files and the memory ahead of the append.
+    #[must_use]
+    pub fn preparation(&self) -> &Preparation<D> {
+        &self.preparation
+    }
+
+    /// Syncs of queues and index, and what is written down of them.
+    #[must_use]
+    pub fn checkpoints(&self) -> &Checkpoints<D, C> {
+        &self.checkpoints
+    }
+
+    /// What removes old files.
+    #[must_use]
+    pub fn retention(&self) -> &Retention<D, C> {
+        &self.retention
+    }
+
+    /// The scrub.
+    #[must_use]
+    pub fn scrub(&self) -> &Scrub<D, C> {
+        &self.scrub
+    }
+
+    /// The damaged records that were found.
+    #[must_use]
+    pub fn damaged(&self) -> &DamagedRecords {
+        &self.damaged
+    }
+
+    /// How long the levels of delayed messages wait.
+    #[must_use]
+    pub fn delay_levels(&self) -> &LiveLevels {
+        &self.levels
     }
 
     /// Takes what the store has to tell, oldest first.
@@ -142,5 +241,54 @@ impl<D: Disk, C: Clock> Store<D, C> {
     #[must_use]
     pub fn wake_descriptor(&self) -> &WakeDescriptor {
         &self.wake
+    }
+
+    /// The time that a record appended now would get at the least, Unix ms.
+    #[must_use]
+    pub fn wall_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    /// Appends and waits for what the settings promise.
+    ///
+    /// # Durability
+    /// `PUT_OK` under synchronous flush: survives power loss. Otherwise: survives the process.
+    ///
+    /// # Errors
+    /// As [`Writer::append`], and the failed sync.
+    ///
+    /// # Blocking
+    /// At most `syncFlushTimeout` for the sync.
+    pub fn put(&self, message: &Message<'_>) -> Result<(Appended, PutStatus)> {
+        let appended = self.writer.append(message)?;
+        Ok((appended, self.durability.settle(appended.end())?))
+    }
+
+    /// Lets bits be made from now on, or not any more; the time from which on that holds, Unix ms:
+    /// messages with a later store time get theirs from this maker. Those that are in the log come
+    /// from either.
+    pub fn set_bit_maker(&self, maker: Option<Arc<dyn BitMaker>>) -> i64 {
+        self.bits.replace(maker);
+        // Read after the change. A message that is appended later has no earlier store time, and it
+        // is dispatched after its append.
+        let last_ms = self.files.last_store_ms.load(Ordering::Acquire);
+        last_ms.max(self.clock.now_ms())
+    }
+
+    /// Starts the threads. Without them nothing is flushed, dispatched or prepared by itself.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Limit`] when the system gives no thread.
+    pub fn start(self: &Arc<Self>) -> Result<()> {
+        loops::start(self)
+    }
+
+    /// The store in numbers, now.
+    ///
+    /// # Blocking
+    /// Asks the kernel for the pages of every map.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::of(self)
     }
 }

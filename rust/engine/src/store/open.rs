@@ -1,60 +1,39 @@
 //! Opening a store: looks first, decides where the log ends, and only then changes anything
 //! (`DefaultMessageStore.load`, `CommitLog.recoverNormally`, `recoverAbnormally`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::lock::Mutex;
-
+use super::Store;
+use super::assemble::assemble;
 use super::bits::LiveBits;
 use super::damage::{Plan, warn_of_start};
+use super::delay_levels::LiveLevels;
 use super::ending::find_end;
-use super::followers::{DelayLevels, IndexFollower, LiveLevels, QueueFollower};
 use super::gap::{Gap, find_gap};
 use super::keep::named_places;
 use super::look::{Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_place};
-use super::making::{log_files, memory_bytes};
-use super::mend::{QueueLog, Source, feed_unnamed, mend};
+use super::making::Making;
+use super::mend::{QueueLog, Source, feed_unnamed, mend, mend_suspects};
 use super::names::{ABORT_NAME, INDEX_DIR, TRUNCATED_DIR};
 use super::rebuild::make_missing_batches;
 use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
 use super::session::{Mark, Session, read_lock, read_mark};
-use super::{Refusals, Store};
-use crate::arrivals::Arrivals;
 use crate::batch_queue::{self, BatchTable};
-use crate::checkpoint::{AbortContent, AbortMarker, Field};
+use crate::checkpoint::{AbortContent, AbortMarker};
 use crate::clock::Clock;
-use crate::commit_log::{
-    Behind, CommitLog, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from,
-};
+use crate::commit_log::{Behind, CutFacts, CutReport, LogEnd, cut_at, keep_behind, sync_from};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, Trust};
 use crate::disk::Disk;
-use crate::dispatch::{Dispatch, Dispatcher};
 use crate::error::Result;
-use crate::flush::{AckQueue, Syncer};
 use crate::key_index::KeyIndex;
 use crate::notice::Notices;
-use crate::progress::WakeDescriptor;
 use crate::queue_dirs::configured_topics;
-use crate::segment::{Chain, LogFiles};
-use crate::watermark::Doorbell;
+use crate::segment::Chain;
 
 /// Why appends to a mounted store are refused, for good.
 const READ_ONLY_CAUSE: &str = "mounted";
-
-/// What every part of a store is made with.
-struct Making<'a, D: Disk, C: Clock> {
-    disk: &'a D,
-    clock: C,
-    config: &'a StoreConfig,
-    levels: LiveLevels,
-    bits: LiveBits,
-    arrivals: Arc<Arrivals>,
-    notices: Arc<Notices>,
-    root: PathBuf,
-}
 
 impl<D: Disk, C: Clock> Store<D, C> {
     /// Opens the store in `config.root` for writing; makes it when there is none.
@@ -69,7 +48,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// For recovery: as long as it takes to read what was not synced at the last checkpoint.
     pub fn open(disk: D, clock: C, config: StoreConfig, how: OpenHow) -> Result<Self> {
         let config = config.check()?;
-        let levels = LiveLevels::new(DelayLevels::parse(&config.delay_levels)?);
+        let levels = LiveLevels::parse(&config.delay_levels)?;
         let root = config.root()?;
         let gap = find_gap(&disk, &config)?;
         match &gap {
@@ -114,7 +93,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             let reason = "the store is mounted for reading only".to_owned();
             self.refusals.set(READ_ONLY_CAUSE, Some(reason));
         }
-        self.catch_up_queues()?;
+        self.dispatching.catch_up_queues()?;
         if !self.config.is_read_only {
             let OpenReport {
                 was_clean,
@@ -128,7 +107,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             } else {
                 dispatched_from.min(scanned_from)
             };
-            self.mend_suspects(from)?;
+            mend_suspects(&self.files, &self.queues, &self.levels, from)?;
             self.queues.mender().set_log(Box::new(QueueLog {
                 files: Arc::clone(&self.files),
                 levels: self.levels.clone(),
@@ -138,22 +117,6 @@ impl<D: Disk, C: Clock> Store<D, C> {
         self.queues.correct_min(self.files.chain.start())?;
         let abort = AbortMarker::new(&self.files.disk, &self.config.root()?.join(ABORT_NAME));
         abort.create(AbortContent::ProcessId(std::process::id()))?;
-        Ok(())
-    }
-
-    /// Dispatches until the queues have everything: the first append of a queue takes its offset from
-    /// there. The index may lag; it catches up later.
-    fn catch_up_queues(&self) -> Result<()> {
-        while self
-            .dispatcher
-            .lags()
-            .first()
-            .is_some_and(|(_, _, lag)| *lag > 0)
-        {
-            if !self.dispatcher.step_lead()? {
-                break;
-            }
-        }
         Ok(())
     }
 }
@@ -235,7 +198,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         if found.was_clean && !queues.has_witness() {
             self.feed_unnamed((&queues, &batches), &found.chain, &report)?;
         }
-        let store = self.assemble(found, (queues, batches), session, end, report)?;
+        let store = assemble(self, found, (queues, batches), session, &end, report)?;
         store.go_on()?;
         Ok(store)
     }
@@ -365,115 +328,6 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         feed_unnamed(queues, &source, report.scanned_from, |topic| {
             topics.contains(topic) && !batches.has_topic(topic)
         })
-    }
-
-    fn assemble(
-        self,
-        found: Looked<D>,
-        (queues, batches): (QueueTable<D>, BatchTable<D>),
-        session: Option<Session<D>>,
-        end: LogEnd,
-        mut report: OpenReport,
-    ) -> Result<Store<D, C>> {
-        let (queues, batches) = (Arc::new(queues), Arc::new(batches));
-        let index = if self.config.index_enabled {
-            let dir = self.root.join(INDEX_DIR);
-            let opening = index_opening(&dir, self.config, &found);
-            Some(Arc::new(KeyIndex::open(
-                self.disk,
-                &self.clock,
-                &self.notices,
-                opening,
-            )?))
-        } else {
-            None
-        };
-        let Looked {
-            chain, checkpoint, ..
-        } = found;
-        let files = Arc::new(log_files(self.disk, self.config, chain, &self.notices)?);
-        files.positions.reset(end.end);
-        files.window.rest_at(end.end);
-        files.positions.replicated.reset(u64::MAX);
-        // Store times go on above everything that a checkpoint has ever covered.
-        let last_store_ms = [
-            Field::PhysicTimestamp,
-            Field::LogicsTimestamp,
-            Field::IndexTimestamp,
-        ]
-        .into_iter()
-        .map(|field| checkpoint.value(field))
-        .fold(end.last_store_ms.unwrap_or(0), i64::max);
-        files.last_store_ms.store(last_store_ms, Ordering::Release);
-        files.preparer.clear_staging()?;
-        let tables = (&queues, &batches);
-        let followers = self.followers(&files, tables, index.as_ref(), &mut report)?;
-        Ok(Store {
-            log: CommitLog::new(Arc::clone(&files), self.clock.clone(), self.config),
-            syncer: Syncer::new(Arc::clone(&files)),
-            config: self.config.clone(),
-            dispatcher: Dispatcher::new(Arc::clone(&files), followers),
-            clock: self.clock,
-            queues,
-            index,
-            checkpoint,
-            acks: Mutex::new(AckQueue::default()),
-            wake: WakeDescriptor::new()?,
-            arrivals: self.arrivals,
-            levels: self.levels,
-            bits: self.bits,
-            refusals: Refusals::default(),
-            batches,
-            report,
-            threads: Mutex::new(Vec::new()),
-            is_started: AtomicBool::new(false),
-            pace_queues: Doorbell::default(),
-            pace_clean: Doorbell::default(),
-            pace_scrub: Doorbell::default(),
-            scrub: super::scrub::Scrub::default(),
-            memory_bytes: memory_bytes(),
-            lock: Mutex::new(None),
-            session,
-            files,
-        })
-    }
-
-    /// What follows the log, each from where it has to go on.
-    fn followers(
-        &self,
-        files: &LogFiles<D>,
-        (queues, batches): (&Arc<QueueTable<D>>, &Arc<BatchTable<D>>),
-        index: Option<&Arc<KeyIndex<D, C>>>,
-        report: &mut OpenReport,
-    ) -> Result<Vec<(Box<dyn Dispatch>, u64)>> {
-        let end = files.positions.appended.position();
-        let start = files.chain.start().min(end);
-        let queue_from = report.dispatched_from.clamp(start, end);
-        files.positions.dispatched.reset(queue_from);
-        let follower = QueueFollower {
-            queues: Arc::clone(queues),
-            levels: self.levels.clone(),
-            batches: Arc::clone(batches),
-            clock: self.clock.clone(),
-            write_at_ms: AtomicU64::new(0),
-            bits: self.bits.clone(),
-            arrivals: Arc::clone(&self.arrivals),
-        };
-        let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
-        if let Some(index) = index {
-            let kept = index.truncate_from(end)?.clamp(start, end);
-            // A clean end implies that nothing was left to index.
-            let is_whole = report.was_clean && index.dropped_files() == 0;
-            let resume = if is_whole { queue_from } else { kept };
-            report.index_from = (resume < end).then_some(resume);
-            followers.push((
-                Box::new(IndexFollower {
-                    index: Arc::clone(index),
-                }),
-                resume,
-            ));
-        }
-        Ok(followers)
     }
 }
 

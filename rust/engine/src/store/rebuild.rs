@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use mqcore_record::{CrcCheck, scan_wanted};
+use mqcore_record::CrcCheck;
 
 use super::bits::LiveBits;
-use super::followers::{
-    DelayLevels, IndexFollower, LiveLevels, QueueFollower, batch_unit, is_queued,
-};
+use super::delay_levels::LiveLevels;
+use super::followers::{IndexFollower, QueueFollower, batch_unit, is_queued};
 use super::names::{ABORT_NAME, INDEX_DIR};
 use crate::batch_queue::BatchTable;
 use crate::checkpoint::{AbortContent, AbortMarker, Checkpoint, Field};
@@ -114,12 +113,7 @@ pub(super) fn make_missing_batches<D: Disk>(
         if !is_queued(record) || !table.has_topic(record.topic) {
             return Ok(true);
         }
-        let wanted = scan_wanted(record.properties);
-        let unit = batch_unit(&Request {
-            record,
-            wanted: &wanted,
-            physical_offset,
-        });
+        let unit = batch_unit(&Request::new(record, physical_offset));
         table.append(record.topic, record.queue_id, &unit)?;
         if table.is_write_due() {
             table.write_pending()?;
@@ -145,7 +139,7 @@ fn build<D: Disk, C: Clock>(
     let table = QueueTable::open(disk.clone(), aside, config, Arc::clone(notices), None)?;
     let queues = QueueFollower {
         queues: Arc::new(table),
-        levels: LiveLevels::new(DelayLevels::parse(&config.delay_levels)?),
+        levels: LiveLevels::parse(&config.delay_levels)?,
         batches: Arc::new(batch_table(disk, config, aside, notices)?),
         clock: clock.clone(),
         write_at_ms: AtomicU64::new(0),
@@ -176,12 +170,7 @@ fn build<D: Disk, C: Clock>(
     };
     let mut records = 0;
     let end = scan(chain, walk, |record, physical_offset| {
-        let wanted = scan_wanted(record.properties);
-        let request = Request {
-            record,
-            wanted: &wanted,
-            physical_offset,
-        };
+        let request = Request::new(record, physical_offset);
         queues.dispatch(&request)?;
         if let Some(index) = &index {
             index.dispatch(&request)?;
@@ -204,11 +193,11 @@ fn build<D: Disk, C: Clock>(
         index_entries: 0,
     };
     if let Some(IndexFollower { index }) = &index {
-        if index.state() != IndexState::Running {
+        if index.writer().state() != IndexState::Running {
             let reason = "the disk has no room for the index: free space".to_owned();
             return Err(Error::NotWritable { reason });
         }
-        index.sync_all()?;
+        index.syncing().sync_all()?;
         rebuilt.index_entries = index.stats().entries;
     }
     Ok(rebuilt)

@@ -1,5 +1,7 @@
 //! Why appends are refused at the moment, one reason per cause: each cause heals by itself
 //! (`RunningFlags`). Knows only texts.
+//!
+//! Locks: the reasons, for a look or a change, never together with another lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::lock::Mutex;
 
 use crate::error::{Error, Result};
+use crate::notice::Notices;
 
 /// The causes that hold appends back now.
 #[derive(Debug, Default)]
@@ -45,6 +48,23 @@ impl Refusals {
         };
         self.is_any.store(!reasons.is_empty(), Ordering::Release);
         stood != stands
+    }
+
+    /// As [`Refusals::set`], with a notice when that changed whether the cause holds.
+    pub(super) fn report(
+        &self,
+        notices: &Notices,
+        cause: &'static str,
+        reason: Option<String>,
+        healed: &str,
+    ) {
+        let text = reason.clone();
+        if self.set(cause, reason) {
+            match text {
+                Some(text) => notices.error(text),
+                None => notices.info(healed),
+            }
+        }
     }
 
     /// Every cause that stands with its reason.

@@ -1,51 +1,45 @@
 //! The scrub: a slow walk over the log from the oldest record on, round after round, that checks each
-//! record by its CRC and each record's unit in its queue. And the list of damaged records that it and
-//! cold reads have found. Changes nothing of the log.
+//! record by its CRC and each record's unit in its queue. Changes nothing of the log.
+//!
+//! Locks: the place of the walk is held over a step, for one step at a time; the list of damaged records
+//! and the locks of queues come behind it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use mqcore_record::{CrcCheck, Found, RecordView, head};
 
-use super::Store;
+use super::damaged_records::DamagedRecords;
 use super::followers::is_queued;
+use crate::batch_queue::BatchTable;
 use crate::clock::Clock;
 use crate::commit_log::{Scan, Stop, scan, whole_record_after};
-use crate::consume_queue::{ReadBy, Unit};
+use crate::config::StoreConfig;
+use crate::consume_queue::{QueueTable, ReadBy, Unit};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::lock::Mutex;
+use crate::segment::LogFiles;
 
 /// Bytes that one step looks at, and some more up to the end of a record.
 pub(super) const STEP_BYTES: u64 = 1 << 20;
-/// Damaged records that are kept with their place, and counted: beyond that the disk is to be
-/// replaced, and a list says no more.
-const ROTTEN_MAX: usize = 1_000;
 /// Units of a queue that are read together.
 const UNITS_TOGETHER: usize = 256;
 /// Queues whose units are kept within one step.
 const QUEUES_TOGETHER: usize = 1_024;
 const HOUR_MS: u64 = 3_600_000;
 
-/// A record that is not what was stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rotten {
-    /// First byte of it in the log.
-    pub physical_offset: u64,
-    /// Its topic, as far as it can be read; else empty.
-    pub topic: String,
-    /// Its queue; -1 where it cannot be read.
-    pub queue_id: i32,
-    /// Its place there; -1 where it cannot be read.
-    pub queue_offset: i64,
-    /// What is wrong.
-    pub why: String,
-}
-
-/// Where the scrub is, and what was found.
-#[derive(Debug, Default)]
-pub(super) struct Scrub {
+/// Walks over the log and compares records with their CRC and with their queues.
+pub struct Scrub<D: Disk, C: Clock> {
+    files: Arc<LogFiles<D>>,
+    queues: Arc<QueueTable<D>>,
+    batches: Arc<BatchTable<D>>,
+    damaged: Arc<DamagedRecords>,
+    clock: C,
+    has_property_crc: bool,
+    body_len_max: usize,
+    interval_ms: u64,
     walk: Mutex<Walk>,
-    found: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
@@ -56,12 +50,6 @@ struct Walk {
     rounds: u64,
 }
 
-#[derive(Debug, Default)]
-struct Kept {
-    by_place: BTreeMap<u64, Rotten>,
-    count: u64,
-}
-
 /// Units of one queue, read ahead.
 struct Ahead {
     from: u64,
@@ -70,70 +58,31 @@ struct Ahead {
 
 type AheadOf = HashMap<(Vec<u8>, i32), Ahead>;
 
-impl<D: Disk, C: Clock> Store<D, C> {
-    /// Damaged records that were found since the store was opened, by place, and
-    /// their number.
-    #[must_use]
-    pub fn rotten(&self) -> (Vec<Rotten>, u64) {
-        let found = self.scrub.found.lock();
-        (found.by_place.values().cloned().collect(), found.count)
+impl<D: Disk, C: Clock> Scrub<D, C> {
+    pub(super) fn new(
+        files: &Arc<LogFiles<D>>,
+        (queues, batches): (&Arc<QueueTable<D>>, &Arc<BatchTable<D>>),
+        damaged: &Arc<DamagedRecords>,
+        clock: &C,
+        config: &StoreConfig,
+    ) -> Self {
+        Self {
+            files: Arc::clone(files),
+            queues: Arc::clone(queues),
+            batches: Arc::clone(batches),
+            damaged: Arc::clone(damaged),
+            clock: clock.clone(),
+            has_property_crc: config.verify_property_crc,
+            body_len_max: config.max_message_bytes as usize,
+            interval_ms: config.scrub_interval_hours * HOUR_MS,
+            walk: Mutex::default(),
+        }
     }
 
     /// Rounds of the scrub that were finished since the store was opened.
     #[must_use]
-    pub fn scrub_rounds(&self) -> u64 {
-        self.scrub.walk.lock().rounds
-    }
-
-    /// Notes a damaged record and tells the owner, once per place. False when it was known.
-    pub(super) fn note_rotten(&self, rotten: Rotten) -> bool {
-        let mut found = self.scrub.found.lock();
-        if found.by_place.contains_key(&rotten.physical_offset)
-            || found.by_place.len() >= ROTTEN_MAX
-        {
-            // Beyond the bound nobody can say what is new.
-            return false;
-        }
-        let Rotten {
-            physical_offset,
-            topic,
-            queue_id,
-            queue_offset,
-            why,
-        } = &rotten;
-        self.files.notices.error(format!(
-            "the record at physical offset {physical_offset} (topic {topic:?}, queue {queue_id}, \
-             queue offset {queue_offset}) is damaged: {why}"
-        ));
-        found.count += 1;
-        let place = *physical_offset;
-        found.by_place.insert(place, rotten);
-        true
-    }
-
-    /// Whether a damaged record is known at a place.
-    pub(super) fn is_rotten(&self, physical_offset: u64) -> bool {
-        let found = self.scrub.found.lock();
-        found.by_place.contains_key(&physical_offset) || found.by_place.len() >= ROTTEN_MAX
-    }
-
-    /// Notes the record at a place by what can still be read of it.
-    pub(super) fn note_rotten_at(&self, place: u64, bytes: &[u8], why: String) {
-        let (topic, queue_id, queue_offset) = match head(bytes) {
-            Ok(Found::Record(record)) => (
-                String::from_utf8_lossy(record.topic).into_owned(),
-                record.queue_id,
-                record.queue_offset,
-            ),
-            _ => (String::new(), -1, -1),
-        };
-        self.note_rotten(Rotten {
-            physical_offset: place,
-            topic,
-            queue_id,
-            queue_offset,
-            why,
-        });
+    pub fn rounds(&self) -> u64 {
+        self.walk.lock().rounds
     }
 
     /// Looks at the next part of the log; false when the round is done, or the next one is not due.
@@ -143,9 +92,9 @@ impl<D: Disk, C: Clock> Store<D, C> {
     ///
     /// # Blocking
     /// Reads a mebibyte; where a queue's units are damaged, the log between the good ones.
-    pub fn scrub_step(&self) -> Result<bool> {
+    pub fn step(&self) -> Result<bool> {
         let now_ms = self.clock.elapsed_ms();
-        let mut walk = self.scrub.walk.lock();
+        let mut walk = self.walk.lock();
         if now_ms < walk.next_round_ms {
             return Ok(false);
         }
@@ -157,7 +106,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .min(positions.flushed.position());
         let from = walk.at.max(chain.start());
         walk.at = if from < limit {
-            self.scrub_part(from, limit)?
+            self.part(from, limit)?
         } else {
             from
         };
@@ -165,15 +114,15 @@ impl<D: Disk, C: Clock> Store<D, C> {
             return Ok(true);
         }
         (walk.at, walk.rounds) = (0, walk.rounds + 1);
-        walk.next_round_ms = now_ms + self.config.scrub_interval_hours * HOUR_MS;
+        walk.next_round_ms = now_ms + self.interval_ms;
         Ok(false)
     }
 
     /// Gives where the next part begins.
-    fn scrub_part(&self, from: u64, limit: u64) -> Result<u64> {
+    fn part(&self, from: u64, limit: u64) -> Result<u64> {
         let chain = &self.files.chain;
         // With the CRC of the whole record the one of the body need not be looked at (5.3's rule).
-        let crc = if self.config.verify_property_crc {
+        let crc = if self.has_property_crc {
             CrcCheck::Skip
         } else {
             CrcCheck::Verify
@@ -184,7 +133,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             crc,
             is_recovery: true,
             torn_from: u64::MAX,
-            has_property_crc: self.config.verify_property_crc,
+            has_property_crc: self.has_property_crc,
             forgets: true,
         };
         let mut ahead = AheadOf::new();
@@ -203,21 +152,21 @@ impl<D: Disk, C: Clock> Store<D, C> {
             Stop::Visitor => return Ok(end.end),
             ref stop => stop.why().unwrap_or_else(|| "zeros".to_owned()),
         };
-        self.pass_rotten(end.end, why)
+        self.pass_damaged(end.end, why)
     }
 
     /// Notes a damaged record; gives where the next whole one stands.
-    fn pass_rotten(&self, place: u64, why: String) -> Result<u64> {
+    fn pass_damaged(&self, place: u64, why: String) -> Result<u64> {
         let chain = &self.files.chain;
         let Some(segment) = chain.find(place) else {
             return Ok(place);
         };
-        let len_max = self.config.max_message_bytes as usize + (1 << 17);
+        let len_max = self.body_len_max + (1 << 17);
         let chunk = chain.chunk(place, segment.end(), len_max)?;
         let bytes = chunk
             .as_ref()
             .map_or(&[][..], |chunk| chunk.bytes.as_bytes());
-        self.note_rotten_at(place, bytes, why);
+        self.damaged.note_at(place, bytes, why);
         // Its length may be good though its body is not.
         if let Ok(Found::Record(record)) = head(bytes)
             && record.physical_offset.cast_unsigned() == place

@@ -18,6 +18,9 @@
 //! | 40 | 1 after a clean stop: the log ends there | u64 |
 //! | 48 | physical offset at which the log begins | u64 |
 //! | 56 | CRC-32 of all before | u32 |
+//!
+//! Locks: the slot that was written last, held while the next one is written and synced; no other lock is
+//! taken under it.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 use super::Store;
 use crate::clock::Clock;
 use crate::disk::{Disk, Region};
+use crate::segment::Pool;
 
 /// One log file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,14 +90,13 @@ pub struct Stats {
     pub segments: Vec<SegmentStat>,
 }
 
-impl<D: Disk, C: Clock> Store<D, C> {
+impl Stats {
     /// The store in numbers, now.
     ///
     /// # Blocking
     /// Asks the kernel for the pages of every map.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let files = &self.files;
+    pub(super) fn of<D: Disk, C: Clock>(store: &Store<D, C>) -> Self {
+        let (files, queues, batches) = (&store.files, &store.queues, &store.batches);
         let segments: Vec<SegmentStat> = files
             .chain
             .segments()
@@ -104,32 +104,32 @@ impl<D: Disk, C: Clock> Store<D, C> {
             .map(|segment| segment_stat(segment))
             .collect();
         let sum = |of: fn(&SegmentStat) -> u64| segments.iter().map(of).sum::<u64>();
-        let followers = self.dispatcher.lags();
-        let mended = self.queues.mender().mended();
-        Stats {
+        let followers = store.dispatcher.lags();
+        let mended = queues.mender().mended();
+        Self {
             log_start: files.chain.start(),
             appended: files.positions.appended.position(),
             committed: files.in_page_cache(),
             flushed: files.positions.flushed.position(),
             dispatched: files.positions.dispatched.position(),
-            syncs: self.syncer.syncs(),
-            records_dispatched: self.dispatcher.records(),
+            syncs: store.syncer.syncs(),
+            records_dispatched: store.dispatcher.records(),
             mapped_bytes: sum(|s| if s.is_mapped { s.len_bytes } else { 0 }),
             locked_bytes: sum(|s| if s.is_locked { s.len_bytes } else { 0 }),
             resident_bytes: sum(|s| s.resident_bytes),
             segments_ready: usize::from(files.preparer.peek().is_some()),
             warmed_bytes: files.window.warmed_bytes(),
-            pool_buffers: self.pool_buffers(),
-            parked: self.parked(),
-            queue_pending_bytes: self.queues.pending_bytes() + self.batches.pending_bytes(),
-            queues: self.queues.len() + self.batches.queue_count(),
+            pool_buffers: files.pool.as_ref().map(Pool::free_of),
+            parked: store.durability.parked(),
+            queue_pending_bytes: queues.pending_bytes() + batches.pending_bytes(),
+            queues: queues.len() + batches.queue_count(),
             queues_mended: mended.queues,
             units_mended: mended.units,
             units_lost: mended.lost,
-            records_damaged: self.rotten().1,
-            scrub_rounds: self.scrub_rounds(),
-            lock_held_ms: self.log.lock_held_ms(),
-            refused: self
+            records_damaged: store.damaged.rotten().1,
+            scrub_rounds: store.scrub.rounds(),
+            lock_held_ms: store.log.lock_held_ms(),
+            refused: store
                 .refusals
                 .reasons()
                 .into_iter()

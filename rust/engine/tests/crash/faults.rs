@@ -115,11 +115,11 @@ fn history(twin: &TwinDisk, clock: &ManualClock, config: &StoreConfig) -> Outcom
             outcome.put(&store, round * 100 + number, 3_900);
             if number % 4 == 0 {
                 clock.advance(Duration::from_millis(500));
-                outcome.note(store.prepare_step());
-                outcome.note(store.dispatch_step());
-                outcome.note(store.sync_queues(0));
-                outcome.note(store.write_checkpoint());
-                outcome.note(store.flush());
+                outcome.note(store.preparation().step());
+                outcome.note(store.dispatching().step());
+                outcome.note(store.checkpoints().sync_queues(0));
+                outcome.note(store.checkpoints().write());
+                outcome.note(store.durability().flush());
             }
             if number == 19 {
                 let text = format!("{round}");
@@ -128,7 +128,7 @@ fn history(twin: &TwinDisk, clock: &ManualClock, config: &StoreConfig) -> Outcom
                     Path::new(CONFIG_PATH),
                     text.as_bytes(),
                 ));
-                outcome.note(store.remove_oldest(None, 1, None));
+                outcome.note(store.retention().remove_oldest(None, 1, None));
             }
         }
         outcome.note(store.close());
@@ -155,13 +155,13 @@ fn check(
     let store = store.unwrap_or_else(|error| panic!("{case}: {error}"));
     let start = store.files().chain.start();
     for (place, body) in acked.iter().filter(|(place, _)| *place >= start) {
-        let record = store.record_at(*place);
+        let record = store.reader().record_at(*place);
         let record = record.unwrap_or_else(|error| panic!("{case}: lost {place}: {error}"));
         assert_eq!(record.view(CrcCheck::Verify).unwrap().body, body, "{case}");
     }
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     for queue_id in 0..2 {
-        let bounds = store.bounds(b"T", queue_id).unwrap();
+        let bounds = store.topics().bounds(b"T", queue_id).unwrap();
         let Some(bounds) = bounds else { continue };
         let mut units = Vec::new();
         let count = (bounds.max - bounds.min) as usize;
@@ -171,7 +171,7 @@ fn check(
             .unwrap();
         for unit in units.iter().filter(|unit| !unit.is_blank()) {
             let place = unit.physical_offset.cast_unsigned();
-            assert!(store.record_at(place).is_ok(), "{case}: {unit:?}");
+            assert!(store.reader().record_at(place).is_ok(), "{case}: {unit:?}");
         }
     }
 }
@@ -273,8 +273,11 @@ fn after_a_failed_sync_nothing_is_acknowledged_and_reads_end_at_what_is_flushed(
     let (twin, clock, config, store) = fresh(true);
     let flushed = put(&store, 1).unwrap();
     fail(&twin, CallKind::Sync, "/commitlog/", EIO, Times::Once);
-    let parked = store.append(&message(("T", 0), b"parked", b"")).unwrap();
-    let ticket = store.park(parked.end(), false).unwrap();
+    let parked = store
+        .writer()
+        .append(&message(("T", 0), b"parked", b""))
+        .unwrap();
+    let ticket = store.durability().park(parked.end(), false).unwrap();
     assert!(matches!(put(&store, 2), Err(Error::Io { errno: EIO, .. })));
     // The second sync would succeed; it is not tried.
     for number in 3..6 {
@@ -285,12 +288,12 @@ fn after_a_failed_sync_nothing_is_acknowledged_and_reads_end_at_what_is_flushed(
         assert!(reason.contains("/commitlog/"), "{reason}");
     }
     let mut answers = Vec::new();
-    store.drain(&mut answers);
+    store.durability().drain(&mut answers);
     assert_eq!(answers, [(ticket, PutStatus::ServiceNotAvailable)]);
     assert_eq!(store.files().readable(), flushed);
-    assert!(store.record_at(flushed).is_err());
-    while store.dispatch_step().unwrap_or(false) {}
-    assert_eq!(store.bounds(b"T", 0).unwrap().unwrap().max, 1);
+    assert!(store.reader().record_at(flushed).is_err());
+    while store.dispatching().step().unwrap_or(false) {}
+    assert_eq!(store.topics().bounds(b"T", 0).unwrap().unwrap().max, 1);
     assert!(store.close().is_err());
     drop(store);
     let store = open(&twin, &clock, &config).unwrap();
@@ -306,7 +309,7 @@ fn a_full_disk_refuses_the_next_log_file_and_heals() {
     let error = refused.expect("the file was full by then");
     assert_eq!(PutStatus::of(&error), PutStatus::CreateMappedFileFailed);
     assert!(error.to_string().contains("28"), "{error}");
-    assert!(store.record_at(0).is_ok(), "reads go on");
+    assert!(store.reader().record_at(0).is_ok(), "reads go on");
     twin.set_space(1 << 30, 1 << 29);
     assert!(put(&store, 50).is_ok(), "healed without a restart");
     assert_eq!(twin.bus_errors(), 0);
@@ -324,8 +327,8 @@ fn queues_that_cannot_be_written_hold_appends_back_until_they_can() {
         Times::Always,
     );
     clock.advance(Duration::from_secs(1));
-    let _told = store.dispatch_step();
-    let _told = store.sync_queues(0);
+    let _told = store.dispatching().step();
+    let _told = store.checkpoints().sync_queues(0);
     let refused = put(&store, 1);
     let Err(Error::NotWritable { reason }) = &refused else {
         panic!("{refused:?}");
@@ -338,11 +341,14 @@ fn queues_that_cannot_be_written_hold_appends_back_until_they_can() {
         tags_codes: &[],
         is_bulk: false,
     };
-    assert_eq!(store.get(b"T", 0, ask).unwrap().status, GetStatus::Found);
+    assert_eq!(
+        store.reader().get(b"T", 0, ask).unwrap().status,
+        GetStatus::Found
+    );
     twin.heal();
     clock.advance(Duration::from_secs(1));
-    let _told = store.dispatch_step();
-    let _told = store.sync_queues(0);
+    let _told = store.dispatching().step();
+    let _told = store.checkpoints().sync_queues(0);
     assert!(put(&store, 2).is_ok(), "healed without a restart");
 }
 
@@ -353,17 +359,23 @@ fn an_index_without_room_pauses_and_catches_up() {
     for number in 0..4 {
         put(&store, number).unwrap();
     }
-    while store.dispatch_step().unwrap() {}
-    assert_eq!(store.bounds(b"T", 0).unwrap().unwrap().max, 4);
-    let found = store.query(b"T", b"a", 64, 0, i64::MAX).unwrap();
+    while store.dispatching().step().unwrap() {}
+    assert_eq!(store.topics().bounds(b"T", 0).unwrap().unwrap().max, 4);
+    let found = store
+        .key_reader()
+        .query(b"T", b"a", 64, 0, i64::MAX)
+        .unwrap();
     assert!(found.records.is_empty());
     twin.heal();
     clock.advance(Duration::from_secs(5));
     for number in 4..6 {
         put(&store, number).unwrap();
-        while store.dispatch_step().unwrap() {}
+        while store.dispatching().step().unwrap() {}
     }
-    let found = store.query(b"T", b"a", 64, 0, i64::MAX).unwrap();
+    let found = store
+        .key_reader()
+        .query(b"T", b"a", 64, 0, i64::MAX)
+        .unwrap();
     assert_eq!(found.records.len(), 6);
 }
 
@@ -396,11 +408,11 @@ fn a_failed_read_is_an_error_and_no_message() {
     let store = open(&twin, &clock, &config).unwrap();
     fail(&twin, CallKind::Read, "/commitlog/", EIO, Times::Always);
     for place in [0, end] {
-        let read = store.record_at(place);
+        let read = store.reader().record_at(place);
         assert!(matches!(read.err(), Some(Error::Io { errno: EIO, .. })));
     }
     twin.heal();
-    assert!(store.record_at(0).is_ok());
+    assert!(store.reader().record_at(0).is_ok());
 }
 
 #[test]
@@ -421,15 +433,21 @@ fn store_times_never_step_back_and_nothing_stalls_when_the_clock_jumps() {
             number += 1;
         }
         let open_store = store.take().unwrap();
-        while open_store.dispatch_step().unwrap() {}
-        open_store.sync_queues(0).unwrap();
-        open_store.write_checkpoint().unwrap();
+        while open_store.dispatching().step().unwrap() {}
+        open_store.checkpoints().sync_queues(0).unwrap();
+        open_store.checkpoints().write().unwrap();
         if number % 2 == 0 {
             assert!(open_store.close().unwrap());
         }
         drop(open_store);
         store = Some(Arc::new(open(&twin, &clock, &config).unwrap()));
-        let bounds = store.as_ref().unwrap().bounds(b"T", 0).unwrap().unwrap();
+        let bounds = store
+            .as_ref()
+            .unwrap()
+            .topics()
+            .bounds(b"T", 0)
+            .unwrap()
+            .unwrap();
         assert_eq!((bounds.min, bounds.max), (0, number));
     }
 }

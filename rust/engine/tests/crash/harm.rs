@@ -207,7 +207,7 @@ fn judge(
         Err(error) => return Err(error.to_string()),
     };
     let is_same = |(at, _, body): &&(u64, u64, Vec<u8>)| {
-        let record = store.record_at(*at);
+        let record = store.reader().record_at(*at);
         let view = record
             .as_ref()
             .ok()

@@ -49,7 +49,7 @@ fn open(image: &TwinDisk, script: &Script, now_ms: i64) -> PlainStore {
 
 fn held(store: &PlainStore, place: Place) -> Held {
     let topic = place.0.as_bytes();
-    let Some(bounds) = store.bounds(topic, place.1).unwrap() else {
+    let Some(bounds) = store.topics().bounds(topic, place.1).unwrap() else {
         return (0, 0, Vec::new());
     };
     let mut bodies = Vec::new();
@@ -62,7 +62,7 @@ fn held(store: &PlainStore, place: Place) -> Held {
             tags_codes: &[],
             is_bulk: false,
         };
-        let got = store.get(topic, place.1, ask).unwrap();
+        let got = store.reader().get(topic, place.1, ask).unwrap();
         if got.status != GetStatus::Found && got.next_offset <= from {
             break;
         }
@@ -74,7 +74,7 @@ fn held(store: &PlainStore, place: Place) -> Held {
 }
 
 fn all_held(store: &PlainStore) -> Vec<Held> {
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     PLACES.into_iter().map(|place| held(store, place)).collect()
 }
 

@@ -223,7 +223,7 @@ fn config_value(case: &Case<'_>, image: &TwinDisk) -> Verdict<u64> {
 
 fn dispatch(store: &TestStore) -> Verdict<()> {
     loop {
-        match store.dispatch_step() {
+        match store.dispatching().step() {
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) => return Err(format!("dispatch: {error}")),
@@ -236,7 +236,7 @@ fn units_of(store: &TestStore, place: Place) -> Verdict<Vec<(u64, Unit)>> {
     let said = |error| format!("queue {place:?}: {error}");
     let topic = place.0.as_bytes();
     let mut found = Vec::new();
-    let Some(bounds) = store.bounds(topic, place.1).map_err(said)? else {
+    let Some(bounds) = store.topics().bounds(topic, place.1).map_err(said)? else {
         return Ok(found);
     };
     let mut from = bounds.min;
@@ -245,7 +245,10 @@ fn units_of(store: &TestStore, place: Place) -> Verdict<Vec<(u64, Unit)>> {
         let read = store.queues().read(topic, place.1, from, 100, &mut units);
         read.map_err(said)?;
         // A unit whose place in the extension is empty stays as it is: it is none that is expected.
-        store.fill_codes(topic, place.1, &mut units).map_err(said)?;
+        store
+            .reader()
+            .fill_codes(topic, place.1, &mut units)
+            .map_err(said)?;
         demand!(
             !units.is_empty(),
             "queue {place:?} has nothing at {from} of {bounds:?}"
@@ -333,6 +336,7 @@ fn go_on(case: &Case<'_>, store: &TestStore, recovered: &Recovered) -> Verdict<V
         let body = body_of(!case.script.seed, number as u64, 30);
         let properties = properties_of("b");
         let at = store
+            .writer()
             .append(&message(place, &body, &properties))
             .map_err(said)?;
         let promised = case.told.sent.iter().filter(|sent| {
@@ -369,7 +373,7 @@ fn go_on(case: &Case<'_>, store: &TestStore, recovered: &Recovered) -> Verdict<V
         });
     }
     let end = log.last().map_or(0, |sent| sent.at.end());
-    let status = store.settle(end).map_err(said)?;
+    let status = store.durability().settle(end).map_err(said)?;
     demand!(status == PutStatus::PutOk, "going on: {status}");
     dispatch(store)?;
     check_queues(store, &log).map_err(|error| format!("going on: {error}"))?;

@@ -225,8 +225,8 @@ impl Play {
         let messages = bodies.iter().map(|body| message(place, body, &properties));
         let messages: Vec<Message<'_>> = messages.collect();
         let appended: Vec<Appended> = match &messages[..] {
-            [one] => vec![self.store().append(one).unwrap()],
-            many => self.store().append_batch(many).unwrap(),
+            [one] => vec![self.store().writer().append(one).unwrap()],
+            many => self.store().writer().append_batch(many).unwrap(),
         };
         for (body, at) in bodies.iter().zip(appended) {
             let body = body.clone();
@@ -289,12 +289,12 @@ impl Play {
 
     fn tickets(&mut self) -> Result<()> {
         let end = self.end();
-        self.store().park(end, false)?;
+        self.store().durability().park(end, false)?;
         let mut answers = Vec::new();
-        self.store().drain(&mut answers);
+        self.store().durability().drain(&mut answers);
         if answers.is_empty() {
-            self.store().flush()?;
-            self.store().drain(&mut answers);
+            self.store().durability().flush()?;
+            self.store().durability().drain(&mut answers);
         }
         assert!(
             matches!(answers[..], [(_, PutStatus::PutOk)]),
@@ -325,7 +325,7 @@ impl Play {
     fn remove(&mut self, files: usize) -> Result<()> {
         let begun = self.now();
         self.disk.enter(Phase::Removing);
-        self.store().remove_oldest(None, files, None)?;
+        self.store().retention().remove_oldest(None, files, None)?;
         self.disk.enter(Phase::Working);
         let start = self.store().files().chain.start();
         self.told.starts.push((begun, start));
@@ -355,19 +355,19 @@ impl Play {
             Step::Fill { left } => self.fill(left),
             Step::Settle => {
                 let end = self.end();
-                let status = self.store().settle(end)?;
+                let status = self.store().durability().settle(end)?;
                 assert_eq!(status, PutStatus::PutOk);
                 self.settled(end);
             }
             Step::Tickets => self.tickets()?,
-            Step::Flush => drop(self.store().flush()?),
-            Step::Prepare => while self.store().prepare_step()? {},
-            Step::Dispatch => while self.store().dispatch_step()? {},
+            Step::Flush => drop(self.store().durability().flush()?),
+            Step::Prepare => while self.store().preparation().step()? {},
+            Step::Dispatch => while self.store().dispatching().step()? {},
             Step::SyncQueues => {
-                self.store().note_durable()?;
-                self.store().sync_queues(0)?;
+                self.store().checkpoints().note_durable()?;
+                self.store().checkpoints().sync_queues(0)?;
             }
-            Step::Checkpoint => self.store().write_checkpoint()?,
+            Step::Checkpoint => self.store().checkpoints().write()?,
             Step::Config => self.config_step()?,
             Step::Remove { files } => self.remove(files)?,
             Step::Close => self.close()?,

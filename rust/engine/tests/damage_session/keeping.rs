@@ -55,7 +55,7 @@ fn kept(disk: &TwinDisk, count: usize, len: usize, bad: &[usize], pairs: &[(&str
             assert!(store.close().unwrap());
             let store = open_with(&image, OpenHow::RefuseDamage, pairs).unwrap();
             assert_eq!(
-                store.bounds(b"T", 0).unwrap().unwrap().max,
+                store.topics().bounds(b"T", 0).unwrap().unwrap().max,
                 count.div_ceil(3) as u64 + 1
             );
         }
@@ -156,6 +156,7 @@ fn a_bad_record_of_any_length_is_replaced_by_one_of_the_same_length() {
             let store = open_with(&disk, OpenHow::KeepBehind, &[]).unwrap();
             assert_eq!(
                 store
+                    .reader()
                     .record_at(places[2])
                     .unwrap()
                     .view(CrcCheck::Verify)
@@ -164,9 +165,9 @@ fn a_bad_record_of_any_length_is_replaced_by_one_of_the_same_length() {
                 body(2, len)
             );
             assert_eq!(store.report().replaced.bytes, places[2] - places[1]);
-            while store.dispatch_step().unwrap() {}
+            while store.dispatching().step().unwrap() {}
             assert_eq!(
-                store.bounds(b"T", 1).unwrap().unwrap().max,
+                store.topics().bounds(b"T", 1).unwrap().unwrap().max,
                 2,
                 "{len} {left:?}"
             );

@@ -94,7 +94,7 @@ pub(crate) fn append(
         properties: b"KEYS\x01k\x02TAGS\x01t\x02",
         version: None,
     };
-    let done = store.append(&message)?;
+    let done = store.writer().append(&message)?;
     Ok((done.physical_offset, done.queue_offset))
 }
 
@@ -133,8 +133,8 @@ pub(crate) fn stored(
     let mut places = Vec::new();
     for number in 0..count {
         if number == count / 2 && left == Left::HalfNoted {
-            store.flush().unwrap();
-            store.note_durable().unwrap();
+            store.durability().flush().unwrap();
+            store.checkpoints().note_durable().unwrap();
         }
         places.push(
             append(&store, "T", (number % 3) as i32, &body(number, len))
@@ -146,11 +146,11 @@ pub(crate) fn stored(
     match left {
         Left::Killed | Left::HalfNoted => store.abandon(),
         Left::Noted | Left::Dispatched => {
-            store.flush().unwrap();
-            store.note_durable().unwrap();
+            store.durability().flush().unwrap();
+            store.checkpoints().note_durable().unwrap();
             if left == Left::Dispatched {
-                while store.dispatch_step().unwrap() {}
-                store.sync_queues(0).unwrap();
+                while store.dispatching().step().unwrap() {}
+                store.checkpoints().sync_queues(0).unwrap();
             }
             store.abandon();
         }
@@ -161,7 +161,7 @@ pub(crate) fn stored(
 
 /// Bodies that a consumer of a queue gets, in their order.
 pub(crate) fn consumed(store: &TwinStore, queue_id: i32) -> Vec<Vec<u8>> {
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     let mut bodies = Vec::new();
     loop {
         let ask = Ask {
@@ -171,7 +171,7 @@ pub(crate) fn consumed(store: &TwinStore, queue_id: i32) -> Vec<Vec<u8>> {
             tags_codes: &[],
             is_bulk: false,
         };
-        let got = store.get(b"T", queue_id, ask).unwrap();
+        let got = store.reader().get(b"T", queue_id, ask).unwrap();
         if got.status != GetStatus::Found {
             return bodies;
         }

@@ -81,7 +81,7 @@ fn cuts_at_one_place_do_not_take_each_others_names() {
         );
         append(&store, "T", 0, &body(again, 300)).unwrap();
         append(&store, "T", 0, &body(again, 300)).unwrap();
-        store.flush().unwrap();
+        store.durability().flush().unwrap();
         store.abandon();
     }
 }
@@ -241,10 +241,10 @@ fn zeros_that_a_client_sent_are_no_torn_text_once_they_were_durable() {
             properties: &properties,
             version: None,
         };
-        store.append(&message).unwrap();
+        store.writer().append(&message).unwrap();
     }
-    store.flush().unwrap();
-    store.note_durable().unwrap();
+    store.durability().flush().unwrap();
+    store.checkpoints().note_durable().unwrap();
     store.abandon();
     disk.set_boot_id(Some(2));
     let store = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
@@ -296,7 +296,7 @@ fn the_mark_follows_the_flush_by_itself() {
     let (place, _) = append(&store, "T", 0, b"body").unwrap();
     let end = store.files().positions.appended.position();
     assert!(end > place);
-    store.settle(end).unwrap();
+    store.durability().settle(end).unwrap();
     // The mark is the only thing that tells the end of the log once the log is gone.
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     loop {

@@ -343,8 +343,8 @@ fn index(bytes: &[u8], number: u64) {
     for key in ["a", "b"] {
         let _answer = index.query(b"T", key.as_bytes(), 64, 0, i64::MAX);
     }
-    let _cut = index.truncate_from(number % 2_000);
-    let _synced = index.sync_all();
+    let _cut = index.writer().truncate_from(number % 2_000);
+    let _synced = index.syncing().sync_all();
 }
 
 /// A store with two log files, several queue and index files, closed.
@@ -408,7 +408,7 @@ fn store(_bytes: &[u8], number: u64) {
 
 fn use_store(store: &Store<TwinDisk, ManualClock>) {
     for _ in 0..100 {
-        if !store.dispatch_step().unwrap_or(false) {
+        if !store.dispatching().step().unwrap_or(false) {
             break;
         }
     }
@@ -422,7 +422,7 @@ fn use_store(store: &Store<TwinDisk, ManualClock>) {
                 tags_codes: &[],
                 is_bulk: false,
             };
-            let Ok(got) = store.get(topic.as_bytes(), 0, ask) else {
+            let Ok(got) = store.reader().get(topic.as_bytes(), 0, ask) else {
                 break;
             };
             if got.next_offset <= from {
@@ -430,12 +430,14 @@ fn use_store(store: &Store<TwinDisk, ManualClock>) {
             }
             from = got.next_offset;
         }
-        let _found = store.query(topic.as_bytes(), b"a", 64, 0, i64::MAX);
+        let _found = store
+            .key_reader()
+            .query(topic.as_bytes(), b"a", 64, 0, i64::MAX);
     }
-    let _removed = store.remove_oldest(None, 1, None);
+    let _removed = store.retention().remove_oldest(None, 1, None);
     for _ in 0..3 {
         let _put = store.put(&message("T", b"more", b"KEYS\x01b\x02"));
     }
-    let _synced = store.sync_queues(0);
-    let _written = store.write_checkpoint();
+    let _synced = store.checkpoints().sync_queues(0);
+    let _written = store.checkpoints().write();
 }

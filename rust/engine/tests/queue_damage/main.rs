@@ -64,7 +64,7 @@ fn append(store: &TwinStore, clock: &ManualClock, queue: (&str, i32), number: us
         version: None,
     };
     clock.advance(Duration::from_millis(10));
-    store.append(&message).unwrap().queue_offset
+    store.writer().append(&message).unwrap().queue_offset
 }
 
 fn body(queue: (&str, i32), number: usize) -> Vec<u8> {
@@ -81,9 +81,9 @@ fn filled() -> (TwinDisk, ManualClock, TwinStore) {
             append(&store, &clock, queue, number);
         }
     }
-    while store.dispatch_step().unwrap() {}
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
     (disk, clock, store)
 }
 
@@ -104,10 +104,10 @@ fn killed(fed: &[(&str, i32)]) -> (TwinDisk, ManualClock) {
     for queue in fed.iter().copied() {
         append(&store, &clock, queue, COUNT);
     }
-    while store.dispatch_step().unwrap() {}
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     store.abandon();
     (disk, clock)
 }
@@ -115,6 +115,7 @@ fn killed(fed: &[(&str, i32)]) -> (TwinDisk, ManualClock) {
 fn read(store: &TwinStore, queue: (&str, i32)) -> Vec<Vec<u8>> {
     let mut served = Vec::new();
     let mut from = store
+        .topics()
         .bounds(queue.0.as_bytes(), queue.1)
         .unwrap()
         .map_or(0, |bounds| bounds.min);
@@ -126,7 +127,10 @@ fn read(store: &TwinStore, queue: (&str, i32)) -> Vec<Vec<u8>> {
             tags_codes: &[],
             is_bulk: false,
         };
-        let got = store.get(queue.0.as_bytes(), queue.1, ask).unwrap();
+        let got = store
+            .reader()
+            .get(queue.0.as_bytes(), queue.1, ask)
+            .unwrap();
         if got.status != GetStatus::Found {
             return served;
         }
@@ -140,15 +144,19 @@ fn read(store: &TwinStore, queue: (&str, i32)) -> Vec<Vec<u8>> {
 /// Every queue has its first `count` messages, the next one gets the next offset, and who reads the
 /// notices finds `notice` among the warnings.
 fn check(store: &TwinStore, clock: &ManualClock, count: usize, notice: &str) {
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     for queue in QUEUES {
-        let bounds = store.bounds(queue.0.as_bytes(), queue.1).unwrap().unwrap();
+        let bounds = store
+            .topics()
+            .bounds(queue.0.as_bytes(), queue.1)
+            .unwrap()
+            .unwrap();
         assert_eq!((bounds.min, bounds.max), (0, count as u64), "{queue:?}");
         let expected: Vec<_> = (0..count).map(|number| body(queue, number)).collect();
         assert_eq!(read(store, queue), expected, "{queue:?}");
         assert_eq!(append(store, clock, queue, count), count as u64);
     }
-    while store.dispatch_step().unwrap() {}
+    while store.dispatching().step().unwrap() {}
     for queue in QUEUES {
         assert_eq!(read(store, queue).len(), count + 1);
     }
@@ -382,7 +390,7 @@ fn rot(disk: &TwinDisk, store: &TwinStore, queue_offset: u64) -> u64 {
         tags_codes: &[],
         is_bulk: false,
     };
-    let got = store.get(b"T", 0, ask).unwrap();
+    let got = store.reader().get(b"T", 0, ask).unwrap();
     let place = got.records.first().unwrap().physical_offset;
     flip(disk, place + 200);
     place
@@ -410,11 +418,11 @@ fn the_scrub_reports_a_damaged_record_once_and_goes_on_behind_it() {
     let store = open(&disk, &clock);
     let place = rot(&disk, &store, 10);
     for _round in 0..2 {
-        while store.scrub_step().unwrap() {}
+        while store.scrub().step().unwrap() {}
         clock.advance(Duration::from_secs(200 * 3_600));
     }
-    assert_eq!(store.scrub_rounds(), 2);
-    let (found, count) = store.rotten();
+    assert_eq!(store.scrub().rounds(), 2);
+    let (found, count) = store.damaged().rotten();
     assert_eq!(count, 1);
     let found = &found[0];
     assert_eq!(
@@ -434,7 +442,7 @@ fn the_scrub_makes_blank_units_again() {
     // Read once, so that the ends of files were compared before.
     assert_eq!(read(&store, ("T", 0)).len(), COUNT);
     zero(&disk, ("T", 0), 20..70);
-    while store.scrub_step().unwrap() {}
+    while store.scrub().step().unwrap() {}
     assert_eq!(store.stats().units_mended, 50);
     assert!(store.close().unwrap());
     assert_eq!(problems(&disk), [""; 0]);
@@ -467,5 +475,5 @@ fn a_record_without_its_head_is_passed_over_and_reported_once() {
         assert_eq!(read(&store, ("T", 0)).len(), COUNT - 1);
     }
     assert_eq!(errors(&store).len(), 1);
-    assert_eq!(store.rotten().0[0].queue_offset, 10);
+    assert_eq!(store.damaged().rotten().0[0].queue_offset, 10);
 }

@@ -21,10 +21,10 @@ fn stopped_and_killed() -> (TwinDisk, ManualClock) {
     for number in 0..700 {
         append(&store, &clock, ("Last", 0), number);
     }
-    while store.dispatch_step().unwrap() {}
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     store.abandon();
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_some());
     (disk, clock)
@@ -86,13 +86,13 @@ fn a_deleted_topic_does_not_come_back() {
     let (disk, clock) = stopped_and_killed();
     let store = open(&disk, &clock);
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_some());
-    store.delete_topic(b"T").unwrap();
+    store.topics().delete_topic(b"T").unwrap();
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
     append(&store, &clock, ("Last", 0), 0);
     store.abandon();
     let store = open(&disk, &clock);
     for queue_id in 0..2 {
-        assert_eq!(store.bounds(b"T", queue_id).unwrap(), None);
+        assert_eq!(store.topics().bounds(b"T", queue_id).unwrap(), None);
     }
     assert_eq!(read(&store, ("Other", 0)).len(), COUNT);
     assert!(store.close().unwrap());
@@ -106,7 +106,7 @@ fn the_witness_is_void_when_another_broker_has_started() {
     drop(lock);
     remove_dir(&disk, Path::new("/store/consumequeue/T"));
     let store = open(&disk, &clock);
-    assert_eq!(store.bounds(b"T", 0).unwrap(), None);
+    assert_eq!(store.topics().bounds(b"T", 0).unwrap(), None);
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
     store.abandon();
 }
@@ -115,12 +115,12 @@ fn the_witness_is_void_when_another_broker_has_started() {
 fn a_lost_queue_without_records_goes_on_where_it_ended() {
     let (disk, clock) = stopped_and_killed();
     let store = open(&disk, &clock);
-    let removed = store.remove_oldest(None, 2, None).unwrap();
+    let removed = store.retention().remove_oldest(None, 2, None).unwrap();
     assert!(removed.log_files > 0);
     store.abandon();
     remove_dir(&disk, &queue_dir(("T", 0)));
     let store = open(&disk, &clock);
-    let bounds = store.bounds(b"T", 0).unwrap().unwrap();
+    let bounds = store.topics().bounds(b"T", 0).unwrap().unwrap();
     assert_eq!(bounds.max, COUNT as u64);
     let left = read(&store, ("T", 0));
     assert_eq!(left.len(), (bounds.max - bounds.min) as usize);
@@ -146,22 +146,22 @@ fn after_a_kill_queues_made_since_the_last_clean_stop_are_known_from_the_checkpo
 fn a_topic_that_is_deleted_is_not_in_the_next_witness_and_the_others_are() {
     let (disk, clock) = stopped_and_killed();
     let store = open(&disk, &clock);
-    store.delete_topic(b"T").unwrap();
+    store.topics().delete_topic(b"T").unwrap();
     clock.advance(Duration::from_secs(10));
     for number in 0..700 {
         append(&store, &clock, ("Last", 0), number);
     }
-    while store.dispatch_step().unwrap() {}
-    store.flush().unwrap();
-    store.sync_queues(0).unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.durability().flush().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
-    store.write_checkpoint().unwrap();
+    store.checkpoints().write().unwrap();
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_some());
     store.abandon();
     remove_dir(&disk, &queue_dir(("Other", 0)));
     let store = open(&disk, &clock);
     for queue_id in 0..2 {
-        assert_eq!(store.bounds(b"T", queue_id).unwrap(), None);
+        assert_eq!(store.topics().bounds(b"T", queue_id).unwrap(), None);
     }
     assert_eq!(read(&store, ("Other", 0)).len(), COUNT);
     assert!(store.close().unwrap());
@@ -171,16 +171,16 @@ fn a_topic_that_is_deleted_is_not_in_the_next_witness_and_the_others_are() {
 fn a_checkpoint_without_new_units_writes_no_witness() {
     let (disk, clock) = stopped_and_killed();
     let store = open(&disk, &clock);
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     let first = disk.read(Path::new(WITNESS)).unwrap();
     disk.unlink(Path::new(WITNESS)).unwrap();
-    store.write_checkpoint().unwrap();
+    store.checkpoints().write().unwrap();
     assert!(disk.stat(Path::new(WITNESS)).unwrap().is_none());
     append(&store, &clock, ("Last", 0), 700);
-    while store.dispatch_step().unwrap() {}
-    store.sync_queues(0).unwrap();
-    store.write_checkpoint().unwrap();
+    while store.dispatching().step().unwrap() {}
+    store.checkpoints().sync_queues(0).unwrap();
+    store.checkpoints().write().unwrap();
     assert_ne!(disk.read(Path::new(WITNESS)).unwrap(), first);
     store.abandon();
 }

@@ -134,7 +134,7 @@ impl AckProcessor<'_> {
         ack: &BatchAck,
         broker: &str,
     ) -> Result<(), Refused> {
-        let bounds = cx.store.bounds(ack.topic.as_bytes(), ack.queue_id);
+        let bounds = cx.store.topics().bounds(ack.topic.as_bytes(), ack.queue_id);
         let Ok(Some(bounds)) = bounds else {
             return Ok(());
         };
@@ -360,12 +360,15 @@ fn behind_batch<D: Disk, C: Clock>(
     queue_id: i32,
     offset: i64,
 ) -> i64 {
-    if !store.has_batch_queues(topic.as_bytes()) {
+    if !store.topics().has_batch_queues(topic.as_bytes()) {
         return offset;
     }
     let from = offset.cast_unsigned();
     // Where the disk would have to be waited for, the batch comes once more.
-    match store.batch_end_now(topic.as_bytes(), queue_id, from) {
+    match store
+        .topics()
+        .batch_end_now(topic.as_bytes(), queue_id, from)
+    {
         Ok(Some(behind)) => behind.cast_signed(),
         Ok(None) | Err(_) => offset,
     }
@@ -395,7 +398,7 @@ fn check_message<D: Disk, C: Clock>(
             peer,
         ));
     }
-    let bounds = cx.store.bounds(topic.as_bytes(), queue_id);
+    let bounds = cx.store.topics().bounds(topic.as_bytes(), queue_id);
     let bounds = bounds.map_err(|error| refusals::failed(&error))?;
     let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
     let (min, max) = (min.cast_signed(), max.cast_signed());

@@ -58,7 +58,7 @@ pub(super) fn has_more_for<D: Disk, C: Clock>(
     queues: &[QueueKey],
 ) -> bool {
     queues.iter().any(|(topic, queue_id)| {
-        let bounds = store.bounds(topic.as_bytes(), *queue_id);
+        let bounds = store.topics().bounds(topic.as_bytes(), *queue_id);
         let Ok(Some(bounds)) = bounds else {
             return false;
         };

@@ -65,7 +65,7 @@ pub(super) fn put_record<D: Disk, C: Clock>(
     let mut text = Vec::new();
     properties::rewrite(&[], &[], &adds, &mut text);
     let host: Host = broker.store_host;
-    let appended = store.append(&Message {
+    let appended = store.writer().append(&Message {
         topic,
         queue_id,
         flag: 0,

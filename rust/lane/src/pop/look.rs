@@ -247,7 +247,7 @@ pub(super) fn peek<D: Disk, C: Clock>(
     let queues = queues_of_line(cx.policy, (topic, group, header.queue_id.max(-1)), false);
     let (mut records, mut rest) = (Vec::new(), 0);
     for (topic, queue_id) in &queues {
-        let Ok(Some(bounds)) = cx.store.bounds(topic.as_bytes(), *queue_id) else {
+        let Ok(Some(bounds)) = cx.store.topics().bounds(topic.as_bytes(), *queue_id) else {
             continue;
         };
         let known = merge.position_of(topic, group, *queue_id);
@@ -256,6 +256,7 @@ pub(super) fn peek<D: Disk, C: Clock>(
         let count_max = wanted.saturating_sub(records.len());
         let is_hot = || {
             cx.store
+                .reader()
                 .is_hot(topic.as_bytes(), *queue_id, from, count_max)
         };
         // A look is not worth a wait for the disk.
@@ -269,7 +270,7 @@ pub(super) fn peek<D: Disk, C: Clock>(
             tags_codes: &[],
             is_bulk: false,
         };
-        if let Ok(got) = cx.store.get(topic.as_bytes(), *queue_id, ask) {
+        if let Ok(got) = cx.store.reader().get(topic.as_bytes(), *queue_id, ask) {
             records.extend(got.records);
         }
     }

@@ -191,7 +191,7 @@ impl PopBufferMerge {
         let times = (until_ms, cx.now_ms + AGAIN_MS);
         let buffer = &mut self.buffer;
         let is_all = buffer.settle(buffer_slot, times, &broker.name, |point, queue_id| {
-            let has_space = *most > 0 && store.is_ready_for(WRITES_MAX_BYTES);
+            let has_space = *most > 0 && store.writer().is_ready_for(WRITES_MAX_BYTES);
             let is_stored = has_space && put_point(store, broker, point, queue_id).is_ok();
             *most -= usize::from(is_stored);
             stored += u64::from(is_stored);

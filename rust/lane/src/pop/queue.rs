@@ -51,7 +51,11 @@ impl QueuePop<'_> {
         }
         let topic = run.topic_of(step);
         let group = Arc::clone(&run.pop.group);
-        let bounds = cx.store.bounds(topic.as_bytes(), step.queue_id).ok()?;
+        let bounds = cx
+            .store
+            .topics()
+            .bounds(topic.as_bytes(), step.queue_id)
+            .ok()?;
         let bounds = bounds.unwrap_or(Bounds { min: 0, max: 0 });
         let buffer = &mut self.merge.buffer;
         let buffer_slot = buffer.find_or_insert(&topic, &group, step.queue_id, cx.now_ms);
@@ -113,7 +117,10 @@ impl QueuePop<'_> {
             read.count.max(usize::try_from(units).unwrap_or(0))
         };
         let topic = read.topic.as_bytes();
-        let is_hot = cx.store.is_hot(topic, read.step.queue_id, read.from, units);
+        let is_hot = cx
+            .store
+            .reader()
+            .is_hot(topic, read.step.queue_id, read.from, units);
         if !is_hot.unwrap_or(false) {
             return Some((buffer_slot, read));
         }
@@ -274,6 +281,7 @@ fn first_of<D: Disk, C: Clock>(
             && bounds.max > 0
             && !cx
                 .store
+                .reader()
                 .is_far(topic.as_bytes(), queue_id, 0)
                 .unwrap_or(true)
     };

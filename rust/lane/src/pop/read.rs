@@ -53,8 +53,8 @@ impl ReadPop {
         };
         let (topic, queue_id) = (self.topic.as_bytes(), self.step.queue_id);
         if self.filter.looks_at_records() {
-            return store.select(topic, queue_id, ask, sieve);
+            return store.reader().select(topic, queue_id, ask, sieve);
         }
-        store.get(topic, queue_id, ask)
+        store.reader().get(topic, queue_id, ask)
     }
 }

@@ -78,7 +78,7 @@ impl Retry<'_> {
         message: Message<'_>,
         done: &mut Revived,
     ) -> Result<()> {
-        let appended = store.append(&Message {
+        let appended = store.writer().append(&Message {
             born_host: self.store_host,
             store_host: self.store_host,
             reconsume_times: message.reconsume_times.saturating_add(1),

@@ -150,7 +150,7 @@ impl Reviver {
         done: &mut Revived,
     ) -> Result<bool> {
         let topic = rules.topic.as_bytes();
-        let Some(bounds) = store.bounds(topic, self.queue_id)? else {
+        let Some(bounds) = store.topics().bounds(topic, self.queue_id)? else {
             return Ok(true);
         };
         // What lies outside was deleted, or never was.
@@ -374,7 +374,9 @@ fn message_of<D: Disk, C: Clock>(
         tags_codes: &[],
         is_bulk: false,
     };
-    let got = store.get(point.topic.as_bytes(), point.queue_id, ask)?;
+    let got = store
+        .reader()
+        .get(point.topic.as_bytes(), point.queue_id, ask)?;
     if got.status != GetStatus::Found {
         return Ok(None);
     }

@@ -139,13 +139,13 @@ fn record<D: Disk, C: Clock>(
         // With the transient pool it may not be in the file yet; where that fails it is not found.
         let files = store.files();
         let _end = files.commit_to(files.positions.appended.position());
-        return store.record_at(at).map_err(|_none| Looked::Other);
+        return store.reader().record_at(at).map_err(|_none| Looked::Other);
     }
     let files = store.files();
     if files.pool.is_some() && at >= files.readable() {
         return Err(Looked::Cold);
     }
-    let now = |len: usize| match store.record_now(at, len) {
+    let now = |len: usize| match store.reader().record_now(at, len) {
         Ok(Some(bytes)) => Ok(bytes),
         Ok(None) => Err(Looked::Cold),
         Err(_none) => Err(Looked::Other),
@@ -165,7 +165,7 @@ fn check_queue<D: Disk, C: Clock>(
     patience: Patience,
 ) -> Looking<()> {
     let queue_offset = u64::try_from(view.queue_offset).map_err(|_none| Looked::Other)?;
-    if store.has_batch_queues(view.topic) {
+    if store.topics().has_batch_queues(view.topic) {
         return check_batch_queue(store, view, (at, queue_offset), patience);
     }
     let mut units: Vec<Unit> = Vec::with_capacity(1);
@@ -197,12 +197,16 @@ fn check_batch_queue<D: Disk, C: Clock>(
 ) -> Looking<()> {
     let (topic, queue_id) = (view.topic, view.queue_id);
     let physical_offset = match patience {
-        Patience::None => match store.batch_place_now(topic, queue_id, queue_offset) {
+        Patience::None => match store
+            .topics()
+            .batch_place_now(topic, queue_id, queue_offset)
+        {
             Ok(Some(physical_offset)) => physical_offset,
             Ok(None) | Err(_) => return Err(Looked::Cold),
         },
         // As of a plain queue: what cannot be read is stored anew.
         Patience::Disk => store
+            .topics()
             .batch_place(topic, queue_id, queue_offset)
             .ok()
             .flatten(),

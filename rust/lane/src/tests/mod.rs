@@ -124,7 +124,7 @@ impl Surroundings {
 
     /// Stores a message as a producer would, and dispatches it.
     fn append(&self, topic: &str, queue_id: i32, body: &[u8]) {
-        let stored = self.store.append(&Message {
+        let stored = self.store.writer().append(&Message {
             topic,
             queue_id,
             flag: 0,
@@ -143,7 +143,7 @@ impl Surroundings {
     }
 
     fn dispatch(&self) {
-        while self.store.dispatch_step().unwrap() {}
+        while self.store.dispatching().step().unwrap() {}
     }
 
     /// What the client was answered since the last call.

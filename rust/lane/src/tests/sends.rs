@@ -62,7 +62,7 @@ fn under_synchronous_flush_the_answer_waits_for_the_watermark() {
     assert_eq!(sends.send("t", "", How::ByPolicy), Ok(()));
     assert_eq!(sends.around.answers(), []);
     assert_eq!(sends.around.delivery.parked(), 1);
-    sends.around.store.flush().unwrap();
+    sends.around.store.durability().flush().unwrap();
     let (mut cx, delivery) = sends.around.split();
     delivery.answer_durable(&mut cx, &mut Vec::new());
     assert_eq!(sends.around.answer().0, codes::SUCCESS);
@@ -76,7 +76,10 @@ fn a_half_message_goes_to_its_own_topic_and_is_counted() {
     assert_eq!(sends.send("t", half, How::ByPolicy), Ok(()));
     sends.around.dispatch();
     let store = &sends.around.store;
-    let bounds = store.bounds(b"RMQ_SYS_TRANS_HALF_TOPIC", 0).unwrap();
+    let bounds = store
+        .topics()
+        .bounds(b"RMQ_SYS_TRANS_HALF_TOPIC", 0)
+        .unwrap();
     assert_eq!(bounds.map(|bounds| bounds.max), Some(1));
     let counts = sends.counts.all();
     assert_eq!((counts[0].0.as_str(), counts[0].1.waiting), ("t", 1));

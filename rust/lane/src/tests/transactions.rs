@@ -72,7 +72,7 @@ impl Transactions {
     }
 
     fn stored(&self) -> u64 {
-        let bounds = self.around.store.bounds(b"t", 2).unwrap();
+        let bounds = self.around.store.topics().bounds(b"t", 2).unwrap();
         bounds.map_or(0, |bounds| bounds.max)
     }
 

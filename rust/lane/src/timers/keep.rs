@@ -52,7 +52,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
     /// # Blocking
     /// Four files are synced.
     pub fn flush(&mut self, now_ms: i64) -> Result<()> {
-        self.store.flush()?;
+        self.store.durability().flush()?;
         if let Some(slotted) = &mut self.slotted
             && slotted.at > slotted.begun_at
             && slotted.deletions.is_empty()

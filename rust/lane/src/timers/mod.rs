@@ -108,7 +108,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
         let began_ms = first_stored_ms(&store)?.filter(|first_ms| is_first && *first_ms < now_ms);
         let begin_ms = began_ms.unwrap_or(now_ms);
         let mut timer = Timer::open(disk, root, &config, begin_ms, &mut whole)?;
-        let bounds = store.bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
+        let bounds = store.topics().bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min, bounds.max));
         timer.set_queue_offset(timer.queue_offset().clamp(min, max));
         let opened = timer.opened();
@@ -149,7 +149,10 @@ impl<D: Disk, C: Clock> Timers<D, C> {
 
     /// Messages in the queue that are not entered.
     fn behind(&self) -> Result<u64> {
-        let bounds = self.store.bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
+        let bounds = self
+            .store
+            .topics()
+            .bounds(TIMER_TOPIC.as_bytes(), TIMER_QUEUE)?;
         let max = bounds.map_or(0, |bounds| bounds.max);
         Ok(max.saturating_sub(self.timer.queue_offset()))
     }
@@ -219,7 +222,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
 
     fn enter_some(&mut self, limit: usize, done: &mut Ticked) -> Result<()> {
         let topic = TIMER_TOPIC.as_bytes();
-        let Some(bounds) = self.store.bounds(topic, TIMER_QUEUE)? else {
+        let Some(bounds) = self.store.topics().bounds(topic, TIMER_QUEUE)? else {
             return Ok(());
         };
         let from = self.timer.queue_offset().clamp(bounds.min, bounds.max);
@@ -311,7 +314,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
             text[end..end + TIME_DIGITS].copy_from_slice(now.as_bytes());
         }
         let message = moved(view, target, queue_id, text);
-        let appended = self.store.append(&message);
+        let appended = self.store.writer().append(&message);
         match appended {
             Ok(appended) if is_roll => {
                 done.rolled += 1;
@@ -354,7 +357,7 @@ impl<D: Disk, C: Clock> Timers<D, C> {
 /// When the oldest message in the queue of the wheel's topic was stored.
 fn first_stored_ms<D: Disk, C: Clock>(store: &Store<D, C>) -> Result<Option<i64>> {
     let topic = TIMER_TOPIC.as_bytes();
-    let Some(bounds) = store.bounds(topic, TIMER_QUEUE)? else {
+    let Some(bounds) = store.topics().bounds(topic, TIMER_QUEUE)? else {
         return Ok(None);
     };
     let mut units = Vec::with_capacity(1);
@@ -383,9 +386,9 @@ fn record_of<D: Disk, C: Clock>(
     else {
         return Ok(None);
     };
-    let found = match store.record_now(appended, len) {
+    let found = match store.reader().record_now(appended, len) {
         Ok(Some(record)) => Ok(record),
-        Ok(None) => store.record_at(appended),
+        Ok(None) => store.reader().record_at(appended),
         Err(error) => Err(error),
     };
     match found {

@@ -276,7 +276,7 @@ impl Checker {
                 Fate::Wait => return Ok(Stop::Front),
                 Fate::GiveUp if !rules.can_give_up => return Ok(Stop::Topic),
                 Fate::GiveUp => {
-                    let appended = store.append(&half::given_up(&view))?;
+                    let appended = store.writer().append(&half::given_up(&view))?;
                     done.end = appended.end();
                     done.given_up.push(meant_for(&view));
                 }
@@ -299,7 +299,7 @@ impl Checker {
         done: &mut Checked,
     ) -> Result<usize> {
         half::renewed_properties(view, is_asked, &mut self.text);
-        let appended = store.append(&half::renewed(view, &self.text))?;
+        let appended = store.writer().append(&half::renewed(view, &self.text))?;
         let to = (appended.queue_offset, appended.physical_offset);
         let question = is_asked.then(|| question(view, to, &self.text)).flatten();
         let bytes = question
@@ -358,6 +358,6 @@ fn meant_for(view: &RecordView<'_>) -> String {
 }
 
 fn bounds<D: Disk, C: Clock>(store: &Store<D, C>, topic: &str, queue_id: i32) -> Result<Bounds> {
-    let found = store.bounds(topic.as_bytes(), queue_id)?;
+    let found = store.topics().bounds(topic.as_bytes(), queue_id)?;
     Ok(found.unwrap_or(Bounds { min: 0, max: 0 }))
 }

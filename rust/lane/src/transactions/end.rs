@@ -208,10 +208,12 @@ impl EndTransactionProcessor {
         let store_host = cx.policy.broker.store_host;
         let is_ready = cx
             .store
+            .writer()
             .is_ready_for((self.scratch.len() + RECORD_REST_BYTES) as u64);
         let is_written = is_ready
             && cx
                 .store
+                .writer()
                 .append(&Message {
                     topic: OP_HALF_TOPIC,
                     queue_id,
@@ -352,7 +354,7 @@ fn store_committed<D: Disk, C: Clock>(
     let route = delivery.route_of(cx, &seen, COMMIT, target.0, false)?;
     let mut text = Vec::new();
     let message = half::committed(view, target, route, &mut text);
-    let appended = cx.store.append(&message);
+    let appended = cx.store.writer().append(&message);
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
     cx.connections.stats.sends += 1;
     cx.connections.stats.send_bytes += appended.len_bytes;
@@ -372,7 +374,7 @@ fn store_batch_committed<D: Disk, C: Clock>(
 ) -> Processed {
     let target = half::meant_for(view).ok_or_else(refusals::no_half_message)?;
     let messages = batch.committed(view, target);
-    let appended = cx.store.append_batch(&messages);
+    let appended = cx.store.writer().append_batch(&messages);
     let appended = appended.map_err(|error| cx.not_stored(&error))?;
     let (Some(first), Some(last)) = (appended.first(), appended.last()) else {
         // All of them were stored before.

@@ -182,7 +182,7 @@ fn lane(bytes: &[u8], number: u64) {
         }
     }
     assert!(serving.number("half_frames_bytes") <= bytes.len() as u64);
-    while serving.store.dispatch_step().unwrap() {}
+    while serving.store.dispatching().step().unwrap() {}
     serving.pass(2_000);
     serving.lane.close(serving.client);
     serving.client = other;

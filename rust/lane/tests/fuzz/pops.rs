@@ -219,5 +219,5 @@ fn put(popped: &Popped, tag: &str, body: &[u8]) {
         properties: properties.as_bytes(),
         version: None,
     };
-    store.append(&message).unwrap();
+    store.writer().append(&message).unwrap();
 }

@@ -102,7 +102,7 @@ fn tags_are_tested_by_the_extension_before_records_are_given() {
         let wanted = Wanted::parse(Some("b || c"), None).unwrap();
         subscribe(&mut serving, wanted, None);
         assert_eq!(pulled_count(&mut serving), 10);
-        serving.store.sync_queues(0).unwrap();
+        serving.store.checkpoints().sync_queues(0).unwrap();
         let dir = Path::new("/store/consumequeue_ext/t/0");
         assert_eq!(serving.twin.list(dir).unwrap().is_empty(), !extends_queues);
     }
@@ -240,7 +240,7 @@ fn play(serving: &mut Serving, groups: &mut [Option<Kept>], step: &Step) {
         }
         Step::Tick => serving.pass(1),
         Step::Dispatch => serving.settle(),
-        Step::Write => serving.store.sync_queues(0).unwrap(),
+        Step::Write => serving.store.checkpoints().sync_queues(0).unwrap(),
         Step::Register { group, text } => {
             let text = TEXTS[text];
             if groups[group].is_none_or(|kept| kept.text != text) {
@@ -270,7 +270,7 @@ proptest! {
         for step in &steps {
             if matches!(step, Step::Reopen) {
                 serving.settle();
-                serving.store.flush().unwrap();
+                serving.store.durability().flush().unwrap();
                 serving = serving.open_again();
             }
             play(&mut serving, &mut groups, step);

@@ -174,7 +174,7 @@ fn an_immune_message_steps_back_and_keeps_its_first_offset() {
         [],
         "the end of the first is the end of its copies"
     );
-    let max = serving.store.bounds(HALF, 0).unwrap().unwrap().max;
+    let max = serving.store.topics().bounds(HALF, 0).unwrap().unwrap().max;
     assert_eq!(done.half_offset, max);
 }
 
@@ -211,7 +211,10 @@ fn a_round_is_bounded_per_call_and_ends_where_it_began() {
         }
     }
     assert_eq!(calls, [4, 4, 2]);
-    assert_eq!(serving.store.bounds(HALF, 0).unwrap().unwrap().max, 20);
+    assert_eq!(
+        serving.store.topics().bounds(HALF, 0).unwrap().unwrap().max,
+        20
+    );
 }
 
 #[test]

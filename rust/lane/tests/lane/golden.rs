@@ -45,7 +45,7 @@ fn the_answer_to_a_pull_is_a_header_and_the_records_as_they_are_stored() {
         "{}",
         header(&bytes)
     );
-    let record = serving.store.record_at(0).unwrap();
+    let record = serving.store.reader().record_at(0).unwrap();
     assert!(bytes.ends_with(record.as_bytes()));
     // total, magic, CRC, queue, flag, offsets, system flag, times and hosts, as the official
     // broker writes a record of version 1.

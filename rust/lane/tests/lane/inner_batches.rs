@@ -99,7 +99,7 @@ fn messages_inside_a_record_lose_the_handles_of_earlier_pops() {
     let key = ("i", "UNIQ_KEY\u{1}K\u{2}POP_CK\u{1}0 1\u{2}");
     let fields = [("b", "b"), key, ("m", "true")];
     assert_eq!(serving.ask(&send_with(1, &fields, &body)).code, 0);
-    let record = serving.store.record_at(0).unwrap();
+    let record = serving.store.reader().record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(property(&view, "POP_CK"), "");
     let kept: Vec<_> = items(view.body).map(|item| item.unwrap()).collect();

@@ -21,7 +21,7 @@ fn one_sync_answers_all_sends_in_their_order() {
     serving.drain();
     assert_eq!(codes(&mut serving), []);
     assert_eq!(serving.number("parked"), 5);
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     serving.drain();
     assert_eq!(
         codes(&mut serving),
@@ -48,7 +48,7 @@ fn a_failed_sync_answers_everyone_at_once_and_nobody_with_ok() {
         errno: EIO,
         times: Times::Once,
     });
-    assert!(serving.store.flush().is_err());
+    assert!(serving.store.durability().flush().is_err());
     serving.drain();
     assert_eq!(codes(&mut serving), [(0, 14), (1, 14), (2, 14)]);
     assert_eq!(serving.number("parked"), 0);
@@ -70,7 +70,7 @@ fn a_sync_that_takes_too_long_is_answered_as_such() {
     assert_eq!(codes(&mut serving), []);
     serving.pass(1);
     assert_eq!(codes(&mut serving), [(1, 10)]);
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     serving.drain();
     assert_eq!(codes(&mut serving), [], "answered once");
 }
@@ -84,7 +84,7 @@ fn a_closed_connection_is_forgotten_with_all_it_waits_for() {
     serving.feed(&send_with(2, &[], b"x"));
     serving.lane.close(other);
     assert_eq!(serving.number("parked"), 2, "it ends with its ticket");
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     serving.drain();
     assert_eq!(codes(&mut serving), [(2, 0)]);
     assert_eq!(serving.number("parked"), 0);

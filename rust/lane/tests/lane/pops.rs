@@ -434,7 +434,7 @@ fn note(popped: &Popped, tag: &str, body: &str) {
         properties: properties.as_bytes(),
         version: None,
     };
-    popped.serving.store.append(&message).unwrap();
+    popped.serving.store.writer().append(&message).unwrap();
 }
 
 #[test]

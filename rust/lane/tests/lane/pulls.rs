@@ -261,7 +261,7 @@ fn cold_records_are_read_elsewhere_and_come_with_the_next_drain() {
     }
     serving.bytes();
     serving.settle();
-    while serving.store.prepare_step().unwrap() {}
+    while serving.store.preparation().step().unwrap() {}
     serving.feed(&pull_with(1, &[("maxMsgNums", "2")]));
     assert_eq!(serving.number("cold_pulls"), 1);
     assert!(serving.answers().is_empty());

@@ -280,7 +280,7 @@ fn a_topic_that_was_deleted_has_no_firsts() {
     let mut serving = serving();
     let first = serving.keyed("K", &[], b"body");
     serving.settle();
-    serving.store.delete_topic(b"t").unwrap();
+    serving.store.topics().delete_topic(b"t").unwrap();
     let second = serving.keyed("K", &[], b"body");
     assert_ne!(second.0, first.0);
     serving.settle();
@@ -303,7 +303,7 @@ fn a_repeat_is_as_durable_as_the_first() {
     serving.feed(&send(2));
     assert_eq!(serving.answers(), [], "both wait");
     assert_eq!(serving.number("parked"), 2);
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     serving.drain();
     let answers = serving.answers();
     assert_eq!(answers.len(), 2);
@@ -336,7 +336,7 @@ fn what_is_in_no_file_yet_is_compared_elsewhere() {
     assert_eq!(sent.len(), 3, "{answers:?}");
     assert_eq!(sent[0], first);
     assert!(sent[1] != first && sent[2] != sent[1], "{sent:?}");
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     serving.settle();
     assert_eq!(serving.stored(b"t"), 3);
 }

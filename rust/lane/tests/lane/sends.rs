@@ -158,9 +158,9 @@ fn a_batch_is_stored_as_messages_of_their_own() {
     assert_eq!((answer.code, answer.ext["queueOffset"].as_str()), (0, "0"));
     let ids: Vec<&str> = answer.ext["msgId"].split(',').collect();
     assert_eq!(ids.len(), 2);
-    let first = serving.store.record_at(0).unwrap();
+    let first = serving.store.reader().record_at(0).unwrap();
     let second_at = first.as_bytes().len() as u64;
-    let second = serving.store.record_at(second_at).unwrap();
+    let second = serving.store.reader().record_at(second_at).unwrap();
     let (first, second) = (
         first.view(CrcCheck::Verify).unwrap(),
         second.view(CrcCheck::Verify).unwrap(),
@@ -201,7 +201,7 @@ fn messages_of_a_batch_keep_the_key_of_their_own() {
     assert_eq!(serving.ask(&send_with(1, &batch, &body)).code, 0);
     let (mut at, mut found) = (0, Vec::new());
     for _ in 0..3 {
-        let record = serving.store.record_at(at).unwrap();
+        let record = serving.store.reader().record_at(at).unwrap();
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(property(&view, "k").as_deref(), Some("v"));
         let keys = pairs(view.properties).filter(|(name, _)| *name == b"UNIQ_KEY");
@@ -242,7 +242,7 @@ fn the_handle_of_an_earlier_pop_is_not_stored() {
     send(&[("i", &text), ("m", "true")], &body);
     let mut at = 0;
     for _ in 0..5 {
-        let record = serving.store.record_at(at).unwrap();
+        let record = serving.store.reader().record_at(at).unwrap();
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(property(&view, "POP_CK"), None, "{view:?}");
         assert_eq!(property(&view, "POP_CK_OFFSET").as_deref(), Some("4"));
@@ -263,7 +263,7 @@ fn a_delayed_message_waits_in_the_queue_of_its_level() {
         b"x",
     ));
     assert_eq!((answer.code, answer.ext["queueId"].as_str()), (0, "3"));
-    let record = serving.store.record_at(0).unwrap();
+    let record = serving.store.reader().record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(
         (view.topic_str().as_ref(), view.queue_id),
@@ -285,7 +285,7 @@ fn a_half_message_waits_in_the_half_topic() {
     let half = [("f", "4"), ("i", "TRAN_MSG\u{1}true\u{2}PGROUP\u{1}p\u{2}")];
     let answer = serving.ask(&send_with(1, &half, b"x"));
     assert_eq!(answer.code, 0);
-    let record = serving.store.record_at(0).unwrap();
+    let record = serving.store.reader().record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(view.topic_str(), "RMQ_SYS_TRANS_HALF_TOPIC");
     assert_eq!((view.queue_id, view.sys_flag), (0, 0));
@@ -316,12 +316,13 @@ fn a_message_tried_often_enough_becomes_a_dead_letter() {
         ]
     };
     serving.ask(&send_with(1, &tried("2", "3"), b"x"));
-    let again = serving.store.record_at(0).unwrap();
+    let again = serving.store.reader().record_at(0).unwrap();
     let view = again.view(CrcCheck::Verify).unwrap();
     assert_eq!(property(&view, "REAL_TOPIC").as_deref(), Some("%RETRY%g"));
     assert_eq!(serving.ask(&send_with(2, &tried("3", "3"), b"x")).code, 0);
     let again = serving
         .store
+        .reader()
         .record_at(view.total_len_bytes as u64)
         .unwrap();
     let view = again.view(CrcCheck::Verify).unwrap();
@@ -333,7 +334,7 @@ fn a_message_tried_often_enough_becomes_a_dead_letter() {
     serving.lane.policy.topics.insert("%DLQ%g".into(), TOPIC);
     assert!(serving.lane.execute(serving.client, escalated.command, 0));
     assert_eq!(serving.answers().remove(0).code, 0);
-    let dead = serving.store.record_at(2 * second_at).unwrap();
+    let dead = serving.store.reader().record_at(2 * second_at).unwrap();
     let view = dead.view(CrcCheck::Verify).unwrap();
     assert_eq!((view.topic_str().as_ref(), view.queue_id), ("%DLQ%g", 0));
     assert_eq!(view.reconsume_times, 4);
@@ -351,7 +352,7 @@ fn what_a_group_gives_up_that_holds_queues_in_order_is_a_dead_letter_at_once() {
     let mut at = 0;
     for topic in ["%DLQ%g", "%RETRY%g"] {
         assert_eq!(serving.ask(&send_with(1, &given_up, b"x")).code, 0);
-        let record = serving.store.record_at(at).unwrap();
+        let record = serving.store.reader().record_at(at).unwrap();
         let view = record.view(CrcCheck::Verify).unwrap();
         assert_eq!(view.topic_str().as_ref(), topic);
         at += record.as_bytes().len() as u64;
@@ -398,8 +399,11 @@ fn delayed_messages_come_out_when_due_once_and_as_they_went_in() {
         "brought into the queue's bounds"
     );
     serving.settle();
-    assert_eq!(serving.store.bounds(b"t", 1).unwrap().unwrap().max, 3);
-    let record = serving.store.record_at(two.end).unwrap();
+    assert_eq!(
+        serving.store.topics().bounds(b"t", 1).unwrap().unwrap().max,
+        3
+    );
+    let record = serving.store.reader().record_at(two.end).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!((view.topic_str().as_ref(), view.queue_id), ("t", 1));
     assert_eq!(view.born_timestamp_ms, 1_700_000_000_000);

@@ -153,7 +153,7 @@ impl Serving {
 
     /// Dispatches all and drains.
     pub(crate) fn settle(&mut self) {
-        while self.store.dispatch_step().unwrap_or(false) {}
+        while self.store.dispatching().step().unwrap_or(false) {}
         self.drain();
     }
 

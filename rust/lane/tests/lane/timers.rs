@@ -153,7 +153,12 @@ impl Timed {
                     tags_codes: &[],
                     is_bulk: false,
                 };
-                let got = self.serving.store.get(b"t", queue_id, ask).unwrap();
+                let got = self
+                    .serving
+                    .store
+                    .reader()
+                    .get(b"t", queue_id, ask)
+                    .unwrap();
                 if got.records.is_empty() {
                     break;
                 }
@@ -204,7 +209,7 @@ fn it_comes_as_it_went_with_the_properties_of_the_official_broker() {
         tags_codes: &[],
         is_bulk: false,
     };
-    let got = timed.serving.store.get(b"t", 0, ask).unwrap();
+    let got = timed.serving.store.reader().get(b"t", 0, ask).unwrap();
     let view = got.records[0].view(CrcCheck::Verify).unwrap();
     let property = |name| {
         let value = lookup(view.properties, name)?;
@@ -250,10 +255,11 @@ fn a_level_counts_before_a_time() {
     let schedule = timed
         .serving
         .store
+        .topics()
         .bounds(b"SCHEDULE_TOPIC_XXXX", 0)
         .unwrap();
     assert_eq!(schedule.unwrap().max, 1);
-    let record = timed.serving.store.record_at(0).unwrap();
+    let record = timed.serving.store.reader().record_at(0).unwrap();
     let view = record.view(CrcCheck::Verify).unwrap();
     assert_eq!(lookup(view.properties, "TIMER_DELAY_MS"), None);
 }

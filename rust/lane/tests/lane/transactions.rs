@@ -60,7 +60,11 @@ impl Serving {
         let queues = self.store.queues();
         queues.read(topic, queue_id, 0, 1_000, &mut units).unwrap();
         let read = |unit: &mqcore_engine::consume_queue::Unit| {
-            let record = self.store.record_at(unit.physical_offset as u64).unwrap();
+            let record = self
+                .store
+                .reader()
+                .record_at(unit.physical_offset as u64)
+                .unwrap();
             take(&record.view(CrcCheck::Verify).unwrap())
         };
         units.iter().map(read).collect()
@@ -295,7 +299,7 @@ fn with_synchronous_flush_a_commit_is_answered_after_the_sync() {
     serving.feed(&ending(half, COMMIT, &[]));
     serving.drain();
     assert_eq!(serving.answers(), []);
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     serving.drain();
     assert_eq!(response(&serving.answers()[0]), (0, ""));
 }

@@ -85,7 +85,7 @@ fn a_send_that_wakes_many_is_worked_off_in_turns_and_others_are_served_between()
         .lane
         .feed(other, &send_with(1, &[], b"x"), 0)
         .unwrap();
-    while serving.store.dispatch_step().unwrap_or(false) {}
+    while serving.store.dispatching().step().unwrap_or(false) {}
     serving.drain();
     let first: Vec<i32> = serving.answers().iter().map(|a| a.opaque).collect();
     assert!(!first.is_empty() && is_at_work(&serving));
@@ -115,7 +115,7 @@ fn pulls_whose_time_is_over_together_end_in_turns() {
 fn the_check_wakes_in_turns() {
     let mut serving = holding(MANY);
     serving.feed(&send_with(-1, &[], b"x"));
-    while serving.store.dispatch_step().unwrap_or(false) {}
+    while serving.store.dispatching().step().unwrap_or(false) {}
     let (mut news, before) = (Vec::new(), serving.answers().len());
     // As if nobody had reported it.
     serving.store.arrivals().drain(usize::MAX, &mut news);
@@ -145,7 +145,7 @@ fn a_closed_connection_is_answered_nothing_and_forgotten_in_turns() {
         .lane
         .feed(other, &send_with(8, &[], b"x"), 0)
         .unwrap();
-    while serving.store.dispatch_step().unwrap_or(false) {}
+    while serving.store.dispatching().step().unwrap_or(false) {}
     let pulls = serving.number("pulls");
     let mut before = left;
     while is_at_work(&serving) || before == left {
@@ -189,7 +189,7 @@ fn a_sync_answers_so_many_sends_per_turn() {
     }
     let refused = serving.answers();
     assert_eq!((refused.len(), refused[0].code), (1, 2));
-    serving.store.flush().unwrap();
+    serving.store.durability().flush().unwrap();
     let turns = turns(&mut serving);
     assert!(
         turns.iter().all(|turn| turn.len() <= 2_048),
@@ -307,7 +307,7 @@ fn a_held_pull_by_an_expensive_expression_does_not_stop_the_turn() {
     }
     assert_eq!(serving.number("held"), count as u64);
     serving.feed(&send_with(-1, &[("i", &properties)], b"x"));
-    while serving.store.dispatch_step().unwrap_or(false) {}
+    while serving.store.dispatching().step().unwrap_or(false) {}
     serving.drain();
     assert!(serving.number("held") > 50, "a turn asks a few of them");
     let mut answered = serving.answers().len() - 1;

@@ -18,7 +18,7 @@ fn keys_follow_the_build_rules() {
     let setup = Setup::new(RealDisk, 7, 20);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
     assert_eq!(
-        index.put_message(&keyed("", 0, 1)).unwrap(),
+        index.writer().put_message(&keyed("", 0, 1)).unwrap(),
         Put::NothingToIndex
     );
     let both = Keyed {
@@ -30,22 +30,28 @@ fn keys_follow_the_build_rules() {
         ..both
     };
     assert_eq!(
-        index.put_message(&rolled_back).unwrap(),
+        index.writer().put_message(&rolled_back).unwrap(),
         Put::NothingToIndex
     );
     assert!(!dir.0.exists(), "no file before the first key");
     assert_eq!(
-        index.put_message(&both).unwrap(),
+        index.writer().put_message(&both).unwrap(),
         Put::Indexed { entries: 4 }
     );
-    assert_eq!(index.put_message(&both).unwrap(), Put::AlreadyIndexed);
     assert_eq!(
-        index.put(b"t", b"u", 0, START_MS).unwrap(),
+        index.writer().put_message(&both).unwrap(),
         Put::AlreadyIndexed
     );
-    let next = index.put(b"t", b"u", 100, START_MS + 5).unwrap();
+    assert_eq!(
+        index.writer().put(b"t", b"u", 0, START_MS).unwrap(),
+        Put::AlreadyIndexed
+    );
+    let next = index.writer().put(b"t", b"u", 100, START_MS + 5).unwrap();
     assert_eq!(next, Put::Indexed { entries: 1 });
-    assert_eq!(index.put_message(&both).unwrap(), Put::AlreadyIndexed);
+    assert_eq!(
+        index.writer().put_message(&both).unwrap(),
+        Put::AlreadyIndexed
+    );
     assert_eq!(find(&index, "u"), [100, 0]);
     assert_eq!(find(&index, "a"), [0, 0], "as the official index has it");
     assert_eq!(find(&index, "b"), [0]);
@@ -54,7 +60,7 @@ fn keys_follow_the_build_rules() {
     assert_eq!(answer.physical_offsets, [100]);
     assert_eq!(answer.last_update_timestamp_ms, START_MS + 5);
     assert_eq!(answer.last_update_physical_offset, 100);
-    assert!(index.put(b"t", b"u", u64::MAX, START_MS).is_err());
+    assert!(index.writer().put(b"t", b"u", u64::MAX, START_MS).is_err());
     let stats = index.stats();
     assert_eq!((stats.files, stats.entries, stats.end_offset), (1, 5, 100));
     let name = dir.bytes()[0].0.file_name().unwrap().to_owned();
@@ -69,7 +75,7 @@ fn files_roll_over_and_end_in_the_middle_of_a_record() {
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
     for n in 0..5u64 {
         let message = keyed("a b", n * 10, START_MS + n as i64 * 1000);
-        index.put_message(&message).unwrap();
+        index.writer().put_message(&message).unwrap();
     }
     // Three entries per file, all made within one millisecond of the clock.
     assert_eq!(index.stats().files, 4);
@@ -88,7 +94,7 @@ fn files_roll_over_and_end_in_the_middle_of_a_record() {
     let names: Vec<_> = dir.bytes().into_iter().map(|(path, _)| path).collect();
     assert!(names.is_sorted());
     // Three files are full; the last of them shares its end with the file that is being filled.
-    assert_eq!(index.sync().unwrap(), Some(START_MS + 2000));
+    assert_eq!(index.syncing().sync().unwrap(), Some(START_MS + 2000));
     assert_eq!(
         index.stats().mapped_bytes,
         40 + 12 + 80,
@@ -108,7 +114,7 @@ fn after_a_crash_only_synced_full_files_are_trusted_and_the_rest_is_made_again()
     let put_all = |index: &KeyIndex<RealDisk, ManualClock>| {
         for n in 0..5u64 {
             let message = keyed("a b", n * 10, START_MS + n as i64 * 1000);
-            index.put_message(&message).unwrap();
+            index.writer().put_message(&message).unwrap();
         }
     };
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
@@ -118,7 +124,7 @@ fn after_a_crash_only_synced_full_files_are_trusted_and_the_rest_is_made_again()
     // Two files end at or before this; the record at 10 is in both.
     let index = setup.open(&dir.0, abnormal(START_MS + 2000)).unwrap();
     assert_eq!(index.stats().files, 2);
-    assert_eq!(index.resume_offset(), 20);
+    assert_eq!(index.writer().resume_offset(), 20);
     put_all(&index);
     assert_eq!(find(&index, "b"), [40, 30, 20, 10, 0]);
     let same = |a: &[(PathBuf, Vec<u8>)], b: &[(PathBuf, Vec<u8>)]| {
@@ -130,15 +136,21 @@ fn after_a_crash_only_synced_full_files_are_trusted_and_the_rest_is_made_again()
     drop(index);
     // Only the first file stays: it ends with the first key of the record at 10.
     let index = setup.open(&dir.0, abnormal(START_MS + 1999)).unwrap();
-    assert_eq!((index.stats().files, index.resume_offset()), (1, 10));
+    assert_eq!(
+        (index.stats().files, index.writer().resume_offset()),
+        (1, 10)
+    );
     put_all(&index);
     assert!(same(&before, &dir.bytes()));
     drop(index);
     let index = setup.open(&dir.0, abnormal(0)).unwrap();
-    assert_eq!((index.stats().files, index.resume_offset()), (0, 0));
+    assert_eq!(
+        (index.stats().files, index.writer().resume_offset()),
+        (0, 0)
+    );
     put_all(&index);
     assert!(same(&before, &dir.bytes()));
-    index.clear().unwrap();
+    index.writer().clear().unwrap();
     assert_eq!(dir.bytes(), []);
 }
 
@@ -183,22 +195,23 @@ fn indexing_pauses_on_a_full_disk_and_comes_back() {
     let disk = TightDisk::default();
     let setup = Setup::new(disk.clone(), 3, 4);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
-    index.put_message(&keyed("a b", 0, START_MS)).unwrap();
+    let writer = index.writer();
+    writer.put_message(&keyed("a b", 0, START_MS)).unwrap();
     disk.is_full.store(true, Ordering::SeqCst);
     // The first key of the record still fits.
     assert_eq!(
-        index.put_message(&keyed("a b", 10, START_MS)).unwrap(),
+        writer.put_message(&keyed("a b", 10, START_MS)).unwrap(),
         Put::Paused
     );
-    assert_eq!(index.state(), IndexState::Paused { resume_offset: 10 });
+    assert_eq!(writer.state(), IndexState::Paused { resume_offset: 10 });
     assert_eq!(setup.notices.drain().len(), 1);
     for offset in [20, 30] {
-        let answer = index.put_message(&keyed("a b", offset, START_MS)).unwrap();
+        let answer = writer.put_message(&keyed("a b", offset, START_MS)).unwrap();
         assert_eq!(answer, Put::Paused);
     }
     assert_eq!(find(&index, "a"), [10, 0]);
     setup.clock.advance(Duration::from_secs(2));
-    assert_eq!(index.needs_catch_up().unwrap(), None);
+    assert_eq!(writer.needs_catch_up().unwrap(), None);
     assert_eq!(index.stats().files, 1);
     assert_eq!(
         RealDisk.list(&dir.0).unwrap().len(),
@@ -206,23 +219,23 @@ fn indexing_pauses_on_a_full_disk_and_comes_back() {
         "no unfinished file is left"
     );
     disk.is_full.store(false, Ordering::SeqCst);
-    assert_eq!(index.needs_catch_up().unwrap(), None, "not looked yet");
+    assert_eq!(writer.needs_catch_up().unwrap(), None, "not looked yet");
     setup.clock.advance(Duration::from_secs(2));
     assert_eq!(
-        index.put_message(&keyed("a", 40, START_MS)).unwrap(),
+        writer.put_message(&keyed("a", 40, START_MS)).unwrap(),
         Put::Paused
     );
-    assert_eq!(index.needs_catch_up().unwrap(), Some(10));
-    assert_eq!(index.resume_offset(), 10);
+    assert_eq!(writer.needs_catch_up().unwrap(), Some(10));
+    assert_eq!(writer.resume_offset(), 10);
     assert_eq!(setup.notices.drain().len(), 1);
     let entries = [(0, Put::AlreadyIndexed), (10, Put::Indexed { entries: 1 })];
     for (offset, expected) in entries {
-        let answer = index.put_message(&keyed("a b", offset, START_MS)).unwrap();
+        let answer = writer.put_message(&keyed("a b", offset, START_MS)).unwrap();
         assert_eq!(answer, expected);
     }
-    assert_eq!(index.needs_catch_up().unwrap(), None);
+    assert_eq!(writer.needs_catch_up().unwrap(), None);
     for offset in [20, 30, 40] {
-        index.put_message(&keyed("a b", offset, START_MS)).unwrap();
+        writer.put_message(&keyed("a b", offset, START_MS)).unwrap();
     }
     assert_eq!(find(&index, "a"), [40, 30, 20, 10, 0]);
     assert_eq!(find(&index, "b"), [40, 30, 20, 10, 0]);
@@ -234,16 +247,22 @@ fn a_sparse_file_of_another_broker_is_not_written_on_a_full_disk() {
     let disk = TightDisk::default();
     let setup = Setup::new(disk.clone(), 3, 9);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
-    index.put_message(&keyed("a b", 0, START_MS)).unwrap();
-    index.sync_all().unwrap();
+    index
+        .writer()
+        .put_message(&keyed("a b", 0, START_MS))
+        .unwrap();
+    index.syncing().sync_all().unwrap();
     drop(index);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
     disk.is_full.store(true, Ordering::SeqCst);
     assert_eq!(
-        index.put_message(&keyed("a b", 10, START_MS)).unwrap(),
+        index
+            .writer()
+            .put_message(&keyed("a b", 10, START_MS))
+            .unwrap(),
         Put::Paused
     );
-    assert_eq!(index.resume_offset(), 10);
+    assert_eq!(index.writer().resume_offset(), 10);
     assert_eq!(find(&index, "a"), [0]);
 }
 
@@ -254,24 +273,31 @@ fn retention_keeps_the_newest_file_and_truncation_gives_the_place_to_go_on() {
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
     for n in 0..6u64 {
         index
+            .writer()
             .put_message(&keyed("a b c", n * 10, START_MS))
             .unwrap();
     }
     assert_eq!(index.stats().files, 6);
     assert_eq!(index.retain(10).unwrap(), 1);
     assert_eq!(find(&index, "c"), [50, 40, 30, 20, 10]);
-    assert_eq!(index.truncate_from(1000).unwrap(), 50);
-    assert_eq!(index.truncate_from(35).unwrap(), 30);
+    assert_eq!(index.writer().truncate_from(1000).unwrap(), 50);
+    assert_eq!(index.writer().truncate_from(35).unwrap(), 30);
     assert_eq!(find(&index, "c"), [30, 20, 10]);
     assert_eq!(
-        index.put_message(&keyed("a b c", 30, START_MS)).unwrap(),
+        index
+            .writer()
+            .put_message(&keyed("a b c", 30, START_MS))
+            .unwrap(),
         Put::AlreadyIndexed
     );
-    index.put_message(&keyed("x", 40, START_MS)).unwrap();
+    index
+        .writer()
+        .put_message(&keyed("x", 40, START_MS))
+        .unwrap();
     assert_eq!(find(&index, "x"), [40]);
     assert_eq!(index.retain(1000).unwrap(), 3);
     assert_eq!(find(&index, "x"), [40]);
-    assert_eq!(index.truncate_from(0).unwrap(), 0);
+    assert_eq!(index.writer().truncate_from(0).unwrap(), 0);
     assert_eq!(dir.bytes(), []);
 }
 
@@ -280,20 +306,32 @@ fn the_checkpoint_stays_below_the_end_of_what_is_not_synced() {
     let dir = Dir::new();
     let setup = Setup::new(RealDisk, 3, 3);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
-    assert_eq!(index.sync().unwrap(), None);
-    index.put_message(&keyed("a b", 0, START_MS)).unwrap();
+    assert_eq!(index.syncing().sync().unwrap(), None);
+    index
+        .writer()
+        .put_message(&keyed("a b", 0, START_MS))
+        .unwrap();
     assert_eq!(
-        index.sync().unwrap(),
+        index.syncing().sync().unwrap(),
         None,
         "the next file may end at the same time"
     );
-    index.put_message(&keyed("a", 10, START_MS)).unwrap();
-    assert_eq!(index.sync().unwrap(), None);
-    index.put_message(&keyed("b", 20, START_MS + 1)).unwrap();
+    index
+        .writer()
+        .put_message(&keyed("a", 10, START_MS))
+        .unwrap();
+    assert_eq!(index.syncing().sync().unwrap(), None);
+    index
+        .writer()
+        .put_message(&keyed("b", 20, START_MS + 1))
+        .unwrap();
     // Both are full and synced now; the second one's end may still be shared.
-    assert_eq!(index.sync().unwrap(), Some(START_MS));
-    index.put_message(&keyed("b", 30, START_MS + 2)).unwrap();
-    assert_eq!(index.sync_all().unwrap(), Some(START_MS + 1));
+    assert_eq!(index.syncing().sync().unwrap(), Some(START_MS));
+    index
+        .writer()
+        .put_message(&keyed("b", 30, START_MS + 2))
+        .unwrap();
+    assert_eq!(index.syncing().sync_all().unwrap(), Some(START_MS + 1));
 }
 
 #[test]
@@ -302,9 +340,12 @@ fn damaged_files_never_loop_or_fail() {
     let setup = Setup::new(RealDisk, 1, 6);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();
     for n in 0..5u64 {
-        index.put_message(&keyed("a", n * 10, START_MS)).unwrap();
+        index
+            .writer()
+            .put_message(&keyed("a", n * 10, START_MS))
+            .unwrap();
     }
-    index.sync_all().unwrap();
+    index.syncing().sync_all().unwrap();
     let (path, good) = dir.bytes().remove(0);
     let mut found_problems = 0;
     for position in 0..good.len() {
@@ -314,7 +355,10 @@ fn damaged_files_never_loop_or_fail() {
             std::fs::write(&path, &bad).unwrap();
             let opened = setup.open(&dir.0, LastExit::Clean).unwrap();
             assert!(find(&opened, "a").len() <= 5);
-            opened.put_message(&keyed("a", 1 << 40, START_MS)).unwrap();
+            opened
+                .writer()
+                .put_message(&keyed("a", 1 << 40, START_MS))
+                .unwrap();
             drop(opened);
             // The files after the damaged one, and itself when it was dropped.
             for (other, _) in dir.bytes() {
@@ -357,9 +401,12 @@ fn readers_see_whole_entries_while_keys_are_put() {
             let message = keyed("", (n << 33) | n, START_MS + n as i64);
             let key = format!("k{}", n % 10);
             let keys = Some(key.as_bytes());
-            index.put_message(&Keyed { keys, ..message }).unwrap();
+            index
+                .writer()
+                .put_message(&Keyed { keys, ..message })
+                .unwrap();
             if n % 9_000 == 0 {
-                index.sync().unwrap();
+                index.syncing().sync().unwrap();
             }
         }
         is_done.store(true, Ordering::SeqCst);

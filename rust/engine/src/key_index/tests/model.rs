@@ -40,7 +40,7 @@ struct Record {
 fn dispatch(index: &KeyIndex<RealDisk, ManualClock>, log: &[Record], from: u64) {
     for record in log.iter().filter(|record| record.offset >= from) {
         let message = keyed(&record.keys, record.offset, record.time_ms);
-        index.put_message(&message).unwrap();
+        index.writer().put_message(&message).unwrap();
     }
 }
 
@@ -110,7 +110,7 @@ proptest! {
                     log.push(record);
                 }
                 Step::Sync => {
-                    checkpoint_ms = index.sync().unwrap().unwrap_or(0).max(checkpoint_ms);
+                    checkpoint_ms = index.syncing().sync().unwrap().unwrap_or(0).max(checkpoint_ms);
                 }
                 Step::Retain(part) => {
                     kept_from = kept_from.max(end * u64::from(part) / 512);
@@ -119,19 +119,19 @@ proptest! {
                 Step::Truncate(part) => {
                     let cut = kept_from + (end - kept_from) * (256 + u64::from(part)) / 512;
                     log.retain(|record| record.offset < cut);
-                    let from = index.truncate_from(cut).unwrap();
+                    let from = index.writer().truncate_from(cut).unwrap();
                     dispatch(&index, &log, from);
                 }
                 Step::Reopen { is_clean } => {
                     let last_exit = if is_clean {
-                        index.sync_all().unwrap();
+                        index.syncing().sync_all().unwrap();
                         LastExit::Clean
                     } else {
                         abnormal(checkpoint_ms)
                     };
                     drop(index);
                     index = setup.open(&dir.0, last_exit).unwrap();
-                    let from = index.resume_offset();
+                    let from = index.writer().resume_offset();
                     dispatch(&index, &log, from);
                 }
             }

@@ -3,11 +3,11 @@
 
 use mqcore_record::{CrcCheck, peek_total_len};
 
-use super::Store;
-use crate::clock::Clock;
+use super::damaged_records::DamagedRecords;
 use crate::commit_log::{LogReader, RecordBytes};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::segment::LogFiles;
 
 /// What stands where a unit sends a read.
 pub(super) enum Met<D: Disk> {
@@ -22,17 +22,25 @@ pub(super) enum Met<D: Disk> {
     Wrong,
 }
 
-impl<D: Disk, C: Clock> Store<D, C> {
+/// Looks up the records of one read.
+pub(super) struct Lookup<'a, D: Disk> {
+    pub(super) reader: LogReader<'a, D>,
+    pub(super) files: &'a LogFiles<D>,
+    pub(super) damaged: &'a DamagedRecords,
+    /// `checkCrcOnColdRead`.
+    pub(super) checks_crc: bool,
+}
+
+impl<D: Disk> Lookup<'_, D> {
     /// What a read finds where a unit sends it; `named` are the topic and the place in its queue that the
     /// record there has to name.
     pub(super) fn meet(
-        &self,
-        reader: &mut LogReader<'_, D, C>,
+        &mut self,
         (place, size): (u64, u64),
         behind: impl Iterator<Item = (u64, usize)>,
         named: Option<(&[u8], u64)>,
     ) -> Result<Met<D>> {
-        let is_wrong = match reader.record(place, size as usize, behind) {
+        let is_wrong = match self.reader.record(place, size as usize, behind) {
             Ok(record) if Self::is_whole(&record) => {
                 return Ok(if self.is_damaged(&record, named) {
                     Met::Passed
@@ -41,14 +49,14 @@ impl<D: Disk, C: Clock> Store<D, C> {
                 });
             }
             Ok(_no_record) => true,
-            Err(Error::NoRecord { .. }) if place < reader.start() => return Ok(Met::Removed),
+            Err(Error::NoRecord { .. }) if place < self.reader.start() => return Ok(Met::Removed),
             // Behind all that was ever stored, or not readable any more after a failed sync.
             Err(Error::NoRecord { .. }) => place.saturating_add(size) > self.stored_end(),
             Err(error) => return Err(error),
         };
         Ok(match is_wrong {
             false => Met::NotYet,
-            true if self.is_rotten(place) => Met::Passed,
+            true if self.damaged.has(place) => Met::Passed,
             true => Met::Wrong,
         })
     }
@@ -63,7 +71,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     /// the place in its queue that it names: it is noted, and passed over. A record in the hot window was written by this process, or looked at when
     /// the store was opened.
     fn is_damaged(&self, record: &RecordBytes<D>, named: Option<(&[u8], u64)>) -> bool {
-        if !self.config.check_crc_on_cold_read || !record.is_copy() {
+        if !self.checks_crc || !record.is_copy() {
             return false;
         }
         let why = match (record.view(CrcCheck::Verify), named) {
@@ -76,7 +84,8 @@ impl<D: Disk, C: Clock> Store<D, C> {
             }
             (Ok(_), _) => return false,
         };
-        self.note_rotten_at(record.physical_offset, record.as_bytes(), why);
+        self.damaged
+            .note_at(record.physical_offset, record.as_bytes(), why);
         true
     }
 

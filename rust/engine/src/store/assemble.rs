@@ -1,0 +1,182 @@
+//! Making the parts of a store, out of what recovery has found, and wiring them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::checkpoints::Checkpoints;
+use super::damaged_records::DamagedRecords;
+use super::dispatching::Dispatching;
+use super::durability::Durability;
+use super::followers::{IndexFollower, QueueFollower};
+use super::key_reader::KeyReader;
+use super::look::{Looked, index_opening};
+use super::making::{Making, log_files, memory_bytes};
+use super::names::INDEX_DIR;
+use super::preparation::Preparation;
+use super::reader::Reader;
+use super::report::OpenReport;
+use super::retention::Retention;
+use super::scrub::Scrub;
+use super::session::Session;
+use super::threads::Threads;
+use super::topics::Topics;
+use super::writer::Writer;
+use super::{Refusals, Store};
+use crate::batch_queue::BatchTable;
+use crate::checkpoint::{Checkpoint, Field};
+use crate::clock::Clock;
+use crate::commit_log::{CommitLog, LogEnd, LogRecords};
+use crate::consume_queue::QueueTable;
+use crate::disk::Disk;
+use crate::dispatch::{Dispatch, Dispatcher};
+use crate::error::Result;
+use crate::flush::Syncer;
+use crate::key_index::KeyIndex;
+use crate::lock::Mutex;
+use crate::progress::WakeDescriptor;
+use crate::segment::LogFiles;
+
+/// A store whose log ends at `end`, and that has not dispatched what is behind its queues.
+///
+/// # Errors
+/// Of the index, and of the wake descriptor.
+pub(super) fn assemble<D: Disk, C: Clock>(
+    making: Making<'_, D, C>,
+    found: Looked<D>,
+    (queues, batches): (QueueTable<D>, BatchTable<D>),
+    session: Option<Session<D>>,
+    end: &LogEnd,
+    mut report: OpenReport,
+) -> Result<Store<D, C>> {
+    let config = Arc::new(making.config.clone());
+    let (queues, batches) = (Arc::new(queues), Arc::new(batches));
+    let tables = (&queues, &batches);
+    let index = open_index(&making, &found)?;
+    let Looked {
+        chain, checkpoint, ..
+    } = found;
+    let files = Arc::new(log_files(making.disk, &config, chain, &making.notices)?);
+    put_end(&files, &checkpoint, end);
+    files.preparer.clear_staging()?;
+    let followers = followers(&making, &files, tables, index.as_ref(), &mut report)?;
+    let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&files), followers));
+    let log = CommitLog::new(Arc::clone(&files), making.clock.clone(), &config);
+    let (log, syncer) = (Arc::new(log), Arc::new(Syncer::new(Arc::clone(&files))));
+    let records = Arc::new(LogRecords::new(&files));
+    let wake = Arc::new(WakeDescriptor::new()?);
+    let refusals = Arc::new(Refusals::default());
+    let damaged = Arc::new(DamagedRecords::new(&making.notices));
+    let topics = Arc::new(Topics::new(&log, &queues, &batches));
+    let checkpoints = Arc::new(Checkpoints {
+        files: Arc::clone(&files),
+        queues: Arc::clone(&queues),
+        batches: Arc::clone(&batches),
+        index: index.clone(),
+        dispatcher: Arc::clone(&dispatcher),
+        syncer: Arc::clone(&syncer),
+        checkpoint,
+        session,
+    });
+    let waking = (&making.arrivals, &wake, &making.notices);
+    let reading = (&*config, memory_bytes());
+    Ok(Store {
+        writer: Writer::new(&log, &topics, &refusals, &config),
+        durability: Durability::new(&syncer, &files, &making.clock, &wake, &config),
+        reader: Reader::new((&files, &records), &topics, &queues, &damaged, reading),
+        key_reader: KeyReader::new(&records, index.as_ref()),
+        dispatching: Dispatching::new(&dispatcher, index.as_ref(), &refusals, waking),
+        preparation: Preparation::new(&files, &config),
+        retention: Retention::new(&checkpoints, &refusals, &config, &making.clock),
+        scrub: Scrub::new(&files, tables, &damaged, &making.clock, &config),
+        threads: Threads::default(),
+        lock: Mutex::new(None),
+        clock: making.clock,
+        arrivals: making.arrivals,
+        levels: making.levels,
+        bits: making.bits,
+        config,
+        report,
+        files,
+        log,
+        records,
+        queues,
+        batches,
+        index,
+        dispatcher,
+        syncer,
+        wake,
+        refusals,
+        damaged,
+        topics,
+        checkpoints,
+    })
+}
+
+/// The key index, unless it is switched off.
+fn open_index<D: Disk, C: Clock>(
+    making: &Making<'_, D, C>,
+    found: &Looked<D>,
+) -> Result<Option<Arc<KeyIndex<D, C>>>> {
+    if !making.config.index_enabled {
+        return Ok(None);
+    }
+    let dir = making.root.join(INDEX_DIR);
+    let opening = index_opening(&dir, making.config, found);
+    let index = KeyIndex::open(making.disk, &making.clock, &making.notices, opening)?;
+    Ok(Some(Arc::new(index)))
+}
+
+/// Puts the positions of a log where it ends.
+fn put_end<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, end: &LogEnd) {
+    files.positions.reset(end.end);
+    files.window.rest_at(end.end);
+    files.positions.replicated.reset(u64::MAX);
+    // Store times go on above everything that a checkpoint has ever covered.
+    let last_store_ms = [
+        Field::PhysicTimestamp,
+        Field::LogicsTimestamp,
+        Field::IndexTimestamp,
+    ]
+    .into_iter()
+    .map(|field| checkpoint.value(field))
+    .fold(end.last_store_ms.unwrap_or(0), i64::max);
+    files.last_store_ms.store(last_store_ms, Ordering::Release);
+}
+
+/// What follows the log, each from where it has to go on.
+fn followers<D: Disk, C: Clock>(
+    making: &Making<'_, D, C>,
+    files: &LogFiles<D>,
+    (queues, batches): (&Arc<QueueTable<D>>, &Arc<BatchTable<D>>),
+    index: Option<&Arc<KeyIndex<D, C>>>,
+    report: &mut OpenReport,
+) -> Result<Vec<(Box<dyn Dispatch>, u64)>> {
+    let end = files.positions.appended.position();
+    let start = files.chain.start().min(end);
+    let queue_from = report.dispatched_from.clamp(start, end);
+    files.positions.dispatched.reset(queue_from);
+    let follower = QueueFollower {
+        queues: Arc::clone(queues),
+        levels: making.levels.clone(),
+        batches: Arc::clone(batches),
+        clock: making.clock.clone(),
+        write_at_ms: AtomicU64::new(0),
+        bits: making.bits.clone(),
+        arrivals: Arc::clone(&making.arrivals),
+    };
+    let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
+    if let Some(index) = index {
+        let kept = index.writer().truncate_from(end)?.clamp(start, end);
+        // A clean end implies that nothing was left to index.
+        let is_whole = report.was_clean && index.dropped_files() == 0;
+        let resume = if is_whole { queue_from } else { kept };
+        report.index_from = (resume < end).then_some(resume);
+        followers.push((
+            Box::new(IndexFollower {
+                index: Arc::clone(index),
+            }),
+            resume,
+        ));
+    }
+    Ok(followers)
+}

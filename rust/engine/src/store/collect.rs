@@ -1,0 +1,179 @@
+//! Making the answer of a read out of units: under the official limits, past what the reader does not
+//! want, up to where a record cannot be given.
+
+use super::answers::{GetStatus, Got};
+use super::ask::{Ask, Judge, Verdict};
+use super::lookup::{Lookup, Met};
+use crate::config::StoreConfig;
+use crate::consume_queue::{Bounds, ExtensionReader, Unit};
+use crate::disk::Disk;
+use crate::error::Result;
+
+/// Bytes that one read gives at the most, whatever was asked for (5.3's cap).
+const READ_BYTES_MAX: u64 = 128 << 20;
+/// Records that are read together where a judge may end the read at any of them.
+const JUDGED_TOGETHER: usize = 32;
+
+/// How much one answer gives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadLimits {
+    /// Bytes behind the end of the log that count as "in memory".
+    pub(super) near_bytes: u64,
+    read_bytes_memory_max: u64,
+    read_count_memory_max: usize,
+    read_bytes_disk_max: u64,
+    read_count_disk_max: usize,
+}
+
+impl ReadLimits {
+    pub(super) fn new(config: &StoreConfig, memory_bytes: u64) -> Self {
+        Self {
+            near_bytes: memory_bytes / 100 * config.memory_ratio_percent,
+            read_bytes_memory_max: config.read_bytes_memory_max,
+            read_count_memory_max: config.read_count_memory_max,
+            read_bytes_disk_max: config.read_bytes_disk_max,
+            read_count_disk_max: config.read_count_disk_max,
+        }
+    }
+
+    /// Bytes and messages of one answer at the most, by the official limits: fewer where the disk has
+    /// to be read.
+    fn of(&self, ask: Ask<'_>, is_far: bool) -> (u64, usize) {
+        let (bytes_max, count_max) = if ask.is_bulk {
+            (READ_BYTES_MAX, ask.count_max)
+        } else if is_far {
+            (self.read_bytes_disk_max, self.read_count_disk_max)
+        } else {
+            (self.read_bytes_memory_max, self.read_count_memory_max)
+        };
+        (bytes_max.min(ask.bytes_max).min(READ_BYTES_MAX), count_max)
+    }
+}
+
+/// One read while its answer is made.
+pub(super) struct Collecting<'a, D: Disk> {
+    pub(super) lookup: Lookup<'a, D>,
+    pub(super) limits: ReadLimits,
+    /// Where the readable log ends.
+    pub(super) end: u64,
+}
+
+impl<D: Disk> Collecting<'_, D> {
+    /// Reads the records of units, each with the queue offset behind its messages. With the topic of a
+    /// plain queue records that are read from the disk must name their places in it.
+    pub(super) fn collect<J: Judge>(
+        mut self,
+        (ask, bounds, topic): (Ask<'_>, Bounds, Option<&[u8]>),
+        mut units: impl ExactSizeIterator<Item = (Unit, u64)> + Clone,
+        mut extensions: Option<ExtensionReader<'_, D>>,
+        judge: &mut J,
+        bad: &mut Option<(u64, Unit)>,
+    ) -> Result<Got<D>> {
+        let mut got = Got::empty(GetStatus::NoMatchedMessage, ask.from, bounds);
+        got.records.reserve(units.len().min(ask.count_max));
+        let mut given = 0usize;
+        while let Some((unit, behind)) = units.next() {
+            let place = unit.physical_offset.cast_unsigned();
+            let size = u64::from(unit.size_bytes.cast_unsigned());
+            let is_far = self.end.saturating_sub(place) > self.limits.near_bytes;
+            let before = got.next_offset;
+            let span = usize::try_from(behind - before).unwrap_or(usize::MAX);
+            let with = given.saturating_add(span);
+            let (bytes_max, count_max) = self.limits.of(ask, is_far);
+            let is_full = got.bytes + size > bytes_max || with > count_max;
+            if given >= ask.count_max || (is_full && !got.records.is_empty()) {
+                break;
+            }
+            if unit.is_blank() {
+                // Stands in for a message that was never seen: the log has nothing for it.
+                got.next_offset = behind;
+                continue;
+            }
+            got.suggests_replica = is_far;
+            got.next_offset = behind;
+            if is_ruled_out(&unit, ask.tags_codes, &mut extensions, judge)? {
+                continue;
+            }
+            let bytes_left = bytes_max.saturating_sub(got.bytes + size);
+            let count_left = match (ask.tags_codes.is_empty(), J::LOOKS) {
+                (false, _) => 0,
+                (true, true) => JUDGED_TOGETHER,
+                (true, false) => count_max.min(ask.count_max).saturating_sub(given),
+            };
+            let next = follow(units.clone(), count_left, bytes_left);
+            let named = topic.map(|topic| (topic, before));
+            match self.lookup.meet((place, size), next, named)? {
+                Met::Record(record) => match judge.judge(record.as_bytes()) {
+                    Verdict::Give => {
+                        got.bytes += size;
+                        given = with;
+                        got.records.push(record);
+                    }
+                    Verdict::Pass => {}
+                    Verdict::Stop => {
+                        got.next_offset = before;
+                        break;
+                    }
+                },
+                Met::Passed => {}
+                Met::Removed => {
+                    if got.records.is_empty() {
+                        got.status = GetStatus::MessageWasRemoving;
+                    }
+                }
+                Met::NotYet => {
+                    got.next_offset = before;
+                    break;
+                }
+                Met::Wrong => {
+                    *bad = Some((before, unit));
+                    got.next_offset = before;
+                    break;
+                }
+            }
+        }
+        if !got.records.is_empty() {
+            got.status = GetStatus::Found;
+        }
+        Ok(got)
+    }
+}
+
+/// Whether a unit, with its extension where it has one, tells that its record is not wanted.
+fn is_ruled_out<D: Disk, J: Judge>(
+    unit: &Unit,
+    tags_codes: &[i64],
+    extensions: &mut Option<ExtensionReader<'_, D>>,
+    judge: &J,
+) -> Result<bool> {
+    if !unit.is_extended() {
+        return Ok(!tags_codes.is_empty() && !tags_codes.contains(&unit.tags_code));
+    }
+    let Some(extensions) = extensions else {
+        return Ok(false);
+    };
+    if tags_codes.is_empty() && !judge.reads_extensions() {
+        return Ok(false);
+    }
+    // What the extension has lost excludes nothing: readers compare the tags themselves.
+    Ok(extensions.get(unit.tags_code)?.is_some_and(|extended| {
+        let has_tags = tags_codes.is_empty() || tags_codes.contains(&extended.tags_code);
+        !has_tags || judge.rules_out(&extended)
+    }))
+}
+
+/// Places and lengths of the records that the next units name, as many as an answer has room for.
+fn follow(
+    units: impl Iterator<Item = (Unit, u64)>,
+    count_max: usize,
+    bytes_max: u64,
+) -> impl Iterator<Item = (u64, usize)> {
+    units
+        .filter(|(unit, _)| !unit.is_blank())
+        .take(count_max)
+        .scan(bytes_max, |left, (unit, _)| {
+            let size = u64::from(unit.size_bytes.cast_unsigned());
+            *left = left.checked_sub(size)?;
+            Some((unit.physical_offset.cast_unsigned(), size as usize))
+        })
+}
