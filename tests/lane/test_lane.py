@@ -9,7 +9,7 @@ import trustme
 
 from lane_desk import Client, Desk, Spoken, pull, send, serving
 from loops import FACTORIES, run_on, until
-from mqcore.native import BrokerPolicy, Command, TopicPolicy
+from mqcore.native import BrokerPolicy, Command, OffsetRange, TopicPolicy
 from mqcore.remoting import AnsweredBy, RequestCode, answered_by
 
 LOOPS = pytest.mark.parametrize("kind", sorted(FACTORIES))
@@ -59,7 +59,7 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
         async with serving(tmp_path) as desk, desk.client() as client:
             client.say(*(send(at, bytes([at]) * 60_000) for at in range(count)))
             assert [answer.opaque for answer in await client.hear(count)] == list(range(count))
-            await until(lambda: desk.store.bounds("t", 0) == (0, count))
+            await until(lambda: desk.store.bounds("t", 0) == OffsetRange(0, count))
             # Far more than any socket buffer takes, and nobody reads until all is asked.
             asked = [pull(at, at % count, count=4) for at in range(count * rounds)]
             client.say(*asked)
@@ -82,7 +82,7 @@ def test_a_held_pull_wakes_for_the_tags_it_wants(kind: str, tmp_path: Path) -> N
             client.say(pull(1, 0, suspend_ms=20_000, tags="b || c", queue=3))
             await until(lambda: desk.lane.stats()["held"] == 1)
             await client.ask(send(2, b"no", queue=3, properties="TAGS\x01a\x02"))
-            await until(lambda: desk.store.bounds("t", 3) == (0, 1))
+            await until(lambda: desk.store.bounds("t", 3) == OffsetRange(0, 1))
             assert desk.lane.stats()["held"] == 1
             client.say(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
             by_opaque = {answer.opaque: answer for answer in await client.hear(2)}
@@ -145,15 +145,15 @@ def test_offsets_are_kept_and_asked_for(tmp_path: Path) -> None:
             assert strict.code == 22
             assert (await client.ask(offset_of(15, **place, commitOffset=77))).code == 0
             assert (await client.ask(offset_of(14, **place))).ext == {"offset": "77"}
-            assert desk.lane.offsets() == {"t@g": {2: 77}}
-            assert desk.lane.offset("g", "t", 2) == 77
+            assert desk.lane.offsets.snapshot() == {"t@g": {2: 77}}
+            assert desk.lane.offsets.find("g", "t", 2) == 77
             carried = pull(5, 0, queue=2)
             carried.ext |= {"sysFlag": "1", "commitOffset": "78"}
             await client.ask(carried)
-            assert desk.lane.offsets_of("g", "t") == {2: 78}
-            desk.lane.load_offsets({"a@g": {0: 1}, "a@h": {0: 2}})
-            assert desk.lane.remove_offsets(group="g") == 1
-            assert desk.lane.offsets() == {"a@h": {0: 2}}
+            assert desk.lane.offsets.of("g", "t") == {2: 78}
+            desk.lane.offsets.load({"a@g": {0: 1}, "a@h": {0: 2}})
+            assert desk.lane.offsets.remove(group="g") == 1
+            assert desk.lane.offsets.snapshot() == {"a@h": {0: 2}}
 
     run_on("asyncio", talk())
 
@@ -163,7 +163,7 @@ def test_places_of_queues_are_told(tmp_path: Path) -> None:
         async with serving(tmp_path) as desk, desk.client() as client:
             for at in range(3):
                 await client.ask(send(at, b"x", queue=1))
-            await until(lambda: desk.store.bounds("t", 1) == (0, 3))
+            await until(lambda: desk.store.bounds("t", 1) == OffsetRange(0, 3))
             of_queue: dict[str, str | int] = {"topic": "t", "queueId": 1}
             assert (await client.ask(offset_of(30, **of_queue))).ext == {"offset": "3"}
             assert (await client.ask(offset_of(31, **of_queue))).ext == {"offset": "0"}
@@ -255,7 +255,7 @@ def test_a_client_that_never_reads_is_not_executed_further(kind: str, tmp_path: 
         async with serving(tmp_path) as desk, desk.client() as client, desk.client() as other:
             for at in range(8):
                 await other.ask(send(at, b"x" * 120_000))
-            await until(lambda: desk.store.bounds("t", 0) == (0, 8))
+            await until(lambda: desk.store.bounds("t", 0) == OffsetRange(0, 8))
             # Far more is asked for than sockets and the lane keep; the client does not read.
             client.say(*(pull(at, 0) for at in range(400)))
             await until(lambda: desk.lane.stats()["queued_bytes"] >= 8 << 20)
@@ -272,7 +272,7 @@ def test_delayed_messages_are_delivered_when_due(tmp_path: Path) -> None:
         async with serving(tmp_path) as desk, desk.client() as client:
             sent = await client.ask(send(1, b"later", queue=2, properties="DELAY\x013\x02"))
             assert (sent.code, sent.ext["queueId"]) == (0, "2")
-            await until(lambda: desk.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
+            await until(lambda: desk.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == OffsetRange(0, 1))
             now_ms = desk.store.message_at(0).store_timestamp_ms
             early = desk.lane.deliver_due(3, 0, now_ms=now_ms)
             assert (early.count, early.next_offset) == (0, 0)
@@ -295,7 +295,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
         async with serving(tmp_path) as desk, desk.client() as client:
             await client.ask(send(1, b"again", properties="KEYS\x01k\x02"))
             assert (await client.ask(back(2, 0))).code == 0
-            await until(lambda: desk.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
+            await until(lambda: desk.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == OffsetRange(0, 1))
             waiting = desk.store.get("SCHEDULE_TOPIC_XXXX", 2, 0).messages[0]
             assert waiting.properties == {
                 "KEYS": "k",
@@ -314,7 +314,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
             desk.lane.set_topic("%DLQ%g", TopicPolicy(read_queues=1, write_queues=1))
             desk.served[0].execute(handed.command)
             assert [answer.code for answer in await client.hear()] == [0]
-            await until(lambda: desk.store.bounds("%DLQ%g", 0) == (0, 1))
+            await until(lambda: desk.store.bounds("%DLQ%g", 0) == OffsetRange(0, 1))
             lost = await client.ask(back(4, 5))
             assert (lost.code, lost.remark) == (1, "look message by offset failed, 5")
 
@@ -342,7 +342,7 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
             )
             client = Client(*streams)
             assert (await client.ask(send(1, b"t" * 50_000))).code == 0
-            await until(lambda: desk.store.bounds("t", 0) == (0, 1))
+            await until(lambda: desk.store.bounds("t", 0) == OffsetRange(0, 1))
             client.say(*(pull(at, 0) for at in range(count)))
             answers = await client.hear(count)
             assert [answer.opaque for answer in answers] == list(range(count))

@@ -5,6 +5,8 @@ import pytest
 from tidy import house, text_rules
 
 CODE = (".rs", ".py", ".pyi", ".java")
+# The stub of the extension declares one module, and a module has one stub.
+STUB = "python/mqcore/native/_native.pyi"
 # Read by machines and written by them: addresses belong in it.
 GENERATED = frozenset({"Cargo.lock", "LICENSE"})
 PROSE = (".rs", ".py", ".pyi", ".java", ".md", ".toml", ".xml", ".sh", ".txt", "Makefile", "run")
@@ -13,7 +15,8 @@ MARKER = "TO" + "DO"
 
 
 def test_files_are_short() -> None:
-    assert [f for p, t in house.texts(*CODE) for f in text_rules.length_faults(p, t)] == []
+    code = [(p, t) for p, t in house.texts(*CODE) if p != STUB]
+    assert [f for p, t in code for f in text_rules.length_faults(p, t)] == []
 
 
 def test_markers_of_unfinished_work_have_a_reason() -> None:

@@ -119,10 +119,10 @@ class Keeper:
             lambda text: state.filters.load(text, state.now_ms(), was_clean=was_clean)
         )
         self._counts.file.load(self._counts_table.load)
-        state.lane.load_transactions(self._counts_table.waiting)
-        self._orders.file.load(lambda text: state.lane.load_orders(parse_orders(text)))
-        self._orders_saved = state.lane.order_changes()
-        self._counts_saved = state.lane.transaction_changes()
+        state.lane.half_messages.load(self._counts_table.waiting)
+        self._orders.file.load(lambda text: state.lane.pops.load_orders(parse_orders(text)))
+        self._orders_saved = state.lane.pops.order_changes
+        self._counts_saved = state.lane.half_messages.changes
         queues = (each for each in state.store.queues() if each.topic == policy.SCHEDULE_TOPIC)
         state.delays.need(max((each.queue_id + 1 for each in queues), default=0), state.boot_ms)
         for level in state.delays.levels:
@@ -272,14 +272,14 @@ class Keeper:
             StoreError: The log or the file cannot be written.
         """
         lane = self._state.lane
-        changes = lane.offset_changes
+        changes = lane.offsets.changes
         if changes == self._offsets_saved:
             return
         version = self._state.offsets_version.next(self._state.now_ms())
         self._state.offsets_version = version
         # Beside the loop: a million pairs take seconds.
-        table = await asyncio.to_thread(lane.offsets)
-        records = lane.pop_records()
+        table = await asyncio.to_thread(lane.offsets.snapshot)
+        records = lane.pops.records_stored
         if records != self._pop_records_synced:
             await asyncio.to_thread(self._state.store.flush)
             self._pop_records_synced = records
@@ -322,8 +322,8 @@ class Keeper:
         timers = Timers(state.store, now_ms)
 
         def take(text: bytes) -> None:
-            rows, self._timer_version = parse_metrics(text)
-            timers.set_waiting_rows(rows)
+            topics, self._timer_version = parse_metrics(text)
+            timers.set_waiting(topics)
 
         self._timer_metrics.load(take)
         state.lane.set_timers(timers)
@@ -338,12 +338,12 @@ class Keeper:
         timers = self._state.timers
         if timers is None:
             return metrics_text((), self._timer_version)
-        rows = timers.waiting_rows()
-        changed_ms = max((row[2] for row in rows), default=0)
+        topics = timers.waiting()
+        changed_ms = max((each.changed_ms for each in topics), default=0)
         known = self._timer_version
         if changed_ms > known.timestamp_ms:
             self._timer_version = known.next(changed_ms)
-        return metrics_text(rows, self._timer_version)
+        return metrics_text(topics, self._timer_version)
 
     async def save_timers(self) -> None:
         """Writes how far the timers are, when they did something since the last time.
@@ -393,13 +393,13 @@ class Keeper:
         Raises:
             StoreError: The file cannot be written.
         """
-        changes = self._state.lane.order_changes()
+        changes = self._state.lane.pops.order_changes
         if changes != self._orders_saved:
             await self._orders.save()
             self._orders_saved = changes
 
     def _orders_text(self) -> Callable[[], bytes]:
-        rows = self._state.lane.orders()
+        rows = self._state.lane.pops.orders()
         return lambda: orders_text(rows)
 
     async def save_counts(self) -> None:
@@ -408,14 +408,14 @@ class Keeper:
         Raises:
             StoreError: The file cannot be written.
         """
-        changes = self._state.lane.transaction_changes()
+        changes = self._state.lane.half_messages.changes
         if changes != self._counts_saved:
             await self._counts.save()
             self._counts_saved = changes
 
     def _counts_text(self) -> Callable[[], bytes]:
         now_ms = self._state.now_ms()
-        waiting = {each.topic: each.waiting for each in self._state.lane.transactions()}
+        waiting = {each.topic: each.waiting for each in self._state.lane.half_messages.counts()}
         self._counts_table.note(waiting, now_ms)
         return self._counts_table.text()
 
@@ -450,7 +450,7 @@ class Keeper:
                     offset,
                 )
             table[key] |= queues
-        self._state.lane.load_offsets(table)
+        self._state.lane.offsets.load(table)
 
 
 def _change_file(path: Path, changes: Mapping[str, str]) -> None:
