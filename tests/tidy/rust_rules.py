@@ -1,4 +1,4 @@
-"""The rules of the Rust side: floors, headers, where `unsafe` may stand, names.
+"""The rules of the Rust side: layers, headers, where `unsafe` may be, names.
 
 Every rule takes a path (relative to the root) and a text and returns what is wrong, one sentence
 per place. Nothing here parses Rust fully: comments and literals are blanked, then paths are read.
@@ -8,34 +8,8 @@ import re
 from collections.abc import Iterator
 
 from tidy.house import line_at
+from tidy.layers import CRATES, MODULES, Layers, layer_of
 
-# Top down; the crates of one line do not know one another.
-CRATE_FLOORS = (
-    ("benches",),
-    ("bindings",),
-    ("lane", "columns", "packing"),
-    ("engine", "wire"),
-    ("record",),
-)
-# The rooms `ha`, `timer` and `limits` are drawn and not built yet.
-ENGINE_FLOORS = (
-    ("store", "inspect"),
-    ("dispatch", "ha"),
-    ("commit_log", "flush", "consume_queue", "batch_queue", "key_index", "timer"),
-    ("segment", "checkpoint", "progress", "arrivals", "small_state", "queue_dirs"),
-    ("disk", "watermark"),
-    (
-        "mmap",
-        "config",
-        "clock",
-        "poison",
-        "notice",
-        "limits",
-        "status",
-        "relaxed_json",
-    ),
-    ("error", "units", "lock"),
-)
 UNSAFE_FILES = frozenset(
     {
         "rust/engine/src/mmap/mod.rs",
@@ -43,7 +17,7 @@ UNSAFE_FILES = frozenset(
         "rust/bindings/src/buffer.rs",
     }
 )
-# Tests of any room may put it on the failing disk.
+# Tests of any module may use the failing disk.
 TEST_TWIN = "disk::twin"
 
 _BLANKED = re.compile(
@@ -68,11 +42,6 @@ def blanked(text: str) -> str:
 def is_vague(type_name: str) -> bool:
     """Tells whether a type's name holds a word that says nothing."""
     return _VAGUE_WORD.search(type_name) is not None
-
-
-def floor_of(floors: tuple[tuple[str, ...], ...], room: str) -> int | None:
-    """Returns the floor of `room`, counted from the top, or None for a room not drawn."""
-    return next((number for number, rooms in enumerate(floors) if room in rooms), None)
 
 
 def header_faults(path: str, text: str) -> list[str]:
@@ -103,48 +72,50 @@ def name_faults(path: str, text: str) -> list[str]:
 
 
 def crate_faults(path: str, text: str) -> list[str]:
-    """A crate uses only crates of lower floors (Rust paths and Cargo.toml dependencies)."""
+    """A crate uses only crates of lower layers (Rust paths and Cargo.toml dependencies)."""
     parts = path.split("/")
     crate = parts[1] if parts[0] == "rust" else parts[0]
-    floor = floor_of(CRATE_FLOORS, crate)
-    if floor is None:
-        return [f"{path}: the crate {crate} has no floor in CRATE_FLOORS"]
-    # Only dependencies count in a manifest, and a crate's own name stands in it.
+    layer = layer_of(CRATES, crate)
+    if layer is None:
+        return [f"{path}: the crate {crate} has no layer"]
+    # Only dependencies count in a manifest, and a crate's own name is in it.
     pattern = r"^mqcore-(\w+)" if path.endswith(".toml") else r"\bmqcore_(\w+)::"
     code = text if path.endswith(".toml") else blanked(text)
     faults = []
     for match in re.finditer(pattern, code, re.MULTILINE):
-        used_floor = floor_of(CRATE_FLOORS, match[1])
+        used_layer = layer_of(CRATES, match[1])
         is_own = match[1] == crate
-        if not is_own and (used_floor is None or used_floor <= floor):
+        if not is_own and (used_layer is None or used_layer <= layer):
             faults.append(f"{path}:{line_at(code, match.start())}: {crate} uses mqcore-{match[1]}")
     return faults
 
 
-def engine_faults(path: str, text: str) -> list[str]:
-    """A room of the engine uses itself and rooms of strictly lower floors, and not the face."""
-    below = path.removeprefix("rust/engine/src/").removesuffix(".rs").split("/")
-    room, floor = below[0], floor_of(ENGINE_FLOORS, below[0])
-    if room == "lib":
+def module_faults(path: str, text: str) -> list[str]:
+    """A module uses itself and modules of strictly lower layers, and nothing of `lib.rs`."""
+    crate = path.split("/")[1]
+    layers = MODULES[crate]
+    below = path.removeprefix(f"rust/{crate}/src/").removesuffix(".rs").split("/")
+    module, layer = below[0], layer_of(layers, below[0])
+    if module == "lib":
         return []
-    if floor is None:
-        return [f"{path}: the room {room} has no floor in ENGINE_FLOORS"]
+    if layer is None:
+        return [f"{path}: the module {module} has no layer"]
     code = blanked(text)
     tests = list(_test_spans(code))
     depth = len(below) - (below[-1] == "mod")
     faults = []
-    for position, used in _rooms_used(code, depth):
+    for position, used in _modules_used(code, depth, layers):
         target = used.split("::", 1)[0]
         is_test = any(position in span for span in tests) or below[-1] == "tests"
-        if target == room or (is_test and used.startswith(TEST_TWIN)):
+        if target == module or (is_test and used.startswith(TEST_TWIN)):
             continue
-        used_floor = floor_of(ENGINE_FLOORS, target)
-        if used_floor is None:
-            faults.append(f"{path}:{line_at(code, position)}: {room} uses crate::{target}: no room")
-        elif used_floor <= floor:
-            faults.append(
-                f"{path}:{line_at(code, position)}: {room} uses {target}, which is not below it"
-            )
+        used_layer = layer_of(layers, target)
+        if used_layer is None:
+            why = f"{module} uses crate::{target}: no module"
+            faults.append(f"{path}:{line_at(code, position)}: {why}")
+        elif used_layer <= layer:
+            why = f"{module} uses {target}, which is not below it"
+            faults.append(f"{path}:{line_at(code, position)}: {why}")
     return faults
 
 
@@ -164,22 +135,23 @@ def _closing_brace(code: str, start: int) -> int:
     return len(code)
 
 
-def _rooms_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
+def _modules_used(code: str, depth: int, layers: Layers) -> Iterator[tuple[int, str]]:
     """Yields position and path of everything named from the crate's root.
 
     Args:
         code: Blanked text of one file.
         depth: Number of modules from the root down to the file: 1 for `units.rs` and `mmap/mod.rs`.
+        layers: The modules of the crate.
     """
     for match in _PATH.finditer(code):
         ups = match[1].count("super::")
         # From inside a test block one more `super` leads out of the block itself; a shorter
-        # chain stays in the room.
+        # chain stays in the module.
         if ups and ups < depth:
             continue
         for position, used in _first_paths(code, match.end()):
-            is_room = floor_of(ENGINE_FLOORS, used.split("::", 1)[0]) is not None
-            if not ups or is_room:
+            is_module = layer_of(layers, used.split("::", 1)[0]) is not None
+            if not ups or is_module:
                 yield position, used
 
 

@@ -1,4 +1,4 @@
-"""The Rust side keeps its floors, headers, names and named files for `unsafe`."""
+"""The Rust side keeps its layers, headers, names and named files for `unsafe`."""
 
 import pytest
 
@@ -26,12 +26,6 @@ def test_crates_use_only_lower_crates() -> None:
     members = [(p, t) for p, t in house.texts(".rs", "/Cargo.toml")]
     assert any(p.startswith("rust/record/") for p, _ in members)
     assert [f for p, t in members for f in rust_rules.crate_faults(p, t)] == []
-
-
-def test_rooms_of_the_engine_use_only_lower_rooms() -> None:
-    rooms = [(p, t) for p, t in house.texts(".rs") if p.startswith(ENGINE)]
-    assert len(rooms) > 1
-    assert [f for p, t in rooms for f in rust_rules.engine_faults(p, t)] == []
 
 
 def test_a_missing_header_is_found() -> None:
@@ -96,8 +90,8 @@ def test_a_crate_that_looks_up_is_found() -> None:
         ("flush/a.rs", "#[cfg(test)]\nmod tests { use crate::commit_log::Log; }"),
     ],
 )
-def test_a_room_that_looks_up_or_aside_is_found(path: str, planted: str) -> None:
-    assert len(rust_rules.engine_faults(ENGINE + path, planted)) == 1
+def test_a_module_that_looks_up_or_aside_is_found(path: str, planted: str) -> None:
+    assert len(rust_rules.module_faults(ENGINE + path, planted)) == 1
 
 
 @pytest.mark.parametrize(
@@ -111,5 +105,5 @@ def test_a_room_that_looks_up_or_aside_is_found(path: str, planted: str) -> None
         ("disk/mod.rs", "pub(crate) mod real; pub(in crate::disk) fn f() {}"),
     ],
 )
-def test_a_room_that_looks_down_is_fine(path: str, fine: str) -> None:
-    assert rust_rules.engine_faults(ENGINE + path, fine) == []
+def test_a_module_that_looks_down_is_fine(path: str, fine: str) -> None:
+    assert rust_rules.module_faults(ENGINE + path, fine) == []
