@@ -1,7 +1,7 @@
 """The layers of the Rust side, top down: the only list of them, and the maps of them in documents.
 
-A crate or module uses only what is on layers below its own. `test_layers` compares this list with the
-sources, `ARCHITECTURE.md` and the `lib.rs` of each crate that is listed.
+A crate or module uses only what is on layers below its own. `test_layers` compares this list with
+the sources, `ARCHITECTURE.md` and the `lib.rs` of each crate that is listed.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The settings that the engine takes, as its source declares them: `rust/engine/src/config/rows.rs`.
+"""The settings that the engine takes, as it declares them: `rust/engine/src/config/rows.rs`.
 
 A row of the tables of settings names its field and type (`engine.index_slots:u64`); key, spellings,
 default and meaning are those of the row. Knows no value that a user set.
