@@ -114,7 +114,7 @@ lint: setup ## Formatting, lints, types, the stub, import layers, the rules of t
 	@$(MAKE) tidy
 
 # With no extension needed: conftest files above tests/tidy import nothing of mqcore.
-tidy: $(TOOLS_STAMP) ## The house reads itself: floors, lengths, headers, names, licences
+tidy: $(TOOLS_STAMP) ## Rules of the project over its own text: layers, lengths, headers, names, licences
 	@$(BIN)/pytest --quiet tests/tidy
 
 docs: setup ## Build the book into target/book: guide, reference, rustdoc, pages for maintainers
