@@ -35,6 +35,13 @@ def packages(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_no_result_is_a_tuple_of_unlike_things() -> None:
+    text = (ROOT / "python" / STUB).read_text(encoding="utf-8")
+    results = re.findall(r"-> ([^\n]*):", text)
+    assert "list[Notice]" in results
+    assert [each for each in results if re.search(r"tuple\[(?!\w+, \.\.\.\])", each)] == []
+
+
 @pytest.mark.slow
 def test_the_stub_matches_the_module(packages: Path) -> None:
     done = compared(packages)
