@@ -1,5 +1,7 @@
 //! Results that cross to Python as frozen classes: named fields that are read one by one.
 
+use pyo3::prelude::*;
+
 /// Declares classes of results. The doc comment of a class is its docstring, that of a field the
 /// docstring of its getter. A field is made into a Python object when it is read; what lies in the
 /// class costs no object. `__match_args__` names the fields in their order.
@@ -32,7 +34,6 @@ macro_rules! frozen {
     )+};
 }
 pub(crate) use frozen;
-use pyo3::prelude::*;
 
 /// Whether two results are of one class and have equal fields.
 pub(crate) fn is_equal(
