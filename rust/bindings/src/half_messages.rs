@@ -135,6 +135,10 @@ impl HalfMessages {
     }
 
     #[pyo3(signature = (queue_id, half_offset, note_offset, rules, *, until=None))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "where both queues go on, and the rules"
+    )]
     fn check(
         &self,
         py: Python<'_>,

@@ -266,11 +266,7 @@ impl Pops {
     fn load_orders(&self, orders: Vec<Bound<'_, OrderInfo>>) {
         let orders = orders.into_iter().map(|order| order.get().clone().order());
         let orders: Vec<_> = orders.collect();
-        self.fast_path
-            .locked()
-            .path
-            .orders()
-            .load(orders.into_iter());
+        self.fast_path.locked().path.orders().load(orders);
     }
 
     #[getter]
