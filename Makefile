@@ -102,12 +102,14 @@ bench-peers: setup ## Beside the official broker, from Maven jars, under the sam
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/peers.txt
 	@$(BIN)/python benches/peers.py
 
-lint: $(TOOLS_STAMP) ## Formatting, lints, types, import layers, the project's own rules, licences
+# With the extension, which its stub is compared with.
+lint: setup ## Formatting, lints, types, the stub, import layers, the rules of the sources, licences
 	@cargo fmt --all --check
 	@cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python -m mypy.stubtest mqcore.native._native
 	@PYTHONPATH=python $(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.txt || { cat $(VENV)/lint-imports.txt; exit 1; }
 	@$(MAKE) tidy
 

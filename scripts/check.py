@@ -99,7 +99,14 @@ LINTS = (
         ),
         (*PYTHON_SOURCES, "benches", "examples"),
     ),
-    Part("types", ((str(BIN / "mypy"), "--no-error-summary"),), PYTHON_SOURCES),
+    Part(
+        "types",
+        (
+            (str(BIN / "mypy"), "--no-error-summary"),
+            (PYTHON, "-m", "mypy.stubtest", "mqcore.native._native"),
+        ),
+        PYTHON_SOURCES,
+    ),
     Part(
         "imports",
         ((str(BIN / "lint-imports"), "--no-cache"),),

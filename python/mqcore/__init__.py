@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     )
     from mqcore.native import (
         Appended,
+        BatchMessage,
         Compression,
         GetResult,
         Inspection,
@@ -66,6 +67,7 @@ _HOMES = {
     "Appended": "mqcore.native",
     "Averagely": "mqcore.model.allocation",
     "AveragelyByCircle": "mqcore.model.allocation",
+    "BatchMessage": "mqcore.native",
     "ByConfig": "mqcore.model.allocation",
     "ByMachineRoom": "mqcore.model.allocation",
     "Client": "mqcore.client.blocking.client",
@@ -128,6 +130,7 @@ __all__ = [
     "Appended",
     "Averagely",
     "AveragelyByCircle",
+    "BatchMessage",
     "ByConfig",
     "ByMachineRoom",
     "Client",

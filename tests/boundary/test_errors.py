@@ -11,6 +11,7 @@ import mqcore.errors
 import mqcore.native.errors
 import mqcore.native.wire_errors
 from mqcore import MQError, RecordError, Store, StoreError
+from mqcore.native import OffsetRange
 from small_store import SMALL, filled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -203,7 +204,7 @@ def test_damage_is_reported_and_cut_on_request(tmp_path: Path) -> None:
         assert report.end == bad.physical_offset
         assert report.kept_aside_bytes > 0
         assert all(Path(path).is_file() for path in report.kept_in)
-        assert store.bounds("topic", 0) == (0, 300)
+        assert store.bounds("topic", 0) == OffsetRange(0, 300)
 
 
 def test_everything_descends_from_one_root() -> None:

@@ -1,4 +1,4 @@
-"""The GIL at the door: free during everything that may wait, kept by what is short.
+"""The GIL during calls: free during everything that may wait, kept by what is short.
 
 Counted, not timed: with a switch interval longer than the test a thread runs only when another
 gives the GIL back of its own.
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
-from mqcore.native import door_counts
+from mqcore.native import BatchMessage, gil_counts
 from mqcore.native.errors import StoreTimeoutError
 from small_store import SMALL, filled
 
@@ -50,12 +50,13 @@ def computing() -> Iterator[Computing]:
 def test_short_calls_keep_the_gil(tmp_path: Path, computing: Computing) -> None:
     with Store(tmp_path, config=SMALL) as store:
         filled(store, 100)
-        kept, detached = door_counts()
+        before = gil_counts()
         steps = computing.steps
         for _ in range(100):
             store.append("topic", b"x" * 1_000, tags="a")
             store.get("topic", 0, 10)
-        assert door_counts() == (kept + 200, detached)
+        after = gil_counts()
+        assert (after.kept, after.released) == (before.kept + 200, before.released)
         assert computing.steps == steps
 
 
@@ -65,7 +66,7 @@ def test_calls_that_may_wait_give_it_back(tmp_path: Path, computing: Computing) 
         store.wait_dispatched(appended.end)
         calls: list[Callable[[], object]] = [
             lambda: store.append("topic", b"body"),
-            lambda: store.append_batch("topic", [(b"body", None)]),
+            lambda: store.append_batch("topic", [BatchMessage(b"body")]),
             store.flush,
             store.stats,
             store.queues,
@@ -77,9 +78,9 @@ def test_calls_that_may_wait_give_it_back(tmp_path: Path, computing: Computing) 
             lambda: store.offset_by_time("topic", 0, 0),
         ]
         for call in calls:
-            _, detached = door_counts()
+            released = gil_counts().released
             call()
-            assert door_counts()[1] == detached + 1
+            assert gil_counts().released == released + 1
         # What waits for long lets others run meanwhile.
         steps = computing.steps
         with pytest.raises(StoreTimeoutError):
@@ -91,6 +92,6 @@ def test_an_append_of_more_than_64_kib_gives_it_back(tmp_path: Path) -> None:
     config = {**SMALL, "maxMessageSize": 200_000}
     with Store(tmp_path, config=config) as store:
         filled(store, 1)
-        _, detached = door_counts()
+        released = gil_counts().released
         store.append("topic", bytes(65_537))
-        assert door_counts()[1] == detached + 1
+        assert gil_counts().released == released + 1

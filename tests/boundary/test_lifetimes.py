@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqcore import Store
+from mqcore.native import OffsetRange
 from mqcore.native.errors import BodyTooLargeError, ForkedError
 from small_store import SEGMENT_LEN_BYTES, SMALL, body_of, filled
 
@@ -18,7 +19,9 @@ def test_messages_outlive_their_file_and_the_store(tmp_path: Path) -> None:
     got = store.get("topic", 0, 0).messages
     batch = next(store.scan())
     store.flush()
-    assert store.remove_oldest(max_files=1) == (1, SEGMENT_LEN_BYTES, 0)
+    removed = store.remove_oldest(max_files=1)
+    assert (removed.log_files, removed.log_bytes) == (1, SEGMENT_LEN_BYTES)
+    assert removed.unread_bytes == 0
     assert not (tmp_path / "commitlog" / ("0" * 20)).exists()
     assert store.get("topic", 0, 0).status == "OFFSET_TOO_SMALL"
     assert [message.body for message in got] == [body_of(number) for number in range(len(got))]
@@ -32,9 +35,9 @@ def test_retention_reports_what_nobody_had_read(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
         filled(store, 2_500)
         store.flush()
-        files, len_bytes, unread_bytes = store.remove_oldest(max_files=1, unread_from=1_000)
-        assert (files, len_bytes) == (1, SEGMENT_LEN_BYTES)
-        assert unread_bytes == SEGMENT_LEN_BYTES - 1_000
+        removed = store.remove_oldest(max_files=1, unread_from=1_000)
+        assert (removed.log_files, removed.log_bytes) == (1, SEGMENT_LEN_BYTES)
+        assert removed.unread_bytes == SEGMENT_LEN_BYTES - 1_000
 
 
 def in_child(work: Callable[[], bool]) -> bool:
@@ -119,7 +122,7 @@ def test_a_store_that_was_not_closed_is_as_after_a_kill(tmp_path: Path) -> None:
     assert (tmp_path / "abort").exists()
     with Store(tmp_path, config=SMALL) as again:
         assert not again.open_report().was_clean
-        assert again.bounds("topic", 0) == (0, 100)
+        assert again.bounds("topic", 0) == OffsetRange(0, 100)
 
 
 def test_leaving_the_block_closes(tmp_path: Path) -> None:

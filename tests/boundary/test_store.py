@@ -8,6 +8,7 @@ import pytest
 
 import mqcore
 from mqcore import Inspection, Store
+from mqcore.native import BatchMessage, OffsetRange
 from mqcore.native.errors import BodyTooLargeError
 from small_store import SMALL, body_of, filled
 
@@ -60,7 +61,7 @@ def test_reads_by_queue_return_where_they_ended(tmp_path: Path) -> None:
         assert store.get("topic", 0, 51).status == "OFFSET_OVERFLOW_BADLY"
         assert store.get("topic", 0, 0, tags="b||c").status == "NO_MATCHED_MESSAGE"
         assert len(store.get("topic", 0, 0, tags="b || a").messages) == 32
-        assert store.bounds("topic", 0) == (0, 50)
+        assert store.bounds("topic", 0) == OffsetRange(0, 50)
         assert store.bounds("topic", 1) is None
 
 
@@ -114,15 +115,18 @@ def test_the_error_of_many_has_how_many_are_stored(tmp_path: Path) -> None:
             store.append_many("topic", bytes(sum(lens)), lens)
         assert caught.value.stored == 2
         assert caught.value.status == "MESSAGE_ILLEGAL"
-        assert store.bounds("topic", 0) in (None, (0, 1), (0, 2))
+        assert store.bounds("topic", 0) in (None, OffsetRange(0, 1), OffsetRange(0, 2))
 
 
 def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path) -> None:
     with Store(tmp_path, config=SMALL) as store:
-        appended = store.append_batch("topic", [(b"a", None), (b"b", {"x": "y"})], queue_id=2)
+        appended = store.append_batch(
+            "topic", [BatchMessage(b"a"), BatchMessage(b"b", {"x": "y"})], queue_id=2
+        )
         assert [each.queue_offset for each in appended] == [0, 1]
+        parts = [BatchMessage(b"a"), BatchMessage(bytes(70_000))]
         with pytest.raises(BodyTooLargeError):
-            store.append_batch("topic", [(b"a", None), (bytes(70_000), None)], queue_id=2)
+            store.append_batch("topic", parts, queue_id=2)
         assert store.stats().appended == appended[-1].end
 
 

@@ -175,7 +175,7 @@ def test_a_form_takes_its_own_fields_only(values: tuple[Any, ...]) -> None:
 
 
 def test_parts_name_what_is_no_message() -> None:
-    body, ids = encode_parts([], "LEAD", 0, "")
-    assert (body, ids) == (b"", "")
+    parts = encode_parts([], "LEAD", 0, "")
+    assert (parts.body, parts.ids) == (b"", "")
     with pytest.raises(AttributeError):
         encode_parts([7], "LEAD", 0, "")

@@ -96,8 +96,9 @@ def test_damaged_records_are_not_delivered(
                 assert await consumed(running) == [n for n in range(COUNT) if n != 10]
             store = running.broker.state.store
             assert store.stats().records_damaged == 1
-            ((_place, topic, queue_id, offset, _why),) = store.damaged_rows()
-            assert (topic, queue_id, offset) == ("T", 0, 10)
+            (damaged,) = store.damaged_records()
+            found = (damaged.topic, damaged.queue_id, damaged.queue_offset)
+            assert found == ("T", 0, 10)
 
     run_on("asyncio", run())
     errors = [each for each in caplog.records if each.levelno == logging.ERROR]

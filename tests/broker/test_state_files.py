@@ -13,6 +13,7 @@ from mqcore.broker.groups import GroupTable
 from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.errors import BadJsonError, StateFileError
 from mqcore.model.versions import DataVersion
+from mqcore.native import OffsetRange
 from mqcore.remoting import RequestCode
 from mqcore.state_files import StateFile
 
@@ -115,7 +116,7 @@ def test_keys_of_offsets_are_topic_and_group() -> None:
 
 
 def test_offsets_behind_the_end_of_their_queue_are_found() -> None:
-    ends = {("T", 0): (0, 5), ("T", 1): (2, 9)}
+    ends = {("T", 0): OffsetRange(0, 5), ("T", 1): OffsetRange(2, 9)}
     table = {"T@g": {0: 6, 1: 9}, "T@h": {0: 5}, "U@g": {0: 100}, "odd": {0: 7}}
     found = beyond_end(table, lambda topic, queue_id: ends.get((topic, queue_id)))
     assert found == {"T@g": {0: 5}}

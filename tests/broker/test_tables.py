@@ -16,6 +16,7 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import pretty
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import TopicConfig
+from mqcore.native import OffsetRange
 from mqcore.native.errors import SettingError
 
 
@@ -257,7 +258,7 @@ def test_delay_offsets_survive_their_file_and_a_changed_level_table() -> None:
     assert delays.offsets == {1: 20, 2: 10, 3: 5}
     fewer = DelayTable((1_000,), 0)
     fewer.load(delays.text())
-    fewer.clamp(1, (25, 30))
+    fewer.clamp(1, OffsetRange(25, 30))
     assert fewer.offsets == {1: 25, 2: 10, 3: 5}
     fewer.clamp(1, None)
     assert fewer.offset(1) == 0

@@ -14,7 +14,7 @@ from mqcore.broker.delays import DelayTable, parse_levels
 from mqcore.broker.timers import metrics_text, parse_metrics
 from mqcore.errors import BadJsonError
 from mqcore.model.versions import DataVersion
-from mqcore.native import decode_records
+from mqcore.native import TimedTopic, decode_records
 from mqcore.remoting import RequestCode, ResponseCode
 
 STEP_MS = 100
@@ -135,11 +135,11 @@ def test_levels_that_are_taken_away_are_followed_and_come_back_where_they_were()
 
 def test_counts_are_written_as_the_official_broker_writes_them() -> None:
     version = DataVersion(counter=3, timestamp_ms=5)
-    text = metrics_text([("t", 2, 4)], version)
+    text = metrics_text([TimedTopic("t", 2, 4)], version)
     assert text == (
         b'{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":5},'
         b'"timingCount":{"t":{"count":2,"timeStamp":4}}}'
     )
-    assert parse_metrics(text) == ([("t", 2, 4)], version)
+    assert parse_metrics(text) == ([TimedTopic("t", 2, 4)], version)
     with pytest.raises(BadJsonError):
         parse_metrics(b'{"timingCount":3}')

@@ -104,10 +104,10 @@ class Transactions:
         await self.bench.bodies()
         rules = CheckRules(now_ms + 10_000, 6_000, CHECK_MAX, 1 << 40, can_give_up=False, limit=2)
         half, notes = (
-            lane.offset("CID_RMQ_SYS_TRANS", topic, 0) or 0
+            lane.offsets.find("CID_RMQ_SYS_TRANS", topic, 0) or 0
             for topic in ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC")
         )
-        await asyncio.to_thread(lane.check_halves, 0, half, notes, rules)
+        await asyncio.to_thread(lane.half_messages.check, 0, half, notes, rules)
         await self.crash()
 
     async def run(self, weights: dict[str, int]) -> None:

@@ -185,6 +185,6 @@ class Bench:
         lane, state = self.broker.state.lane, self.broker.state
         await self.bodies()
         return all(
-            lane.offset(SYSTEM_GROUP, topic, 0) == state.bounds(topic, 0)[1]
+            lane.offsets.find(SYSTEM_GROUP, topic, 0) == state.bounds(topic, 0)[1]
             for topic in (HALF, OPS)
         )

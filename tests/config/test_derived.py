@@ -19,6 +19,7 @@ from mqcore.config import (
     resolved,
 )
 from mqcore.config.derived import DERIVED, policies_source, rows_source, typed_source
+from mqcore.config.engine_rows import engine_source
 from mqcore.config.keys import table_keys
 from mqcore.config.page import page
 from mqcore.config.policy_fields import GROUPS, policy_values
@@ -29,6 +30,10 @@ ROOT = Path(__file__).parents[2]
 ROW = (
     "heldTicketsMax | int>=1<=900 | | - | - | 7 | broker | held_tickets_max | live "
     "| waits.tickets_max:usize<=500 | tickets that are held at the most\n"
+)
+ENGINE_ROW = (
+    "samplesPerMinute | int | | - | - | 7000 | engine | | | engine.samples:usize "
+    "| samples a minute\n"
 )
 UNIT_OF_SUFFIX = {
     "_ms": "ms",
@@ -101,6 +106,17 @@ def test_a_new_row_is_seen_in_everything_that_is_made(add_row: Callable[[str], N
         assert left == [line for line in old.splitlines() if "ickets" not in line]
 
 
+def test_a_new_row_of_the_engine_is_declared_there(add_row: Callable[[str], None]) -> None:
+    before = engine_source()
+    add_row(ENGINE_ROW)
+    row = '    /// Samples a minute.\n    samples: usize = 7_000, "samplesPerMinute";\n'
+    assert row in engine_source()
+    assert engine_source().replace(row, "") == before
+    add_row(ENGINE_ROW.replace("7000", "often").replace("samplesPer", "moreSamplesPer"))
+    with pytest.raises(ValueError, match="often"):
+        engine_source()
+
+
 def test_a_new_row_is_read_checked_changed_and_handed_over(add_row: Callable[[str], None]) -> None:
     add_row(ROW)
     configuration = resolved(Program.BROKER, [Layer("a file", {"heldTicketsMax": "600"})])
@@ -139,6 +155,7 @@ def test_every_policy_belongs_to_a_tuple_and_has_the_fields_of_its_group() -> No
     names = {group.name for group in GROUPS}
     assert {key.policy.partition(".")[0] for key in keys_of(Program.BROKER).values()} <= {
         "",
+        "engine",
         *names,
     }
     for group in GROUPS:
@@ -154,7 +171,8 @@ def test_only_what_has_an_effect_is_typed_live_or_handed_over() -> None:
                 assert (key.unit, key.field, key.is_live, key.policy) == ("", "", False, ""), (
                     key.name
                 )
-            if key.policy or (key.is_live and key.fate is not Fate.ENGINE):
+            is_handed_over = bool(key.policy) and not key.policy.startswith("engine.")
+            if is_handed_over or (key.is_live and key.fate is not Fate.ENGINE):
                 assert key.field, key.name
 
 

@@ -20,11 +20,11 @@ def test_no_key_is_twice_in_one_program() -> None:
 
 def test_every_key_of_the_engine_is_its_and_has_its_default() -> None:
     keys = keys_of(Program.BROKER)
-    for name, default in native.settings():
+    for name, default in native.settings().items():
         key = keys[name]
         if key.fate is Fate.ENGINE:
             assert key.default == default, name
-    engine = {name for name, _ in native.settings()}
+    engine = set(native.settings())
     assert {key.name for key in keys.values() if key.fate is Fate.ENGINE} <= engine
 
 

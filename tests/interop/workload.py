@@ -15,6 +15,7 @@ from typing import Any
 
 from mqcore import Appended, Store
 from mqcore import StoredMessage as Message
+from mqcore.native import BatchMessage
 
 Line = dict[str, Any]
 Queue = tuple[str, int]
@@ -171,7 +172,7 @@ def fill_batch(store: Store, rng: random.Random, number: int) -> list[Line]:
     ]
     appended = store.append_batch(
         "Batch",
-        [(draft.body, draft.properties) for draft in drafts],
+        [BatchMessage(draft.body, draft.properties) for draft in drafts],
         queue_id=queue_id,
         born_host=BORN_HOSTS[0],
         born_timestamp_ms=drafts[0].born_timestamp_ms,

@@ -9,7 +9,7 @@ import trustme
 
 from lane_server import Client, LaneServer, RecordingProtocol, pull, send, serving
 from loops import FACTORIES, run_on, until
-from mqcore.native import BrokerPolicy, Command, TopicPolicy
+from mqcore.native import BrokerPolicy, Command, OffsetRange, TopicPolicy
 from mqcore.remoting import AnsweredBy, RequestCode, answered_by
 
 LOOPS = pytest.mark.parametrize("kind", sorted(FACTORIES))
@@ -59,7 +59,7 @@ def test_many_answers_keep_their_order_whatever_the_socket_takes(kind: str, tmp_
         async with serving(tmp_path) as running, running.client() as client:
             client.send(*(send(at, bytes([at]) * 60_000) for at in range(count)))
             assert [answer.opaque for answer in await client.receive(count)] == list(range(count))
-            await until(lambda: running.store.bounds("t", 0) == (0, count))
+            await until(lambda: running.store.bounds("t", 0) == OffsetRange(0, count))
             # Far more than any socket buffer takes, and nobody reads until all is asked.
             asked = [pull(at, at % count, count=4) for at in range(count * rounds)]
             client.send(*asked)
@@ -82,7 +82,7 @@ def test_a_held_pull_wakes_for_the_tags_it_wants(kind: str, tmp_path: Path) -> N
             client.send(pull(1, 0, suspend_ms=20_000, tags="b || c", queue=3))
             await until(lambda: running.lane.stats()["held"] == 1)
             await client.ask(send(2, b"no", queue=3, properties="TAGS\x01a\x02"))
-            await until(lambda: running.store.bounds("t", 3) == (0, 1))
+            await until(lambda: running.store.bounds("t", 3) == OffsetRange(0, 1))
             assert running.lane.stats()["held"] == 1
             client.send(send(3, b"yes", queue=3, properties="TAGS\x01c\x02"))
             by_opaque = {answer.opaque: answer for answer in await client.receive(2)}
@@ -148,15 +148,15 @@ def test_offsets_are_kept_and_asked_for(tmp_path: Path) -> None:
             assert strict.code == 22
             assert (await client.ask(offset_of(15, **place, commitOffset=77))).code == 0
             assert (await client.ask(offset_of(14, **place))).ext == {"offset": "77"}
-            assert running.lane.offsets() == {"t@g": {2: 77}}
-            assert running.lane.offset("g", "t", 2) == 77
+            assert running.lane.offsets.snapshot() == {"t@g": {2: 77}}
+            assert running.lane.offsets.find("g", "t", 2) == 77
             carried = pull(5, 0, queue=2)
             carried.ext |= {"sysFlag": "1", "commitOffset": "78"}
             await client.ask(carried)
-            assert running.lane.offsets_of("g", "t") == {2: 78}
-            running.lane.load_offsets({"a@g": {0: 1}, "a@h": {0: 2}})
-            assert running.lane.remove_offsets(group="g") == 1
-            assert running.lane.offsets() == {"a@h": {0: 2}}
+            assert running.lane.offsets.of("g", "t") == {2: 78}
+            running.lane.offsets.load({"a@g": {0: 1}, "a@h": {0: 2}})
+            assert running.lane.offsets.remove(group="g") == 1
+            assert running.lane.offsets.snapshot() == {"a@h": {0: 2}}
 
     run_on("asyncio", talk())
 
@@ -166,7 +166,7 @@ def test_offsets_of_queues_are_returned(tmp_path: Path) -> None:
         async with serving(tmp_path) as running, running.client() as client:
             for at in range(3):
                 await client.ask(send(at, b"x", queue=1))
-            await until(lambda: running.store.bounds("t", 1) == (0, 3))
+            await until(lambda: running.store.bounds("t", 1) == OffsetRange(0, 3))
             of_queue: dict[str, str | int] = {"topic": "t", "queueId": 1}
             assert (await client.ask(offset_of(30, **of_queue))).ext == {"offset": "3"}
             assert (await client.ask(offset_of(31, **of_queue))).ext == {"offset": "0"}
@@ -262,7 +262,7 @@ def test_a_client_that_never_reads_is_not_executed_further(kind: str, tmp_path: 
         ):
             for at in range(8):
                 await other.ask(send(at, b"x" * 120_000))
-            await until(lambda: running.store.bounds("t", 0) == (0, 8))
+            await until(lambda: running.store.bounds("t", 0) == OffsetRange(0, 8))
             # Far more is asked for than sockets and the lane keep; the client does not read.
             client.send(*(pull(at, 0) for at in range(400)))
             await until(lambda: running.lane.stats()["queued_bytes"] >= 8 << 20)
@@ -279,7 +279,7 @@ def test_delayed_messages_are_delivered_when_due(tmp_path: Path) -> None:
         async with serving(tmp_path) as running, running.client() as client:
             sent = await client.ask(send(1, b"later", queue=2, properties="DELAY\x013\x02"))
             assert (sent.code, sent.ext["queueId"]) == (0, "2")
-            await until(lambda: running.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
+            await until(lambda: running.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == OffsetRange(0, 1))
             now_ms = running.store.message_at(0).store_timestamp_ms
             early = running.lane.deliver_due(3, 0, now_ms=now_ms)
             assert (early.count, early.next_offset) == (0, 0)
@@ -302,7 +302,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
         async with serving(tmp_path) as running, running.client() as client:
             await client.ask(send(1, b"again", properties="KEYS\x01k\x02"))
             assert (await client.ask(back(2, 0))).code == 0
-            await until(lambda: running.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == (0, 1))
+            await until(lambda: running.store.bounds("SCHEDULE_TOPIC_XXXX", 2) == OffsetRange(0, 1))
             waiting = running.store.get("SCHEDULE_TOPIC_XXXX", 2, 0).messages[0]
             assert waiting.properties == {
                 "KEYS": "k",
@@ -321,7 +321,7 @@ def test_a_message_sent_back_goes_to_the_retry_topic_and_then_to_the_dead(tmp_pa
             running.lane.set_topic("%DLQ%g", TopicPolicy(read_queues=1, write_queues=1))
             running.served[0].execute(handed.command)
             assert [answer.code for answer in await client.receive()] == [0]
-            await until(lambda: running.store.bounds("%DLQ%g", 0) == (0, 1))
+            await until(lambda: running.store.bounds("%DLQ%g", 0) == OffsetRange(0, 1))
             lost = await client.ask(back(4, 5))
             assert (lost.code, lost.remark) == (1, "look message by offset failed, 5")
 
@@ -352,7 +352,7 @@ def test_under_tls_answers_go_through_the_transport_in_order(kind: str, tmp_path
             )
             client = Client(*streams)
             assert (await client.ask(send(1, b"t" * 50_000))).code == 0
-            await until(lambda: running.store.bounds("t", 0) == (0, 1))
+            await until(lambda: running.store.bounds("t", 0) == OffsetRange(0, 1))
             client.send(*(pull(at, 0) for at in range(count)))
             answers = await client.receive(count)
             assert [answer.opaque for answer in answers] == list(range(count))

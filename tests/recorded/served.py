@@ -205,11 +205,11 @@ async def _flush(broker: Broker) -> None:
 
 
 async def _store_pops(broker: Broker) -> None:
-    await asyncio.to_thread(broker.state.lane.store_pops)
+    await asyncio.to_thread(broker.state.lane.pops.store)
 
 
 async def _write_notes(broker: Broker) -> None:
-    broker.state.lane.write_op_messages()
+    broker.state.lane.half_messages.write_op_messages()
 
 
 async def _revive(broker: Broker) -> None:

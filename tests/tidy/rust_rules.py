@@ -7,43 +7,9 @@ each. Nothing here parses Rust fully: comments and literals are blanked, then pa
 import re
 from collections.abc import Iterator
 
+from tidy.layers import CRATES, MODULES, Layers, layer_of
 from tidy.project import line_at
 
-# Top down; the crates of one line do not know one another.
-CRATE_LAYERS = (
-    ("benches",),
-    ("bindings",),
-    ("lane", "columns", "packing"),
-    ("engine", "wire"),
-    ("record",),
-)
-# The modules `ha`, `timer` and `limits` are planned and not built yet.
-ENGINE_LAYERS = (
-    ("store", "inspect"),
-    ("dispatch", "ha"),
-    ("commit_log", "flush", "consume_queue", "batch_queue", "key_index", "timer"),
-    (
-        "segment",
-        "checkpoint",
-        "progress",
-        "arrivals",
-        "small_state",
-        "queue_dirs",
-        "queue_store",
-    ),
-    ("disk", "watermark"),
-    (
-        "mmap",
-        "config",
-        "clock",
-        "poison",
-        "notice",
-        "limits",
-        "status",
-        "relaxed_json",
-    ),
-    ("error", "units", "lock"),
-)
 UNSAFE_FILES = frozenset(
     {
         "rust/engine/src/mmap/mod.rs",
@@ -51,7 +17,7 @@ UNSAFE_FILES = frozenset(
         "rust/bindings/src/buffer.rs",
     }
 )
-# Tests of any module may put it on the failing disk.
+# Tests of any module may use the failing disk.
 TEST_TWIN = "disk::twin"
 
 _BLANKED = re.compile(
@@ -76,11 +42,6 @@ def blanked(text: str) -> str:
 def is_vague(type_name: str) -> bool:
     """Returns whether a type's name holds a word without meaning."""
     return _VAGUE_WORD.search(type_name) is not None
-
-
-def layer_of(layers: tuple[tuple[str, ...], ...], module: str) -> int | None:
-    """Returns the layer of `module`, counted from the top, or None for one that is not listed."""
-    return next((number for number, modules in enumerate(layers) if module in modules), None)
 
 
 def header_faults(path: str, text: str) -> list[str]:
@@ -114,47 +75,47 @@ def crate_faults(path: str, text: str) -> list[str]:
     """A crate uses only crates of lower layers (Rust paths and Cargo.toml dependencies)."""
     parts = path.split("/")
     crate = parts[1] if parts[0] == "rust" else parts[0]
-    layer = layer_of(CRATE_LAYERS, crate)
+    layer = layer_of(CRATES, crate)
     if layer is None:
-        return [f"{path}: the crate {crate} has no layer in CRATE_LAYERS"]
+        return [f"{path}: the crate {crate} has no layer"]
     # Only dependencies count in a manifest, and a crate's own name is in it.
     pattern = r"^mqcore-(\w+)" if path.endswith(".toml") else r"\bmqcore_(\w+)::"
     code = text if path.endswith(".toml") else blanked(text)
     faults = []
     for match in re.finditer(pattern, code, re.MULTILINE):
-        used_layer = layer_of(CRATE_LAYERS, match[1])
+        used_layer = layer_of(CRATES, match[1])
         is_own = match[1] == crate
         if not is_own and (used_layer is None or used_layer <= layer):
             faults.append(f"{path}:{line_at(code, match.start())}: {crate} uses mqcore-{match[1]}")
     return faults
 
 
-def engine_faults(path: str, text: str) -> list[str]:
-    """A module of the engine uses itself and modules of strictly lower layers, and not `lib`."""
-    below = path.removeprefix("rust/engine/src/").removesuffix(".rs").split("/")
-    module, layer = below[0], layer_of(ENGINE_LAYERS, below[0])
+def module_faults(path: str, text: str) -> list[str]:
+    """A module uses itself and modules of strictly lower layers, and nothing of `lib.rs`."""
+    crate = path.split("/")[1]
+    layers = MODULES[crate]
+    below = path.removeprefix(f"rust/{crate}/src/").removesuffix(".rs").split("/")
+    module, layer = below[0], layer_of(layers, below[0])
     if module == "lib":
         return []
     if layer is None:
-        return [f"{path}: the module {module} has no layer in ENGINE_LAYERS"]
+        return [f"{path}: the module {module} has no layer"]
     code = blanked(text)
     tests = list(_test_spans(code))
     depth = len(below) - (below[-1] == "mod")
     faults = []
-    for position, used in _modules_used(code, depth):
+    for position, used in _modules_used(code, depth, layers):
         target = used.split("::", 1)[0]
         is_test = any(position in span for span in tests) or below[-1] == "tests"
         if target == module or (is_test and used.startswith(TEST_TWIN)):
             continue
-        used_layer = layer_of(ENGINE_LAYERS, target)
+        used_layer = layer_of(layers, target)
         if used_layer is None:
-            faults.append(
-                f"{path}:{line_at(code, position)}: {module} uses crate::{target}: no module"
-            )
+            why = f"{module} uses crate::{target}: no module"
+            faults.append(f"{path}:{line_at(code, position)}: {why}")
         elif used_layer <= layer:
-            faults.append(
-                f"{path}:{line_at(code, position)}: {module} uses {target}, which is not below it"
-            )
+            why = f"{module} uses {target}, which is not below it"
+            faults.append(f"{path}:{line_at(code, position)}: {why}")
     return faults
 
 
@@ -174,12 +135,13 @@ def _closing_brace(code: str, start: int) -> int:
     return len(code)
 
 
-def _modules_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
+def _modules_used(code: str, depth: int, layers: Layers) -> Iterator[tuple[int, str]]:
     """Yields position and path of everything named from the crate's root.
 
     Args:
         code: Blanked text of one file.
         depth: Number of modules from the root down to the file: 1 for `units.rs` and `mmap/mod.rs`.
+        layers: The modules of the crate.
     """
     for match in _PATH.finditer(code):
         ups = match[1].count("super::")
@@ -188,7 +150,7 @@ def _modules_used(code: str, depth: int) -> Iterator[tuple[int, str]]:
         if ups and ups < depth:
             continue
         for position, used in _first_paths(code, match.end()):
-            is_module = layer_of(ENGINE_LAYERS, used.split("::", 1)[0]) is not None
+            is_module = layer_of(layers, used.split("::", 1)[0]) is not None
             if not ups or is_module:
                 yield position, used
 

@@ -31,7 +31,7 @@ class RustFile:
         path: The file, relative to the root.
         module: Its path: crate, then modules.
         methods: Names of the methods of inherent implementations, by type.
-        defines: Names of the methods of its types and traits.
+        defines: Names of the methods of its types and traits that other files may call.
         names: Items that the file declares.
         exports: What it re-exports: name to path, absolute in the crate.
         globs: Modules of which it re-exports everything.
@@ -190,9 +190,14 @@ def _implementation(node: Node, found: RustFile) -> None:
     name = _text(implemented).rsplit("::", 1)[-1]
     body = node.child_by_field_name("body")
     methods = [] if body is None else list(_children(body))
-    names = [_name(m) for m in methods if m.type == "function_item"]
-    found.methods.setdefault(name, []).extend(names)
-    found.defines.update(names)
+    functions = [each for each in methods if each.type == "function_item"]
+    found.methods.setdefault(name, []).extend(_name(each) for each in functions)
+    # Other files see none that is private: those of `#[pymethods]` are Python's alone.
+    found.defines.update(_name(each) for each in functions if _is_visible(each))
+
+
+def _is_visible(node: Node) -> bool:
+    return any(child.type == "visibility_modifier" for child in node.children)
 
 
 def _segments(node: Node | None) -> list[str]:
@@ -223,7 +228,7 @@ def _absolute(segments: list[str], module: Path) -> Path | None:
 
 
 def _use(node: Node, module: Path, found: RustFile) -> None:
-    is_public = any(child.type == "visibility_modifier" for child in node.children)
+    is_public = _is_visible(node)
     argument = node.child_by_field_name("argument")
     for segments, name in _leaves(argument, []):
         if not segments:

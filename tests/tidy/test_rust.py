@@ -28,12 +28,6 @@ def test_crates_use_only_lower_crates() -> None:
     assert [f for p, t in members for f in rust_rules.crate_faults(p, t)] == []
 
 
-def test_modules_of_the_engine_use_only_lower_modules() -> None:
-    modules = [(p, t) for p, t in project.texts(".rs") if p.startswith(ENGINE)]
-    assert len(modules) > 1
-    assert [f for p, t in modules for f in rust_rules.engine_faults(p, t)] == []
-
-
 def test_a_missing_header_is_found() -> None:
     assert rust_rules.header_faults("a.rs", "use std::io;\n")
     assert rust_rules.header_faults("a.rs", "//!\nuse std::io;\n")
@@ -97,7 +91,7 @@ def test_a_crate_that_looks_up_is_found() -> None:
     ],
 )
 def test_a_module_that_uses_an_upper_or_sibling_module_is_found(path: str, planted: str) -> None:
-    assert len(rust_rules.engine_faults(ENGINE + path, planted)) == 1
+    assert len(rust_rules.module_faults(ENGINE + path, planted)) == 1
 
 
 @pytest.mark.parametrize(
@@ -112,4 +106,4 @@ def test_a_module_that_uses_an_upper_or_sibling_module_is_found(path: str, plant
     ],
 )
 def test_a_module_that_uses_lower_modules_is_fine(path: str, fine: str) -> None:
-    assert rust_rules.engine_faults(ENGINE + path, fine) == []
+    assert rust_rules.module_faults(ENGINE + path, fine) == []

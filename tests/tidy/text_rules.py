@@ -6,6 +6,8 @@ from collections.abc import Callable
 from tidy.project import line_at
 
 FILE_LINES_MAX = 500
+# Nine of ten files of a language are shorter.
+FILE_LINES_P90_MAX = 400
 
 # A marker is allowed with what is missing and why, in words: at least this many.
 REASON_WORDS_MIN = 4
@@ -26,6 +28,12 @@ def length_faults(path: str, text: str) -> list[str]:
     """A file of code has at most FILE_LINES_MAX lines."""
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
     return [f"{path}: {lines} lines"] if lines > FILE_LINES_MAX else []
+
+
+def p90_lines(lengths: list[int]) -> int:
+    """Returns the length below which nine of ten files are, or which they have."""
+    ordered = sorted(lengths)
+    return ordered[(len(ordered) * 9 - 1) // 10]
 
 
 def marker_faults(path: str, text: str) -> list[str]:

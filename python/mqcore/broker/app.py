@@ -373,7 +373,7 @@ class Broker:
         persistence, self._persistence = self._persistence, None
         if persistence is None:
             return
-        is_noted, _end = self.state.lane.write_op_messages()
+        is_noted = self.state.lane.half_messages.write_op_messages().is_all
         if not await self._store_pops():
             _log.error("at the stop: pops could not be stored: they are popped again")
         if not is_noted:
@@ -399,7 +399,7 @@ class Broker:
     async def _store_pops(self) -> bool:
         """Stores every open pop, which may wait for the next log file; tells whether it could."""
         for _attempt in range(_STORE_POPS_ATTEMPTS):
-            if await asyncio.to_thread(self.state.lane.store_pops):
+            if await asyncio.to_thread(self.state.lane.pops.store):
                 return True
             await asyncio.sleep(_PARKED_LOOK_S)
         return False

@@ -9,6 +9,7 @@ from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.versions import DataVersion
+from mqcore.native import OffsetRange
 
 SEPARATOR = "@"
 
@@ -45,7 +46,7 @@ def offsets_text(table: OffsetTable, version: DataVersion) -> bytes:
 
 
 def beyond_end(
-    table: OffsetTable, bounds: Callable[[str, int], tuple[int, int] | None]
+    table: OffsetTable, bounds: Callable[[str, int], OffsetRange | None]
 ) -> dict[str, dict[int, int]]:
     """Returns the offsets that lie behind the end of their queue, as they should be: at its end.
 
@@ -54,7 +55,7 @@ def beyond_end(
 
     Args:
         table: All offsets.
-        bounds: Returns first and next offset of a queue, None for one that is not there.
+        bounds: Returns the bounds of a queue, None for one that is not there.
     """
     found: dict[str, dict[int, int]] = {}
     for key, queues in table.items():
@@ -63,8 +64,8 @@ def beyond_end(
             continue
         for queue_id, offset in queues.items():
             known = bounds(place[0], queue_id)
-            if known is not None and offset > known[1]:
-                found.setdefault(key, {})[queue_id] = known[1]
+            if known is not None and offset > known.max_offset:
+                found.setdefault(key, {})[queue_id] = known.max_offset
     return found
 
 

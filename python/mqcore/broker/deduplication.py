@@ -58,13 +58,13 @@ def remember_sends(settings: BrokerSettings, lane: Lane) -> None:
     began_ms = monotonic_ms()
     length_ms = settings.deduplication_minutes * _MS_PER_MINUTE
     memory_bytes = settings.deduplication_memory_mib << 20
-    start, end, records, keys = lane.remember(length_ms, memory_bytes)
+    remembered = lane.remember(length_ms, memory_bytes)
     _log.info(
         "sends of %d minutes are remembered: %d keys of %d messages, %d bytes of the log, in %d ms",
         settings.deduplication_minutes,
-        keys,
-        records,
-        end - start,
+        remembered.keys,
+        remembered.records,
+        remembered.end - remembered.start,
         monotonic_ms() - began_ms,
     )
 

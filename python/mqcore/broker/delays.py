@@ -12,6 +12,7 @@ from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse_object, pretty
 from mqcore.model.versions import DataVersion
+from mqcore.native import OffsetRange
 from mqcore.native.errors import SettingError
 
 DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -113,9 +114,9 @@ class DelayTable:
         """The levels that are followed."""
         return range(1, len(self._levels) + 1)
 
-    def clamp(self, level: int, bounds: tuple[int, int] | None) -> None:
+    def clamp(self, level: int, bounds: OffsetRange | None) -> None:
         """Moves a level into its queue: what lies outside was deleted, or never was."""
-        low, high = bounds or (0, 0)
+        low, high = (0, 0) if bounds is None else (bounds.min_offset, bounds.max_offset)
         known = self._levels[level]
         known.offset = min(max(known.offset, low), high)
 

@@ -61,7 +61,7 @@ def faults_of(stats: Stats) -> tuple[str, ...]:
 async def snapshot(state: BrokerState) -> Snapshot:
     """Returns the broker at this moment."""
     lane = state.lane.stats()
-    offsets = await asyncio.to_thread(state.lane.offsets)
+    offsets = await asyncio.to_thread(state.lane.offsets.snapshot)
     producers: Counter[tuple[str, ...]] = Counter(
         (client.language, version_name(client.version))
         for group in state.members.producers.values()
@@ -79,7 +79,7 @@ async def snapshot(state: BrokerState) -> Snapshot:
     clients = _Clients(producers, consumers, divided)
     transactions = tuple(
         TopicTransactions(each.topic, max(0, each.waiting), each.committed, each.rolled_back)
-        for each in state.lane.transactions()
+        for each in state.lane.half_messages.counts()
     )
     whole = await asyncio.to_thread(_whole, state, lane, offsets, clients)
     return replace(whole, transactions=transactions, checks=dict(state.checks))
@@ -174,7 +174,7 @@ def _timers(state: BrokerState) -> TimerFigures | None:
         waiting=progress.waiting,
         entered=progress.entered,
         delivered=progress.delivered,
-        by_topic={topic: count for topic, count, _changed_ms in timers.waiting_rows()},
+        by_topic={each.topic: each.count for each in timers.waiting()},
         by_bound=by_bound,
     )
 

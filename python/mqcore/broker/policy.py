@@ -13,6 +13,7 @@ from mqcore.model.heartbeats import BROADCASTING
 from mqcore.model.topics import SCHEDULE_TOPIC, TopicConfig
 from mqcore.native import (
     BrokerPolicy,
+    ExpressionBits,
     FilterBits,
     GroupPolicy,
     MembersPolicy,
@@ -129,7 +130,7 @@ def fill_bits(state: BrokerState) -> None:
     filters = state.filters
     if not state.makes_bits or filters.placed == state.bits_filled:
         return
-    rows = [(each.topic, each.expression, _bits(each)) for each in filters.all()]
+    rows = [ExpressionBits(each.topic, each.expression, _bits(each)) for each in filters.all()]
     filters.settle(state.lane.set_filter_bits(rows))
     state.bits_filled = filters.placed
 

@@ -1,6 +1,6 @@
 """`consumerOrderInfo.json`: what groups popped in order, as the official broker keeps it, and back.
 
-Pure functions over the lane's rows (`ConsumerOrderInfoManager`, `OrderInfo`).
+Pure functions over what the lane has (`ConsumerOrderInfoManager`, `OrderInfo`).
 """
 
 from collections.abc import Iterable
@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object, pretty
-from mqcore.native import OrderRow
+from mqcore.native import OrderInfo
 
 # Bits of a Java `long`: the highest makes it negative in the file.
 _BITS = 64
 _BITS_MASK = (1 << _BITS) - 1
 
 
-def parse_orders(text: bytes) -> list[OrderRow]:
+def parse_orders(text: bytes) -> list[OrderInfo]:
     """Returns the rows of a `consumerOrderInfo.json`; what is none is left out.
 
     Raises:
@@ -33,11 +33,11 @@ def parse_orders(text: bytes) -> list[OrderRow]:
     return rows
 
 
-def _row(key: str, queue_id: int, order: dict[str, object]) -> OrderRow:
+def _row(key: str, queue_id: int, order: dict[str, object]) -> OrderInfo:
     # The first offset is whole, the others are distances from it.
     first, *distances = (as_int(each) for each in as_list(order.get("o")))
     visible, counts = as_dict(order.get("ot")), as_dict(order.get("oc"))
-    return OrderRow(
+    return OrderInfo(
         key=key,
         queue_id=queue_id,
         pop_time_ms=as_int(order.get("popTime")),
@@ -51,7 +51,7 @@ def _row(key: str, queue_id: int, order: dict[str, object]) -> OrderRow:
     )
 
 
-def orders_text(rows: Iterable[OrderRow]) -> bytes:
+def orders_text(rows: Iterable[OrderInfo]) -> bytes:
     """Returns the content of `consumerOrderInfo.json`."""
     table: dict[str, dict[int, object]] = {}
     for row in rows:

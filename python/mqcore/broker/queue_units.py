@@ -57,7 +57,7 @@ def rows_of(units: Iterable[QueueUnit], test: Test | None) -> list[dict[str, Any
     rows: list[dict[str, Any]] = []
     size = 0
     for unit in units:
-        size += 0 if unit.extension is None else len(unit.extension[1])
+        size += 0 if unit.extension is None else len(unit.extension.bits)
         if size > _BITS_MAX_BYTES:
             break
         rows.append(_row(unit, test))
@@ -67,7 +67,7 @@ def rows_of(units: Iterable[QueueUnit], test: Test | None) -> list[dict[str, Any
 def _row(unit: QueueUnit, test: Test | None) -> dict[str, Any]:
     row: dict[str, Any] = {"eval": False}
     if unit.extension is not None:
-        stored_ms, bits = unit.extension
+        stored_ms, bits = unit.extension.store_timestamp_ms, unit.extension.bits
         shown: dict[str, Any] = {
             "msgStoreTime": stored_ms,
             "size": _EXTENSION_HEAD_BYTES + len(bits),

@@ -84,9 +84,9 @@ def sample(
         places.append((TOPIC_PUT, topic))
         if at % _PER_STEP == 0:
             yield
-    for at, (group, topic, total) in enumerate(state.lane.group_gets()):
-        numbers.note(GROUP_GET, f"{topic}@{group}", total, now_ms)
-        places.append((GROUP_GET, f"{topic}@{group}"))
+    for at, got in enumerate(state.lane.group_gets()):
+        numbers.note(GROUP_GET, f"{got.topic}@{got.group}", got.messages, now_ms)
+        places.append((GROUP_GET, f"{got.topic}@{got.group}"))
         if at % _PER_STEP == 0:
             yield
     numbers.forget(places)

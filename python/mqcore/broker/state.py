@@ -159,8 +159,8 @@ class BrokerState:
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Returns first and next queue offset of a queue; zeros for one without a message."""
-        low, high = self.store.bounds(topic, queue_id) or (0, 0)
-        return max(0, low), max(0, high)
+        bounds = self.store.bounds(topic, queue_id)
+        return (0, 0) if bounds is None else (bounds.min_offset, bounds.max_offset)
 
     def stored_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """Returns when the message at a queue offset was stored, -1 for none. Reads the disk."""

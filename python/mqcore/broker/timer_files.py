@@ -55,9 +55,9 @@ class TimerFiles:
         state.timers = timers
 
     def _take_metrics(self, text: bytes) -> None:
-        rows, self._version = parse_metrics(text)
+        topics, self._version = parse_metrics(text)
         if self._opening is not None:
-            self._opening.set_waiting_rows(rows)
+            self._opening.set_waiting(topics)
 
     def moved(self) -> None:
         """Notes that the timers did something: it is to be written."""
@@ -68,12 +68,12 @@ class TimerFiles:
         timers = self._state.timers
         if timers is None:
             return metrics_text((), self._version)
-        rows = timers.waiting_rows()
-        changed_ms = max((row[2] for row in rows), default=0)
+        topics = timers.waiting()
+        changed_ms = max((each.changed_ms for each in topics), default=0)
         known = self._version
         if changed_ms > known.timestamp_ms:
             self._version = known.next(changed_ms)
-        return metrics_text(rows, self._version)
+        return metrics_text(topics, self._version)
 
     async def save(self) -> None:
         """Writes how far the timers are, when they did something since the last time.

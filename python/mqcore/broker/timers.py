@@ -10,21 +10,19 @@ from mqcore.errors import BadJsonError
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.versions import DataVersion
+from mqcore.native import TimedTopic
 
 # Spans that figures of waiting messages are told for, in seconds (`TimerMetrics.timerDist`).
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 
-# A topic with how many wait, and when that changed (Unix ms).
-WaitingRow = tuple[str, int, int]
 
-
-def metrics_text(rows: Iterable[WaitingRow], version: DataVersion) -> bytes:
+def metrics_text(topics: Iterable[TimedTopic], version: DataVersion) -> bytes:
     """Returns the content of the file, and the body of GET_TIMER_METRICS."""
-    counts = {topic: {"count": count, "timeStamp": changed_ms} for topic, count, changed_ms in rows}
+    counts = {each.topic: {"count": each.count, "timeStamp": each.changed_ms} for each in topics}
     return compact({"dataVersion": version.to_json(), "timingCount": counts})
 
 
-def parse_metrics(text: bytes) -> tuple[list[WaitingRow], DataVersion]:
+def parse_metrics(text: bytes) -> tuple[list[TimedTopic], DataVersion]:
     """Returns what the file says.
 
     Raises:
@@ -33,8 +31,9 @@ def parse_metrics(text: bytes) -> tuple[list[WaitingRow], DataVersion]:
     found = parse_object(text)
     if not isinstance(found.get("timingCount", {}), dict):
         raise BadJsonError("its timingCount is no object")
-    rows = []
+    topics = []
     for topic, entry in as_dict(found.get("timingCount")).items():
         fields = as_dict(entry)
-        rows.append((topic, as_int(fields.get("count")), as_int(fields.get("timeStamp"))))
-    return rows, DataVersion.of_json(found.get("dataVersion"))
+        count, changed_ms = as_int(fields.get("count")), as_int(fields.get("timeStamp"))
+        topics.append(TimedTopic(topic, count, changed_ms))
+    return topics, DataVersion.of_json(found.get("dataVersion"))

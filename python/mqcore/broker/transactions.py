@@ -1,8 +1,8 @@
 """The check of half messages: when to look, whom to ask, how far the queues were checked.
 
-The bulk of a round is the lane's (`Lane.check_halves`); which producer is asked, and what has to be
-durable before an offset is written down, is decided here. Follows `TransactionalMessageServiceImpl`
-and `AbstractTransactionalMessageCheckListener`.
+The bulk of a round is the lane's (`HalfMessages.check`); which producer is asked, and what has to
+be durable before an offset is written down, is decided here. Follows
+`TransactionalMessageServiceImpl` and `AbstractTransactionalMessageCheckListener`.
 """
 
 import asyncio
@@ -43,11 +43,13 @@ class HalfMessages:
         Raises:
             MQError: Ends cannot be noted, or dispatch stands still.
         """
-        is_noted, end = self._state.lane.write_op_messages()
-        if not is_noted:
+        written = self._state.lane.half_messages.write_op_messages()
+        if not written.is_all:
             raise MQError("transactions are not checked: their ends cannot be noted in the log now")
         store = self._state.store
-        await asyncio.to_thread(store.wait_dispatched, end, timeout_ms=_DISPATCHED_TIMEOUT_MS)
+        await asyncio.to_thread(
+            store.wait_dispatched, written.end, timeout_ms=_DISPATCHED_TIMEOUT_MS
+        )
         return Round(self, queue_id)
 
     async def check(self, queue_id: int, until: int | None, ahead_ms: int) -> CheckedHalves:
@@ -58,7 +60,7 @@ class HalfMessages:
         """
         lane, store = self._state.lane, self._state.store
         done = await asyncio.to_thread(
-            lane.check_halves,
+            lane.half_messages.check,
             queue_id,
             self._offset(HALF_TOPIC, queue_id),
             self._offset(OP_HALF_TOPIC, queue_id),
@@ -68,8 +70,8 @@ class HalfMessages:
         if done.end:
             # The offsets must not be beyond what power loss leaves of the copies.
             await asyncio.to_thread(store.flush)
-        lane.commit_offset(GROUP, HALF_TOPIC, queue_id, done.half_offset)
-        lane.commit_offset(GROUP, OP_HALF_TOPIC, queue_id, done.note_offset)
+        lane.offsets.commit(GROUP, HALF_TOPIC, queue_id, done.half_offset)
+        lane.offsets.commit(GROUP, OP_HALF_TOPIC, queue_id, done.note_offset)
         if done.end:
             await self._persistence.save_offsets()
         self._ask(done.questions)
@@ -79,7 +81,7 @@ class HalfMessages:
         return done
 
     def _offset(self, topic: str, queue_id: int) -> int:
-        known = self._state.lane.offset(GROUP, topic, queue_id)
+        known = self._state.lane.offsets.find(GROUP, topic, queue_id)
         if known is None or known < 0:
             return self._state.bounds(topic, queue_id)[0]
         return known

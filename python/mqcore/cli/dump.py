@@ -107,8 +107,9 @@ def lines_of(
         blanks = batch.blanks if wanted.takes_all() else []
         yield from (line_of(message) for message in batch if wanted.takes(message))
         # A blank ends its file, and a batch never goes beyond a file.
-        for physical_offset, len_bytes in blanks:
-            yield {"blank": True, "physical_offset": physical_offset, "store_size": len_bytes}
+        for blank in blanks:
+            offset, len_bytes = blank.physical_offset, blank.len_bytes
+            yield {"blank": True, "physical_offset": offset, "store_size": len_bytes}
 
 
 @click.command()

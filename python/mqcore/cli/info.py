@@ -1,7 +1,6 @@
 """`mqcore store info`: what a store directory holds and occupies."""
 
 import json
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from rich.table import Table
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.cli.damage import report_fields
 from mqcore.cli.options import settings_of, store_directory
-from mqcore.native import Inspection, Message
+from mqcore.native import Inspection, Message, fields_of
 
 _CHECKPOINT_FIELDS = (
     "physic_timestamp",
@@ -27,10 +26,10 @@ _SIZES = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")
 
 def collected(inspection: Inspection, directory: Path) -> dict[str, Any]:
     """Returns everything the command prints, by the keys of its JSON."""
-    start, files_end = inspection.log_range
+    start, files_end = inspection.log_range.start, inspection.log_range.end
     first = inspection.message_at(start)
     last, end = inspection.last_message()
-    settings = dict(inspection.settings)
+    settings = inspection.settings
     status = {"commitLogMinOffset": str(start), "commitLogMaxOffset": str(end)}
     if first is not None:
         status["earliestMessageTimeStamp"] = str(first.store_timestamp_ms)
@@ -46,8 +45,8 @@ def collected(inspection: Inspection, directory: Path) -> dict[str, Any]:
         if fields is None
         else dict(zip(_CHECKPOINT_FIELDS, fields, strict=False)),
         "queues": [_queue(inspection, queue) for queue in inspection.queues()],
-        "index": [asdict(header) for header in inspection.index_headers()],
-        "files": [asdict(file) for file in inspection.files()],
+        "index": [fields_of(header) for header in inspection.index_headers()],
+        "files": [fields_of(file) for file in inspection.files()],
         "damage_reports": [report_fields(report) for report in damage_reports(directory)],
     }
 

@@ -1,7 +1,6 @@
 """`mqcore store recover`: does to a directory what a start of the broker would do; prints it."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -9,7 +8,7 @@ import click
 from mqcore.cli.options import damage_choice, settings_of, store_directory
 from mqcore.config.existing import existing_sizes
 from mqcore.errors import StateFileError, StoreError
-from mqcore.native import Inspection, OnDamage, OpenReport, Store
+from mqcore.native import Inspection, OnDamage, OpenReport, Store, fields_of
 
 # What an inspection finds out and an open has to be given.
 _SIZES = (
@@ -36,7 +35,7 @@ def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
     from mqcore.broker.batch_topics import SETTING, batch_topics
 
     try:
-        found = dict(Inspection(directory, config=settings).settings)
+        found = Inspection(directory, config=settings).settings
     except StoreError:
         # A log with a gap cannot be inspected; the open reports what is wrong, or cuts it.
         found = _LONGEST_BODY | existing_sizes(directory) | settings
@@ -72,7 +71,7 @@ def recover(
     with Store(directory, config=settings, on_damage=on_damage or "refuse") as store:
         report = store.open_report()
     if as_json:
-        click.echo(json.dumps(asdict(report), indent=1))
+        click.echo(json.dumps(fields_of(report), indent=1))
     else:
         print_report(report)
 

@@ -3,7 +3,6 @@
 import json
 import sys
 import threading
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from mqcore.cli.options import settings_of, store_directory
 from mqcore.errors import MQError
-from mqcore.native import Inspection, Verdict
+from mqcore.native import Inspection, Verdict, fields_of
 
 # Between two looks at how far it is.
 _LOOK_SECONDS = 0.1
@@ -34,11 +33,11 @@ def verified(inspection: Inspection) -> Verdict:
     worker = threading.Thread(target=work, daemon=True)
     columns = ("log", BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("log", total=inspection.progress()[1])
+        task = progress.add_task("log", total=inspection.progress().total_bytes)
         worker.start()
         while worker.is_alive():
             worker.join(_LOOK_SECONDS)
-            progress.update(task, completed=inspection.progress()[0])
+            progress.update(task, completed=inspection.progress().seen_bytes)
     first = outcome[0]
     if isinstance(first, MQError):
         raise first
@@ -58,7 +57,9 @@ def verify(
     inspection = Inspection(directory, config=settings_of(config_file, assignments))
     result = verified(inspection)
     if as_json:
-        click.echo(json.dumps(asdict(result), ensure_ascii=False, indent=1))
+        problems = [[each.part, each.at, each.why] for each in result.problems]
+        shown = fields_of(result) | {"problems": problems}
+        click.echo(json.dumps(shown, ensure_ascii=False, indent=1))
     else:
         print_result(result)
     sys.exit(1 if result.problem_count else 0)
@@ -75,8 +76,8 @@ def print_result(result: Verdict) -> None:
     console.print(f"index: {result.index_files} files with {result.index_entries} entries")
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
-    for part, location, why in result.problems:
-        console.print(f"{part} {location}: {why}", markup=False, style="red")
+    for problem in result.problems:
+        console.print(f"{problem.part} {problem.at}: {problem.why}", markup=False, style="red")
     hidden = result.problem_count - len(result.problems)
     if hidden:
         console.print(f"and {hidden} more disagreements", style="red")

@@ -115,16 +115,17 @@ def batch_of(
     count = len(messages)
     lead, first = ids.take(count + settings.batch_keys, born_ms)
     try:
-        whole, made = encode_parts(list(messages), lead, first, tail)
+        parts = encode_parts(list(messages), lead, first, tail)
     except RecordError as error:
         for message in messages:
             check_properties(message.topic, message.properties_text + tail)
         raise MessageError(f"topic {topic}: {error.message}") from error
-    if len(whole) > settings.body_bytes_max:
+    len_bytes = len(parts.body)
+    if len_bytes > settings.body_bytes_max:
         raise MessageError(
-            f"topic {topic}: a batch of {len(messages)} messages has {len(whole)} bytes, of "
+            f"topic {topic}: a batch of {len(messages)} messages has {len_bytes} bytes, of "
             f"{settings.body_bytes_max} that may be sent",
-            size_bytes=len(whole),
+            size_bytes=len_bytes,
             limit_bytes=settings.body_bytes_max,
             reason=MessageReason.TOO_LARGE,
         )
@@ -133,9 +134,9 @@ def batch_of(
         text += f"{UNIQ_KEY}\x01{lead}{first + count & 0xFFFF:04X}\x02"
     return Outgoing(
         topic,
-        whole,
+        parts.body,
         text,
-        made,
+        parts.ids,
         born_ms,
         code=SEND_BATCH,
         is_batch=True,

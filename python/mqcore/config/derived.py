@@ -5,6 +5,7 @@
 | `python/mqcore/config/typed.py` | the fields of the settings that programs take |
 | `python/mqcore/native/policies.py` | what of them the fast path is given, as named tuples |
 | `rust/bindings/src/policy_rows.rs` | the same, as the extension takes it |
+| `rust/engine/src/config/rows.rs` | the settings that the engine takes |
 | `docs/configuration.md` | the page of all settings |
 
 They are checked in, and a test keeps them current. Knows no value that a user set.
@@ -17,6 +18,7 @@ from textwrap import wrap
 from types import MappingProxyType
 from typing import Final
 
+from mqcore.config.engine_rows import engine_source
 from mqcore.config.keys import Key, Program, keys_of
 from mqcore.config.page import page
 from mqcore.config.policy_fields import GROUPS, policy_fields
@@ -123,6 +125,7 @@ DERIVED: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
         "python/mqcore/config/typed.py": typed_source,
         "python/mqcore/native/policies.py": policies_source,
         "rust/bindings/src/policy_rows.rs": rows_source,
+        "rust/engine/src/config/rows.rs": engine_source,
         "docs/configuration.md": page,
     }
 )

@@ -83,7 +83,8 @@ class Key:
         field: The field of typed settings that it becomes, `listener.` before one of a listener's;
             empty for a key that only the store reads.
         is_live: Whether a tool may change it while the broker runs.
-        policy: The field of the fast path's policy that it becomes, see `policy_fields`; or empty.
+        policy: The field of the fast path's policy or of the engine that it becomes, see
+            `policy_fields` and `engine_rows`; or empty.
         words: What it means; of an inert or refused key why.
     """
 

@@ -1,6 +1,7 @@
 """What the fast path is given of the broker: fields of its policy, by setting or by state.
 
-A row of the tables of settings names its field (`pops.kept_max:usize`); fields that come from no
+A row of the tables of settings names its field (`pops.kept_max:usize`; `engine.` before one of the
+engine's, see `engine_rows`); fields that come from no
 setting are in `tables/policy.txt`. Knows no value that a user set.
 """
 

@@ -1,65 +1,94 @@
-"""The extension as type checkers see it: what the names do not say. A test compares the two."""
+"""The extension as type checkers see it: what the names do not say.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+`mypy.stubtest` compares the two (`make lint`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, ClassVar, Literal, Self, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from mqcore.native._columns import (
-    ColumnBatch,
-    ColumnBytes,
-    NativeRecordColumns,
-    PackedRows,
-    RecordBatch,
-    RowPacker,
-    Scan,
-    queue_units,
-    stored_units,
-)
-from mqcore.native._native_timers import NativeTimers
-from mqcore.native._received import ReceivedMessage
-from mqcore.native._wire import (
-    FrameForm,
-    FrameReader,
-    compress,
-    decompress,
-    parse_relaxed_json,
-)
-from mqcore.native.lane import DrainedRow, GroupPolicy, OffsetRows, TopicPolicy
-from mqcore.native.members import FilterBits, MembersPolicy
+from mqcore.model.queues import MessageQueue
+from mqcore.native.columns import Asked
+from mqcore.native.lane import GroupPolicy, TopicPolicy
+from mqcore.native.members import ExpressionBits, MembersPolicy
+from mqcore.native.packing import PackedColumn
 from mqcore.native.policies import BrokerPolicy
-from mqcore.native.pops import OrderRow, RevivedRow
-from mqcore.native.transactions import CheckedRow, CheckRules, HalfPlace
+from mqcore.native.store import BatchMessage
+from mqcore.native.transactions import CheckRules
 
 __all__ = [
     "Appended",
     "AppendedMany",
+    "Blank",
+    "CheckQuestion",
+    "CheckedHalves",
     "ColumnBatch",
+    "ColumnBuffers",
     "ColumnBytes",
     "Command",
+    "ConsumerOffsets",
+    "DamagedRecord",
+    "Delivered",
+    "Drained",
+    "DrainedRequest",
+    "EncodedParts",
+    "FileSize",
     "FrameForm",
     "FrameReader",
     "GetResult",
+    "GilCounts",
+    "GroupGets",
+    "HalfMessages",
+    "Handed",
+    "IndexHeader",
     "LaneConnection",
+    "LaneDrained",
+    "LogRange",
     "Message",
     "NativeInspection",
     "NativeLane",
     "NativeRecordColumns",
     "NativeStore",
-    "NativeTimers",
+    "Notice",
+    "OffsetRange",
+    "OpMessagesWritten",
+    "OpenReport",
+    "OrderInfo",
     "PackedRows",
+    "Pops",
+    "Problem",
+    "QueueBounds",
+    "QueueState",
+    "QueueUnit",
+    "Rebuilt",
     "ReceiveBuffer",
     "ReceivedMessage",
     "RecordBatch",
+    "RememberedSends",
+    "RemovedFiles",
+    "RetryTopic",
+    "Revived",
     "RowPacker",
     "Scan",
+    "Segment",
+    "Stats",
+    "Tally",
+    "Ticked",
+    "TimedTopic",
+    "TimerProgress",
+    "Timers",
+    "TransactionCount",
+    "UnitExtension",
+    "Verdict",
+    "VerifyProgress",
     "compress",
     "decode_records",
     "decompress",
-    "door_counts",
     "encode_parts",
     "encode_properties",
+    "gil_counts",
     "native_request_codes",
     "note_fork",
     "parse_relaxed_json",
@@ -71,14 +100,17 @@ __all__ = [
     "write_state",
 ]
 
-def door_counts() -> tuple[int, int]:
-    """Returns how many calls kept the GIL and how many gave it back, since the import."""
+def compress(body: Buffer, kind: int, level: int = ...) -> bytes:
+    """Returns a body made small; the kinds are those of `mqcore.native.wire.Compression`."""
 
 def decode_records(data: bytes, *, unwraps: bool = False) -> RecordBatch:
     """Returns the records of an answer; `unwraps` takes batches apart that are one record."""
 
-def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> tuple[bytes, str]:
-    """Returns a batch's body and its ids. See `mqcore.client.batches`."""
+def decompress(body: Buffer, kind: int, limit_bytes: int) -> bytes:
+    """Returns a body as it was before, of at most `limit_bytes`."""
+
+def encode_parts(messages: list[Any], id_lead: str, first: int, tail: str) -> EncodedParts:
+    """Returns what a batch request has of its messages. See `mqcore.client.batches`."""
 
 def encode_properties(
     *,
@@ -88,107 +120,37 @@ def encode_properties(
 ) -> bytes:
     """Returns the properties text of a message, as `append_many` takes it."""
 
-def note_fork() -> None: ...
-def settings() -> list[tuple[str, str]]: ...
+def gil_counts() -> GilCounts:
+    """Returns how many calls kept the GIL and how many released it, since the import."""
+
+def native_request_codes() -> dict[str, int]:
+    """Returns the request codes that the fast path executes, by official name."""
+
+def note_fork() -> None:
+    """Notes that this process is a forked child."""
+
+def parse_relaxed_json(text: Buffer) -> Any:
+    """Returns the value of RocketMQ's JSON. See `mqcore.native.wire`."""
+
+def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
+    """Returns the units in a piece of a queue file: offset, place, size, tags code."""
+
+def rebuild(settings: dict[str, str]) -> Rebuilt:
+    """Builds queues and index of a closed store again. See `mqcore.native.inspection.rebuild`."""
+
+def settings() -> dict[str, str]:
+    """Returns every key that a store knows, with its default."""
+
+def sql_fault(text: str) -> str | None:
+    """Returns what is wrong with an SQL92 text, and where; None for one that is right."""
+
+def stored_units(
+    store: NativeStore, topic: str, queue_id: int, first: int, count: int
+) -> list[QueueUnit]:
+    """Returns the units of a queue. See `mqcore.native.Store.units`."""
+
 def write_state(path: str | Path, content: bytes) -> None:
     """Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return."""
-
-def rebuild(pairs: Sequence[tuple[str, str]]) -> tuple[int, int, int, int]:
-    """Builds queues and index of a closed store again: log end, records, queues, index entries."""
-
-@final
-class Appended:
-    """Where a message went, and the official status (`PUT_OK`, `FLUSH_DISK_TIMEOUT`, ...)."""
-
-    @property
-    def physical_offset(self) -> int: ...
-    @property
-    def queue_offset(self) -> int: ...
-    @property
-    def len_bytes(self) -> int: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def store_timestamp_ms(self) -> int: ...
-    @property
-    def status(self) -> str: ...
-    @property
-    def message_id(self) -> str: ...
-
-@final
-class Message:
-    """One stored message, decoded on request; `record` is all of it, as it lies in the log.
-
-    `stored_body` is the body as stored, `body` the inflated one (`CompressionError` where that
-    cannot be). `properties` is made anew each time; of a name that occurs twice the last value
-    wins. `message_id` names the place: store host and physical offset.
-    """
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def queue_id(self) -> int: ...
-    @property
-    def queue_offset(self) -> int: ...
-    @property
-    def physical_offset(self) -> int: ...
-    @property
-    def record(self) -> bytes: ...
-    @property
-    def store_size_bytes(self) -> int: ...
-    @property
-    def magic(self) -> int: ...
-    @property
-    def sys_flag(self) -> int: ...
-    @property
-    def flag(self) -> int: ...
-    @property
-    def born_timestamp_ms(self) -> int: ...
-    @property
-    def store_timestamp_ms(self) -> int: ...
-    @property
-    def born_host(self) -> str: ...
-    @property
-    def store_host(self) -> str: ...
-    @property
-    def reconsume_times(self) -> int: ...
-    @property
-    def prepared_transaction_offset(self) -> int: ...
-    @property
-    def body_crc(self) -> int: ...
-    @property
-    def stored_body(self) -> bytes: ...
-    @property
-    def stored_body_len_bytes(self) -> int: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def tags(self) -> str | None: ...
-    @property
-    def keys(self) -> str | None: ...
-    @property
-    def uniq_key(self) -> str | None: ...
-    @property
-    def properties(self) -> dict[str, str]: ...
-    @property
-    def message_id(self) -> str: ...
-
-@final
-class GetResult:
-    """What a read by queue offset gave, with the official status (`FOUND`, ...)."""
-
-    @property
-    def status(self) -> str: ...
-    @property
-    def messages(self) -> list[Message]: ...
-    @property
-    def next_offset(self) -> int: ...
-    @property
-    def min_offset(self) -> int: ...
-    @property
-    def max_offset(self) -> int: ...
-    @property
-    def suggests_replica(self) -> bool: ...
 
 @disjoint_base
 class NativeStore:
@@ -196,7 +158,7 @@ class NativeStore:
 
     def __new__(
         cls,
-        pairs: Sequence[tuple[str, str]],
+        settings: dict[str, str],
         *,
         on_damage: str = "refuse",
         store_host: str | None = None,
@@ -204,7 +166,7 @@ class NativeStore:
     @property
     def unknown_settings(self) -> list[str]: ...
     @property
-    def settings(self) -> list[tuple[str, str]]: ...
+    def settings(self) -> dict[str, str]: ...
     def append(
         self,
         topic: str,
@@ -225,7 +187,7 @@ class NativeStore:
     def append_batch(
         self,
         topic: str,
-        messages: Sequence[tuple[Buffer, dict[str, str] | None]],
+        messages: Sequence[BatchMessage],
         *,
         queue_id: int = 0,
         born_timestamp_ms: int | None = None,
@@ -287,9 +249,15 @@ class NativeStore:
     def offset_by_time(
         self, topic: str, queue_id: int, timestamp_ms: int, *, is_upper: bool = False
     ) -> int | None: ...
-    def bounds(self, topic: str, queue_id: int) -> tuple[int, int] | None: ...
-    def queue_rows(self) -> list[tuple[str, int, int, int]]: ...
-    def damaged_rows(self) -> list[tuple[int, str, int, int, str]]: ...
+    def bounds(self, topic: str, queue_id: int) -> OffsetRange | None:
+        """Returns the bounds of a queue; None for one without a message."""
+
+    def queues(self) -> list[QueueBounds]:
+        """Returns every queue with its bounds, by topic and queue id."""
+
+    def damaged_records(self) -> list[DamagedRecord]:
+        """Returns the damaged records that were found since the store was opened."""
+
     def flush(self) -> int: ...
     def wait_dispatched(self, physical_offset: int, *, timeout_ms: int = 10000) -> None: ...
     def delete_topic(self, topic: str) -> None: ...
@@ -300,20 +268,43 @@ class NativeStore:
         expired_before_ms: int | None = None,
         max_files: int = 10,
         unread_from: int | None = None,
-    ) -> tuple[int, int, int]:
-        """Removes the oldest log files; returns files, bytes, and bytes that were unread."""
+    ) -> RemovedFiles:
+        """Removes the oldest log files."""
 
-    def stat_numbers(self) -> dict[str, Any]: ...
-    def report_numbers(self) -> dict[str, Any]: ...
-    def take_notices(self) -> list[tuple[int, str]]: ...
+    def stats_beside(self, minor_faults: int, major_faults: int) -> Stats:
+        """Returns the store in numbers, with the page faults of this process."""
+
+    def open_report(self) -> OpenReport:
+        """Returns what opening found and did."""
+
+    def take_notices(self) -> list[Notice]: ...
     @property
     def is_closed(self) -> bool: ...
     @property
     def wake_descriptor(self) -> int: ...
     def park(self, end: int, *, needs_replica: bool = False) -> int: ...
-    def drain(self) -> tuple[list[tuple[int, str]], int | None]: ...
+    def drain(self) -> Drained: ...
     def close(self) -> bool: ...
     def abandon(self) -> None: ...
+
+@final
+class Appended:
+    """Where a message went, and the official status (`PUT_OK`, `FLUSH_DISK_TIMEOUT`, ...)."""
+
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def len_bytes(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def store_timestamp_ms(self) -> int: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def message_id(self) -> str: ...
 
 @final
 class AppendedMany:
@@ -331,15 +322,581 @@ class AppendedMany:
     def queue_offsets(self) -> memoryview[int]: ...
     def __len__(self) -> int: ...
 
+@final
+class GetResult:
+    """What a read by queue offset gave, with the official status (`FOUND`, ...)."""
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def messages(self) -> list[Message]: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+    @property
+    def suggests_replica(self) -> bool: ...
+
+@final
+class OffsetRange:
+    """The bounds of a queue.
+
+    Attributes:
+        min_offset: First queue offset that is kept.
+        max_offset: Queue offset behind the last message.
+    """
+
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+    def __new__(cls, min_offset: int, max_offset: int) -> Self: ...
+
+@final
+class Drained:
+    """Acknowledgements that were waited for.
+
+    Attributes:
+        statuses: Official statuses by ticket, in the order of the log.
+        next_ms: Milliseconds until the next call is due although nothing is announced.
+    """
+
+    @property
+    def statuses(self) -> dict[int, str]: ...
+    @property
+    def next_ms(self) -> int | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class QueueBounds:
+    """One queue.
+
+    Attributes:
+        topic: Its topic.
+        queue_id: Its number in the topic.
+        min_offset: First queue offset that is kept.
+        max_offset: Queue offset behind the last message.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class QueueUnit:
+    """One unit of a queue, as it stands there.
+
+    Attributes:
+        queue_offset: Queue offset of its first message.
+        physical_offset: Where its record begins in the log.
+        size_bytes: Length of the record.
+        tags_code: Hash of its tags, or when a delayed message is delivered.
+        is_extended: Whether the extension of the queue has the code; then the code here is a place
+            there where `extension` is None.
+        extension: What the extension has of the unit, where it has it.
+    """
+
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def tags_code(self) -> int: ...
+    @property
+    def is_extended(self) -> bool: ...
+    @property
+    def extension(self) -> UnitExtension | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class UnitExtension:
+    """What the extension of a queue has of a unit.
+
+    Attributes:
+        store_timestamp_ms: Store time of the message.
+        bits: Bits that stand for filters; empty for none.
+    """
+
+    @property
+    def store_timestamp_ms(self) -> int: ...
+    @property
+    def bits(self) -> bytes: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class DamagedRecord:
+    """A record of the log that is damaged.
+
+    Attributes:
+        physical_offset: Where it begins, bytes of the log.
+        topic: Its topic; empty where it cannot be read.
+        queue_id: Its queue; -1 where it cannot be read.
+        queue_offset: Its place there; -1 where it cannot be read.
+        why: What is wrong.
+    """
+
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def why(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class RemovedFiles:
+    """What was removed of the oldest part of a store.
+
+    Attributes:
+        log_files: Log files.
+        log_bytes: Their bytes.
+        unread_bytes: Bytes of the log that somebody still wanted to read.
+    """
+
+    @property
+    def log_files(self) -> int: ...
+    @property
+    def log_bytes(self) -> int: ...
+    @property
+    def unread_bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Notice:
+    """Something that the store has to tell its user.
+
+    Attributes:
+        level: The level, as Python's `logging` numbers it.
+        text: What happened.
+    """
+
+    @property
+    def level(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Stats:
+    """The store in numbers, at one moment. Positions are physical offsets (bytes of the log).
+
+    Attributes:
+        log_start: First byte that is kept.
+        appended: End of what was appended.
+        committed: End of what survives the process.
+        flushed: End of what survives power loss.
+        dispatched: End of what is readable through queues.
+        commit_lag_bytes: Appended, not committed.
+        flush_lag_bytes: Committed, not flushed.
+        dispatch_lag_bytes: Appended, not dispatched.
+        follower_lag_bytes: The same per follower of the log: queues, index.
+        syncs: Syncs of the log since the store was opened.
+        records_dispatched: Records dispatched since then.
+        mapped_bytes: Bytes of log files mapped.
+        locked_bytes: Bytes of them locked in memory.
+        resident_bytes: Bytes of them in memory.
+        segments_ready: Log files ready ahead of need.
+        warmed_bytes: Bytes that the warm-up has populated.
+        pool_buffers_free: Free buffers of the transient pool.
+        pool_buffers: All of them, 0 without a pool.
+        parked: Parked acknowledgements.
+        queue_pending_bytes: Queue units that are in memory only.
+        queues: Queues known.
+        queues_mended: Queues of which something was made again since the store was opened.
+        units_mended: Their units that were made again from the log.
+        units_lost: Their queue offsets for which the log has no record.
+        records_damaged: Damaged records found by the scrub or by reads.
+        scrub_rounds: Rounds of the scrub that were finished.
+        lock_held_ms: How long the append lock is held at this moment.
+        refused: Why appends are refused; empty when they are not.
+        poisoned: Why nothing is acknowledged any more, or None.
+        segments: Log files.
+        minor_faults: Page faults of this process without a read.
+        major_faults: Page faults of this process that read a disk.
+    """
+
+    @property
+    def log_start(self) -> int: ...
+    @property
+    def appended(self) -> int: ...
+    @property
+    def committed(self) -> int: ...
+    @property
+    def flushed(self) -> int: ...
+    @property
+    def dispatched(self) -> int: ...
+    @property
+    def commit_lag_bytes(self) -> int: ...
+    @property
+    def flush_lag_bytes(self) -> int: ...
+    @property
+    def dispatch_lag_bytes(self) -> int: ...
+    @property
+    def follower_lag_bytes(self) -> dict[str, int]: ...
+    @property
+    def syncs(self) -> int: ...
+    @property
+    def records_dispatched(self) -> int: ...
+    @property
+    def mapped_bytes(self) -> int: ...
+    @property
+    def locked_bytes(self) -> int: ...
+    @property
+    def resident_bytes(self) -> int: ...
+    @property
+    def segments_ready(self) -> int: ...
+    @property
+    def warmed_bytes(self) -> int: ...
+    @property
+    def pool_buffers_free(self) -> int: ...
+    @property
+    def pool_buffers(self) -> int: ...
+    @property
+    def parked(self) -> int: ...
+    @property
+    def queue_pending_bytes(self) -> int: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def queues_mended(self) -> int: ...
+    @property
+    def units_mended(self) -> int: ...
+    @property
+    def units_lost(self) -> int: ...
+    @property
+    def records_damaged(self) -> int: ...
+    @property
+    def scrub_rounds(self) -> int: ...
+    @property
+    def lock_held_ms(self) -> int: ...
+    @property
+    def refused(self) -> list[str]: ...
+    @property
+    def poisoned(self) -> str | None: ...
+    @property
+    def segments(self) -> list[Segment]: ...
+    @property
+    def minor_faults(self) -> int: ...
+    @property
+    def major_faults(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Segment:
+    """One log file.
+
+    Attributes:
+        physical_offset: First byte of it in the log.
+        len_bytes: Its length.
+        is_mapped: Whether it is mapped.
+        is_locked: Whether it is locked in memory.
+        resident_bytes: Bytes of its map in memory.
+        populated_bytes: Bytes made present ahead of the append.
+    """
+
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def len_bytes(self) -> int: ...
+    @property
+    def is_mapped(self) -> bool: ...
+    @property
+    def is_locked(self) -> bool: ...
+    @property
+    def resident_bytes(self) -> int: ...
+    @property
+    def populated_bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class OpenReport:
+    """What opening found and did. Positions are physical offsets (bytes of the log).
+
+    Attributes:
+        was_clean: Whether the last end was clean.
+        scanned_from: Where the walk of the log began.
+        scanned_bytes: Bytes walked.
+        records: Records walked.
+        end: Where the log ends now.
+        kept_aside_bytes: Bytes behind the end that were not zero.
+        kept_in: Files that hold them now.
+        removed: Log files behind the end that were removed.
+        whole_records: Whole records among the bytes that were cut off.
+        missing_bytes: Bytes that were durable once and that no file had any more.
+        cut_why: What was wrong where the log was cut, or None where nothing was taken out of it.
+        recorded_in: Files that tell what was taken out of the log, until they are acknowledged.
+        replaced_bytes: Bad bytes of which others took the place, so that what follows them stays.
+        replaced_at: Where they stood.
+        whole_records_kept: Whole records behind the first of them.
+        end_why: What was wrong at the end of the log, or None.
+        used_manifest: Whether no queue had to be looked at.
+        dispatched_from: Where the queues are built on from.
+        index_from: Where the index is built on from, or None.
+    """
+
+    @property
+    def was_clean(self) -> bool: ...
+    @property
+    def scanned_from(self) -> int: ...
+    @property
+    def scanned_bytes(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def kept_aside_bytes(self) -> int: ...
+    @property
+    def kept_in(self) -> list[str]: ...
+    @property
+    def removed(self) -> list[str]: ...
+    @property
+    def whole_records(self) -> int: ...
+    @property
+    def missing_bytes(self) -> int: ...
+    @property
+    def cut_why(self) -> str | None: ...
+    @property
+    def recorded_in(self) -> list[str]: ...
+    @property
+    def replaced_bytes(self) -> int: ...
+    @property
+    def replaced_at(self) -> list[int]: ...
+    @property
+    def whole_records_kept(self) -> int: ...
+    @property
+    def end_why(self) -> str | None: ...
+    @property
+    def used_manifest(self) -> bool: ...
+    @property
+    def dispatched_from(self) -> int: ...
+    @property
+    def index_from(self) -> int | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Message:
+    """One stored message, decoded on request; `record` is all of it, as it lies in the log.
+
+    `stored_body` is the body as stored, `body` the inflated one (`CompressionError` where that
+    cannot be). `properties` is made anew each time; of a name that occurs twice the last value
+    wins. `message_id` names the place: store host and physical offset.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def record(self) -> bytes: ...
+    @property
+    def store_size_bytes(self) -> int: ...
+    @property
+    def magic(self) -> int: ...
+    @property
+    def sys_flag(self) -> int: ...
+    @property
+    def flag(self) -> int: ...
+    @property
+    def born_timestamp_ms(self) -> int: ...
+    @property
+    def store_timestamp_ms(self) -> int: ...
+    @property
+    def born_host(self) -> str: ...
+    @property
+    def store_host(self) -> str: ...
+    @property
+    def reconsume_times(self) -> int: ...
+    @property
+    def prepared_transaction_offset(self) -> int: ...
+    @property
+    def body_crc(self) -> int: ...
+    @property
+    def stored_body(self) -> bytes: ...
+    @property
+    def stored_body_len_bytes(self) -> int: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def tags(self) -> str | None: ...
+    @property
+    def keys(self) -> str | None: ...
+    @property
+    def uniq_key(self) -> str | None: ...
+    @property
+    def properties(self) -> dict[str, str]: ...
+    @property
+    def message_id(self) -> str: ...
+
+@final
+class ReceivedMessage:
+    """A message that came, decoded field by field when it is asked for.
+
+    Attributes:
+        local_attempts: How often an orderly consumer tried it in vain, which no broker counts.
+    """
+
+    local_attempts: int
+
+    def __new__(cls, record: Message, queue: MessageQueue, topic: str) -> Self: ...
+    @property
+    def record(self) -> Message:
+        """Everything the broker keeps of it."""
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue that it came from."""
+    @property
+    def topic(self) -> str:
+        """The topic that was subscribed, without the namespace.
+
+        Of a retried message the one that it was first sent to.
+        """
+    @property
+    def properties(self) -> dict[str, str]:
+        """All its properties: the user's, the client's, the broker's; the same object each time."""
+    @property
+    def body(self) -> bytes:
+        """The content, inflated where it came small."""
+    @property
+    def tags(self) -> str | None:
+        """Its tag."""
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys."""
+    @property
+    def sharding_key(self) -> str | None:
+        """What orders it."""
+    @property
+    def message_id(self) -> str:
+        """Its unique id, which its sender made; the broker's where it has none."""
+    @property
+    def offset_message_id(self) -> str:
+        """The broker's id: store address and physical offset."""
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the queue."""
+    @property
+    def physical_offset(self) -> int:
+        """Its place in the broker's log, in bytes."""
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was given back before."""
+    @property
+    def attempt(self) -> int:
+        """Which delivery this is, from 1."""
+    @property
+    def born_timestamp_ms(self) -> int:
+        """When it was sent, in ms since 1970 by the sender's clock."""
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When it was stored, in ms since 1970 by the broker's clock."""
+    @property
+    def born_host(self) -> str:
+        """The address that it was sent from."""
+    @property
+    def store_host(self) -> str:
+        """The address of the broker that it was stored at."""
+    @property
+    def flag(self) -> int:
+        """The user's number."""
+    @property
+    def delay_level(self) -> int:
+        """The level of delay that it was sent with; 0 for none."""
+    def body_text(self, encoding: str = "utf-8") -> str:
+        """Returns the content as text.
+
+        Raises:
+            UnicodeDecodeError: It is none.
+        """
+    def json(self) -> Any:
+        """Returns the value of a content that is JSON.
+
+        Raises:
+            ValueError: It is none.
+        """
+
+@final
+class RecordBatch(Sequence[Message]):
+    """Records that lie side by side in the log: a sequence of messages, and columns of all.
+
+    `blanks`: ends of files; `wrapped`: batches left as they are.
+    """
+
+    def __len__(self) -> int: ...
+    def received(self, queue: MessageQueue, topic: str) -> list[ReceivedMessage]: ...
+    def __getitem__(self, key: int, /) -> Message: ...  # type: ignore[override]
+    @property
+    def topics(self) -> list[str]: ...
+    @property
+    def queue_ids(self) -> memoryview[int]: ...
+    @property
+    def queue_offsets(self) -> memoryview[int]: ...
+    @property
+    def physical_offsets(self) -> memoryview[int]: ...
+    @property
+    def store_timestamps_ms(self) -> memoryview[int]: ...
+    @property
+    def stored_body_lens_bytes(self) -> memoryview[int]: ...
+    @property
+    def stored_bodies(self) -> list[bytes]: ...
+    @property
+    def wrapped(self) -> int: ...
+    @property
+    def blanks(self) -> list[Blank]: ...
+
+@final
+class Blank:
+    """The end of a log file that holds no record.
+
+    Attributes:
+        physical_offset: Where it begins, bytes of the log.
+        len_bytes: Its length.
+    """
+
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def len_bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Scan(Iterator[RecordBatch]):
+    """Batches in log order; `end_why`: what ended them, unless that is the limit or zeros."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> RecordBatch: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def end_why(self) -> str | None: ...
+
 @disjoint_base
 class NativeInspection:
     """A store directory, read only. See `mqcore.native.inspection.Inspection`."""
 
-    def __new__(cls, root: str, pairs: Sequence[tuple[str, str]] = ...) -> Self: ...
+    def __new__(cls, root: str, settings: dict[str, str]) -> Self: ...
     @property
-    def settings(self) -> list[tuple[str, str]]: ...
+    def settings(self) -> dict[str, str]: ...
     @property
-    def log_range(self) -> tuple[int, int]: ...
+    def log_range(self) -> LogRange: ...
     def scan(
         self,
         from_offset: int | None = None,
@@ -349,13 +906,345 @@ class NativeInspection:
         batch_bytes: int = 1048576,
         verify_crc: bool = True,
     ) -> Scan: ...
-    def file_rows(self) -> list[tuple[str, int, int, int | None]]: ...
-    def queue_rows(self) -> list[tuple[str, int, int, int, int | None]]: ...
-    def index_numbers(self) -> list[dict[str, Any]]: ...
+    def files(self) -> list[FileSize]:
+        """Returns every file below the directory. Asks the kernel for the pages of each."""
+
+    def queues(self) -> list[QueueState]:
+        """Returns every queue with its bounds, by topic and queue id."""
+
+    def index_headers(self) -> list[IndexHeader]:
+        """Returns the headers of the index files, oldest first."""
+
     def checkpoint(self) -> list[int] | None: ...
     def has_abort(self) -> bool: ...
-    def verify_numbers(self) -> dict[str, Any]: ...
-    def progress(self) -> tuple[int, int]: ...
+    def verify(self) -> Verdict:
+        """Walks log, queues and index and returns everything that disagrees.
+
+        `progress` may be called meanwhile from another thread.
+        """
+
+    def progress(self) -> VerifyProgress:
+        """Returns how far a running `verify` is."""
+
+@final
+class FileSize:
+    """One file of a store.
+
+    Attributes:
+        path: Its path below the store's directory.
+        len_bytes: Its length.
+        allocated_bytes: Bytes it takes on the device.
+        resident_bytes: Bytes of it in memory, None where the system does not say.
+    """
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def len_bytes(self) -> int: ...
+    @property
+    def allocated_bytes(self) -> int: ...
+    @property
+    def resident_bytes(self) -> int | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class QueueState:
+    """One queue as its files have it.
+
+    Attributes:
+        topic: Its topic.
+        queue_id: Its number in the topic.
+        min_offset: First queue offset whose record the log still has.
+        max_offset: Queue offset behind the last unit.
+        min_physical_offset: Place of the first record, bytes of the log; None in an empty queue.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def min_offset(self) -> int: ...
+    @property
+    def max_offset(self) -> int: ...
+    @property
+    def min_physical_offset(self) -> int | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class IndexHeader:
+    """The header of an index file.
+
+    Attributes:
+        path: The file.
+        begin_timestamp_ms: Store time of the first entry.
+        end_timestamp_ms: Store time of the latest entry.
+        begin_physical_offset: Record of the first entry, bytes of the log.
+        end_physical_offset: Record of the latest entry.
+        slots_used: Hash slots in use.
+        entries: Entries.
+    """
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def begin_timestamp_ms(self) -> int: ...
+    @property
+    def end_timestamp_ms(self) -> int: ...
+    @property
+    def begin_physical_offset(self) -> int: ...
+    @property
+    def end_physical_offset(self) -> int: ...
+    @property
+    def slots_used(self) -> int: ...
+    @property
+    def entries(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class LogRange:
+    """The files of a log: physical offsets.
+
+    Attributes:
+        start: First byte.
+        end: Byte behind the last one.
+    """
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Verdict:
+    """What a verification found.
+
+    Attributes:
+        log_start: First byte of the log that is there.
+        log_end: Byte behind the last good record.
+        records: Records of the log.
+        blanks: Blank ends of files.
+        queues: Queues looked at.
+        units: Queue units looked at.
+        index_files: Index files looked at.
+        index_entries: Index entries looked at.
+        problem_count: How many disagreements there are.
+        problems: The first thousand of them.
+        notes: What looks odd and has a lawful reason.
+    """
+
+    @property
+    def log_start(self) -> int: ...
+    @property
+    def log_end(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def blanks(self) -> int: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def units(self) -> int: ...
+    @property
+    def index_files(self) -> int: ...
+    @property
+    def index_entries(self) -> int: ...
+    @property
+    def problem_count(self) -> int: ...
+    @property
+    def problems(self) -> list[Problem]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Problem:
+    """A disagreement inside a store.
+
+    Attributes:
+        part: The part of the store.
+        at: Where in it: a file, an offset.
+        why: What disagrees.
+    """
+
+    @property
+    def part(self) -> str: ...
+    @property
+    def at(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class VerifyProgress:
+    """How far a verification is, bytes of the log.
+
+    Attributes:
+        seen_bytes: Bytes it has seen.
+        total_bytes: All of them.
+    """
+
+    @property
+    def seen_bytes(self) -> int: ...
+    @property
+    def total_bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Rebuilt:
+    """What a rebuild made.
+
+    Attributes:
+        log_end: Physical offset behind the last record of the log.
+        records: Records walked.
+        queues: Queues made.
+        index_entries: Entries of the index.
+    """
+
+    @property
+    def log_end(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def queues(self) -> int: ...
+    @property
+    def index_entries(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@disjoint_base
+class NativeRecordColumns:
+    """A reading. See `mqcore.native.columns.RecordColumns`."""
+
+    def __new__(cls, asked: Asked) -> Self: ...
+    def feed(self, data: Buffer, physical_offset: int | None = None) -> list[ColumnBatch]:
+        """Takes the next piece of the log, or the body of an answer where no place is given."""
+
+    def flush(self) -> list[ColumnBatch]:
+        """Gives the rows that wait for a full batch."""
+
+    def finish(self) -> list[ColumnBatch]:
+        """Ends the reading and gives the rest."""
+
+    @property
+    def next_position(self) -> int: ...
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def good_end(self) -> int: ...
+    @property
+    def tally(self) -> Tally: ...
+
+@final
+class ColumnBatch:
+    """Rows by column: `column` gives a column by its place.
+
+    The first buffer is the validity, None without a null. Then numbers; or 32-bit offsets and
+    bytes; or, for a map, its offsets, those and the bytes of the names, those and of the values.
+    """
+
+    def __len__(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    def column(self, index: int) -> ColumnBuffers: ...
+
+@final
+class ColumnBuffers:
+    """One column of a batch.
+
+    Attributes:
+        nulls: How many nulls it has.
+        buffers: Its buffers in Arrow's order: the validity first, None without a null.
+    """
+
+    @property
+    def nulls(self) -> int: ...
+    @property
+    def buffers(self) -> list[ColumnBytes | None]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class ColumnBytes:
+    """One buffer of a column; a buffer, as this Python cannot say."""
+
+@final
+class Tally:
+    """What a reading of records has come upon.
+
+    Attributes:
+        records: Whole records.
+        skipped: Damaged places that were left out.
+        skipped_bytes: Bytes of these.
+    """
+
+    @property
+    def records(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def skipped_bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class RowPacker:
+    """The open requests of a task: rows of Arrow's columns in, bodies of requests out."""
+
+    def __new__(
+        cls,
+        *,
+        batch_bytes: int,
+        message_bytes_max: int,
+        open_bytes_max: int,
+        compression_kind: int | None,
+        compression_level: int,
+        compress_above_bytes: int,
+        shared_len_bytes: int,
+        is_marked: bool,
+        system_names: Sequence[str],
+    ) -> Self: ...
+    @property
+    def rows(self) -> int: ...
+    def topic(self, name: str, queues: Sequence[MessageQueue]) -> int:
+        """Takes a topic and its queues; returns its number."""
+
+    def pack(
+        self,
+        columns: Mapping[str, PackedColumn],
+        count: int,
+        id_lead: str,
+        id_first: int,
+        topic_number: int | None = None,
+    ) -> list[PackedRows]:
+        """Takes rows; returns the requests that are full. `RowError` names a row that cannot go."""
+
+    def finish(self) -> list[PackedRows]:
+        """Closes what is open; the last request of each topic comes behind all others."""
+
+@final
+class PackedRows:
+    """What one request carries. See `mqcore.spark.topic_sink`."""
+
+    @property
+    def topic(self) -> int: ...
+    @property
+    def queue(self) -> int | None: ...
+    @property
+    def sys_flag(self) -> int: ...
+    @property
+    def is_batch(self) -> bool: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def properties(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def first_row(self) -> int: ...
+    @property
+    def last_row(self) -> int: ...
+    @property
+    def topic_rows(self) -> int | None: ...
+    def __len__(self) -> int: ...
 
 @final
 class Command:
@@ -405,15 +1294,41 @@ class Command:
     def is_oneway(self) -> bool: ...
     def encode(self) -> bytes: ...
 
-def native_request_codes() -> dict[str, int]:
-    """Returns the request codes that the fast path executes, by official name."""
+@final
+class FrameForm:
+    """Requests of one kind: `encode` takes the values of its fields; None leaves a field out."""
 
-# What is wrong with an SQL92 text, and where; None for one that is right.
-def sql_fault(text: str) -> str | None: ...
+    def __new__(cls, code: int, names: Sequence[str], language: int, version: int) -> Self: ...
+    def encode(self, opaque: int, values: tuple[Any, ...], body: bytes, flag: int = 0) -> bytes: ...
 
 @final
-class ReceiveBuffer:
-    """Where the transports of a loop put what they receive; a buffer, as this Python cannot say."""
+class FrameReader:
+    """Commands out of bytes that arrive in any pieces, for one connection.
+
+    `feed` raises `FrameError` at the first bad frame; what came whole before is in `before_error`.
+    """
+
+    def __new__(cls, max_frame_bytes: int = ...) -> Self: ...
+    def feed(self, data: Buffer) -> list[Command]: ...
+    @property
+    def before_error(self) -> list[Command]: ...
+    @property
+    def kept_bytes(self) -> int: ...
+
+@final
+class EncodedParts:
+    """The messages of a batch request.
+
+    Attributes:
+        body: The body of the request.
+        ids: The unique ids of the messages, with commas between.
+    """
+
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def ids(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
 
 @disjoint_base
 class NativeLane:
@@ -423,9 +1338,16 @@ class NativeLane:
         cls, store: NativeStore, broker: BrokerPolicy, *, reader_threads: int = ...
     ) -> Self: ...
     @property
-    def offset_changes(self) -> int: ...
+    def offsets(self) -> ConsumerOffsets: ...
+    @property
+    def half_messages(self) -> HalfMessages: ...
+    @property
+    def pops(self) -> Pops: ...
+    def bind(self, connection: LaneConnection) -> None:
+        """Makes a new connection one of this lane."""
+
     def set_broker(self, broker: BrokerPolicy) -> None: ...
-    def set_timers(self, timers: NativeTimers) -> None: ...
+    def set_timers(self, timers: Timers) -> None: ...
     def set_bounds(self, half_frames: int, output: int, deferred: int, turn_us: int) -> None: ...
     def set_delay_levels(self, text: str) -> None: ...
     def set_topics(self, topics: Mapping[str, TopicPolicy]) -> None: ...
@@ -433,42 +1355,471 @@ class NativeLane:
     def set_groups(self, groups: Mapping[str, GroupPolicy]) -> None: ...
     def set_group(self, name: str, group: GroupPolicy | None) -> None: ...
     def set_group_lock(self, group: str, until_ms: int | None) -> None: ...
-    def set_filter_bits(self, rows: Sequence[tuple[str, str, FilterBits]]) -> int: ...
+    def set_filter_bits(self, rows: Sequence[ExpressionBits]) -> int:
+        """Lets expressions set bits of messages; returns since when they do, Unix ms."""
+
     def set_members(self, group: str, members: MembersPolicy | None) -> None: ...
-    def remember(self, length_ms: int, memory_bytes: int) -> tuple[int, int, int, int]: ...
-    def load_offsets(self, table: Mapping[str, Mapping[int, int]]) -> None: ...
-    def group_gets(self) -> list[tuple[str, str, int]]: ...
-    def offset_rows(self, start: int, count: int) -> OffsetRows: ...
-    def offsets_of(self, group: str, topic: str) -> dict[int, int]: ...
-    def offset(self, group: str, topic: str, queue_id: int) -> int | None: ...
-    def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool: ...
-    def reset_offset(self, group: str, topic: str, queue_id: int, offset: int) -> bool: ...
-    def remove_offsets(self, *, group: str | None = None, topic: str | None = None) -> int: ...
-    def deliver(
+    def remember(self, length_ms: int, memory_bytes: int) -> RememberedSends:
+        """Answers sends that come again within a time with the place of the first."""
+
+    def group_gets(self) -> list[GroupGets]:
+        """Returns how many messages each group got of each topic since the start."""
+
+    def deliver_due(
         self, level: int, offset: int, *, limit: int = ..., now_ms: int | None = None
-    ) -> tuple[int, int, int | None, int, bool, int]: ...
-    def write_op_messages(self) -> tuple[bool, int]: ...
-    def check(self, at: HalfPlace, rules: CheckRules, until: int | None) -> CheckedRow: ...
-    def transaction_rows(self) -> list[tuple[str, int, int, int, int]]: ...
-    def load_transactions(self, waiting: dict[str, int]) -> None: ...
-    def transaction_changes(self) -> int: ...
-    def store_pops(self) -> bool: ...
-    def pop_records(self) -> int: ...
-    def revive_row(
-        self, queue_id: int, done_offset: int, timers_ms: int, *, limit: int = ...
-    ) -> RevivedRow: ...
-    def order_rows(self) -> list[tuple[Any, ...]]: ...
-    def load_orders(self, rows: Sequence[OrderRow]) -> None: ...
-    def order_changes(self) -> int: ...
-    def drain_all(self, now_ms: int | None = None) -> DrainedRow: ...
+    ) -> Delivered:
+        """Delivers what is due of a level of delayed messages. May wait for the disk; any thread.
+
+        Args:
+            level: From 1.
+            offset: Where the level goes on, from its queue.
+            limit: Messages looked at, at the most.
+            now_ms: Unix ms; the store's clock otherwise.
+
+        Raises:
+            StoreError: The first message could not be read or stored; nothing has happened.
+        """
+
+    def drain_all(self, now_ms: int | None = None) -> LaneDrained: ...
     def numbers(self) -> dict[str, int]: ...
+
+@final
+class LaneDrained:
+    """What a lane could answer.
+
+    Attributes:
+        next_ms: Milliseconds until the next call is due although nothing is announced.
+        statuses: Official statuses by ticket, of tickets that are not the lane's, in the order of
+            the log.
+        handed: Requests for Python.
+    """
+
+    @property
+    def next_ms(self) -> int | None: ...
+    @property
+    def statuses(self) -> dict[int, str]: ...
+    @property
+    def handed(self) -> list[DrainedRequest]: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class DrainedRequest:
+    """A request for Python that came up while the lane drained.
+
+    Attributes:
+        connection: Whose it is.
+        request: The request.
+    """
+
+    @property
+    def connection(self) -> LaneConnection: ...
+    @property
+    def request(self) -> Handed: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Handed:
+    """A request for Python.
+
+    Attributes:
+        command: The request.
+        need: Why: `code`, the lane does not execute it; `topic` and `group`, `name` is not known;
+            `check`, the policy asks for a look. After all but the first call
+            `LaneProtocol.execute`: what still does not hold then gets the official refusal.
+        name: The topic or group.
+    """
+
+    @property
+    def command(self) -> Command: ...
+    @property
+    def need(self) -> Literal["code", "topic", "group", "check"]: ...
+    @property
+    def name(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Delivered:
+    """What was delivered of a level of delayed messages.
+
+    Attributes:
+        count: Messages delivered.
+        next_offset: Where the level goes on.
+        next_due_ms: When the next one is due, Unix ms, where it is known.
+        end: End of the last one in the log: write `next_offset` down only when the log is flushed
+            up to it. 0 without one.
+        has_more: Whether more may be due now.
+        skipped: Messages passed over: gone by retention, or with nowhere to go.
+    """
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def next_due_ms(self) -> int | None: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def has_more(self) -> bool: ...
+    @property
+    def skipped(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class RememberedSends:
+    """The sends that a lane has read to remember them.
+
+    Attributes:
+        start: Where in the log it began, bytes.
+        end: Where it ended.
+        records: Records of the time that is remembered.
+        keys: Those among them with a unique key, which count.
+    """
+
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def records(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class GroupGets:
+    """How much a group got of a topic.
+
+    Attributes:
+        group: The group.
+        topic: The topic.
+        messages: Messages since the start.
+    """
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def messages(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class ConsumerOffsets:
+    """The live consumer offsets of a lane. `changes` rises with each change."""
+
+    def load(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        """Takes offsets by queue of the official keys `topic@group`, in place of all others."""
+
+    def snapshot(self) -> dict[str, dict[int, int]]:
+        """Returns all offsets by queue of the official keys `topic@group`.
+
+        Taken part by part, so that in a thread of its own it keeps nobody waiting: each pair is as
+        it was at some moment of the call.
+        """
+
+    def of(self, group: str, topic: str) -> dict[int, int]:
+        """Returns the offsets of a group by queue of a topic."""
+
+    def find(self, group: str, topic: str, queue_id: int) -> int | None: ...
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Takes an offset, also a lower one; False where a bound keeps it out."""
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Does the same, and the next pull or pop of the group begins there."""
+
+    def remove(self, *, group: str | None = None, topic: str | None = None) -> int:
+        """Removes offsets of a group, a topic, or both together; returns how many pairs went."""
+
+    @property
+    def changes(self) -> int: ...
+
+@final
+class HalfMessages:
+    """The half messages of a lane. `changes` rises with each change of their counts."""
+
+    def write_op_messages(self) -> OpMessagesWritten:
+        """Writes the op messages of every transaction that is ended."""
+
+    def check(
+        self,
+        queue_id: int,
+        half_offset: int,
+        note_offset: int,
+        rules: CheckRules,
+        *,
+        until: int | None = None,
+    ) -> CheckedHalves:
+        """Goes on with a round over a half queue. May wait for the disk; any thread.
+
+        Args:
+            queue_id: The queue of the half topic.
+            half_offset: Where it goes on.
+            note_offset: Where the op queue goes on.
+            rules: What the round goes by.
+            until: That of the round's first call; None for the first call.
+
+        Raises:
+            StoreError: Something could not be read or stored; nothing has happened.
+        """
+
+    def counts(self) -> list[TransactionCount]:
+        """Returns the transactions of every topic that had some."""
+
+    def load(self, waiting: Mapping[str, int]) -> None:
+        """Takes how many half messages waited, by topic."""
+
+    @property
+    def changes(self) -> int: ...
+
+@final
+class OpMessagesWritten:
+    """The op messages of ends of transactions.
+
+    Attributes:
+        is_all: Whether every end has one in the log.
+        end: End of the log behind them.
+    """
+
+    @property
+    def is_all(self) -> bool: ...
+    @property
+    def end(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class CheckedHalves:
+    """What a check did.
+
+    Attributes:
+        half_offset: Where the half queue goes on.
+        note_offset: Where the op queue goes on.
+        until: Where the half queue ended when the round began: for the next call of the round.
+        questions: What to ask whom.
+        copied: Half messages stored anew.
+        given_up: Half messages given up.
+        has_more: Whether the round goes on with another call.
+        needs_topic: Whether it cannot go on before the topic for what is given up is there.
+        end: End of what was stored in the log: write both offsets down only when the log is flushed
+            up to it. 0 when nothing was.
+    """
+
+    @property
+    def half_offset(self) -> int: ...
+    @property
+    def note_offset(self) -> int: ...
+    @property
+    def until(self) -> int: ...
+    @property
+    def questions(self) -> list[CheckQuestion]: ...
+    @property
+    def copied(self) -> int: ...
+    @property
+    def given_up(self) -> int: ...
+    @property
+    def has_more(self) -> bool: ...
+    @property
+    def needs_topic(self) -> bool: ...
+    @property
+    def end(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class CheckQuestion:
+    """What to ask the producers of a half message.
+
+    Attributes:
+        group: Their group.
+        unique_id: The id that the producer gave.
+        offset_id: The id of the half message's newest copy.
+        half_offset: Its offset in the half queue.
+        physical_offset: Its place in the log.
+        record: The message as its producers read it.
+    """
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def unique_id(self) -> str | None: ...
+    @property
+    def offset_id(self) -> str: ...
+    @property
+    def half_offset(self) -> int: ...
+    @property
+    def physical_offset(self) -> int: ...
+    @property
+    def record(self) -> bytes: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class TransactionCount:
+    """The transactions of one topic.
+
+    Attributes:
+        topic: The topic that the messages are meant for.
+        waiting: Half messages that are neither ended nor given up.
+        committed: Committed since the start.
+        rolled_back: Rolled back since the start.
+        given_up: Given up since the start.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def committed(self) -> int: ...
+    @property
+    def rolled_back(self) -> int: ...
+    @property
+    def given_up(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class Pops:
+    """What is popped from a lane. `records_stored` counts what was stored of pops since the start.
+
+    `order_changes` rises with each change of what was popped in order.
+    """
+
+    def store(self) -> bool:
+        """Stores every open pop; tells whether it could."""
+
+    @property
+    def records_stored(self) -> int: ...
+    def revive(
+        self, queue_id: int, done_offset: int, timers_ms: int, *, limit: int = ...
+    ) -> Revived:
+        """Goes on with a round over a queue of check points. May wait for the disk; any thread.
+
+        Args:
+            queue_id: The queue of the topic of check points.
+            done_offset: The last offset of it that is done; -1 for none.
+            timers_ms: Up to which time the timers have brought everything, Unix ms.
+            limit: Records read at the most.
+
+        Raises:
+            StoreError: Something could not be read or stored; nothing has happened.
+        """
+
+    def orders(self) -> list[OrderInfo]:
+        """Returns what groups popped in order."""
+
+    def load_orders(self, orders: Sequence[OrderInfo]) -> None:
+        """Takes what was popped in order as it was saved."""
+
+    @property
+    def order_changes(self) -> int: ...
+
+@final
+class Revived:
+    """What a round over a queue of check points did.
+
+    Attributes:
+        done_offset: The last offset of the queue that is done; -1 for none.
+        read: Records read.
+        revived: Messages stored for another try.
+        acknowledged: Check points whose messages were all acknowledged.
+        skipped: What was passed over: gone, or of topics and groups that are gone.
+        waiting: Check points that are not due.
+        has_more: Whether the round goes on with another call.
+        needs: The retry topic that has to be made first.
+        end: End of the last message stored; 0 for none. Write the offset down only when the log is
+            flushed up to it.
+    """
+
+    @property
+    def done_offset(self) -> int: ...
+    @property
+    def read(self) -> int: ...
+    @property
+    def revived(self) -> int: ...
+    @property
+    def acknowledged(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def has_more(self) -> bool: ...
+    @property
+    def needs(self) -> RetryTopic | None: ...
+    @property
+    def end(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class RetryTopic:
+    """A retry topic that has to be made.
+
+    Attributes:
+        topic: Its name.
+        group: The group that it is for.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class OrderInfo:
+    """What a group popped last from a queue, in order.
+
+    Attributes:
+        key: The official key, `topic@group`.
+        queue_id: The queue.
+        pop_time_ms: When, Unix ms.
+        invisible_ms: For how long.
+        offsets: The queue offsets, ascending.
+        visible_ms: When a message is visible again, where that was changed, by its offset.
+        counts: How often a message was given before, by its offset.
+        last_ms: When the queue was popped from last, Unix ms.
+        bits: Which messages are acknowledged, by their places in `offsets`.
+        attempt: The attempt that may repeat the pop.
+    """
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def pop_time_ms(self) -> int: ...
+    @property
+    def invisible_ms(self) -> int: ...
+    @property
+    def offsets(self) -> list[int]: ...
+    @property
+    def visible_ms(self) -> dict[int, int]: ...
+    @property
+    def counts(self) -> dict[int, int]: ...
+    @property
+    def last_ms(self) -> int: ...
+    @property
+    def bits(self) -> int: ...
+    @property
+    def attempt(self) -> str | None: ...
+    def __new__(
+        cls,
+        *,
+        key: str,
+        queue_id: int,
+        pop_time_ms: int,
+        invisible_ms: int,
+        offsets: list[int],
+        visible_ms: dict[int, int],
+        counts: dict[int, int],
+        last_ms: int,
+        bits: int,
+        attempt: str | None,
+    ) -> Self: ...
 
 @disjoint_base
 class LaneConnection:
     """A connection of a lane. See `mqcore.native.lane.LaneProtocol`."""
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self: ...
-    def bind(self, lane: NativeLane) -> None: ...
     def attach(
         self, write: Callable[[bytes], object], *, descriptor: int, peer: str, born_host: str | None
     ) -> None: ...
@@ -482,3 +1833,145 @@ class LaneConnection:
     def execute(self, command: Command) -> bool: ...
     def traffic(self) -> int: ...
     def half_frame_ms(self) -> int: ...
+
+@final
+class ReceiveBuffer:
+    """Where the transports of a loop put what they receive; a buffer, as this Python cannot say."""
+
+@final
+class Timers:
+    """The timers of an open store; `flush` makes durable what was done, deliveries included.
+
+    `step_ms` is the length of a step: a message is delivered at the first step that does not begin
+    before its time. Times are Unix ms; the store's clock without one.
+    """
+
+    def __new__(cls, store: NativeStore, now_ms: int | None = None) -> Self: ...
+    @property
+    def step_ms(self) -> int: ...
+    def is_due(self, now_ms: int | None = None) -> bool:
+        """Tells whether `tick` would do anything; True while one is under way."""
+
+    def tick(self, now_ms: int | None = None, *, limit: int = ...) -> Ticked:
+        """Enters what came, and delivers what is due. Bounded; may wait for the disk.
+
+        Raises:
+            StoreError: The first message could not be stored; the next call goes on there.
+        """
+
+    def flush(self, now_ms: int | None = None) -> None: ...
+    def retain(self) -> int: ...
+    def check_point(self) -> bytes:
+        """Returns the body of GET_TIMER_CHECK_POINT."""
+
+    def waiting(self) -> list[TimedTopic]:
+        """Returns how many messages of each topic wait."""
+
+    def set_waiting(self, topics: Sequence[TimedTopic]) -> None:
+        """Takes what waits of each topic as it was saved."""
+
+    def forget(self, topic: str) -> None:
+        """Forgets how many wait for a topic that is deleted."""
+
+    def waiting_between(self, from_ms: int, to_ms: int) -> int: ...
+    def progress(self) -> TimerProgress:
+        """Returns how far the timers are. Waits for a call that is under way."""
+
+@final
+class Ticked:
+    """What a call did.
+
+    Attributes:
+        entered: Messages taken from the queue.
+        delivered: Messages stored in their topic.
+        rolled: Messages that go around the wheel again.
+        deleted: Messages that were recalled.
+        skipped: Messages passed over: gone by retention, or with nowhere to go.
+        late_ms: How late the last one was delivered, behind the end of its step.
+        has_more: Whether more can be done now.
+    """
+
+    @property
+    def entered(self) -> int: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def rolled(self) -> int: ...
+    @property
+    def deleted(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def late_ms(self) -> int: ...
+    @property
+    def has_more(self) -> bool: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class TimerProgress:
+    """How far the timers are.
+
+    Attributes:
+        read_ms: Time of the first slot that is not delivered, Unix ms.
+        queue_offset: Next queue offset to enter.
+        behind: Messages in the queue that are not entered.
+        waiting: Messages in slots that are not delivered.
+        changes: Rises with each change of what waits.
+        entered: Messages entered since the start.
+        delivered: Messages delivered since the start.
+        log_bytes: Bytes of the timer log on the disk.
+        wheel_bytes: Bytes of the wheel in memory.
+    """
+
+    @property
+    def read_ms(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def behind(self) -> int: ...
+    @property
+    def waiting(self) -> int: ...
+    @property
+    def changes(self) -> int: ...
+    @property
+    def entered(self) -> int: ...
+    @property
+    def delivered(self) -> int: ...
+    @property
+    def log_bytes(self) -> int: ...
+    @property
+    def wheel_bytes(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class TimedTopic:
+    """The messages of a topic that wait for their time.
+
+    Attributes:
+        topic: The topic.
+        count: How many wait.
+        changed_ms: When that changed last, Unix ms.
+    """
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def changed_ms(self) -> int: ...
+    def __new__(cls, topic: str, count: int, changed_ms: int) -> Self: ...
+
+@final
+class GilCounts:
+    """Calls into the engine since the module was loaded.
+
+    Attributes:
+        kept: Calls that kept the GIL.
+        released: Calls that released it.
+    """
+
+    @property
+    def kept(self) -> int: ...
+    @property
+    def released(self) -> int: ...
+    __match_args__: ClassVar[tuple[str, ...]]

@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-from mqcore.native._native import ColumnBatch, ColumnBytes, NativeRecordColumns, queue_units
+from mqcore.native._native import (
+    ColumnBatch,
+    ColumnBuffers,
+    ColumnBytes,
+    NativeRecordColumns,
+    queue_units,
+)
 
 __all__ = [
     "BATCH_BYTES",
@@ -18,6 +24,7 @@ __all__ = [
     "Asked",
     "BadRecords",
     "ColumnBatch",
+    "ColumnBuffers",
     "ColumnBytes",
     "RecordColumns",
     "Span",
@@ -56,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is wanted of the records; the arguments of `RecordColumns`, spelled out for the door."""
+    """What is wanted of the records; the arguments of `RecordColumns` for the extension."""
 
     columns: Sequence[str]
     topics: Sequence[str] | None

@@ -1,24 +1,20 @@
 """The lane: hot requests executed natively, between an event loop's sockets and the store.
 
 A lane belongs to one loop; its methods are called from that loop's thread, but for `deliver_due`,
-`check_halves` and those before `start`. What the policy does not allow comes up as `Handed`.
+`half_messages.check`, `pops.revive`, `offsets.snapshot` and those before `start`. What the policy
+does not allow comes up as `Handed`.
 """
 
 import asyncio
 import logging
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self, TypeAlias, cast
+from typing import NamedTuple, Self, cast
 
-from mqcore.native._native import Command, LaneConnection, NativeLane
+from mqcore.native._native import Command, Handed, LaneConnection, NativeLane
 from mqcore.native.policies import BrokerPolicy
-from mqcore.native.pops import OrderRow, Revived
 from mqcore.native.store import Store
-from mqcore.native.transactions import CheckedHalves, CheckQuestion, CheckRules, TransactionCount
 
 __all__ = [
-    "Delivered",
     "GroupPolicy",
-    "Handed",
     "Lane",
     "LaneProtocol",
     "TopicPolicy",
@@ -28,17 +24,6 @@ _log = logging.getLogger("mqcore.lane")
 
 # Times on the wire of asyncio are seconds.
 _MS_PER_SECOND = 1_000
-# Pairs of a snapshot that are taken under one lock: less than a millisecond.
-_OFFSETS_AT_ONCE = 256
-
-Need = Literal["code", "topic", "group", "check"]
-HandedRow: TypeAlias = tuple[Command, Need, str]
-# Offsets by queue of some pairs, and where to go on.
-OffsetRows: TypeAlias = tuple[list[tuple[str, dict[int, int]]], int | None]
-# When to drain again, tickets that are not the lane's, and requests for Python.
-DrainedRow: TypeAlias = tuple[
-    int | None, list[tuple[int, str]], list[tuple[LaneConnection, HandedRow]]
-]
 
 
 class TopicPolicy(NamedTuple):
@@ -85,44 +70,6 @@ class GroupPolicy(NamedTuple):
     needs_check: bool = False
 
 
-class Handed(NamedTuple):
-    """A request for Python.
-
-    Attributes:
-        command: The request.
-        need: Why: `code`, the lane does not execute it; `topic` and `group`, `name` is not known;
-            `check`, the policy asks for a look. After all but the first call
-            `LaneProtocol.execute`: what still does not stand then gets the official refusal.
-        name: The topic or group.
-    """
-
-    command: Command
-    need: Need
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """What `deliver_due` did.
-
-    Attributes:
-        count: Messages delivered.
-        next_offset: Where the level goes on.
-        next_due_ms: When the next one is due, Unix ms, where it is known.
-        end: End of the last one in the log: write `next_offset` down only when the log is flushed
-            up to it. 0 without one.
-        has_more: Whether more may be due now.
-        skipped: Messages passed over: gone by retention, or with nowhere to go.
-    """
-
-    count: int
-    next_offset: int
-    next_due_ms: int | None
-    end: int
-    has_more: bool
-    skipped: int
-
-
 class Lane(NativeLane):
     """Executes hot requests of the connections of one loop.
 
@@ -135,19 +82,11 @@ class Lane(NativeLane):
     is not known are handed over. `set_group_lock` says until when, Unix ms, somebody holds a queue
     for a group that consumes in order: what it gives up is a dead letter. `set_timers` lets sends
     ask how full a step of time is, `set_delay_levels` replaces the levels of delay,
-    `set_filter_bits` those expressions (topic, text, bits) that set bits of messages, and gives
-    since when they do. `remember` answers sends that come again within so many milliseconds with
-    the place of the first, in so many bytes of memory; it gives start and end of the log that it
-    has read, and how many records of that time it has, and how many count. `load_offsets`,
-    `offset`, `offsets_of`, `commit_offset` (a lower one is taken too; False at a bound),
-    `reset_offset` (the same, and the next pull or pop of the group begins there) and
-    `remove_offsets` (of a group, a topic, or both together) work on the live consumer offsets;
-    `group_gets` tells how many messages each group got of each topic since the start;
-    `offset_changes` rises with each change. `write_op_messages` writes every transaction that is
-    ended, and tells whether it could, and the end of the log; `load_transactions` takes how many
-    half messages waited by topic, `transaction_changes` rises with each change of that.
-    `store_pops` stores every open pop, and tells whether it could; `pop_records` counts what was
-    stored of pops. `load_orders` takes what was popped in order, `order_changes` counts changes.
+    `set_filter_bits` those expressions that set bits of messages. `remember` answers sends that
+    come again within so many milliseconds with the place of the first, in so many bytes of memory.
+
+    `offsets` are the live consumer offsets, `half_messages` the transactions that are not ended,
+    `pops` what is popped and not acknowledged.
 
     Args:
         store: The store.
@@ -166,92 +105,6 @@ class Lane(NativeLane):
         lane._loop = None
         lane._timer = None
         return lane
-
-    def offsets(self) -> dict[str, dict[int, int]]:
-        """Returns a snapshot of all consumer offsets, by the official keys `topic@group`.
-
-        Taken part by part, so that in a thread of its own it keeps nobody waiting: each pair is as
-        it was at some moment of the call.
-        """
-        found: dict[str, dict[int, int]] = {}
-        at: int | None = 0
-        while at is not None:
-            rows, at = self.offset_rows(at, _OFFSETS_AT_ONCE)
-            found.update(rows)
-        return found
-
-    def deliver_due(
-        self, level: int, offset: int, *, limit: int = 1024, now_ms: int | None = None
-    ) -> Delivered:
-        """Delivers what is due of a level of delayed messages. May wait for the disk; any thread.
-
-        Args:
-            level: From 1.
-            offset: Where the level goes on, from its queue.
-            limit: Messages looked at, at the most.
-            now_ms: Unix ms; the store's clock otherwise.
-
-        Raises:
-            StoreError: The first message could not be read or stored; nothing has happened.
-        """
-        return Delivered(*self.deliver(level, offset, limit=limit, now_ms=now_ms))
-
-    def check_halves(
-        self,
-        queue_id: int,
-        half_offset: int,
-        note_offset: int,
-        rules: CheckRules,
-        *,
-        until: int | None = None,
-    ) -> CheckedHalves:
-        """Goes on with a round over a half queue. May wait for the disk; any thread.
-
-        Args:
-            queue_id: The queue of the half topic.
-            half_offset: Where it goes on.
-            note_offset: Where the queue of notes goes on.
-            rules: What the round goes by.
-            until: That of the round's first call; None for the first call.
-
-        Raises:
-            StoreError: Something could not be read or stored; nothing has happened.
-        """
-        half, note, until, rows, copied, given_up, has_more, needs_topic, end = self.check(
-            (queue_id, half_offset, note_offset), rules, until
-        )
-        return CheckedHalves(
-            half_offset=half,
-            note_offset=note,
-            until=until,
-            questions=[CheckQuestion(*row) for row in rows],
-            copied=copied,
-            given_up=given_up,
-            has_more=has_more,
-            needs_topic=needs_topic,
-            end=end,
-        )
-
-    def revive(self, queue_id: int, done_offset: int, timers_ms: int) -> Revived:
-        """Goes on with a round over a queue of check points. May wait for the disk; any thread.
-
-        Args:
-            queue_id: The queue of the topic of check points.
-            done_offset: The last offset of it that is done; -1 for none.
-            timers_ms: Up to which time the timers have brought everything, Unix ms.
-
-        Raises:
-            StoreError: Something could not be read or stored; nothing has happened.
-        """
-        return Revived(*self.revive_row(queue_id, done_offset, timers_ms))
-
-    def orders(self) -> list[OrderRow]:
-        """Returns what groups popped in order."""
-        return [OrderRow(*row) for row in self.order_rows()]
-
-    def transactions(self) -> list[TransactionCount]:
-        """Returns the transactions of every topic that had some."""
-        return [TransactionCount(*row) for row in self.transaction_rows()]
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watches the store for the connections of `loop`."""
@@ -279,12 +132,12 @@ class Lane(NativeLane):
         Returns:
             Milliseconds until the next call is due although nothing is announced.
         """
-        next_ms, others, handed = self.drain_all(now_ms)
-        if others:
-            self._store.resolve(others)
-        for connection, row in handed:
-            cast(LaneProtocol, connection).hand_over([row])
-        return next_ms
+        drained = self.drain_all(now_ms)
+        if drained.statuses:
+            self._store.resolve(drained.statuses)
+        for each in drained.handed:
+            cast(LaneProtocol, each.connection).handed([each.request])
+        return drained.next_ms
 
     def stats(self) -> dict[str, int]:
         """Returns what was done and what waits, by name."""
@@ -315,7 +168,7 @@ class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
     def __init__(self, lane: Lane) -> None:
         """Makes a connection that waits for its transport."""
         self._lane_transport = None
-        self.bind(lane)
+        lane.bind(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""
@@ -359,10 +212,6 @@ class LaneProtocol(LaneConnection, asyncio.BufferedProtocol):
         return self.half_frame_ms() / _MS_PER_SECOND
 
     # What the native half calls.
-
-    def hand_over(self, rows: list[HandedRow]) -> None:
-        """Takes requests as the native half has them."""
-        self.handed([Handed(*row) for row in rows])
 
     def give_up(self, reason: str) -> None:
         """Closes the connection."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["FilterBits", "MembersPolicy", "RegisteredFilter", "Subscription"]
+__all__ = ["ExpressionBits", "FilterBits", "MembersPolicy", "RegisteredFilter", "Subscription"]
 
 
 class Subscription(NamedTuple):
@@ -39,6 +39,20 @@ class FilterBits:
     positions: Sequence[int]
     count: int
     since_ms: int
+
+
+class ExpressionBits(NamedTuple):
+    """An expression that sets bits of messages.
+
+    Attributes:
+        topic: The topic of the messages.
+        expression: SQL text.
+        bits: The bits that it sets.
+    """
+
+    topic: str
+    expression: str
+    bits: FilterBits
 
 
 class RegisteredFilter(NamedTuple):

@@ -7,7 +7,7 @@
 from enum import IntEnum
 from typing import Any
 
-from mqcore.native._native import Command, FrameForm, FrameReader, encode_parts
+from mqcore.native._native import Command, EncodedParts, FrameForm, FrameReader, encode_parts
 from mqcore.native._native import compress as _compress
 from mqcore.native._native import decompress as _decompress
 from mqcore.native._native import parse_relaxed_json as _parse_relaxed_json
@@ -16,6 +16,7 @@ __all__ = [
     "FRAME_BYTES_MAX",
     "Command",
     "Compression",
+    "EncodedParts",
     "FrameForm",
     "FrameReader",
     "Serialization",

@@ -1,19 +1,22 @@
 //! What appends and reads by queue answer.
 
-use mqcore_engine::commit_log::Appended as Place;
+use mqcore_engine::commit_log::Appended as AppendedRecord;
+use mqcore_engine::consume_queue::Bounds;
 use mqcore_engine::disk::RealDisk;
+use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::Got;
 use mqcore_record::Host;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
+use crate::frozen::frozen;
 use crate::records::Message;
 
 /// Where a message went, and what became of it.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct Appended {
-    place: Place,
+    appended: AppendedRecord,
     status: PutStatus,
     store_host: Host,
 }
@@ -22,27 +25,27 @@ pub(crate) struct Appended {
 impl Appended {
     #[getter]
     fn physical_offset(&self) -> u64 {
-        self.place.physical_offset
+        self.appended.physical_offset
     }
 
     #[getter]
     fn queue_offset(&self) -> u64 {
-        self.place.queue_offset
+        self.appended.queue_offset
     }
 
     #[getter]
     fn len_bytes(&self) -> u64 {
-        self.place.len_bytes
+        self.appended.len_bytes
     }
 
     #[getter]
     fn end(&self) -> u64 {
-        self.place.end()
+        self.appended.end()
     }
 
     #[getter]
     fn store_timestamp_ms(&self) -> i64 {
-        self.place.store_timestamp_ms
+        self.appended.store_timestamp_ms
     }
 
     #[getter]
@@ -52,14 +55,17 @@ impl Appended {
 
     #[getter]
     fn message_id(&self) -> String {
-        mqcore_record::offset_id(&self.store_host, self.place.physical_offset.cast_signed())
+        mqcore_record::offset_id(
+            &self.store_host,
+            self.appended.physical_offset.cast_signed(),
+        )
     }
 
     fn __repr__(&self) -> String {
         format!(
             "Appended(physical_offset={}, queue_offset={}, status={})",
-            self.place.physical_offset,
-            self.place.queue_offset,
+            self.appended.physical_offset,
+            self.appended.queue_offset,
             self.status.name()
         )
     }
@@ -76,10 +82,20 @@ pub(crate) struct GetResult {
     suggests_replica: bool,
 }
 
+frozen! {
+    /// Acknowledgements that were waited for.
+    Drained {
+        /// Official statuses by ticket, in the order of the log.
+        statuses: Py<PyDict>,
+        /// Milliseconds until the next call is due although nothing is announced.
+        next_ms: Option<u64>,
+    }
+}
+
 impl Appended {
-    pub(crate) fn new(place: Place, status: PutStatus, store_host: Host) -> Self {
+    pub(crate) fn new(appended: AppendedRecord, status: PutStatus, store_host: Host) -> Self {
         Self {
-            place,
+            appended,
             status,
             store_host,
         }
@@ -100,6 +116,58 @@ impl GetResult {
             min_offset: got.min_offset,
             max_offset: got.max_offset,
             suggests_replica: got.suggests_replica,
+        })
+    }
+}
+
+/// The bounds of a queue.
+#[pyclass(frozen, get_all, eq, module = "mqcore.native._native")]
+#[derive(PartialEq)]
+pub(crate) struct OffsetRange {
+    /// First queue offset that is kept.
+    min_offset: u64,
+    /// Queue offset behind the last message.
+    max_offset: u64,
+}
+
+#[pymethods]
+impl OffsetRange {
+    #[new]
+    #[pyo3(signature = (min_offset, max_offset))]
+    fn new(min_offset: u64, max_offset: u64) -> Self {
+        Self {
+            min_offset,
+            max_offset,
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("OffsetRange({}, {})", self.min_offset, self.max_offset)
+    }
+}
+
+impl From<Bounds> for OffsetRange {
+    fn from(bounds: Bounds) -> Self {
+        Self {
+            min_offset: bounds.min,
+            max_offset: bounds.max,
+        }
+    }
+}
+
+impl Drained {
+    pub(crate) fn of(
+        py: Python<'_>,
+        answers: Vec<(Ticket, PutStatus)>,
+        next_ms: Option<u64>,
+    ) -> PyResult<Self> {
+        let statuses = PyDict::new(py);
+        for (ticket, status) in answers {
+            statuses.set_item(ticket.0, status.name())?;
+        }
+        Ok(Self {
+            statuses: statuses.unbind(),
+            next_ms,
         })
     }
 }

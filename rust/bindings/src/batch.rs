@@ -17,9 +17,10 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString};
 
 use crate::buffer::uncollected;
-use crate::door::{Pass, through};
 use crate::errors;
 use crate::fork::Origin;
+use crate::frozen::frozen;
+use crate::gil::{Gil, gil_call};
 use crate::received::ReceivedMessage;
 use crate::records::{Message, text};
 
@@ -97,6 +98,16 @@ impl Columns {
     }
 }
 
+frozen! {
+    /// The end of a log file that holds no record.
+    Blank {
+        /// Where it begins, bytes of the log.
+        physical_offset: u64,
+        /// Its length.
+        len_bytes: u32,
+    }
+}
+
 /// Records that lie side by side in the log.
 #[pyclass(frozen, sequence, module = "mqcore.native._native")]
 pub(crate) struct RecordBatch {
@@ -129,7 +140,7 @@ pub(crate) fn decode_records(
     data: PyBackedBytes,
     unwraps: bool,
 ) -> PyResult<RecordBatch> {
-    let decoded = through(py, Pass::Detached, || {
+    let decoded = gil_call(py, Gil::Released, || {
         let unwrapped =
             unwraps.then(|| inner_batch::unwrapped(&data, UNWRAPPED_MAX_BYTES, inflated));
         match unwrapped.flatten() {
@@ -264,11 +275,13 @@ impl RecordBatch {
     }
 
     #[getter]
-    fn blanks(&self) -> Vec<(u64, u32)> {
+    fn blanks(&self) -> Vec<Blank> {
         let blanks = self.batch.placed.iter().filter(|placed| placed.is_blank);
-        blanks
-            .map(|blank| (self.batch.physical_offset(*blank), blank.len_bytes))
-            .collect()
+        let blanks = blanks.map(|blank| Blank {
+            physical_offset: self.batch.physical_offset(*blank),
+            len_bytes: blank.len_bytes,
+        });
+        blanks.collect()
     }
 }
 
@@ -311,7 +324,7 @@ impl Scan {
             topics,
             origin,
         } = self;
-        let step = through(py, Pass::Detached, || {
+        let step = gil_call(py, Gil::Released, || {
             walked
                 .step(batches)
                 .map(|step| step.map(|batch| RecordBatch::of(batch, topics, *origin)))

@@ -12,8 +12,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::buffer::{ColumnBytes, Still};
-use crate::door::{KEEP_BYTES_MAX, Pass, through};
 use crate::errors;
+use crate::frozen::frozen;
+use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 
 /// `mqcore.native.columns.Asked`.
 #[derive(FromPyObject)]
@@ -112,11 +113,31 @@ impl Asked {
     }
 }
 
+frozen! {
+    /// One column of a batch.
+    ColumnBuffers {
+        /// How many nulls it has.
+        nulls: usize,
+        /// Its buffers in Arrow's order: the validity first, None without a null.
+        buffers: Vec<Option<Py<ColumnBytes>>>,
+    }
+
+    /// What a reading of records has come upon.
+    Tally {
+        /// Whole records.
+        records: u64,
+        /// Damaged places that were left out.
+        skipped: u64,
+        /// Bytes of these.
+        skipped_bytes: u64,
+    }
+}
+
 /// Rows by column, in buffers as Arrow lays them out.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ColumnBatch {
     rows: usize,
-    columns: Vec<(usize, Vec<Option<Py<ColumnBytes>>>)>,
+    columns: Vec<Py<ColumnBuffers>>,
 }
 
 impl ColumnBatch {
@@ -129,7 +150,11 @@ impl ColumnBatch {
         let mut columns = Vec::with_capacity(batch.columns.len());
         for column in batch.columns {
             let buffers: PyResult<_> = column.buffers.into_iter().map(shared).collect();
-            columns.push((column.nulls, buffers?));
+            let buffers = ColumnBuffers {
+                nulls: column.nulls,
+                buffers: buffers?,
+            };
+            columns.push(Py::new(py, buffers)?);
         }
         let rows = batch.rows;
         Ok(Self { rows, columns })
@@ -154,18 +179,10 @@ impl ColumnBatch {
         self.rows
     }
 
-    /// Nulls and buffers of a column, in the order asked for.
-    fn column(
-        &self,
-        py: Python<'_>,
-        index: usize,
-    ) -> PyResult<(usize, Vec<Option<Py<ColumnBytes>>>)> {
-        let Some((nulls, buffers)) = self.columns.get(index) else {
-            return Err(PyValueError::new_err("no such column in this batch"));
-        };
-        let shared =
-            |buffer: &Option<Py<ColumnBytes>>| buffer.as_ref().map(|buffer| buffer.clone_ref(py));
-        Ok((*nulls, buffers.iter().map(shared).collect()))
+    fn column(&self, py: Python<'_>, index: usize) -> PyResult<Py<ColumnBuffers>> {
+        let column = self.columns.get(index);
+        let column = column.map(|column| column.clone_ref(py));
+        column.ok_or_else(|| PyValueError::new_err("no such column in this batch"))
     }
 }
 
@@ -179,11 +196,11 @@ impl NativeRecordColumns {
     fn run(
         &mut self,
         py: Python<'_>,
-        pass: Pass,
+        pass: Gil,
         run: impl FnOnce(&mut RecordColumns, &mut Vec<Batch>) -> Result<(), ScanError> + Send,
     ) -> PyResult<Vec<ColumnBatch>> {
         let reading = &mut self.reading;
-        let ran = through(py, pass, || {
+        let ran = gil_call(py, pass, || {
             let mut batches = Vec::new();
             run(reading, &mut batches).map(|()| batches)
         });
@@ -219,7 +236,7 @@ impl NativeRecordColumns {
     ) -> PyResult<Vec<ColumnBatch>> {
         let still = Still::of(data)?;
         let bytes = still.as_bytes();
-        let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX);
+        let pass = Gil::kept_if(bytes.len() <= KEEP_BYTES_MAX);
         let Some(place) = physical_offset else {
             return self.run(py, pass, |reading, out| reading.answer(bytes, out));
         };
@@ -233,14 +250,14 @@ impl NativeRecordColumns {
 
     /// Gives the rows that wait for a full batch.
     fn flush(&mut self, py: Python<'_>) -> PyResult<Vec<ColumnBatch>> {
-        self.run(py, Pass::Keeping, |reading, out| {
+        self.run(py, Gil::Kept, |reading, out| {
             reading.flush(out);
             Ok(())
         })
     }
 
     fn finish(&mut self, py: Python<'_>) -> PyResult<Vec<ColumnBatch>> {
-        self.run(py, Pass::Detached, RecordColumns::finish)
+        self.run(py, Gil::Released, RecordColumns::finish)
     }
 
     #[getter]
@@ -258,11 +275,14 @@ impl NativeRecordColumns {
         self.reading.walk().good_end()
     }
 
-    /// Whole records, damaged places left out, bytes of them.
     #[getter]
-    fn tally(&self) -> (u64, u64, u64) {
+    fn tally(&self) -> Tally {
         let tally = self.reading.tally();
-        (tally.records, tally.skipped, tally.skipped_bytes)
+        Tally {
+            records: tally.records,
+            skipped: tally.skipped,
+            skipped_bytes: tally.skipped_bytes,
+        }
     }
 }
 
@@ -275,8 +295,8 @@ pub(crate) fn queue_units(
 ) -> PyResult<ColumnBatch> {
     let still = Still::of(data)?;
     let bytes = still.as_bytes();
-    let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX);
-    let units = through(py, pass, || {
+    let pass = Gil::kept_if(bytes.len() <= KEEP_BYTES_MAX);
+    let units = gil_call(py, pass, || {
         mqcore_columns::queue_units(bytes, first_queue_offset)
     });
     ColumnBatch::of(py, units)

@@ -1,4 +1,4 @@
-//! A connection of the lane as an event loop sees it: the receive buffer, one crossing per wake-up,
+//! A connection of the fast path as an event loop sees it: the receive buffer, one crossing per wake-up,
 //! and output that goes out at once where the transport has nothing queued.
 //!
 //! | transport | output |
@@ -8,21 +8,23 @@
 //! | TLS, empty | pieces through the transport until it is full |
 //! | full (`pause_writing`) | waits for `resume_writing` |
 
+use std::collections::HashMap;
 use std::io::IoSlice;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use mqcore_engine::lock::Mutex;
 use mqcore_lane::feed::{Fault, check_output};
-use mqcore_lane::{ConnectionId, Escalated, Escalation};
+use mqcore_lane::{ConnectionId, Escalated as EscalatedRequest, Escalation};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 
-use crate::buffer::{Sent, send};
-use crate::door::{KEEP_BYTES_MAX, Pass, through};
+use crate::buffer::{ReceiveBuffer, Sent, send, views_of};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
-use crate::lane::NativeLane;
+use crate::fast_path::FastPath;
+use crate::frozen::frozen;
+use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 use crate::wire::Command;
 
 /// Slices of one gathered write: an answer of 32 messages with its head, twice.
@@ -33,12 +35,72 @@ const TRANSPORT_BYTES: usize = 256 * 1024;
 
 /// Bytes of an unfinished frame from which on Python counts them, of a connection that has asked
 /// something already: below, they are less than a socket's own buffer.
-const TOLD_BYTES_MIN: usize = 64 * 1024;
+const REPORTED_BYTES_MIN: usize = 64 * 1024;
+
+/// The connections of one fast path, and the buffer that their transports receive into.
+pub(crate) struct Connections {
+    fast_path: Arc<FastPath>,
+    by_id: Mutex<HashMap<ConnectionId, Py<LaneConnection>>>,
+    buffer: Py<ReceiveBuffer>,
+    /// The same as transports ask for it: asyncio wants a length, too.
+    view: Py<PyMemoryView>,
+    /// The part of it for a connection that has asked nothing yet.
+    first_view: Py<PyMemoryView>,
+}
+
+impl Connections {
+    pub(crate) fn new(py: Python<'_>, fast_path: Arc<FastPath>) -> PyResult<Self> {
+        let buffer = Bound::new(py, ReceiveBuffer::new())?;
+        let (view, first_view) = views_of(&buffer)?;
+        Ok(Self {
+            fast_path,
+            by_id: Mutex::default(),
+            buffer: buffer.unbind(),
+            view,
+            first_view,
+        })
+    }
+
+    fn join(&self, id: ConnectionId, connection: Py<LaneConnection>) {
+        self.by_id.lock().insert(id, connection);
+    }
+
+    fn leave(&self, id: ConnectionId) {
+        let left = self.by_id.lock().remove(&id);
+        drop(left);
+    }
+
+    pub(crate) fn connection(
+        &self,
+        py: Python<'_>,
+        id: ConnectionId,
+    ) -> Option<Py<LaneConnection>> {
+        let by_id = self.by_id.lock();
+        by_id.get(&id).map(|found| found.clone_ref(py))
+    }
+
+    /// Writes what waits for some connections.
+    pub(crate) fn pump(&self, py: Python<'_>, ids: &[ConnectionId]) -> PyResult<()> {
+        for id in ids {
+            let Some(connection) = self.connection(py, *id) else {
+                continue;
+            };
+            let connection = connection.bind(py);
+            pump(connection)?;
+            let checked = check_output(&self.fast_path.locked().path.connections, *id);
+            if let Err(fault) = checked {
+                self.fast_path.locked().path.connections.stats.closed_slow += 1;
+                refuse(connection, &fault)?;
+            }
+        }
+        Ok(())
+    }
+}
 
 /// A connection; to be inherited together with `asyncio.BufferedProtocol`.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
 pub(crate) struct LaneConnection {
-    lane: OnceLock<Py<NativeLane>>,
+    all: OnceLock<Arc<Connections>>,
     /// 0 before it is open and after it is closed.
     id: AtomicU64,
     /// The socket that may be written to without the transport; below 0: none.
@@ -48,8 +110,8 @@ pub(crate) struct LaneConnection {
     is_pumping: AtomicBool,
     /// Set once a whole frame has come.
     has_asked: AtomicBool,
-    /// Bytes of an unfinished frame as Python was told last.
-    told_half_bytes: AtomicUsize,
+    /// Bytes of an unfinished frame as Python knows them.
+    reported_half_bytes: AtomicUsize,
     /// The transport's `write`.
     write: Mutex<Option<Py<PyAny>>>,
 }
@@ -59,26 +121,51 @@ impl LaneConnection {
         ConnectionId(self.id.load(Ordering::Relaxed))
     }
 
-    fn lane<'a>(&'a self, py: Python<'a>) -> PyResult<&'a NativeLane> {
-        let lane = self.lane.get();
-        let lane = lane.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a lane"))?;
-        Ok(lane.bind(py).get())
+    /// Makes it a connection of a fast path; it stays that of the first one.
+    pub(crate) fn join(&self, all: &Arc<Connections>) {
+        // A second fast path would be a mistake of the caller.
+        let _first = self.all.set(Arc::clone(all));
+    }
+
+    fn all(&self) -> PyResult<&Connections> {
+        let all = self.all.get().map(Arc::as_ref);
+        all.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a lane"))
+    }
+
+    fn fast_path(&self) -> PyResult<&FastPath> {
+        Ok(&self.all()?.fast_path)
     }
 }
 
-/// A request for Python: its command, why it is handed over, and the name of what is missing.
-pub(crate) type EscalatedRow = (Py<Command>, &'static str, String);
+frozen! {
+    /// A request for Python.
+    Handed {
+        /// The request.
+        command: Py<Command>,
+        /// Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not known;
+        /// `check`, the policy asks for a look. After all but the first call
+        /// `LaneProtocol.execute`: what still does not hold then gets the official refusal.
+        need: &'static str,
+        /// The topic or group.
+        name: String,
+    }
+}
 
-/// A handed request as Python reads it.
-pub(crate) fn escalated_row(py: Python<'_>, handed: Escalated) -> PyResult<EscalatedRow> {
-    let (escalation, name) = match handed.escalation {
-        Escalation::Code => ("code", String::new()),
-        Escalation::Topic(name) => ("topic", name),
-        Escalation::Group(name) => ("group", name),
-        Escalation::Check => ("check", String::new()),
-    };
-    let command = Py::new(py, Command::owned(py, &handed.command)?)?;
-    Ok((command, escalation, name))
+impl Handed {
+    pub(crate) fn of(py: Python<'_>, handed: EscalatedRequest) -> PyResult<Self> {
+        let (need, name) = match handed.escalation {
+            Escalation::Code => ("code", String::new()),
+            Escalation::Topic(name) => ("topic", name),
+            Escalation::Group(name) => ("group", name),
+            Escalation::Check => ("check", String::new()),
+        };
+        let command = Py::new(py, Command::owned(py, &handed.command)?)?;
+        Ok(Self {
+            command,
+            need,
+            name,
+        })
+    }
 }
 
 /// What a turn left of a connection's bytes.
@@ -114,15 +201,15 @@ fn pump(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
 
 fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
     let (py, this) = (slf.py(), slf.get());
-    let lane = this.lane(py)?;
+    let fast_path = this.fast_path()?;
     while !this.is_full.load(Ordering::Relaxed) {
         let descriptor = this.descriptor.load(Ordering::Relaxed);
         if descriptor >= 0 {
-            match send_directly(lane, this.id(), descriptor) {
+            match send_directly(fast_path, this.id(), descriptor) {
                 Direct::Done => return Ok(()),
                 Direct::Broken => {
-                    let mut inside = lane.lock();
-                    let connections = &mut inside.lane.connections;
+                    let mut inside = fast_path.locked();
+                    let connections = &mut inside.path.connections;
                     connections.change_output(this.id(), |output| output.sent(usize::MAX));
                     return Ok(());
                 }
@@ -130,8 +217,8 @@ fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
             }
         }
         let piece = {
-            let mut inside = lane.lock();
-            let connections = &mut inside.lane.connections;
+            let mut inside = fast_path.locked();
+            let connections = &mut inside.path.connections;
             let taken = connections.change_output(this.id(), |output| output.take(TRANSPORT_BYTES));
             let taken = taken.unwrap_or_default();
             if let Some(connection) = connections.connection_mut(this.id()) {
@@ -148,9 +235,9 @@ fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
     Ok(())
 }
 
-fn send_directly(lane: &NativeLane, id: ConnectionId, descriptor: i32) -> Direct {
-    let mut inside = lane.lock();
-    let connections = &mut inside.lane.connections;
+fn send_directly(fast_path: &FastPath, id: ConnectionId, descriptor: i32) -> Direct {
+    let mut inside = fast_path.locked();
+    let connections = &mut inside.path.connections;
     loop {
         let sent = {
             let Some(connection) = connections.connection(id) else {
@@ -178,12 +265,12 @@ fn send_directly(lane: &NativeLane, id: ConnectionId, descriptor: i32) -> Direct
 
 /// Goes on with requests that waited for the output to be read.
 fn go_on_if_drained(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
-    let (py, this) = (slf.py(), slf.get());
-    let lane = this.lane(py)?;
+    let this = slf.get();
+    let fast_path = this.fast_path()?;
     if !this.is_stalled.load(Ordering::Relaxed) {
         return Ok(());
     }
-    if lane.lock().lane.connections.is_stalled(this.id()) {
+    if fast_path.locked().path.connections.is_stalled(this.id()) {
         return Ok(());
     }
     this.is_stalled.store(false, Ordering::Relaxed);
@@ -197,15 +284,15 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
     if id.0 == 0 {
         return Ok(());
     }
-    let lane = this.lane(py)?;
-    let bytes = lane.buffer.bind(py).get().filled(py, len);
+    let fast_path = this.fast_path()?;
+    let bytes = this.all()?.buffer.bind(py).get().filled(py, len);
     let mut dirty = Vec::new();
-    let (fed, handed, left) = through(py, Pass::keeping_if(len <= KEEP_BYTES_MAX), || {
-        let (mut inside, now_ms) = lane.lock_now();
-        let fed = inside.lane.feed(id, bytes, now_ms);
-        inside.lane.connections.take_dirty(&mut dirty);
-        lane.tell_deadline(&mut inside);
-        let connections = &inside.lane.connections;
+    let (fed, handed, left) = gil_call(py, Gil::kept_if(len <= KEEP_BYTES_MAX), || {
+        let (mut inside, now_ms) = fast_path.locked_now();
+        let fed = inside.path.feed(id, bytes, now_ms);
+        inside.path.connections.take_dirty(&mut dirty);
+        fast_path.wake_before_deadline(&mut inside);
+        let connections = &inside.path.connections;
         let left = connections.connection(id).map(|connection| Left {
             half_bytes: connection.half_frame.len(),
             half_since_ms: connection.half_since_ms.unwrap_or(0),
@@ -213,32 +300,32 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
             is_stalled: connections.is_stalled(id),
             has_more: connections.execution_time.is_over(),
         });
-        (fed, inside.lane.take_escalated(), left.unwrap_or_default())
+        (fed, inside.path.take_escalated(), left.unwrap_or_default())
     });
     if left.is_stalled {
         this.is_stalled.store(true, Ordering::Relaxed);
         slf.call_method0("stop_reading")?;
     }
-    pump_all(py, lane, &dirty)?;
+    this.all()?.pump(py, &dirty)?;
     if !handed.is_empty() {
-        let rows = handed.into_iter().map(|each| escalated_row(py, each));
-        let rows = rows.collect::<PyResult<Vec<_>>>()?;
-        slf.call_method1("hand_over", (rows,))?;
+        let requests = handed.into_iter().map(|each| Handed::of(py, each));
+        let requests = requests.collect::<PyResult<Vec<_>>>()?;
+        slf.call_method1("handed", (requests,))?;
     }
     match fed {
-        Ok(()) => tell_left(slf, left),
+        Ok(()) => report_left(slf, left),
         Err(fault) => refuse(slf, &fault),
     }
 }
 
-/// Tells Python of requests that wait for the next turn, and of an unfinished frame that counts.
-fn tell_left(slf: &Bound<'_, LaneConnection>, left: Left) -> PyResult<()> {
+/// Reports to Python requests that wait for the next turn, and of an unfinished frame that counts.
+fn report_left(slf: &Bound<'_, LaneConnection>, left: Left) -> PyResult<()> {
     let this = slf.get();
     let is_first = left.has_asked && !this.has_asked.swap(true, Ordering::Relaxed);
-    let is_counted = !left.has_asked || left.half_bytes >= TOLD_BYTES_MIN;
+    let is_counted = !left.has_asked || left.half_bytes >= REPORTED_BYTES_MIN;
     let counted = if is_counted { left.half_bytes } else { 0 };
-    let told = this.told_half_bytes.swap(counted, Ordering::Relaxed);
-    if counted != told || is_first {
+    let reported = this.reported_half_bytes.swap(counted, Ordering::Relaxed);
+    if counted != reported || is_first {
         slf.call_method1("unfinished", (counted, left.half_since_ms, left.has_asked))?;
     }
     if left.has_more {
@@ -251,44 +338,22 @@ fn refuse(slf: &Bound<'_, LaneConnection>, fault: &Fault) -> PyResult<()> {
     slf.call_method1("give_up", (fault.to_string(),)).map(drop)
 }
 
-/// Writes what waits for some connections.
-pub(crate) fn pump_all(py: Python<'_>, lane: &NativeLane, ids: &[ConnectionId]) -> PyResult<()> {
-    for id in ids {
-        let Some(connection) = lane.connection(py, *id) else {
-            continue;
-        };
-        let connection = connection.bind(py);
-        pump(connection)?;
-        let checked = check_output(&lane.lock().lane.connections, *id);
-        if let Err(fault) = checked {
-            lane.lock().lane.connections.stats.closed_slow += 1;
-            refuse(connection, &fault)?;
-        }
-    }
-    Ok(())
-}
-
 #[pymethods]
 impl LaneConnection {
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
         Self {
-            lane: OnceLock::new(),
+            all: OnceLock::new(),
             id: AtomicU64::new(0),
             descriptor: AtomicI32::new(-1),
             is_full: AtomicBool::new(false),
             is_stalled: AtomicBool::new(false),
             is_pumping: AtomicBool::new(false),
             has_asked: AtomicBool::new(false),
-            told_half_bytes: AtomicUsize::new(0),
+            reported_half_bytes: AtomicUsize::new(0),
             write: Mutex::new(None),
         }
-    }
-
-    fn bind(&self, lane: Py<NativeLane>) {
-        // A second lane would be a mistake of the caller: the first one stays.
-        let _first = self.lane.set(lane);
     }
 
     #[pyo3(signature = (write, *, descriptor, peer, born_host))]
@@ -299,11 +364,11 @@ impl LaneConnection {
         peer: &str,
         born_host: Option<&str>,
     ) -> PyResult<()> {
-        let (py, this) = (slf.py(), slf.get());
+        let this = slf.get();
         let host = born_host.map_or(Ok(LOCAL_HOST), host_of)?;
-        let lane = this.lane(py)?;
-        let id = lane.lock().lane.open(host, peer);
-        lane.join(id, slf.clone().unbind());
+        let fast_path = this.fast_path()?;
+        let id = fast_path.locked().path.open(host, peer);
+        this.all()?.join(id, slf.clone().unbind());
         let before = this.write.lock().replace(write);
         drop(before);
         this.descriptor.store(descriptor, Ordering::Relaxed);
@@ -312,19 +377,19 @@ impl LaneConnection {
     }
 
     fn detach(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let (py, this) = (slf.py(), slf.get());
+        let this = slf.get();
         let id = ConnectionId(this.id.swap(0, Ordering::Relaxed));
         this.descriptor.store(-1, Ordering::Relaxed);
         let write = this.write.lock().take();
         drop(write);
-        let lane = this.lane(py)?;
+        let fast_path = this.fast_path()?;
         {
-            let mut inside = lane.lock();
-            inside.lane.close(id);
+            let mut inside = fast_path.locked();
+            inside.path.close(id);
             // What it has left is taken out in turns.
-            lane.tell_deadline(&mut inside);
+            fast_path.wake_before_deadline(&mut inside);
         }
-        lane.leave(id);
+        this.all()?.leave(id);
         Ok(())
     }
 
@@ -332,13 +397,13 @@ impl LaneConnection {
     fn shared_buffer(slf: &Bound<'_, Self>, sizehint: isize) -> PyResult<Py<PyMemoryView>> {
         let _ = sizehint;
         let py = slf.py();
-        let lane = slf.get().lane(py)?;
+        let all = slf.get().all()?;
         // Of a connection that has asked nothing yet less is read at once: there may be many.
         let has_asked = slf.get().has_asked.load(Ordering::Relaxed);
         let view = if has_asked {
-            &lane.view
+            &all.view
         } else {
-            &lane.first_view
+            &all.first_view
         };
         Ok(view.clone_ref(py))
     }
@@ -364,47 +429,47 @@ impl LaneConnection {
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         let bytes = bytes_of(data)?;
-        let lane = this.lane(py)?;
+        let fast_path = this.fast_path()?;
         let mut dirty = Vec::new();
         {
-            let mut inside = lane.lock();
-            inside.lane.connections.write(this.id(), &bytes);
-            inside.lane.connections.take_dirty(&mut dirty);
+            let mut inside = fast_path.locked();
+            inside.path.connections.write(this.id(), &bytes);
+            inside.path.connections.take_dirty(&mut dirty);
         }
-        pump_all(py, lane, &dirty)
+        this.all()?.pump(py, &dirty)
     }
 
-    /// False when the lane does not execute requests of this code.
+    /// False when the fast path does not execute requests of this code.
     fn execute(slf: &Bound<'_, Self>, command: PyRef<'_, Command>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
         let command = command.to_wire(py)?;
-        let lane = this.lane(py)?;
+        let fast_path = this.fast_path()?;
         let mut dirty = Vec::new();
         let is_short = command.body.len() <= KEEP_BYTES_MAX;
-        let is_executed = through(py, Pass::keeping_if(is_short), || {
-            let (mut inside, now_ms) = lane.lock_now();
-            let is_executed = inside.lane.execute(this.id(), command, now_ms);
-            inside.lane.connections.take_dirty(&mut dirty);
-            lane.tell_deadline(&mut inside);
+        let is_executed = gil_call(py, Gil::kept_if(is_short), || {
+            let (mut inside, now_ms) = fast_path.locked_now();
+            let is_executed = inside.path.execute(this.id(), command, now_ms);
+            inside.path.connections.take_dirty(&mut dirty);
+            fast_path.wake_before_deadline(&mut inside);
             is_executed
         });
-        pump_all(py, lane, &dirty)?;
+        this.all()?.pump(py, &dirty)?;
         Ok(is_executed)
     }
 
     /// Bytes that it has received and been sent.
     fn traffic(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
-        let lane = this.lane(slf.py())?.lock();
-        let connection = lane.lane.connections.connection(this.id());
+        let fast_path = this.fast_path()?.locked();
+        let connection = fast_path.path.connections.connection(this.id());
         Ok(connection.map_or(0, |connection| connection.moved_bytes))
     }
 
     /// For how long a frame has been incomplete, ms.
     fn half_frame_ms(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
-        let (inside, now_ms) = this.lane(slf.py())?.lock_now();
-        let connection = inside.lane.connections.connection(this.id());
+        let (inside, now_ms) = this.fast_path()?.locked_now();
+        let connection = inside.path.connections.connection(this.id());
         let since = connection.and_then(|connection| connection.half_since_ms);
         let is_ours = this.is_stalled.load(Ordering::Relaxed);
         Ok(since

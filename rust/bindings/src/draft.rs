@@ -128,6 +128,25 @@ impl Labels<'_, '_> {
     }
 }
 
+/// A message of a batch: `mqcore.native.BatchMessage`.
+#[derive(FromPyObject)]
+pub(crate) struct BatchMessage<'py> {
+    pub(crate) body: Bound<'py, PyAny>,
+    properties: Option<Bound<'py, PyDict>>,
+}
+
+impl BatchMessage<'_> {
+    /// Its properties text.
+    pub(crate) fn text(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let labels = Labels {
+            tags: None,
+            keys: None,
+            properties: self.properties.as_ref(),
+        };
+        labels.encode(py)
+    }
+}
+
 fn joined(keys: &Bound<'_, PyAny>) -> PyResult<String> {
     let mut text = String::new();
     for key in keys.try_iter()? {

@@ -7,29 +7,132 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
-use mqcore_engine::inspect::{Inspection as Engine, Verdict};
-use mqcore_engine::key_index::IndexHeader;
+use mqcore_engine::inspect::Inspection as Engine;
 use mqcore_record::CrcCheck;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::PyDict;
 
 use crate::batch::{Scan, Walked};
-use crate::door::{Pass, through};
 use crate::errors::raised;
+use crate::frozen::frozen;
+use crate::gil::{Gil, gil_call};
+use crate::settings::{given_settings, settings_dict};
 
-/// A file: path below the root, length, bytes on the device, bytes in memory where that is known.
-type FileRow = (String, u64, u64, Option<u64>);
+frozen! {
+    /// One file of a store.
+    FileSize {
+        /// Its path below the store's directory.
+        path: String,
+        /// Its length.
+        len_bytes: u64,
+        /// Bytes it takes on the device.
+        allocated_bytes: u64,
+        /// Bytes of it in memory, None where the system does not say.
+        resident_bytes: Option<u64>,
+    }
 
-/// A queue: topic, number, first and next queue offset, place of the first record.
-type QueueRow = (String, i32, u64, u64, Option<u64>);
+    /// One queue as its files have it.
+    QueueState {
+        /// Its topic.
+        topic: String,
+        /// Its number in the topic.
+        queue_id: i32,
+        /// First queue offset whose record the log still has.
+        min_offset: u64,
+        /// Queue offset behind the last unit.
+        max_offset: u64,
+        /// Place of the first record, bytes of the log; None in an empty queue.
+        min_physical_offset: Option<u64>,
+    }
 
-/// Builds queues and index of a closed store again; the log is only read. What was built, in numbers.
+    /// The header of an index file.
+    IndexHeader {
+        /// The file.
+        path: String,
+        /// Store time of the first entry.
+        begin_timestamp_ms: i64,
+        /// Store time of the latest entry.
+        end_timestamp_ms: i64,
+        /// Record of the first entry, bytes of the log.
+        begin_physical_offset: i64,
+        /// Record of the latest entry.
+        end_physical_offset: i64,
+        /// Hash slots in use.
+        slots_used: i32,
+        /// Entries.
+        entries: i32,
+    }
+
+    /// A disagreement inside a store.
+    Problem {
+        /// The part of the store.
+        part: &'static str,
+        /// Where in it: a file, an offset.
+        at: String,
+        /// What disagrees.
+        why: String,
+    }
+
+    /// What a verification found.
+    Verdict {
+        /// First byte of the log that is there.
+        log_start: u64,
+        /// Byte behind the last good record.
+        log_end: u64,
+        /// Records of the log.
+        records: u64,
+        /// Blank ends of files.
+        blanks: u64,
+        /// Queues looked at.
+        queues: u64,
+        /// Queue units looked at.
+        units: u64,
+        /// Index files looked at.
+        index_files: u64,
+        /// Index entries looked at.
+        index_entries: u64,
+        /// How many disagreements there are.
+        problem_count: u64,
+        /// The first thousand of them.
+        problems: Vec<Py<Problem>>,
+        /// What looks odd and has a lawful reason.
+        notes: Vec<String>,
+    }
+
+    /// How far a verification is, bytes of the log.
+    VerifyProgress {
+        /// Bytes it has seen.
+        seen_bytes: u64,
+        /// All of them.
+        total_bytes: u64,
+    }
+
+    /// The files of a log: physical offsets.
+    LogRange {
+        /// First byte.
+        start: u64,
+        /// Byte behind the last one.
+        end: u64,
+    }
+
+    /// What a rebuild made.
+    Rebuilt {
+        /// Physical offset behind the last record of the log.
+        log_end: u64,
+        /// Records walked.
+        records: u64,
+        /// Queues made.
+        queues: usize,
+        /// Entries of the index.
+        index_entries: u64,
+    }
+}
+
+/// Builds queues and index of a closed store again; the log is only read.
 #[pyfunction]
-pub(crate) fn rebuild(
-    py: Python<'_>,
-    pairs: Vec<(String, String)>,
-) -> PyResult<(u64, u64, usize, u64)> {
-    let rebuilt = through(py, Pass::Detached, || {
+pub(crate) fn rebuild(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<Rebuilt> {
+    let pairs = given_settings(settings)?;
+    let rebuilt = gil_call(py, Gil::Released, || {
         let pairs = pairs
             .iter()
             .map(|(key, value)| (key.as_str(), value.as_str()));
@@ -37,12 +140,12 @@ pub(crate) fn rebuild(
         mqcore_engine::store::rebuild(&RealDisk, &SystemClock::new(), config)
     });
     let rebuilt = rebuilt.map_err(|error| raised(py, &error))?;
-    Ok((
-        rebuilt.log_end,
-        rebuilt.records,
-        rebuilt.queues,
-        rebuilt.index_entries,
-    ))
+    Ok(Rebuilt {
+        log_end: rebuilt.log_end,
+        records: rebuilt.records,
+        queues: rebuilt.queues,
+        index_entries: rebuilt.index_entries,
+    })
 }
 
 /// A store directory, read only and without a lock.
@@ -58,16 +161,17 @@ impl NativeInspection {
         call: impl FnOnce(&Engine<RealDisk>) -> Result<T> + Send,
     ) -> PyResult<T> {
         let engine = &*self.engine;
-        through(py, Pass::Detached, || call(engine)).map_err(|error| raised(py, &error))
+        gil_call(py, Gil::Released, || call(engine)).map_err(|error| raised(py, &error))
     }
 }
 
 #[pymethods]
 impl NativeInspection {
     #[new]
-    #[pyo3(signature = (root, pairs=Vec::new()))]
-    fn new(py: Python<'_>, root: String, pairs: Vec<(String, String)>) -> PyResult<Self> {
-        let opened = through(py, Pass::Detached, || {
+    #[pyo3(signature = (root, settings))]
+    fn new(py: Python<'_>, root: String, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let pairs = given_settings(settings)?;
+        let opened = gil_call(py, Gil::Released, || {
             Engine::open(RealDisk, Path::new(&root), &pairs)
         });
         let engine = Arc::new(opened.map_err(|error: Error| raised(py, &error))?);
@@ -75,14 +179,16 @@ impl NativeInspection {
     }
 
     #[getter]
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        self.engine.config().pairs()
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        settings_dict(py, self.engine.config())
     }
 
-    /// First and last physical offset of the files of the log: bytes.
     #[getter]
-    fn log_range(&self) -> (u64, u64) {
-        (self.engine.chain().start(), self.engine.chain().end())
+    fn log_range(&self) -> LogRange {
+        LogRange {
+            start: self.engine.chain().start(),
+            end: self.engine.chain().end(),
+        }
     }
 
     #[pyo3(signature = (from_offset=None, to_offset=None, *, topics=None, batch_bytes=1_048_576,
@@ -104,42 +210,41 @@ impl NativeInspection {
         Scan::new(Walked::Inspected(Arc::clone(&self.engine)), batches, topics)
     }
 
-    fn file_rows(&self, py: Python<'_>) -> PyResult<Vec<FileRow>> {
-        let files = self.call(py, Engine::files)?;
-        let row = |file: mqcore_engine::inspect::FileReport| {
-            let path = file.path.display().to_string();
-            (
-                path,
-                file.len_bytes,
-                file.allocated_bytes,
-                file.resident_bytes,
-            )
-        };
-        Ok(files.into_iter().map(row).collect())
+    fn files(&self, py: Python<'_>) -> PyResult<Vec<FileSize>> {
+        let files = self.call(py, Engine::files)?.into_iter();
+        let files = files.map(|file| FileSize {
+            path: file.path.display().to_string(),
+            len_bytes: file.len_bytes,
+            allocated_bytes: file.allocated_bytes,
+            resident_bytes: file.resident_bytes,
+        });
+        Ok(files.collect())
     }
 
-    fn queue_rows(&self, py: Python<'_>) -> PyResult<Vec<QueueRow>> {
-        let queues = self.call(py, Engine::queues)?;
-        let row = |queue: mqcore_engine::inspect::QueueReport| {
-            let place = queue.min_physical_offset;
-            (
-                queue.topic,
-                queue.queue_id,
-                queue.min_offset,
-                queue.max_offset,
-                place,
-            )
-        };
-        Ok(queues.into_iter().map(row).collect())
+    fn queues(&self, py: Python<'_>) -> PyResult<Vec<QueueState>> {
+        let queues = self.call(py, Engine::queues)?.into_iter();
+        let queues = queues.map(|queue| QueueState {
+            topic: queue.topic,
+            queue_id: queue.queue_id,
+            min_offset: queue.min_offset,
+            max_offset: queue.max_offset,
+            min_physical_offset: queue.min_physical_offset,
+        });
+        Ok(queues.collect())
     }
 
-    fn index_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let headers = self.call(py, Engine::index_headers)?;
-        let out = PyList::empty(py);
-        for (path, header) in headers {
-            out.append(header_dict(py, &path, &header)?)?;
-        }
-        Ok(out)
+    fn index_headers(&self, py: Python<'_>) -> PyResult<Vec<IndexHeader>> {
+        let headers = self.call(py, Engine::index_headers)?.into_iter();
+        let headers = headers.map(|(path, header)| IndexHeader {
+            path: path.display().to_string(),
+            begin_timestamp_ms: header.begin_timestamp_ms,
+            end_timestamp_ms: header.end_timestamp_ms,
+            begin_physical_offset: header.begin_physical_offset,
+            end_physical_offset: header.end_physical_offset,
+            slots_used: header.slots_used,
+            entries: header.next_number - 1,
+        });
+        Ok(headers.collect())
     }
 
     fn checkpoint(&self, py: Python<'_>) -> PyResult<Option<Vec<i64>>> {
@@ -150,54 +255,36 @@ impl NativeInspection {
         self.call(py, Engine::has_abort)
     }
 
-    fn verify_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let verdict = self.call(py, Engine::verify)?;
-        verdict_dict(py, &verdict)
+    fn verify(&self, py: Python<'_>) -> PyResult<Verdict> {
+        let found = self.call(py, Engine::verify)?;
+        let problems = found.problems.into_iter().map(|problem| {
+            let problem = Problem {
+                part: problem.part,
+                at: problem.place,
+                why: problem.why,
+            };
+            Py::new(py, problem)
+        });
+        Ok(Verdict {
+            log_start: found.log_start,
+            log_end: found.log_end,
+            records: found.records,
+            blanks: found.blanks,
+            queues: found.queues,
+            units: found.units,
+            index_files: found.index_files,
+            index_entries: found.index_entries,
+            problem_count: found.problem_count,
+            problems: problems.collect::<PyResult<_>>()?,
+            notes: found.notes,
+        })
     }
 
-    /// Bytes of the log that a running `verify` has seen, and all of them.
-    fn progress(&self) -> (u64, u64) {
-        self.engine.progress()
+    fn progress(&self) -> VerifyProgress {
+        let (seen_bytes, total_bytes) = self.engine.progress();
+        VerifyProgress {
+            seen_bytes,
+            total_bytes,
+        }
     }
-}
-
-fn header_dict<'py>(
-    py: Python<'py>,
-    path: &Path,
-    header: &IndexHeader,
-) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    out.set_item("path", path.display().to_string())?;
-    out.set_item("begin_timestamp_ms", header.begin_timestamp_ms)?;
-    out.set_item("end_timestamp_ms", header.end_timestamp_ms)?;
-    out.set_item("begin_physical_offset", header.begin_physical_offset)?;
-    out.set_item("end_physical_offset", header.end_physical_offset)?;
-    out.set_item("slots_used", header.slots_used)?;
-    out.set_item("entries", header.next_number - 1)?;
-    Ok(out)
-}
-
-fn verdict_dict<'py>(py: Python<'py>, verdict: &Verdict) -> PyResult<Bound<'py, PyDict>> {
-    let out = PyDict::new(py);
-    for (name, value) in [
-        ("log_start", verdict.log_start),
-        ("log_end", verdict.log_end),
-        ("records", verdict.records),
-        ("blanks", verdict.blanks),
-        ("queues", verdict.queues),
-        ("units", verdict.units),
-        ("index_files", verdict.index_files),
-        ("index_entries", verdict.index_entries),
-        ("problem_count", verdict.problem_count),
-    ] {
-        out.set_item(name, value)?;
-    }
-    let problems: Vec<(&str, &str, &str)> = verdict
-        .problems
-        .iter()
-        .map(|problem| (problem.part, problem.place.as_str(), problem.why.as_str()))
-        .collect();
-    out.set_item("problems", problems)?;
-    out.set_item("notes", &verdict.notes)?;
-    Ok(out)
 }

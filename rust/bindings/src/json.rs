@@ -5,9 +5,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::Value;
 
-use crate::door::{KEEP_BYTES_MAX, Pass, through};
 use crate::draft::bytes_of;
 use crate::errors;
+use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 
 /// Values made between two moments at which other threads may have their turn: less than a
 /// millisecond of work.
@@ -19,7 +19,7 @@ fn object<'py>(py: Python<'py>, value: &Value, made: &mut u32) -> PyResult<Bound
     *made += 1;
     if *made == VALUES_PER_TURN {
         *made = 0;
-        through(py, Pass::Detached, || ());
+        gil_call(py, Gil::Released, || ());
     }
     Ok(match value {
         Value::Null => py.None().into_bound(py),
@@ -54,8 +54,8 @@ pub(crate) fn parse_relaxed_json<'py>(
     text: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let bytes = bytes_of(text)?;
-    let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX / 16);
-    let parsed = through(py, pass, || relaxed_json::parse(&bytes));
+    let pass = Gil::kept_if(bytes.len() <= KEEP_BYTES_MAX / 16);
+    let parsed = gil_call(py, pass, || relaxed_json::parse(&bytes));
     let value = parsed.map_err(|error| errors::of_json(py, &error))?;
     object(py, &value, &mut 0)
 }

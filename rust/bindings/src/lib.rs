@@ -2,33 +2,38 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `lane` | the class over the fast path: policy, drain, delayed messages |
+//! | `connection` | a connection of the fast path as an event loop sees it |
+//! | `consumer_offsets` | the class over the consumer offsets of a fast path |
+//! | `half_messages` | the class over its half messages: their check, their counts |
+//! | `pops` | the class over its pops: rounds over check points, ordered pops |
+//! | `fast_path` | the fast path behind its lock |
+//! | `timers` | the class over the timers of a store |
+//! | `units` | the units of a queue, for tools |
 //! | `store` | the class over an open store |
-//! | `answers` | what appends and reads by queue give |
-//! | `draft` | a message to append, unpacked from Python's arguments |
+//! | `inspection` | a store directory looked at without changing it |
 //! | `many` | the columns of `append_many` |
+//! | `batch` | records in log order, with columns |
+//! | `answers` | what appends and reads by queue give |
 //! | `received` | a message as a consumer's handler gets it |
 //! | `records` | a stored message, decoded field by field on request |
-//! | `batch` | records in log order, with columns |
-//! | `columns` | records as Arrow lays them out |
-//! | `state` | small state files |
-//! | `inspection` | a store directory looked at without changing it |
-//! | `units` | the units of a queue, for tools |
+//! | `packing` | rows of columns packed into the bodies of requests |
 //! | `wire` | commands, frames in pieces, compressed bodies |
 //! | `json` | RocketMQ's JSON as Python objects |
+//! | `columns` | records as Arrow lays them out |
+//! | `state` | small state files |
+//! | `store_reports` | what a store reports of itself |
+//! | `tables` | policy tables out of named tuples, expressions judged |
+//! | `gil` | calls that keep or release the GIL |
+//! | `fork` | knows a forked child |
+//! | `draft` | a message to append, unpacked from Python's arguments |
 //! | `form` | frames of one kind, many times |
 //! | `parts` | the body of a batch request |
-//! | `packing` | rows of columns packed into the bodies of requests |
-//! | `lane` | the class over the lane |
-//! | `timers` | the class over the timers of a store |
-//! | `connection` | a connection of the lane as an event loop sees it |
 //! | `buffer` | memory and descriptors that Python and Rust share |
 //! | `policy_rows` | the broker's policy as Python hands it over: made from the tables of settings |
-//! | `tables` | policy tables out of named tuples, expressions judged |
-//! | `transactions` | the check of half messages, its checkers kept between calls |
-//! | `numbers` | reports as dictionaries |
-//! | `door` | the one place that decides whether the GIL is kept |
-//! | `fork` | knows a forked child |
+//! | `settings` | settings of a store between Python and the engine |
 //! | `errors` | engine errors to exceptions |
+//! | `frozen` | results that cross as frozen classes |
 
 use pyo3::prelude::*;
 
@@ -37,27 +42,31 @@ mod batch;
 mod buffer;
 mod columns;
 mod connection;
-mod door;
+mod consumer_offsets;
 mod draft;
 mod errors;
+mod fast_path;
 mod fork;
 mod form;
+mod frozen;
+mod gil;
+mod half_messages;
 mod inspection;
 mod json;
 mod lane;
 mod many;
-mod numbers;
 mod packing;
 mod parts;
 mod policy_rows;
 mod pops;
 mod received;
 mod records;
+mod settings;
 mod state;
 mod store;
+mod store_reports;
 mod tables;
 mod timers;
-mod transactions;
 mod units;
 mod wire;
 
@@ -65,17 +74,17 @@ mod wire;
 #[pymodule(gil_used = true)]
 mod _native {
     #[pymodule_export]
-    use crate::answers::{Appended, GetResult};
+    use crate::answers::{Appended, Drained, GetResult, OffsetRange};
     #[pymodule_export]
-    use crate::batch::{RecordBatch, Scan, decode_records};
+    use crate::batch::{Blank, RecordBatch, Scan, decode_records};
     #[pymodule_export]
     use crate::buffer::{ColumnBytes, ReceiveBuffer};
     #[pymodule_export]
-    use crate::columns::{ColumnBatch, NativeRecordColumns, queue_units};
+    use crate::columns::{ColumnBatch, ColumnBuffers, NativeRecordColumns, Tally, queue_units};
     #[pymodule_export]
-    use crate::connection::LaneConnection;
+    use crate::connection::{Handed, LaneConnection};
     #[pymodule_export]
-    use crate::door::door_counts;
+    use crate::consumer_offsets::ConsumerOffsets;
     #[pymodule_export]
     use crate::draft::encode_properties;
     #[pymodule_export]
@@ -83,33 +92,50 @@ mod _native {
     #[pymodule_export]
     use crate::form::FrameForm;
     #[pymodule_export]
-    use crate::inspection::{NativeInspection, rebuild};
+    use crate::gil::{GilCounts, gil_counts};
+    #[pymodule_export]
+    use crate::half_messages::{
+        CheckQuestion, CheckedHalves, HalfMessages, OpMessagesWritten, TransactionCount,
+    };
+    #[pymodule_export]
+    use crate::inspection::{
+        FileSize, IndexHeader, LogRange, NativeInspection, Problem, QueueState, Rebuilt, Verdict,
+        VerifyProgress, rebuild,
+    };
     #[pymodule_export]
     use crate::json::parse_relaxed_json;
     #[pymodule_export]
-    use crate::lane::NativeLane;
+    use crate::lane::{
+        Delivered, DrainedRequest, GroupGets, LaneDrained, NativeLane, RememberedSends,
+    };
     #[pymodule_export]
     use crate::many::AppendedMany;
     #[pymodule_export]
-    use crate::numbers::settings;
-    #[pymodule_export]
     use crate::packing::{PackedRows, RowPacker};
     #[pymodule_export]
-    use crate::parts::encode_parts;
+    use crate::parts::{EncodedParts, encode_parts};
+    #[pymodule_export]
+    use crate::pops::{OrderInfo, Pops, RetryTopic, Revived};
     #[pymodule_export]
     use crate::received::ReceivedMessage;
     #[pymodule_export]
     use crate::records::Message;
     #[pymodule_export]
+    use crate::settings::settings;
+    #[pymodule_export]
     use crate::state::write_state;
     #[pymodule_export]
     use crate::store::NativeStore;
     #[pymodule_export]
+    use crate::store_reports::{
+        DamagedRecord, Notice, OpenReport, QueueBounds, RemovedFiles, Segment, Stats,
+    };
+    #[pymodule_export]
     use crate::tables::{native_request_codes, sql_fault};
     #[pymodule_export]
-    use crate::timers::NativeTimers;
+    use crate::timers::{NativeTimers, Ticked, TimedTopic, TimerProgress};
     #[pymodule_export]
-    use crate::units::stored_units;
+    use crate::units::{QueueUnit, UnitExtension, stored_units};
     #[pymodule_export]
     use crate::wire::{Command, FrameReader, compress, decompress};
 }

@@ -1,7 +1,6 @@
 //! Columns of Arrow into the bodies of requests, in one crossing per batch of rows.
 //!
-//! Columns come as tuples of buffers: texts `(validity, offsets, data, at)`, numbers
-//! `(validity, data, width, at)`, maps `(validity, offsets, names, values, at)`.
+//! Columns come as the named tuples of `mqcore.native.packing`: of texts, of numbers, of maps.
 
 use mqcore_packing::{
     ColumnFault, Ids, Numbers, Packed, Packer, Pairs, RowError, Rows, Settings, Strings, Topic,
@@ -11,9 +10,45 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::buffer::Still;
-use crate::door::{Pass, through};
 use crate::errors;
+use crate::gil::{Gil, gil_call};
 use crate::wire::compression;
+
+/// `TextColumn`.
+#[derive(FromPyObject)]
+struct TextColumn<'py> {
+    validity: Option<Bound<'py, PyAny>>,
+    offsets: Bound<'py, PyAny>,
+    data: Bound<'py, PyAny>,
+    first: usize,
+}
+
+/// `NumberColumn`.
+#[derive(FromPyObject)]
+struct NumberColumn<'py> {
+    validity: Option<Bound<'py, PyAny>>,
+    data: Bound<'py, PyAny>,
+    width_bytes: usize,
+    first: usize,
+}
+
+/// `MapColumn`.
+#[derive(FromPyObject)]
+struct MapColumn<'py> {
+    validity: Option<Bound<'py, PyAny>>,
+    offsets: Bound<'py, PyAny>,
+    names: Bound<'py, PyAny>,
+    values: Bound<'py, PyAny>,
+    first: usize,
+    pairs: usize,
+}
+
+/// `mqcore.model.queues.MessageQueue`, as far as rows name a queue.
+#[derive(FromPyObject)]
+struct TopicQueue {
+    broker_name: String,
+    queue_id: i32,
+}
 
 /// A column of texts as buffers.
 struct Texts {
@@ -26,18 +61,12 @@ struct Texts {
 
 impl Texts {
     fn of(parts: &Bound<'_, PyAny>, count: usize) -> PyResult<Self> {
-        type Parts<'py> = (
-            Option<Bound<'py, PyAny>>,
-            Bound<'py, PyAny>,
-            Bound<'py, PyAny>,
-            usize,
-        );
-        let (valid, offsets, data, at): Parts<'_> = parts.extract()?;
+        let parts: TextColumn<'_> = parts.extract()?;
         Ok(Self {
-            valid: valid.as_ref().map(Still::of).transpose()?,
-            offsets: Still::of(&offsets)?,
-            data: Still::of(&data)?,
-            at,
+            valid: parts.validity.as_ref().map(Still::of).transpose()?,
+            offsets: Still::of(&parts.offsets)?,
+            data: Still::of(&parts.data)?,
+            at: parts.first,
             count,
         })
     }
@@ -60,13 +89,12 @@ struct Whole {
 
 impl Whole {
     fn of(parts: &Bound<'_, PyAny>, count: usize) -> PyResult<Self> {
-        type Parts<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyAny>, usize, usize);
-        let (valid, data, width_bytes, at): Parts<'_> = parts.extract()?;
+        let parts: NumberColumn<'_> = parts.extract()?;
         Ok(Self {
-            valid: valid.as_ref().map(Still::of).transpose()?,
-            data: Still::of(&data)?,
-            width_bytes,
-            at,
+            valid: parts.validity.as_ref().map(Still::of).transpose()?,
+            data: Still::of(&parts.data)?,
+            width_bytes: parts.width_bytes,
+            at: parts.first,
             count,
         })
     }
@@ -90,21 +118,13 @@ struct Maps {
 
 impl Maps {
     fn of(parts: &Bound<'_, PyAny>, count: usize) -> PyResult<Self> {
-        type Parts<'py> = (
-            Option<Bound<'py, PyAny>>,
-            Bound<'py, PyAny>,
-            Bound<'py, PyAny>,
-            Bound<'py, PyAny>,
-            usize,
-            usize,
-        );
-        let (valid, offsets, names, values, at, pairs): Parts<'_> = parts.extract()?;
+        let parts: MapColumn<'_> = parts.extract()?;
         Ok(Self {
-            valid: valid.as_ref().map(Still::of).transpose()?,
-            offsets: Still::of(&offsets)?,
-            names: Texts::of(&names, pairs)?,
-            values: Texts::of(&values, pairs)?,
-            at,
+            valid: parts.validity.as_ref().map(Still::of).transpose()?,
+            offsets: Still::of(&parts.offsets)?,
+            names: Texts::of(&parts.names, parts.pairs)?,
+            values: Texts::of(&parts.values, parts.pairs)?,
+            at: parts.first,
             count,
         })
     }
@@ -315,11 +335,15 @@ impl RowPacker {
         self.packer.rows()
     }
 
-    fn topic(&mut self, name: String, queues: Vec<(String, i32)>) -> usize {
+    fn topic(&mut self, name: String, queues: Vec<TopicQueue>) -> usize {
+        let queues = queues.into_iter();
+        let queues = queues
+            .map(|queue| (queue.broker_name, queue.queue_id))
+            .collect();
         self.packer.topic(Topic { name, queues })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "plain values cross the door")]
+    #[expect(clippy::too_many_arguments, reason = "plain values cross to Rust")]
     #[pyo3(signature = (columns, count, id_lead, id_first, topic_number=None))]
     fn pack(
         &mut self,
@@ -336,7 +360,7 @@ impl RowPacker {
             first: id_first,
         };
         let packer = &mut self.packer;
-        let packed = through(py, Pass::Detached, || {
+        let packed = gil_call(py, Gil::Released, || {
             let rows = columns.view().map_err(Refused::Columns)?;
             packer.pack(&rows, ids).map_err(Refused::Row)
         });

@@ -10,22 +10,33 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::errors;
+use crate::frozen::frozen;
 
 /// Bytes of a part beside its body and the user's properties.
 const PART_LEN_USUAL: usize = 80;
+
+frozen! {
+    /// The messages of a batch request.
+    EncodedParts {
+        /// The body of the request.
+        body: Py<PyBytes>,
+        /// The unique ids of the messages, with commas between.
+        ids: Py<PyString>,
+    }
+}
 
 /// The body of a batch, and the unique ids of its messages with commas between.
 ///
 /// Of each message `body`, `flag` and `properties_text` are read. Its id is `id_lead` and four
 /// hexadecimal digits that count on from `first`; `tail` is put behind its properties.
 #[pyfunction]
-pub(crate) fn encode_parts<'py>(
-    py: Python<'py>,
-    messages: &Bound<'py, PyList>,
+pub(crate) fn encode_parts(
+    py: Python<'_>,
+    messages: &Bound<'_, PyList>,
     id_lead: &str,
     first: u16,
     tail: &str,
-) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyString>)> {
+) -> PyResult<EncodedParts> {
     let mut out = Vec::with_capacity(messages.len() * PART_LEN_USUAL);
     let mut ids = String::with_capacity(messages.len() * (id_lead.len() + 5));
     let mut properties = String::with_capacity(PART_LEN_USUAL);
@@ -51,5 +62,8 @@ pub(crate) fn encode_parts<'py>(
         };
         encode(&item, &mut out).map_err(|error| errors::raised(py, &Error::Message(error)))?;
     }
-    Ok((PyBytes::new(py, &out), PyString::new(py, &ids)))
+    Ok(EncodedParts {
+        body: PyBytes::new(py, &out).unbind(),
+        ids: PyString::new(py, &ids).unbind(),
+    })
 }

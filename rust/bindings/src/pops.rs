@@ -1,43 +1,160 @@
-//! Pops for Python: rules out of settings, rows of ordered pops, and the rounds over check points,
-//! kept between calls. No logic.
+//! The class over the pops of a fast path: what is popped and not acknowledged, what was popped in order,
+//! and the rounds over check points, which are kept between calls. No logic.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use mqcore_engine::lock::Mutex;
 use mqcore_lane::policy::Policy;
-use mqcore_lane::pop::orders::{Order, Orders};
-use mqcore_lane::pop::revive::{Known, Revived, Reviver};
+use mqcore_lane::pop::names::revive_topic;
+use mqcore_lane::pop::orders::Order;
+use mqcore_lane::pop::revive::{self, Known, Revived as Done, Reviver};
 use mqcore_lane::pop::rules::PopRules;
+use pyo3::prelude::*;
 
+use crate::errors::raised;
+use crate::fast_path::FastPath;
+use crate::frozen::{frozen, shown};
+use crate::gil::{Gil, gil_call};
 use crate::policy_rows::PopRow;
 
-/// `Revived`: done offset, read, revived, acknowledged, skipped, waiting, has more, what has to be
-/// made, end.
-pub(crate) type RevivedRow = (
-    i64,
-    u64,
-    u64,
-    u64,
-    u64,
-    u64,
-    bool,
-    Option<(String, String)>,
-    u64,
-);
-/// `OrderRow`: key, queue, pop time, invisible time, offsets, visible times, counts, last time, bits,
-/// attempt.
-pub(crate) type OrderRow = (
-    String,
-    i32,
-    i64,
-    i64,
-    Vec<i64>,
-    BTreeMap<i64, i64>,
-    BTreeMap<i64, i32>,
-    i64,
-    u64,
-    Option<String>,
-);
+frozen! {
+    /// A retry topic that has to be made.
+    RetryTopic {
+        /// Its name.
+        topic: String,
+        /// The group that it is for.
+        group: String,
+    }
+
+    /// What a round over a queue of check points did.
+    Revived {
+        /// The last offset of the queue that is done; -1 for none.
+        done_offset: i64,
+        /// Records read.
+        read: u64,
+        /// Messages stored for another try.
+        revived: u64,
+        /// Check points whose messages were all acknowledged.
+        acknowledged: u64,
+        /// What was passed over: gone, or of topics and groups that are gone.
+        skipped: u64,
+        /// Check points that are not due.
+        waiting: u64,
+        /// Whether the round goes on with another call.
+        has_more: bool,
+        /// The retry topic that has to be made first.
+        needs: Option<Py<RetryTopic>>,
+        /// End of the last message stored; 0 for none. Write the offset down only when the log is
+        /// flushed up to it.
+        end: u64,
+    }
+}
+
+/// What a group popped last from a queue, in order.
+#[pyclass(frozen, get_all, eq, module = "mqcore.native._native")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct OrderInfo {
+    /// The official key, `topic@group`.
+    key: String,
+    /// The queue.
+    queue_id: i32,
+    /// When, Unix ms.
+    pop_time_ms: i64,
+    /// For how long.
+    invisible_ms: i64,
+    /// The queue offsets, ascending.
+    offsets: Vec<i64>,
+    /// When a message is visible again, where that was changed, by its offset.
+    visible_ms: BTreeMap<i64, i64>,
+    /// How often a message was given before, by its offset.
+    counts: BTreeMap<i64, i32>,
+    /// When the queue was popped from last, Unix ms.
+    last_ms: i64,
+    /// Which messages are acknowledged, by their places in `offsets`.
+    bits: u64,
+    /// The attempt that may repeat the pop.
+    attempt: Option<String>,
+}
+
+#[pymethods]
+impl OrderInfo {
+    #[new]
+    #[pyo3(signature = (*, key, queue_id, pop_time_ms, invisible_ms, offsets, visible_ms, counts,
+        last_ms, bits, attempt))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the file of orders has that many members"
+    )]
+    fn new(
+        key: String,
+        queue_id: i32,
+        pop_time_ms: i64,
+        invisible_ms: i64,
+        offsets: Vec<i64>,
+        visible_ms: BTreeMap<i64, i64>,
+        counts: BTreeMap<i64, i32>,
+        last_ms: i64,
+        bits: u64,
+        attempt: Option<String>,
+    ) -> Self {
+        Self {
+            key,
+            queue_id,
+            pop_time_ms,
+            invisible_ms,
+            offsets,
+            visible_ms,
+            counts,
+            last_ms,
+            bits,
+            attempt,
+        }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let shown_fields = [
+            "key",
+            "queue_id",
+            "pop_time_ms",
+            "offsets",
+            "bits",
+            "attempt",
+        ];
+        shown(slf.as_any(), "OrderInfo", &shown_fields)
+    }
+}
+
+impl OrderInfo {
+    fn of(key: &str, queue_id: i32, order: Order) -> Self {
+        Self {
+            key: key.to_owned(),
+            queue_id,
+            pop_time_ms: order.pop_time_ms,
+            invisible_ms: order.invisible_ms,
+            offsets: order.offsets,
+            visible_ms: order.visible_ms,
+            counts: order.counts,
+            last_ms: order.last_ms,
+            bits: order.bits,
+            attempt: order.attempt,
+        }
+    }
+
+    fn order(self) -> (String, i32, Order) {
+        let order = Order {
+            pop_time_ms: self.pop_time_ms,
+            invisible_ms: self.invisible_ms,
+            offsets: self.offsets,
+            visible_ms: self.visible_ms,
+            counts: self.counts,
+            last_ms: self.last_ms,
+            bits: self.bits,
+            attempt: self.attempt,
+        };
+        (self.key, self.queue_id, order)
+    }
+}
 
 impl From<PopRow> for PopRules {
     fn from(row: PopRow) -> Self {
@@ -61,29 +178,105 @@ impl From<PopRow> for PopRules {
     }
 }
 
-/// The rounds that are not at work, by queue.
-#[derive(Default)]
-pub(crate) struct Revivers {
+/// The pops of a fast path.
+#[pyclass(frozen, module = "mqcore.native._native")]
+pub(crate) struct Pops {
+    fast_path: Arc<FastPath>,
+    /// The rounds over check points that are not at work, by queue.
     idle: Mutex<HashMap<i32, Reviver>>,
 }
 
-impl Revivers {
+impl Pops {
+    pub(crate) fn new(fast_path: Arc<FastPath>) -> Self {
+        Self {
+            fast_path,
+            idle: Mutex::default(),
+        }
+    }
+
     /// The rounds over a queue that goes on behind an offset: where they left off, or new ones where
     /// the offset is another one.
-    pub(crate) fn take(&self, queue_id: i32, done_offset: i64) -> Reviver {
+    fn reviver(&self, queue_id: i32, done_offset: i64) -> Reviver {
         let kept = self.idle.lock().remove(&queue_id);
         let kept = kept.filter(|reviver| reviver.done_offset() == done_offset);
         kept.unwrap_or_else(|| Reviver::behind(queue_id, done_offset))
     }
+}
 
-    /// Keeps the rounds over a queue for the next call.
-    pub(crate) fn keep(&self, queue_id: i32, reviver: Reviver) {
-        self.idle.lock().insert(queue_id, reviver);
+#[pymethods]
+impl Pops {
+    fn store(&self, py: Python<'_>) -> bool {
+        gil_call(py, Gil::Released, || {
+            self.fast_path.locked().path.store_pops()
+        })
+    }
+
+    #[getter]
+    fn records_stored(&self) -> u64 {
+        self.fast_path.locked().path.pops_stored()
+    }
+
+    #[pyo3(signature = (queue_id, done_offset, timers_ms, *, limit=revive::LIMIT_MAX))]
+    fn revive(
+        &self,
+        py: Python<'_>,
+        queue_id: i32,
+        done_offset: i64,
+        timers_ms: i64,
+        limit: usize,
+    ) -> PyResult<Revived> {
+        let done = gil_call(py, Gil::Released, || {
+            let broker = Arc::clone(&self.fast_path.locked().path.policy.broker);
+            let rules = revive::Rules {
+                topic: &revive_topic(&broker.cluster),
+                timers_ms,
+                broker: &broker.name,
+                store_host: broker.store_host,
+                has_retry_v2: broker.pops.has_retry_v2,
+                limit,
+            };
+            let ask = |asked: &dyn Fn(&Policy) -> bool| asked(&self.fast_path.locked().path.policy);
+            let mut reviver = self.reviver(queue_id, done_offset);
+            let done = reviver.go_on(&self.fast_path.engine, rules, &KnownTo(&ask));
+            self.idle.lock().insert(queue_id, reviver);
+            done
+        });
+        let done = done.map_err(|error| raised(py, &error))?;
+        let mut inside = self.fast_path.locked();
+        for landed in &done.landed {
+            let queue = (
+                landed.topic.as_str(),
+                landed.group.as_str(),
+                landed.queue_id,
+            );
+            inside.path.land(queue, landed.pop_time_ms, 1);
+        }
+        self.fast_path.wake_before_deadline(&mut inside);
+        drop(inside);
+        Revived::of(py, done)
+    }
+
+    fn orders(&self) -> Vec<OrderInfo> {
+        let mut inside = self.fast_path.locked();
+        let orders = inside.path.orders().all();
+        let orders = orders.map(|(key, queue, order)| OrderInfo::of(key, queue, order.clone()));
+        orders.collect()
+    }
+
+    fn load_orders(&self, orders: Vec<Bound<'_, OrderInfo>>) {
+        let orders = orders.into_iter().map(|order| order.get().clone().order());
+        let orders: Vec<_> = orders.collect();
+        self.fast_path.locked().path.orders().load(orders);
+    }
+
+    #[getter]
+    fn order_changes(&self) -> u64 {
+        self.fast_path.locked().path.orders().changes()
     }
 }
 
-/// What the lane knows, asked under its lock name by name.
-pub(crate) struct KnownTo<'a, F>(pub(crate) &'a F);
+/// What the fast path knows, asked under its lock name by name.
+struct KnownTo<'a, F>(&'a F);
 
 impl<F: Fn(&dyn Fn(&Policy) -> bool) -> bool> Known for KnownTo<'_, F> {
     fn has_topic(&self, name: &str) -> bool {
@@ -95,50 +288,19 @@ impl<F: Fn(&dyn Fn(&Policy) -> bool) -> bool> Known for KnownTo<'_, F> {
     }
 }
 
-pub(crate) fn revived_row(done: Revived) -> RevivedRow {
-    (
-        done.done_offset,
-        done.read,
-        done.revived,
-        done.acknowledged,
-        done.skipped,
-        done.waiting,
-        done.has_more,
-        done.needs,
-        done.end,
-    )
-}
-
-pub(crate) fn order_rows(orders: &Orders) -> Vec<OrderRow> {
-    let all = orders.all();
-    all.map(|(key, queue_id, order)| {
-        let order = order.clone();
-        (
-            key.to_owned(),
-            queue_id,
-            order.pop_time_ms,
-            order.invisible_ms,
-            order.offsets,
-            order.visible_ms,
-            order.counts,
-            order.last_ms,
-            order.bits,
-            order.attempt,
-        )
-    })
-    .collect()
-}
-
-pub(crate) fn order_of(row: OrderRow) -> (String, i32, Order) {
-    let order = Order {
-        pop_time_ms: row.2,
-        invisible_ms: row.3,
-        offsets: row.4,
-        visible_ms: row.5,
-        counts: row.6,
-        last_ms: row.7,
-        bits: row.8,
-        attempt: row.9,
-    };
-    (row.0, row.1, order)
+impl Revived {
+    fn of(py: Python<'_>, done: Done) -> PyResult<Self> {
+        let needs = done.needs.map(|(topic, group)| RetryTopic { topic, group });
+        Ok(Self {
+            done_offset: done.done_offset,
+            read: done.read,
+            revived: done.revived,
+            acknowledged: done.acknowledged,
+            skipped: done.skipped,
+            waiting: done.waiting,
+            has_more: done.has_more,
+            needs: needs.map(|topic| Py::new(py, topic)).transpose()?,
+            end: done.end,
+        })
+    }
 }

@@ -7,13 +7,13 @@ use mqcore_engine::small_state;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 
-use crate::door::{Pass, through};
 use crate::errors::raised;
+use crate::gil::{Gil, gil_call};
 
 /// Replaces a small file; what it held becomes its `.bak`. Both survive power loss on return.
 #[pyfunction]
 pub(crate) fn write_state(py: Python<'_>, path: PathBuf, content: PyBackedBytes) -> PyResult<()> {
-    through(py, Pass::Detached, || {
+    gil_call(py, Gil::Released, || {
         small_state::write(&RealDisk, &path, &content)
     })
     .map_err(|error| raised(py, &error))

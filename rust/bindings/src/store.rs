@@ -1,4 +1,4 @@
-//! The class over an open store: each method unpacks, passes the door, calls, maps the error.
+//! The class over an open store: each method unpacks, calls with the GIL kept or released, maps the error.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use mqcore_record::{Host, Message as Draft};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::answers::{Appended, GetResult};
+use crate::answers::{Appended, Drained, GetResult, OffsetRange};
 use crate::batch::{Scan, Walked};
-use crate::door::{KEEP_BYTES_MAX, KEEP_RECORDS_MAX, Pass, through};
-use crate::draft::{self, Head, Labels, bytes_of};
+use crate::draft::{self, BatchMessage, Head, Labels, bytes_of};
 use crate::errors::{raised, raised_after};
 use crate::fork::Origin;
+use crate::gil::{Gil, KEEP_BYTES_MAX, KEEP_RECORDS_MAX, gil_call};
 use crate::many::{AppendedMany, Columns, QueueIds, Texts, lens_of};
-use crate::numbers;
 use crate::records::Message;
+use crate::settings::{given_settings, open_how, settings_dict};
+use crate::store_reports::{DamagedRecord, Notice, OpenReport, QueueBounds, RemovedFiles, Stats};
 
-type Engine = Store<RealDisk, SystemClock>;
-/// Tickets with their status, and when to drain again, ms.
-type Drained = (Vec<(u64, &'static str)>, Option<u64>);
+/// The engine of a store that is open.
+pub(crate) type Engine = Store<RealDisk, SystemClock>;
 
-/// Bytes of a record beside body and properties, at the most: for the choice at the door alone.
+/// Bytes of a record beside body and properties, at the most: to choose whether the GIL is kept.
 const RECORD_REST_BYTES: usize = 512;
 
 /// An open store.
@@ -61,11 +61,11 @@ impl NativeStore {
     pub(crate) fn call<T: Send>(
         &self,
         py: Python<'_>,
-        pass: Pass,
+        pass: Gil,
         call: impl FnOnce(&Engine) -> Result<T> + Send,
     ) -> PyResult<T> {
         self.check(py)?;
-        through(py, pass, || call(&self.engine)).map_err(|error| raised(py, &error))
+        gil_call(py, pass, || call(&self.engine)).map_err(|error| raised(py, &error))
     }
 
     fn head(&self, queue_id: i32, born_ms: Option<i64>, born_host: Option<&str>) -> PyResult<Head> {
@@ -77,20 +77,16 @@ impl NativeStore {
         })
     }
 
-    fn settled(&self, place: Place, status: PutStatus) -> Appended {
-        Appended::new(place, status, self.store_host)
-    }
-
     /// Whether appends of so many bytes can be made with the GIL kept.
     #[inline]
-    fn pass_of(&self, bytes: usize) -> Pass {
+    fn pass_of(&self, bytes: usize) -> Gil {
         let is_short = bytes <= KEEP_BYTES_MAX
             && self.engine.durability().acknowledges_at_once()
             && self
                 .engine
                 .writer()
                 .has_room_for((bytes + RECORD_REST_BYTES) as u64);
-        Pass::keeping_if(is_short)
+        Gil::kept_if(is_short)
     }
 }
 
@@ -106,17 +102,18 @@ fn settle(engine: &Engine, end: u64, waits: bool) -> Result<PutStatus> {
 #[pymethods]
 impl NativeStore {
     #[new]
-    #[pyo3(signature = (pairs, *, on_damage="refuse", store_host=None))]
+    #[pyo3(signature = (settings, *, on_damage="refuse", store_host=None))]
     fn new(
         py: Python<'_>,
-        pairs: Vec<(String, String)>,
+        settings: &Bound<'_, PyDict>,
         on_damage: &str,
         store_host: Option<&str>,
     ) -> PyResult<Self> {
         let store_host = draft::host_or_local(store_host)?;
-        let how = numbers::open_how(on_damage)?;
+        let how = open_how(on_damage)?;
+        let pairs = given_settings(settings)?;
         let clock = SystemClock::new();
-        let opened = through(py, Pass::Detached, || {
+        let opened = gil_call(py, Gil::Released, || {
             let pairs = pairs
                 .iter()
                 .map(|(key, value)| (key.as_str(), value.as_str()));
@@ -141,8 +138,8 @@ impl NativeStore {
     }
 
     #[getter]
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        self.engine.config().pairs()
+    fn settings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        settings_dict(py, self.engine.config())
     }
 
     #[pyo3(signature = (topic, body, *, queue_id=0, tags=None, keys=None, properties=None, flag=0,
@@ -184,7 +181,7 @@ impl NativeStore {
             let place = engine.writer().append(&message)?;
             Ok((place, settle(engine, place.end(), wait)?))
         })?;
-        Ok(self.settled(place, status))
+        Ok(Appended::new(place, status, self.store_host))
     }
 
     #[pyo3(signature = (topic, messages, *, queue_id=0, born_timestamp_ms=None, born_host=None,
@@ -197,7 +194,7 @@ impl NativeStore {
         &self,
         py: Python<'_>,
         topic: &str,
-        messages: Vec<(Bound<'_, PyAny>, Option<Bound<'_, PyDict>>)>,
+        messages: Vec<BatchMessage<'_>>,
         queue_id: i32,
         born_timestamp_ms: Option<i64>,
         born_host: Option<&str>,
@@ -205,13 +202,8 @@ impl NativeStore {
     ) -> PyResult<Vec<Appended>> {
         let head = self.head(queue_id, born_timestamp_ms, born_host)?;
         let mut parts = Vec::with_capacity(messages.len());
-        for (body, properties) in &messages {
-            let labels = Labels {
-                tags: None,
-                keys: None,
-                properties: properties.as_ref(),
-            };
-            parts.push((bytes_of(body)?, labels.encode(py)?));
+        for message in &messages {
+            parts.push((bytes_of(&message.body)?, message.text(py)?));
         }
         let drafts: Vec<Draft<'_>> = parts
             .iter()
@@ -228,7 +220,7 @@ impl NativeStore {
         })?;
         Ok(places
             .into_iter()
-            .map(|place| self.settled(place, status))
+            .map(|place| Appended::new(place, status, self.store_host))
             .collect())
     }
 
@@ -264,7 +256,7 @@ impl NativeStore {
         let pass = self.pass_of(bodies.len() + columns.lens.len() * RECORD_REST_BYTES);
         let engine = &*self.engine;
         let mut many = AppendedMany::with_room(columns.lens.len());
-        let outcome = through(py, pass, || {
+        let outcome = gil_call(py, pass, || {
             columns.each(|draft| engine.writer().append(draft).map(|place| many.push(place)))?;
             many.status = settle(engine, many.end, wait).map_err(|error| (many.count, error))?;
             Ok(())
@@ -301,13 +293,13 @@ impl NativeStore {
             .reader()
             .is_hot(topic, queue_id, offset, max_count);
         let is_few = max_count <= KEEP_RECORDS_MAX && codes.is_empty();
-        let pass = Pass::keeping_if(is_few && is_hot.unwrap_or(false));
+        let pass = Gil::kept_if(is_few && is_hot.unwrap_or(false));
         let got = self.call(py, pass, |engine| engine.reader().get(topic, queue_id, ask))?;
         GetResult::of(py, got)
     }
 
     fn message_at(&self, py: Python<'_>, physical_offset: u64) -> PyResult<Message> {
-        let record = self.call(py, Pass::Detached, |engine| {
+        let record = self.call(py, Gil::Released, |engine| {
             engine.reader().record_at(physical_offset)
         })?;
         Ok(Message::one(record))
@@ -345,7 +337,7 @@ impl NativeStore {
         begin_ms: i64,
         end_ms: i64,
     ) -> PyResult<Vec<Message>> {
-        let found = self.call(py, Pass::Detached, |engine| {
+        let found = self.call(py, Gil::Released, |engine| {
             engine.key_reader().query(
                 topic.as_bytes(),
                 key.as_bytes(),
@@ -371,32 +363,33 @@ impl NativeStore {
         } else {
             Boundary::Lower
         };
-        self.call(py, Pass::Detached, |engine| {
+        self.call(py, Gil::Released, |engine| {
             engine
                 .reader()
                 .offset_by_time(topic.as_bytes(), queue_id, timestamp_ms, boundary)
         })
     }
 
-    fn bounds(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<(u64, u64)>> {
+    fn bounds(&self, py: Python<'_>, topic: &str, queue_id: i32) -> PyResult<Option<OffsetRange>> {
         let topic = topic.as_bytes();
-        let bounds = self.call(py, Pass::Detached, |engine| {
+        let bounds = self.call(py, Gil::Released, |engine| {
             engine.topics().bounds(topic, queue_id)
         })?;
-        Ok(bounds.map(|bounds| (bounds.min, bounds.max)))
+        Ok(bounds.map(OffsetRange::from))
     }
 
-    fn queue_rows(&self, py: Python<'_>) -> PyResult<Vec<(String, i32, u64, u64)>> {
-        let infos = self.call(py, Pass::Detached, |engine| engine.topics().queue_infos())?;
-        Ok(numbers::queue_rows(infos))
+    fn queues(&self, py: Python<'_>) -> PyResult<Vec<QueueBounds>> {
+        let infos = self.call(py, Gil::Released, |engine| engine.topics().queue_infos())?;
+        Ok(infos.into_iter().map(QueueBounds::from).collect())
     }
 
-    fn damaged_rows(&self, py: Python<'_>) -> PyResult<Vec<numbers::DamagedRow>> {
-        self.call(py, Pass::Keeping, numbers::damaged_rows)
+    fn damaged_records(&self, py: Python<'_>) -> PyResult<Vec<DamagedRecord>> {
+        let (found, _count) = self.call(py, Gil::Kept, |engine| Ok(engine.damaged().rotten()))?;
+        Ok(found.into_iter().map(DamagedRecord::from).collect())
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<u64> {
-        self.call(py, Pass::Detached, |engine| engine.durability().flush())
+        self.call(py, Gil::Released, |engine| engine.durability().flush())
     }
 
     #[pyo3(signature = (physical_offset, *, timeout_ms=10_000))]
@@ -407,7 +400,7 @@ impl NativeStore {
         timeout_ms: u64,
     ) -> PyResult<()> {
         let timeout = std::time::Duration::from_millis(timeout_ms);
-        self.call(py, Pass::Detached, |engine| {
+        self.call(py, Gil::Released, |engine| {
             let files = engine.files();
             let gives_up = || files.is_closing() || files.poison.reason().is_some();
             let dispatched = &files.positions.dispatched;
@@ -424,14 +417,15 @@ impl NativeStore {
 
     fn delete_topic(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
         let topic = topic.as_bytes();
-        self.call(py, Pass::Detached, |engine| {
+        self.call(py, Gil::Released, |engine| {
             engine.topics().delete_topic(topic)
         })
     }
 
     fn declare_batch_queues(&self, py: Python<'_>, topic: &str) -> PyResult<()> {
-        let declare = |engine: &Engine| engine.topics().declare_batch_queues(topic);
-        self.call(py, Pass::Detached, declare)
+        self.call(py, Gil::Released, |engine| {
+            engine.topics().declare_batch_queues(topic)
+        })
     }
 
     #[pyo3(signature = (*, expired_before_ms=None, max_files=10, unread_from=None))]
@@ -441,27 +435,34 @@ impl NativeStore {
         expired_before_ms: Option<i64>,
         max_files: usize,
         unread_from: Option<u64>,
-    ) -> PyResult<(usize, u64, u64)> {
-        let cleaned = self.call(py, Pass::Detached, |engine| {
+    ) -> PyResult<RemovedFiles> {
+        let cleaned = self.call(py, Gil::Released, |engine| {
             engine
                 .retention()
                 .remove_oldest(expired_before_ms, max_files, unread_from)
         })?;
-        Ok((cleaned.log_files, cleaned.log_bytes, cleaned.unread_bytes))
+        Ok(cleaned.into())
     }
 
-    fn stat_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = self.call(py, Pass::Detached, |engine| Ok(engine.stats()))?;
-        numbers::stats(py, &stats)
+    /// The store in numbers; the faults are the process's, which Python asks the system for.
+    fn stats_beside(
+        &self,
+        py: Python<'_>,
+        minor_faults: u64,
+        major_faults: u64,
+    ) -> PyResult<Stats> {
+        let stats = self.call(py, Gil::Released, |engine| Ok(engine.stats()))?;
+        Stats::of(py, stats, minor_faults, major_faults)
     }
 
-    fn report_numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        numbers::open_report(py, self.engine.report())
+    fn open_report(&self) -> OpenReport {
+        OpenReport::of(self.engine.report())
     }
 
-    fn take_notices(&self, py: Python<'_>) -> PyResult<Vec<(i32, String)>> {
+    fn take_notices(&self, py: Python<'_>) -> PyResult<Vec<Notice>> {
         self.origin.check(py)?;
-        Ok(numbers::notices(self.engine.files().notices.drain()))
+        let notices = self.engine.files().notices.drain();
+        Ok(notices.into_iter().map(Notice::from).collect())
     }
 
     #[getter]
@@ -476,7 +477,7 @@ impl NativeStore {
 
     #[pyo3(signature = (end, *, needs_replica=false))]
     fn park(&self, py: Python<'_>, end: u64, needs_replica: bool) -> PyResult<u64> {
-        let ticket = self.call(py, Pass::Keeping, |engine| {
+        let ticket = self.call(py, Gil::Kept, |engine| {
             engine.durability().park(end, needs_replica)
         })?;
         Ok(ticket.0)
@@ -485,23 +486,20 @@ impl NativeStore {
     fn drain(&self, py: Python<'_>) -> PyResult<Drained> {
         self.origin.check(py)?;
         let mut answers = Vec::new();
-        let next_ms = through(py, Pass::Keeping, || {
+        let next_ms = gil_call(py, Gil::Kept, || {
             self.engine.durability().drain(&mut answers)
         });
-        let named = answers
-            .into_iter()
-            .map(|(ticket, status)| (ticket.0, status.name()));
-        Ok((named.collect(), next_ms))
+        Drained::of(py, answers, next_ms)
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<bool> {
         self.origin.check(py)?;
-        through(py, Pass::Detached, || self.engine.close()).map_err(|error| raised(py, &error))
+        gil_call(py, Gil::Released, || self.engine.close()).map_err(|error| raised(py, &error))
     }
 
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         self.origin.check(py)?;
-        through(py, Pass::Detached, || self.engine.abandon());
+        gil_call(py, Gil::Released, || self.engine.abandon());
         Ok(())
     }
 }

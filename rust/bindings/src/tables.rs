@@ -168,14 +168,24 @@ impl BitsRow {
     }
 }
 
-/// The row for who makes bits; `None` where its bits cannot be: nobody reads them then.
-pub(crate) fn bit_row(topic: String, expression: String, bits: &BitsRow) -> Option<BitRow> {
-    let bits = bits.group_bits()?;
-    Some(BitRow {
-        topic: topic.into(),
-        expression: expression.into(),
-        bits,
-    })
+/// `ExpressionBits`.
+#[derive(FromPyObject)]
+pub(crate) struct ExpressionBitsRow {
+    topic: String,
+    expression: String,
+    bits: BitsRow,
+}
+
+impl ExpressionBitsRow {
+    /// The row for who makes bits; `None` where its bits cannot be: nobody reads them then.
+    pub(crate) fn bit_row(self) -> Option<BitRow> {
+        let bits = self.bits.group_bits()?;
+        Some(BitRow {
+            topic: self.topic.into(),
+            expression: self.expression.into(),
+            bits,
+        })
+    }
 }
 
 /// `MembersPolicy`.

@@ -1,4 +1,4 @@
-//! The class over the timers of a store: each method unpacks, passes the door, calls, maps the error.
+//! The class over the timers of a store: each method unpacks, calls with the GIL kept or released, maps the error.
 //! A call never waits for another one with the GIL kept.
 
 use std::sync::Arc;
@@ -12,20 +12,91 @@ use mqcore_lane::timers::{LIMIT_MAX, Timers, Waiting};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::door::{Pass, through};
 use crate::errors::raised;
 use crate::fork::Origin;
-use crate::lane::Engine;
-use crate::store::NativeStore;
+use crate::frozen::{frozen, shown};
+use crate::gil::{Gil, gil_call};
+use crate::store::{Engine, NativeStore};
 
 type Inside = Timers<RealDisk, SystemClock>;
-/// Entered, delivered, rolled, deleted, skipped, late ms, whether more can be done.
-type TickedRow = (u64, u64, u64, u64, u64, i64, bool);
-/// Read time, queue offset, behind, waiting, changes, entered, delivered, bytes of log and wheel.
-type ProgressRow = (i64, u64, u64, i64, u64, u64, u64, u64, u64);
 
-/// The timers of an open store.
-#[pyclass(frozen, subclass, module = "mqcore.native._native")]
+frozen! {
+    /// What a call did.
+    Ticked {
+        /// Messages taken from the queue.
+        entered: u64,
+        /// Messages stored in their topic.
+        delivered: u64,
+        /// Messages that go around the wheel again.
+        rolled: u64,
+        /// Messages that were recalled.
+        deleted: u64,
+        /// Messages passed over: gone by retention, or with nowhere to go.
+        skipped: u64,
+        /// How late the last one was delivered, behind the end of its step.
+        late_ms: i64,
+        /// Whether more can be done now.
+        has_more: bool,
+    }
+
+    /// How far the timers are.
+    TimerProgress {
+        /// Time of the first slot that is not delivered, Unix ms.
+        read_ms: i64,
+        /// Next queue offset to enter.
+        queue_offset: u64,
+        /// Messages in the queue that are not entered.
+        behind: u64,
+        /// Messages in slots that are not delivered.
+        waiting: i64,
+        /// Rises with each change of what waits.
+        changes: u64,
+        /// Messages entered since the start.
+        entered: u64,
+        /// Messages delivered since the start.
+        delivered: u64,
+        /// Bytes of the timer log on the disk.
+        log_bytes: u64,
+        /// Bytes of the wheel in memory.
+        wheel_bytes: u64,
+    }
+}
+
+/// The messages of a topic that wait for their time.
+#[pyclass(frozen, get_all, eq, module = "mqcore.native._native")]
+#[derive(Clone, PartialEq)]
+pub(crate) struct TimedTopic {
+    /// The topic.
+    topic: String,
+    /// How many wait.
+    count: i64,
+    /// When that changed last, Unix ms.
+    changed_ms: i64,
+}
+
+#[pymethods]
+impl TimedTopic {
+    #[new]
+    #[pyo3(signature = (topic, count, changed_ms))]
+    fn new(topic: String, count: i64, changed_ms: i64) -> Self {
+        Self {
+            topic,
+            count,
+            changed_ms,
+        }
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        shown(
+            slf.as_any(),
+            "TimedTopic",
+            &["topic", "count", "changed_ms"],
+        )
+    }
+}
+
+/// The timers of an open store; `flush` makes durable what was done, deliveries included.
+#[pyclass(frozen, name = "Timers", module = "mqcore.native._native")]
 pub(crate) struct NativeTimers {
     inside: Mutex<Inside>,
     wheel: Arc<Wheel<RealDisk>>,
@@ -44,7 +115,7 @@ impl NativeTimers {
         call: impl FnOnce(&mut Inside) -> Result<T> + Send,
     ) -> PyResult<T> {
         self.origin.check(py)?;
-        through(py, Pass::Detached, || call(&mut self.inside.lock()))
+        gil_call(py, Gil::Released, || call(&mut self.inside.lock()))
             .map_err(|error| raised(py, &error))
     }
 
@@ -59,7 +130,7 @@ impl NativeTimers {
     #[pyo3(signature = (store, now_ms=None))]
     fn new(py: Python<'_>, store: PyRef<'_, NativeStore>, now_ms: Option<i64>) -> PyResult<Self> {
         let (engine, _store_host) = store.parts();
-        let opened = through(py, Pass::Detached, || {
+        let opened = gil_call(py, Gil::Released, || {
             let root = engine.config().root()?;
             let now_ms = now_ms.unwrap_or_else(|| engine.wall_ms());
             Timers::open(Arc::clone(&engine), &RealDisk, &root, now_ms)
@@ -81,23 +152,23 @@ impl NativeTimers {
         let Some(inside) = self.inside.try_lock() else {
             return Ok(true);
         };
-        let due = through(py, Pass::Keeping, || inside.is_due(now_ms));
+        let due = gil_call(py, Gil::Kept, || inside.is_due(now_ms));
         due.map_err(|error| raised(py, &error))
     }
 
     #[pyo3(signature = (now_ms=None, *, limit=LIMIT_MAX))]
-    fn tick_row(&self, py: Python<'_>, now_ms: Option<i64>, limit: usize) -> PyResult<TickedRow> {
+    fn tick(&self, py: Python<'_>, now_ms: Option<i64>, limit: usize) -> PyResult<Ticked> {
         let now_ms = self.now_ms(now_ms);
         let done = self.call(py, |inside| inside.tick(now_ms, limit))?;
-        Ok((
-            done.entered,
-            done.delivered,
-            done.rolled,
-            done.deleted,
-            done.skipped,
-            done.late_ms,
-            done.has_more,
-        ))
+        Ok(Ticked {
+            entered: done.entered,
+            delivered: done.delivered,
+            rolled: done.rolled,
+            deleted: done.deleted,
+            skipped: done.skipped,
+            late_ms: done.late_ms,
+            has_more: done.has_more,
+        })
     }
 
     #[pyo3(signature = (now_ms=None))]
@@ -116,21 +187,29 @@ impl NativeTimers {
         Ok(PyBytes::new(py, &bytes).unbind())
     }
 
-    /// Topic, count, time of the last change.
-    fn waiting_rows(&self, py: Python<'_>) -> PyResult<Vec<(String, i64, i64)>> {
+    fn waiting(&self, py: Python<'_>) -> PyResult<Vec<TimedTopic>> {
         self.call(py, |inside| {
-            let rows = inside.waiting();
-            let rows = rows.map(|(topic, each)| (topic.to_owned(), each.count, each.changed_ms));
-            Ok(rows.collect())
+            let topics = inside.waiting();
+            let topics = topics.map(|(topic, each)| {
+                TimedTopic::new(topic.to_owned(), each.count, each.changed_ms)
+            });
+            Ok(topics.collect())
         })
     }
 
-    fn set_waiting_rows(&self, py: Python<'_>, rows: Vec<(String, i64, i64)>) -> PyResult<()> {
+    fn set_waiting(&self, py: Python<'_>, topics: Vec<Bound<'_, TimedTopic>>) -> PyResult<()> {
+        let topics = topics.into_iter().map(|topic| topic.get().clone());
+        let topics: Vec<TimedTopic> = topics.collect();
         self.call(py, |inside| {
-            let rows = rows
-                .into_iter()
-                .map(|(topic, count, changed_ms)| (topic, Waiting { count, changed_ms }));
-            inside.set_waiting(rows);
+            let waiting = topics.into_iter().map(|each| {
+                let TimedTopic {
+                    topic,
+                    count,
+                    changed_ms,
+                } = each;
+                (topic, Waiting { count, changed_ms })
+            });
+            inside.set_waiting(waiting);
             Ok(())
         })
     }
@@ -145,24 +224,22 @@ impl NativeTimers {
 
     /// How many wait in slots of a span of time.
     fn waiting_between(&self, py: Python<'_>, from_ms: i64, to_ms: i64) -> i64 {
-        through(py, Pass::Detached, || {
-            self.wheel.count(from_ms, Some(to_ms))
-        })
+        gil_call(py, Gil::Released, || self.wheel.count(from_ms, Some(to_ms)))
     }
 
-    fn progress_row(&self, py: Python<'_>) -> PyResult<ProgressRow> {
+    fn progress(&self, py: Python<'_>) -> PyResult<TimerProgress> {
         let all = self.call(py, |inside| inside.progress())?;
-        Ok((
-            all.read_ms,
-            all.queue_offset,
-            all.behind,
-            all.waiting,
-            all.changes,
-            all.entered,
-            all.delivered,
-            all.log_bytes,
-            all.wheel_bytes,
-        ))
+        Ok(TimerProgress {
+            read_ms: all.read_ms,
+            queue_offset: all.queue_offset,
+            behind: all.behind,
+            waiting: all.waiting,
+            changes: all.changes,
+            entered: all.entered,
+            delivered: all.delivered,
+            log_bytes: all.log_bytes,
+            wheel_bytes: all.wheel_bytes,
+        })
     }
 
     #[getter]

@@ -7,9 +7,9 @@ use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Head, Language, Serialization, Wi
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
-use crate::door::{KEEP_BYTES_MAX, Pass, through};
 use crate::draft::bytes_of;
 use crate::errors;
+use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 
 /// A command, as Python reads and writes it.
 #[pyclass(module = "mqcore.native._native")]
@@ -293,8 +293,8 @@ pub(crate) fn compress<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let bytes = bytes_of(body)?;
     // Compressing 64 KiB takes longer than copying them: detached from a sixteenth on.
-    let pass = Pass::keeping_if(bytes.len() <= KEEP_BYTES_MAX / 16);
-    let small = through(py, pass, || {
+    let pass = Gil::kept_if(bytes.len() <= KEEP_BYTES_MAX / 16);
+    let small = gil_call(py, pass, || {
         mqcore_wire::compression::compress(compression(kind), &bytes, level)
     });
     let small = small.map_err(|error| errors::of_bytes(py, &error))?;
@@ -320,8 +320,8 @@ pub(crate) fn inflated<'py>(
     body: &[u8],
     limit_bytes: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let pass = Pass::keeping_if(body.len() <= KEEP_BYTES_MAX / 16);
-    let out = through(py, pass, || {
+    let pass = Gil::kept_if(body.len() <= KEEP_BYTES_MAX / 16);
+    let out = gil_call(py, pass, || {
         mqcore_wire::compression::inflate(kind, body, limit_bytes)
     });
     let out = out.map_err(|error| errors::of_bytes(py, &error))?;

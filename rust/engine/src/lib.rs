@@ -1,9 +1,10 @@
 //! The store: RocketMQ's files, appended to through mapped, populated, pre-allocated memory, synced
 //! in groups, dispatched to queues and index, recovered after any end, and given back by retention.
 //!
-//! Knows no Python and no client socket. The house, floor by floor (a room imports only from floors
-//! below): `store, inspect | dispatch | commit_log, flush, consume_queue, batch_queue, key_index, timer |
-//! segment, checkpoint, progress, arrivals, small_state, queue_dirs, queue_store | disk, watermark | mmap, config, clock, poison, notice | error, units, lock`.
+//! Knows no Python and no client socket. A module imports only from the layers below its own:
+//! `store, inspect | dispatch | commit_log, flush, consume_queue, batch_queue, key_index, timer |
+//! segment, checkpoint, progress, arrivals, small_state, queue_dirs, queue_store | disk, watermark | mmap, config,
+//! clock, poison, notice, status, relaxed_json | error, units, lock`.
 
 pub mod arrivals;
 pub mod batch_queue;

@@ -93,15 +93,15 @@ class Messages:
         online = self._state.members.consumers.get(group)
         wanted = online.subscriptions.get(topic) if online is not None else None
         filters = self._state.filters
-        first = max(index, bounds[0], 0)
+        first = max(index, bounds.min_offset, 0)
         count = max(0, min(count, UNITS_MAX))
         rows: list[dict[str, Any]] = []
-        if first < bounds[1] and count:
+        if first < bounds.max_offset and count:
             units = await asyncio.to_thread(self._state.store.units, topic, queue_id, first, count)
             rows = rows_of(units, test_of(wanted, filters, group))
         body: dict[str, Any] = {
-            "maxQueueIndex": bounds[1],
-            "minQueueIndex": bounds[0],
+            "maxQueueIndex": bounds.max_offset,
+            "minQueueIndex": bounds.min_offset,
             "queueData": rows,
         }
         if group:

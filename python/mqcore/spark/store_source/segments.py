@@ -158,7 +158,7 @@ def last_store_ms(place: Place, segment: Segment) -> int | None:
         walk = RecordColumns([_TIME_COLUMN], bad_records="skip", span=span)
         *_before, last = (None, *_batches(walk, place, segment))
         if last is not None:
-            _nulls, (_validity, times_us) = last.column(0)
+            _validity, times_us = last.column(0).buffers
             last_us: int = memoryview(times_us).cast("q")[-1]  # type: ignore[arg-type]
             return last_us // 1000
     return None

@@ -207,8 +207,9 @@ def _findings(place: Place) -> Iterator[Row]:
             path=place.root,
         )
     verdict = Inspection(_root(place)).verify()
-    for part, where, why in verdict.problems:
-        yield {"severity": "problem", "part": part, "place": where, "reason": why}
+    for problem in verdict.problems:
+        part, why = problem.part, problem.why
+        yield {"severity": "problem", "part": part, "place": problem.at, "reason": why}
     left_out = verdict.problem_count - len(verdict.problems)
     if left_out:
         why = f"{left_out} more problems are not listed"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
+from mqcore.native import MapColumn, NumberColumn, PackedColumn, TextColumn
 from mqcore.spark.errors import SparkError
 from mqcore.spark.schema import READ_COLUMNS
 
@@ -101,14 +102,14 @@ def _unknown(name: str) -> SparkError:
     return SparkError(f"the DataFrame has a column {name}, which no message has; {hint}")
 
 
-def buffers_of(batch: pa.RecordBatch, places: dict[str, int]) -> dict[str, tuple[Any, ...]]:
+def buffers_of(batch: pa.RecordBatch, places: dict[str, int]) -> dict[str, PackedColumn]:
     """Returns the columns of a batch as `mqcore.native.RowPacker` takes them; copies no data.
 
     Args:
         batch: Rows, their columns in the order of the schema that was checked.
         places: Where each column stands, as `check_columns` found it.
     """
-    found: dict[str, tuple[Any, ...]] = {}
+    found: dict[str, PackedColumn] = {}
     for name, at in places.items():
         array = batch.column(at)
         kinds = WRITE_COLUMNS[name]
@@ -137,21 +138,23 @@ def _is_text(kind: pa.DataType) -> bool:
 _NOTHING: Final = b""
 
 
-def _texts(array: pa.Array) -> tuple[Any, ...]:
-    valid, offsets, data = array.buffers()
-    return valid, offsets or _NOTHING, data or _NOTHING, array.offset
+def _texts(array: pa.Array) -> TextColumn:
+    validity, offsets, data = array.buffers()
+    return TextColumn(validity, offsets or _NOTHING, data or _NOTHING, array.offset)
 
 
-def _numbers(array: pa.Array) -> tuple[Any, ...]:
-    valid, data = array.buffers()
-    return valid, data or _NOTHING, array.type.bit_width // 8, array.offset
+def _numbers(array: pa.Array) -> NumberColumn:
+    validity, data = array.buffers()
+    return NumberColumn(validity, data or _NOTHING, array.type.bit_width // 8, array.offset)
 
 
-def _maps(array: pa.Array) -> tuple[Any, ...]:
-    valid, offsets = array.buffers()[:2]
+def _maps(array: pa.Array) -> MapColumn:
+    validity, offsets = array.buffers()[:2]
     # Both hold the pairs of all maps that the buffers have, whichever part this array is.
     names, values = array.keys, array.items
-    return valid, offsets or _NOTHING, _texts(names), _texts(values), array.offset, len(names)
+    return MapColumn(
+        validity, offsets or _NOTHING, _texts(names), _texts(values), array.offset, len(names)
+    )
 
 
 # As many as Spark puts into a batch of its own.

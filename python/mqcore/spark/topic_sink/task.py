@@ -182,8 +182,7 @@ class WriteTask:
             if self._options.is_exact:
                 self._client.need_half_batches(target)
             queues = target.queues
-            pairs = [(queue.broker_name, queue.queue_id) for queue in queues]
-            number = self._numbers[name] = self._packer.topic(name, pairs)
+            number = self._numbers[name] = self._packer.topic(name, queues)
             self._topics.append(_Topic(target, queues))
         return number
 

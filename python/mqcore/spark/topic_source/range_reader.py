@@ -150,7 +150,7 @@ def read_ranges(
                 buffers.give(answer.buffer)
                 for batch in batches:
                     yield projection.check(to_arrow(batch, projection.arrow))
-                count = columns.tally[0] - seen
+                count = columns.tally.records - seen
                 seen += count
                 missing = min(answer.next_offset, each.end) - answer.offset - count
                 if missing > 0 and not wanted.is_filtered:

@@ -1,10 +1,11 @@
 //! The settings of a store, under the names of RocketMQ's `MessageStoreConfig`, with its defaults.
-//! Checked once, before anything is opened. Knows no file: it parses texts that somebody read.
+//! Checked once, before anything is opened. Knows no file: it parses texts that somebody read. What
+//! settings there are is in `rows`.
 
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::units::{GIB, KIB, MIB, PAGE_BYTES};
+use crate::units::{KIB, PAGE_BYTES};
 
 /// Bytes of one unit of a consume queue; its file size is a multiple of this.
 pub const QUEUE_UNIT_BYTES: u64 = 20;
@@ -150,149 +151,17 @@ macro_rules! settings {
     };
 }
 
+// After the macro that it calls.
+mod rows;
+
+pub use rows::StoreConfig;
+
 fn parse_setting<T: Setting>(key: &str, value: &str) -> Result<T> {
     T::parse(value.trim()).ok_or_else(|| Error::Config {
         key: key.to_owned(),
         value: value.to_owned(),
         why: format!("expected {}", T::EXPECTED),
     })
-}
-
-settings! {
-    /// Directory of the store.
-    root: Option<PathBuf> = None, "storePathRootDir";
-    /// Directory of the log; `None` is `commitlog` below the root.
-    commit_log_dir: Option<PathBuf> = None, "storePathCommitLog";
-    /// Bytes of a log file.
-    segment_len_bytes: u64 = GIB, "mappedFileSizeCommitLog" | "mapedFileSizeCommitLog";
-    /// Bytes of a queue file; rounded up to whole units.
-    queue_file_len_bytes: u64 = 300_000 * QUEUE_UNIT_BYTES, "mappedFileSizeConsumeQueue" | "mapedFileSizeConsumeQueue";
-    /// Keep store time and filter bits of messages beside the queues, and the tags codes with them.
-    extends_queues: bool = false, "enableConsumeQueueExt";
-    /// Bytes of a file of these extensions.
-    extension_file_len_bytes: u64 = 48 * MIB, "mappedFileSizeConsumeQueueExt" | "mapedFileSizeConsumeQueueExt";
-    /// Bytes of a file of a batch queue; rounded up to whole units.
-    batch_file_len_bytes: u64 = 300_000 * BATCH_UNIT_BYTES, "mapperFileSizeBatchConsumeQueue";
-    /// Topics that have batch queues, with spaces between; those that have a directory of such
-    /// queues need not be among them.
-    batch_topics: String = String::new(), "batchQueueTopics";
-    /// Longest body, bytes.
-    max_message_bytes: u64 = 4 * MIB, "maxMessageSize";
-    /// When an acknowledgement is given.
-    flush_disk_type: FlushDiskType = FlushDiskType::Async, "flushDiskType";
-    /// Pause of the asynchronous flush, ms.
-    flush_interval_ms: u64 = 500, "flushIntervalCommitLog";
-    /// True: the asynchronous flush keeps its pause; false: an append may wake it.
-    flush_is_timed: bool = true, "flushCommitLogTimed";
-    /// Pages that must be behind before the asynchronous flush syncs.
-    flush_least_pages: u64 = 4, "flushCommitLogLeastPages";
-    /// After this many ms the asynchronous flush syncs whatever there is.
-    flush_thorough_interval_ms: u64 = 10_000, "flushCommitLogThoroughInterval";
-    /// How long a synchronous append waits for its sync, ms.
-    sync_flush_timeout_ms: u64 = 5_000, "syncFlushTimeout";
-    /// Append to pool buffers, commit to the file by `pwrite`.
-    transient_pool_enabled: bool = false, "transientStorePoolEnable";
-    /// Buffers in the pool.
-    transient_pool_buffers: usize = 5, "transientStorePoolSize";
-    /// Refuse at once when the pool has no buffer left.
-    transient_pool_fails_fast: bool = false, "fastFailIfNoBufferInStorePool";
-    /// Longest pause between commits of the pool, ms.
-    commit_interval_ms: u64 = 200, "commitIntervalCommitLog";
-    /// Taken and without effect: a commit writes all there is, whenever someone waits for it.
-    commit_least_pages: u64 = 4, "commitCommitLogLeastPages";
-    /// Taken and without effect, as `commitCommitLogLeastPages` is.
-    commit_thorough_interval_ms: u64 = 200, "commitCommitLogThoroughInterval";
-    /// Populate a new log file as a whole, in the background.
-    warm_up_enabled: bool = false, "warmMapedFileEnable" | "warmMappedFileEnable";
-    /// Pages per step of the warm-up; between steps it yields.
-    warm_up_step_pages: u64 = 4096, "flushLeastPagesWhenWarmMapedFile" | "flushLeastPagesWhenWarmMappedFile";
-    /// Bytes kept populated ahead of the append.
-    populate_window_bytes: u64 = 64 * MIB, "populateWindowBytes";
-    /// Take no message and make no file of the log: for a store whose files are another one's.
-    is_read_only: bool = false, "readOnlyStore";
-    /// Newest bytes of the log that are read through the mapping.
-    hot_window_bytes: u64 = 64 * MIB, "hotWindowBytes";
-    /// Lock log files in memory while they are written.
-    lock_memory: bool = false, "lockMappedFile";
-    /// Bound of locked bytes.
-    locked_bytes_max: u64 = 2 * GIB, "lockedBytesMax";
-    /// How long an append waits for the next log file, ms (`AllocateMappedFileService`).
-    segment_wait_ms: u64 = 5_000, "segmentWaitMs";
-    /// The append lock held longer than this makes further appends busy, ms.
-    page_cache_busy_ms: u64 = 1_000, "osPageCacheBusyTimeOutMills";
-    /// Pause of the queue sync, ms.
-    queue_flush_interval_ms: u64 = 1_000, "flushIntervalConsumeQueue";
-    /// Pages that must be behind before the queue sync does a queue.
-    queue_flush_least_pages: u64 = 2, "flushConsumeQueueLeastPages";
-    /// After this many ms the queue sync does all, and the checkpoint.
-    queue_flush_thorough_interval_ms: u64 = 60_000, "flushConsumeQueueThoroughInterval";
-    /// Open queue files at the most; never more than half of what the process may open.
-    queue_files_open_max: usize = 16_384, "queueFilesOpenMax";
-    /// Build the key index.
-    index_enabled: bool = true, "messageIndexEnable";
-    /// Recovery starts no later than the index checkpoint says.
-    index_safe: bool = false, "messageIndexSafe";
-    /// Hash slots of an index file.
-    index_slots: u64 = 5_000_000, "maxHashSlotNum";
-    /// Entries of an index file.
-    index_entries: u64 = 20_000_000, "maxIndexNum";
-    /// Most offsets that a query by key gives.
-    query_max: usize = 64, "maxMsgsNumBatch";
-    /// Check body CRCs while recovering.
-    check_crc_on_recover: bool = true, "checkCRCOnRecover";
-    /// Add the record CRC of 5.3 as a property.
-    append_property_crc: bool = false, "enabledAppendPropCRC";
-    /// Check the record CRC of 5.3 instead of the body CRC.
-    verify_property_crc: bool = false, "forceVerifyPropCRC";
-    /// Hours that a log file is kept after its last change.
-    file_reserved_hours: u64 = 72, "fileReservedTime";
-    /// Hours of the day at which expired files are deleted, joined by `;`.
-    delete_when: String = "04".to_owned(), "deleteWhen";
-    /// Percent of the disk at which expired files are deleted at any hour; clamped to 10..95.
-    disk_used_max_percent: u64 = 75, "diskMaxUsedSpaceRatio";
-    /// Percent at which files are deleted before they expire.
-    disk_forcibly_percent: u64 = 85, "diskSpaceCleanForciblyRatio";
-    /// Percent at which appends are refused.
-    disk_warning_percent: u64 = 90, "diskSpaceWarningLevelRatio";
-    /// Whether files may be deleted before they expire.
-    clean_forcibly_enabled: bool = true, "cleanFileForciblyEnable";
-    /// Pause between checks of retention, ms.
-    clean_interval_ms: u64 = 10_000, "cleanResourceInterval";
-    /// Pause between two deleted log files, ms.
-    delete_log_files_interval_ms: u64 = 100, "deleteCommitLogFilesInterval";
-    /// Log files deleted in one round at the most.
-    delete_batch_max: usize = 10, "deleteFileBatchMax";
-    /// Consumers of a store with synchronous flush may see what is not flushed yet.
-    read_uncommitted: bool = false, "readUnCommitted";
-    /// Consumers see only what survives power loss, also under asynchronous flush.
-    consume_flushed_only: bool = false, "consumeFlushedOnly";
-    /// Bytes that one read gives of records in memory.
-    read_bytes_memory_max: u64 = 256 * KIB, "maxTransferBytesOnMessageInMemory";
-    /// Records that one read gives of records in memory.
-    read_count_memory_max: usize = 32, "maxTransferCountOnMessageInMemory";
-    /// Bytes that one read gives of records on disk.
-    read_bytes_disk_max: u64 = 64 * KIB, "maxTransferBytesOnMessageInDisk";
-    /// Records that one read gives of records on disk.
-    read_count_disk_max: usize = 8, "maxTransferCountOnMessageInDisk";
-    /// Percent of the machine's memory that counts as "in memory" behind the end of the log.
-    memory_ratio_percent: u64 = 40, "accessMessageInMemoryMaxRatio";
-    /// Bytes of queue units that one read examines at the most.
-    filter_scan_max_bytes: u64 = 16_000, "maxFilterMessageSize";
-    /// Check the CRC of bodies that are read through the file, below the hot window: a damaged record
-    /// is passed over.
-    check_crc_on_cold_read: bool = true, "checkCrcOnColdRead";
-    /// Bytes of the log that the scrub looks at per second; 0: no scrub.
-    scrub_bytes_per_second: u64 = 8 * MIB, "scrubBytesPerSecond";
-    /// Hours from one round of the scrub to the next.
-    scrub_interval_hours: u64 = 168, "scrubIntervalHours";
-    /// The 18 delay levels.
-    delay_levels: String = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".to_owned(), "messageDelayLevel";
-    /// Bytes of a file of the timer log.
-    timer_log_file_len_bytes: u64 = 100 * MIB, "mappedFileSizeTimerLog";
-    /// Length of a slot of the timer wheel, ms: see [`StoreConfig::timer_step_ms`].
-    timer_precision_ms: u64 = 1_000, "timerPrecisionMs";
-    /// Slots ahead of now that a timed message may lie in; one that is farther ahead is entered again.
-    timer_roll_window_slots: u64 = 172_800, "timerRollWindowSlot";
 }
 
 impl StoreConfig {

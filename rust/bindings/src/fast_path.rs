@@ -1,0 +1,76 @@
+//! The fast path of one event loop behind its lock: what the classes over it have in common.
+//!
+//! No Python object is made or dropped under the lock: that could run any Python code, and that code
+//! could call here.
+
+use std::sync::Arc;
+
+use mqcore_engine::clock::{Clock, SystemClock};
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::lock::{Mutex, MutexGuard};
+use mqcore_lane::Lane;
+
+use crate::fork::Origin;
+use crate::store::Engine;
+
+/// What the lock protects.
+pub(crate) struct Inside {
+    pub(crate) path: Lane<RealDisk, SystemClock>,
+    /// When the loop will drain by itself, ms.
+    pub(crate) drains_at_ms: u64,
+    /// Set: the time is what `drain` was given last.
+    pub(crate) manual_ms: Option<u64>,
+}
+
+/// The fast path behind its lock.
+pub(crate) struct FastPath {
+    inside: Mutex<Inside>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) clock: SystemClock,
+    pub(crate) origin: Origin,
+}
+
+impl FastPath {
+    pub(crate) fn new(path: Lane<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
+        Self {
+            inside: Mutex::new(Inside {
+                path,
+                drains_at_ms: u64::MAX,
+                manual_ms: None,
+            }),
+            engine,
+            clock: SystemClock::new(),
+            origin: Origin::here(),
+        }
+    }
+
+    pub(crate) fn locked(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock()
+    }
+
+    /// The fast path with the time.
+    pub(crate) fn locked_now(&self) -> (MutexGuard<'_, Inside>, u64) {
+        let inside = self.inside.lock();
+        let now_ms = inside.manual_ms.unwrap_or_else(|| self.clock.elapsed_ms());
+        (inside, now_ms)
+    }
+
+    /// Wakes the loop when something is due before it will drain by itself.
+    pub(crate) fn wake_before_deadline(&self, inside: &mut Inside) {
+        let next_ms = inside.path.next_deadline_ms().unwrap_or(u64::MAX);
+        if next_ms < inside.drains_at_ms {
+            inside.drains_at_ms = next_ms;
+            self.engine.wake_descriptor().raise();
+        }
+    }
+}
+
+impl Drop for FastPath {
+    fn drop(&mut self) {
+        if self.origin.is_elsewhere()
+            && let Some(mut inside) = self.inside.try_lock()
+        {
+            inside.path.abandon();
+        }
+    }
+}
