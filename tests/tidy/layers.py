@@ -23,7 +23,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("connection", "consumer_offsets", "half_messages", "pops"),
         ("fast_path", "timers", "units"),
         ("store", "inspection"),
-        ("many",),
+        ("many", "appending"),
         ("batch",),
         ("answers", "received"),
         ("records", "packing"),

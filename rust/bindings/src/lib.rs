@@ -13,6 +13,7 @@
 //! | `store` | the class over an open store |
 //! | `inspection` | a store directory looked at without changing it |
 //! | `many` | the columns of `append_many` |
+//! | `appending` | whether the GIL is kept for an append, and the wait that ends it |
 //! | `batch` | records in log order, with columns |
 //! | `answers` | what appends and reads by queue give |
 //! | `received` | a message as a consumer's handler gets it |
@@ -38,6 +39,7 @@
 use pyo3::prelude::*;
 
 mod answers;
+mod appending;
 mod batch;
 mod buffer;
 mod columns;

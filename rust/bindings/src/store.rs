@@ -8,18 +8,18 @@ use mqcore_engine::config::StoreConfig;
 use mqcore_engine::consume_queue::Boundary;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
-use mqcore_engine::status::PutStatus;
 use mqcore_engine::store::{Ask, Store};
 use mqcore_record::{Host, Message as Draft};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::answers::{Appended, Drained, GetResult, OffsetRange};
+use crate::appending::{RECORD_REST_BYTES, pass_of, settle};
 use crate::batch::{Scan, Walked};
 use crate::draft::{self, BatchMessage, Head, Labels, bytes_of};
 use crate::errors::{raised, raised_after};
 use crate::fork::Origin;
-use crate::gil::{Gil, KEEP_BYTES_MAX, KEEP_RECORDS_MAX, gil_call};
+use crate::gil::{Gil, KEEP_RECORDS_MAX, gil_call};
 use crate::many::{AppendedMany, Columns, QueueIds, Texts, lens_of};
 use crate::records::Message;
 use crate::settings::{given_settings, open_how, settings_dict};
@@ -27,9 +27,6 @@ use crate::store_reports::{DamagedRecord, Notice, OpenReport, QueueBounds, Remov
 
 /// The engine of a store that is open.
 pub(crate) type Engine = Store<RealDisk, SystemClock>;
-
-/// Bytes of a record beside body and properties, at the most: to choose whether the GIL is kept.
-const RECORD_REST_BYTES: usize = 512;
 
 /// An open store.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
@@ -75,27 +72,6 @@ impl NativeStore {
             born_host: draft::host_or_local(born_host)?,
             store_host: self.store_host,
         })
-    }
-
-    /// Whether appends of so many bytes can be made with the GIL kept.
-    #[inline]
-    fn pass_of(&self, bytes: usize) -> Gil {
-        let is_short = bytes <= KEEP_BYTES_MAX
-            && self.engine.durability().acknowledges_at_once()
-            && self
-                .engine
-                .writer()
-                .has_room_for((bytes + RECORD_REST_BYTES) as u64);
-        Gil::kept_if(is_short)
-    }
-}
-
-/// Waits for what the settings promise, unless the caller will.
-fn settle(engine: &Engine, end: u64, waits: bool) -> Result<PutStatus> {
-    if waits {
-        engine.durability().settle(end)
-    } else {
-        Ok(PutStatus::PutOk)
     }
 }
 
@@ -176,7 +152,7 @@ impl NativeStore {
             sys_flag,
             ..head.draft(topic, &body, &text)
         };
-        let pass = self.pass_of(body.len() + text.len());
+        let pass = pass_of(&self.engine, body.len() + text.len());
         let (place, status) = self.call(py, pass, |engine| {
             let place = engine.writer().append(&message)?;
             Ok((place, settle(engine, place.end(), wait)?))
@@ -213,7 +189,7 @@ impl NativeStore {
             .iter()
             .map(|(body, text)| body.len() + text.len() + RECORD_REST_BYTES)
             .sum();
-        let (places, status) = self.call(py, self.pass_of(bytes), |engine| {
+        let (places, status) = self.call(py, pass_of(&self.engine, bytes), |engine| {
             let places = engine.writer().append_batch(&drafts)?;
             let end = places.last().map_or(0, Place::end);
             Ok((places, settle(engine, end, wait)?))
@@ -253,7 +229,10 @@ impl NativeStore {
         };
         columns.check()?;
         self.check(py)?;
-        let pass = self.pass_of(bodies.len() + columns.lens.len() * RECORD_REST_BYTES);
+        let pass = pass_of(
+            &self.engine,
+            bodies.len() + columns.lens.len() * RECORD_REST_BYTES,
+        );
         let engine = &*self.engine;
         let mut many = AppendedMany::with_room(columns.lens.len());
         let outcome = gil_call(py, pass, || {
