@@ -12,16 +12,16 @@ Layers: TypeAlias = tuple[tuple[str, ...], ...]
 CRATES: Final[Layers] = (
     ("benches",),
     ("bindings",),
-    ("lane", "columns", "packing"),
+    ("fast_path", "columns", "packing"),
     ("engine", "wire"),
     ("record",),
 )
 # The modules of a crate.
 MODULES: Final[dict[str, Layers]] = {
     "bindings": (
-        ("lane",),
+        ("fast_path",),
         ("connection", "consumer_offsets", "half_messages", "pops"),
-        ("fast_path", "timers", "units"),
+        ("locked", "timers", "units"),
         ("store", "inspection"),
         ("many", "appending"),
         ("batch",),

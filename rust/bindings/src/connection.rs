@@ -22,7 +22,7 @@ use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 
 use crate::buffer::{ReceiveBuffer, Sent, send, views_of};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
-use crate::fast_path::FastPath;
+use crate::locked::LockedFastPath;
 use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 use crate::wire::Command;
@@ -39,7 +39,7 @@ const REPORTED_BYTES_MIN: usize = 64 * 1024;
 
 /// The connections of one fast path, and the buffer that their transports receive into.
 pub(crate) struct Connections {
-    fast_path: Arc<FastPath>,
+    fast_path: Arc<LockedFastPath>,
     by_id: Mutex<HashMap<ConnectionId, Py<LaneConnection>>>,
     buffer: Py<ReceiveBuffer>,
     /// The same as transports ask for it: asyncio wants a length, too.
@@ -49,7 +49,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    pub(crate) fn new(py: Python<'_>, fast_path: Arc<FastPath>) -> PyResult<Self> {
+    pub(crate) fn new(py: Python<'_>, fast_path: Arc<LockedFastPath>) -> PyResult<Self> {
         let buffer = Bound::new(py, ReceiveBuffer::new())?;
         let (view, first_view) = views_of(&buffer)?;
         Ok(Self {
@@ -132,7 +132,7 @@ impl LaneConnection {
         all.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a lane"))
     }
 
-    fn fast_path(&self) -> PyResult<&FastPath> {
+    fn fast_path(&self) -> PyResult<&LockedFastPath> {
         Ok(&self.all()?.fast_path)
     }
 }
@@ -235,7 +235,7 @@ fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
     Ok(())
 }
 
-fn send_directly(fast_path: &FastPath, id: ConnectionId, descriptor: i32) -> Direct {
+fn send_directly(fast_path: &LockedFastPath, id: ConnectionId, descriptor: i32) -> Direct {
     let mut inside = fast_path.locked();
     let connections = &mut inside.path.connections;
     loop {

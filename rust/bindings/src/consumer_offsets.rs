@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::fast_path::FastPath;
+use crate::locked::LockedFastPath;
 use crate::gil::{Gil, gil_call};
 
 /// Pairs of a snapshot that are taken under one lock: less than a millisecond.
@@ -15,11 +15,11 @@ const PAIRS_PER_LOCK: usize = 256;
 /// The live consumer offsets of a fast path.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ConsumerOffsets {
-    fast_path: Arc<FastPath>,
+    fast_path: Arc<LockedFastPath>,
 }
 
 impl ConsumerOffsets {
-    pub(crate) fn new(fast_path: Arc<FastPath>) -> Self {
+    pub(crate) fn new(fast_path: Arc<LockedFastPath>) -> Self {
         Self { fast_path }
     }
 }

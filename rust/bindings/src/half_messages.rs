@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::raised;
-use crate::fast_path::FastPath;
+use crate::locked::LockedFastPath;
 use crate::frozen::frozen;
 use crate::gil::{Gil, gil_call};
 
@@ -104,13 +104,13 @@ impl From<RulesRow> for Rules {
 /// The half messages of a fast path.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct HalfMessages {
-    fast_path: Arc<FastPath>,
+    fast_path: Arc<LockedFastPath>,
     /// The checkers that are not at work, by queue.
     idle: Mutex<HashMap<i32, Checker>>,
 }
 
 impl HalfMessages {
-    pub(crate) fn new(fast_path: Arc<FastPath>) -> Self {
+    pub(crate) fn new(fast_path: Arc<LockedFastPath>) -> Self {
         Self {
             fast_path,
             idle: Mutex::default(),

@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use crate::connection::{Connections, Handed, LaneConnection};
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::errors::raised;
-use crate::fast_path::FastPath;
+use crate::locked::LockedFastPath;
 use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_RECORDS_MAX, gil_call};
 use crate::half_messages::HalfMessages;
@@ -93,7 +93,7 @@ frozen! {
 /// The fast path.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
 pub(crate) struct NativeLane {
-    fast_path: Arc<FastPath>,
+    fast_path: Arc<LockedFastPath>,
     connections: Arc<Connections>,
     /// The live consumer offsets.
     #[pyo3(get)]
@@ -120,7 +120,7 @@ impl NativeLane {
         let (engine, store_host) = store.parts();
         let mut lane = Lane::new(Arc::clone(&engine), reader_threads);
         lane.decide_broker(broker.broker(store_host));
-        let fast_path = Arc::new(FastPath::new(lane, engine));
+        let fast_path = Arc::new(LockedFastPath::new(lane, engine));
         Ok(Self {
             connections: Arc::new(Connections::new(py, Arc::clone(&fast_path))?),
             offsets: Py::new(py, ConsumerOffsets::new(Arc::clone(&fast_path)))?,

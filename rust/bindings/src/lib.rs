@@ -7,7 +7,7 @@
 //! | `consumer_offsets` | the class over the consumer offsets of a fast path |
 //! | `half_messages` | the class over its half messages: their check, their counts |
 //! | `pops` | the class over its pops: rounds over check points, ordered pops |
-//! | `fast_path` | the fast path behind its lock |
+//! | `locked` | the fast path behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
 //! | `store` | the class over an open store |
@@ -47,7 +47,7 @@ mod connection;
 mod consumer_offsets;
 mod draft;
 mod errors;
-mod fast_path;
+mod locked;
 mod fork;
 mod form;
 mod frozen;

@@ -13,7 +13,7 @@ use mqcore_lane::pop::rules::PopRules;
 use pyo3::prelude::*;
 
 use crate::errors::raised;
-use crate::fast_path::FastPath;
+use crate::locked::LockedFastPath;
 use crate::frozen::{frozen, shown};
 use crate::gil::{Gil, gil_call};
 use crate::policy_rows::PopRow;
@@ -181,13 +181,13 @@ impl From<PopRow> for PopRules {
 /// The pops of a fast path.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct Pops {
-    fast_path: Arc<FastPath>,
+    fast_path: Arc<LockedFastPath>,
     /// The rounds over check points that are not at work, by queue.
     idle: Mutex<HashMap<i32, Reviver>>,
 }
 
 impl Pops {
-    pub(crate) fn new(fast_path: Arc<FastPath>) -> Self {
+    pub(crate) fn new(fast_path: Arc<LockedFastPath>) -> Self {
         Self {
             fast_path,
             idle: Mutex::default(),

@@ -23,14 +23,14 @@ pub(crate) struct Inside {
 }
 
 /// The fast path behind its lock.
-pub(crate) struct FastPath {
+pub(crate) struct LockedFastPath {
     inside: Mutex<Inside>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: SystemClock,
     pub(crate) origin: Origin,
 }
 
-impl FastPath {
+impl LockedFastPath {
     pub(crate) fn new(path: Lane<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
         Self {
             inside: Mutex::new(Inside {
@@ -65,7 +65,7 @@ impl FastPath {
     }
 }
 
-impl Drop for FastPath {
+impl Drop for LockedFastPath {
     fn drop(&mut self) {
         if self.origin.is_elsewhere()
             && let Some(mut inside) = self.inside.try_lock()
