@@ -19,7 +19,7 @@ BENCH = cargo bench --locked -p mqcore-benches && $(BIN)/python benches/python_r
 CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored --nocapture && \
         MQCORE_KILL_ROUNDS=1000 cargo test --locked --release -p mqcore-engine --test kill -- \
         --nocapture
-FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-lane -p mqcore-columns --test fuzz -- --ignored --nocapture \
+FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-fast-path -p mqcore-columns --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
            tests/broker/test_hostile.py
 # Extra arguments for scripts/check.py: --all runs what passed already and has not changed, too.

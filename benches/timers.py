@@ -31,7 +31,7 @@ LOOK_S = 0.1
 
 
 def fill(store: Store, count: int, out_ms: int, spread_s: int, step_ms: int) -> None:
-    """Appends messages as the lane rewrites them: over some seconds, by turns."""
+    """Appends messages as the fast path rewrites them: over some seconds, by turns."""
     slots = max(1, spread_s * 1000 // step_ms)
     for begin in range(0, count, MANY):
         texts = []

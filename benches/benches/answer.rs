@@ -1,7 +1,7 @@
 //! The methods to bring a pull's answer from the log to a socket, on a real TCP connection whose
 //! reader only reads: copied into one buffer, gathered from the mapped file, or sent from the file
-//! by the kernel. Decides [`mqcore_lane::connections`]'s border between copying and slices; no
-//! store, no lane.
+//! by the kernel. Decides [`mqcore_fast_path::connections`]'s border between copying and slices; no
+//! store, no fast path.
 #![expect(
     clippy::unwrap_used,
     reason = "a bench that cannot go on ends with the reason"

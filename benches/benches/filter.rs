@@ -20,9 +20,11 @@ use mqcore_benches::stores::{RealStore, TOPIC, body, message, open};
 use mqcore_benches::{by_mode, is_wanted};
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
-use mqcore_lane::policy::{Broker, Group, Members, Perm, Registered, Subscription, Topic, Wanted};
-use mqcore_lane::sql::Sql;
-use mqcore_lane::{ConnectionId, Lane};
+use mqcore_fast_path::policy::{
+    Broker, Group, Members, Perm, Registered, Subscription, Topic, Wanted,
+};
+use mqcore_fast_path::sql::Sql;
+use mqcore_fast_path::{ConnectionId, FastPath};
 use mqcore_record::Host;
 use mqcore_record::properties::pairs;
 use mqcore_wire::command::encode;
@@ -109,7 +111,7 @@ fn predicates(rows: &mut Rows) {
 
 struct Served {
     store: Arc<RealStore>,
-    lane: Lane<RealDisk, SystemClock>,
+    fast_path: FastPath<RealDisk, SystemClock>,
     client: ConnectionId,
     socket: TcpStream,
     reader: Option<JoinHandle<()>>,
@@ -133,8 +135,8 @@ impl Served {
         }
         let dispatched = &store.files().positions.dispatched;
         assert!(dispatched.wait(end, Duration::from_secs(20), || false));
-        let mut lane = Lane::new(Arc::clone(&store), 0);
-        lane.decide_broker(Broker {
+        let mut fast_path = FastPath::new(Arc::clone(&store), 0);
+        fast_path.decide_broker(Broker {
             filters_properties: true,
             ..Broker::default()
         });
@@ -142,7 +144,7 @@ impl Served {
             address: [127, 0, 0, 1],
             port: 40_000,
         };
-        let client = lane.open(host, "127.0.0.1:40000");
+        let client = fast_path.open(host, "127.0.0.1:40000");
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         socket.set_nodelay(true).unwrap();
@@ -153,7 +155,7 @@ impl Served {
         });
         Self {
             store,
-            lane,
+            fast_path,
             client,
             socket,
             reader: Some(reader),
@@ -196,7 +198,7 @@ impl Served {
             };
             members.filters = Arc::new([(TOPIC.into(), registered)].into_iter().collect());
         }
-        let policy = &mut self.lane.policy;
+        let policy = &mut self.fast_path.policy;
         policy.topics.insert(TOPIC.into(), topic);
         policy.groups.insert("readers".into(), group);
         policy.members.insert("readers".into(), members);
@@ -211,24 +213,27 @@ impl Served {
         let mut offset = 0_u64;
         while offset < MESSAGES {
             let request = pull(offset);
-            self.lane.feed(self.client, &request, 0).unwrap();
+            self.fast_path.feed(self.client, &request, 0).unwrap();
             let mut ids = Vec::new();
-            self.lane.connections.take_dirty(&mut ids);
+            self.fast_path.connections.take_dirty(&mut ids);
             let socket = &mut self.socket;
-            let next = self.lane.connections.change_output(self.client, |output| {
-                let mut next = None;
-                while !output.is_empty() {
-                    let mut slices = Vec::with_capacity(64);
-                    output.slices(64, &mut slices);
-                    if next.is_none() {
-                        next = next_offset(&slices[0]);
+            let next = self
+                .fast_path
+                .connections
+                .change_output(self.client, |output| {
+                    let mut next = None;
+                    while !output.is_empty() {
+                        let mut slices = Vec::with_capacity(64);
+                        output.slices(64, &mut slices);
+                        if next.is_none() {
+                            next = next_offset(&slices[0]);
+                        }
+                        let sent = socket.write_vectored(&slices).unwrap();
+                        drop(slices);
+                        output.sent(sent);
                     }
-                    let sent = socket.write_vectored(&slices).unwrap();
-                    drop(slices);
-                    output.sent(sent);
-                }
-                next
-            });
+                    next
+                });
             offset = next.flatten().unwrap();
         }
         let took_s = started.elapsed().as_secs_f64();
@@ -237,7 +242,7 @@ impl Served {
     }
 
     fn number(&self, name: &str) -> u64 {
-        let numbers = self.lane.numbers();
+        let numbers = self.fast_path.numbers();
         numbers.iter().find(|(known, _)| *known == name).unwrap().1
     }
 }

@@ -399,7 +399,7 @@ def test_a_change_by_a_tool_is_kept_in_the_file(tmp_path: Path) -> None:
             body = b"traceOn=false\nbrokerPermission=2"
             assert (await client.call(RequestCode.UPDATE_BROKER_CONFIG, body=body)).code == 0
             assert path.read_text() == ("# ours\nbrokerName=b\ntraceOn=false\nbrokerPermission=2\n")
-            # The lane knows it as well.
+            # The fast path knows it as well.
             await client.create("T")
             refused = await client.pull("T", 0)
             assert refused.code == ResponseCode.NO_PERMISSION

@@ -43,7 +43,7 @@ def test_half_frames_take_what_memory_allows_and_stop_nobody(loop: str, tmp_path
             await client.create("T")
             server = client.broker._server
             assert server is not None
-            hub, lane = server.hub, client.broker.state.lane
+            hub, fast_path = server.hub, client.broker.state.fast_path
             host, _, port = client.address.rpartition(":")
             streams = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(HALVES)]
             pushes = [asyncio.create_task(push(stream)) for stream in streams]
@@ -54,7 +54,7 @@ def test_half_frames_take_what_memory_allows_and_stop_nobody(loop: str, tmp_path
             assert first.limit_bytes == 32 * MIB
             # Beyond the bound: the oldest one's frame, and one read of each.
             bound = first.limit_bytes + len(HALF) + HALVES * (16 << 10)
-            assert lane.stats()["half_frames_bytes"] <= bound
+            assert fast_path.stats()["half_frames_bytes"] <= bound
             # Nobody was closed, and who comes now is served.
             assert len(hub.links) == HALVES + 1
             async with another(client) as late:
@@ -62,7 +62,7 @@ def test_half_frames_take_what_memory_allows_and_stop_nobody(loop: str, tmp_path
             for stream in streams:
                 stream.transport.abort()
             await asyncio.gather(*pushes)
-            await until(lambda: lane.stats()["half_frames_bytes"] == 0)
+            await until(lambda: fast_path.stats()["half_frames_bytes"] == 0)
             assert hub.held_bytes == 0
 
     run_on(loop, work())
@@ -101,7 +101,7 @@ def test_a_connection_with_much_to_do_lets_others_have_their_turn(tmp_path: Path
             server = client.broker._server
             assert server is not None
             # No time at all: each reading of the clock ends a turn.
-            client.broker.state.lane.set_bounds(256 * MIB, 256 * MIB, 64 * MIB, 0)
+            client.broker.state.fast_path.set_bounds(256 * MIB, 256 * MIB, 64 * MIB, 0)
             host, _, port = client.address.rpartition(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             count = 5_000

@@ -80,7 +80,7 @@ def pulls(count: int, **more: object) -> list[Command]:
 
 
 def stat(broker: Live, name: str) -> int:
-    return broker.broker.state.lane.stats()[name]
+    return broker.broker.state.fast_path.stats()[name]
 
 
 async def filled(broker: Live) -> None:

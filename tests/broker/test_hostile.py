@@ -24,8 +24,8 @@ ROUNDS = int(os.environ.get("MQCORE_FUZZ_ROUNDS", "400"))
 # Connections that are open at once.
 AT_ONCE = 20
 
-# What the lane serves itself; oneway or not.
-LANE_CODES = sorted(answered_by(AnsweredBy.NATIVE))
+# What the fast path serves itself; oneway or not.
+FAST_PATH_CODES = sorted(answered_by(AnsweredBy.NATIVE))
 QUEUE = {"topic": "T", "brokerName": "b", "queueId": 0}
 FIELDS = {
     "topic": "T",
@@ -153,8 +153,8 @@ def test_hostile_peers_disturb_nobody(
                 *dispatcher_of(
                     state, persistence, MembershipChanges(state), TopicQueues(state)
                 ).codes,
-                *LANE_CODES,
-                *LANE_CODES,
+                *FAST_PATH_CODES,
+                *FAST_PATH_CODES,
             ]
             hostile = Hostile(21, codes=codes, fields=FIELDS, bodies=BODIES)
             streams = list(hostile.streams(ROUNDS))

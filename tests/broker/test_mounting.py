@@ -109,7 +109,7 @@ def test_what_would_change_it_is_refused(archive: Path, tmp_path: Path) -> None:
             half = await client.send("topic", b"x", TRAN_MSG=True)
             delayed = await client.send("topic", b"x", DELAY=1)
             assert {half.code, delayed.code} == {ResponseCode.NO_PERMISSION}
-            # Below the lane's answer stands the store's.
+            # Below the fast path's answer stands the store's.
             with pytest.raises(MQError, match="reading only"):
                 client.broker.state.store.append("topic", b"x")
 

@@ -88,7 +88,7 @@ async def test_what_nobody_acknowledges_comes_again_once(tmp_path: Path) -> None
             if each.body in "abc":
                 assert await group.ack(each) == 0
         # Stored when it has stayed long enough: the time that the buffer goes by is real.
-        assert running.broker.state.lane.pops.store()
+        assert running.broker.state.fast_path.pops.store()
         pass_time(running)
         await come_back(running)
         again = await group.pop(pollTime=10_000)
@@ -106,7 +106,7 @@ async def test_a_topic_takes_the_retry_topics_of_its_pops_along(tmp_path: Path) 
     async with popping(tmp_path) as (running, group):
         await filled(running, "a")
         await group.pop(invisibleTime=INVISIBLE_MS)
-        assert running.broker.state.lane.pops.store()
+        assert running.broker.state.fast_path.pops.store()
         pass_time(running)
         await come_back(running)
         # The ordinary retry topic of another group, which looks like one of these.
@@ -114,13 +114,13 @@ async def test_a_topic_takes_the_retry_topics_of_its_pops_along(tmp_path: Path) 
         await running.create("%RETRY%h_t", 1)
         state = running.broker.state
         state.groups.find_or_create("h_t", 0)
-        state.lane.offsets.commit("h", "t", 0, 0)
+        state.fast_path.offsets.commit("h", "t", 0, 0)
         assert "%RETRY%g_t" in state.topics.topics
         answer = await running.call(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "t"})
         assert answer.code == 0
         assert not {"t", "%RETRY%g_t"} & set(state.topics.topics)
         assert "%RETRY%h_t" in state.topics.topics
-        assert state.lane.offsets.find("g", "%RETRY%g_t", 0) is None
+        assert state.fast_path.offsets.find("g", "%RETRY%g_t", 0) is None
 
 
 @on_loop
@@ -128,7 +128,7 @@ async def test_retry_topics_of_the_second_kind(tmp_path: Path) -> None:
     async with popping(tmp_path, enableRetryTopicV2="true") as (running, group):
         await filled(running, "a")
         await group.pop(invisibleTime=INVISIBLE_MS)
-        assert running.broker.state.lane.pops.store()
+        assert running.broker.state.fast_path.pops.store()
         pass_time(running)
         await come_back(running)
         found: list[Popped] = []
@@ -155,7 +155,7 @@ async def test_a_stop_leaves_what_the_next_start_goes_on_with(tmp_path: Path) ->
         pass_time(running)
         await come_back(running)
         assert sorted(each.body for each in await group.pop()) == ["c", "d"]
-        known = running.broker.state.lane.offsets.find(REVIVE_GROUP, REVIVE_TOPIC, 0)
+        known = running.broker.state.fast_path.offsets.find(REVIVE_GROUP, REVIVE_TOPIC, 0)
         assert known == 3, "three check points and an acknowledgement"
 
 
@@ -286,7 +286,7 @@ def test_what_pops_store_is_small_where_they_are_kept(tmp_path: Path, has_buffer
                     assert await group.ack(each) == 0
                     count += 1
             assert count == 40
-            stored = running.broker.state.lane.pops.records_stored
+            stored = running.broker.state.fast_path.pops.records_stored
             assert stored == 0 if has_buffer == "true" else stored > 40
 
     run_on("asyncio", run())
@@ -319,7 +319,7 @@ async def test_a_group_that_acknowledges_nothing_gets_no_more_of_a_queue(tmp_pat
         await running.settled()
         assert [each.body for each in await group.pop(**wanted)] == ["x", "y"]
         assert await group.pop(**wanted) == []
-        assert running.broker.state.lane.pops.store()
+        assert running.broker.state.fast_path.pops.store()
         pass_time(running)
         await come_back(running)
         found = await group.pop(**wanted)
@@ -334,7 +334,7 @@ async def test_a_reset_or_an_ordered_pop_begins_to_count_anew(tmp_path: Path) ->
         wanted = {"queueId": 0, "maxMsgNums": 3}
         assert len(await group.pop(**wanted)) == 3
         assert await group.pop(**wanted) == []
-        running.broker.state.lane.offsets.commit("g", "t", 0, 0)
+        running.broker.state.fast_path.offsets.commit("g", "t", 0, 0)
         assert len(await group.pop(**wanted)) == 3
         # Two are not too many, however often they come again.
         order = {"order": "true", "queueId": 1, "maxMsgNums": 2, "invisibleTime": 0}

@@ -59,7 +59,7 @@ async def filled(running: Live) -> None:
 
 
 def committed(running: Live) -> int | None:
-    return running.broker.state.lane.offsets.find("g", "t", 0)
+    return running.broker.state.fast_path.offsets.find("g", "t", 0)
 
 
 def told(popped: list[Popped]) -> list[tuple[int, bytes]]:
@@ -149,7 +149,7 @@ async def from_the_middle(path: Path, order: str) -> None:
     async with popping(path) as (running, group):
         await filled(running)
         await group.pop(maxMsgNums=1)
-        running.broker.state.lane.offsets.commit("g", "t", 0, 2)
+        running.broker.state.fast_path.offsets.commit("g", "t", 0, 2)
         popped = await group.pop(order=order, queueId=0)
         assert told(popped) == ALL[1:]
         assert [await group.ack(each) for each in popped] == [0, 0]

@@ -56,7 +56,7 @@ def test_a_held_pull_is_answered_by_the_next_message(tmp_path: Path) -> None:
         async with live(tmp_path) as client, another(client) as reader:
             await client.create("T")
             held = asyncio.ensure_future(reader.pull("T", 0, wait_ms=15_000))
-            await until(lambda: client.broker.state.lane.stats()["held"] == 1)
+            await until(lambda: client.broker.state.fast_path.stats()["held"] == 1)
             await client.send("T", b"late")
             found = await held
             assert found.code == ResponseCode.SUCCESS

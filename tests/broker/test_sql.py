@@ -142,7 +142,7 @@ def test_a_held_pull_is_woken_by_a_message_that_matches(tmp_path: Path) -> None:
             await fill(client, 1)
             await beat(reader, "n > 5")
             held = asyncio.ensure_future(pull(reader, 1, wait_ms=15_000))
-            stats = client.broker.state.lane.stats
+            stats = client.broker.state.fast_path.stats
             await until(lambda: stats()["held"] == 1)
             await client.send("T", b"no", n=1)
             await client.settled()

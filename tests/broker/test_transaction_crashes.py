@@ -100,14 +100,14 @@ class Transactions:
 
     async def crash_in_a_round(self) -> None:
         """What was stored anew is there, that it was is written nowhere, and nobody was asked."""
-        lane, now_ms = self.bench.broker.state.lane, self.bench.broker.state.now_ms()
+        fast_path, now_ms = self.bench.broker.state.fast_path, self.bench.broker.state.now_ms()
         await self.bench.bodies()
         rules = CheckRules(now_ms + 10_000, 6_000, CHECK_MAX, 1 << 40, can_give_up=False, limit=2)
         half, notes = (
-            lane.offsets.find("CID_RMQ_SYS_TRANS", topic, 0) or 0
+            fast_path.offsets.find("CID_RMQ_SYS_TRANS", topic, 0) or 0
             for topic in ("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC")
         )
-        await asyncio.to_thread(lane.half_messages.check, 0, half, notes, rules)
+        await asyncio.to_thread(fast_path.half_messages.check, 0, half, notes, rules)
         await self.crash()
 
     async def run(self, weights: dict[str, int]) -> None:

@@ -72,8 +72,8 @@ def test_offsets_of_a_round_outlive_a_crash(tmp_path: Path) -> None:
         assert [body for _, body in bench.asked] == [b"open"]
         await bench.kill()
         await bench.start()
-        lane = bench.broker.state.lane
-        assert [lane.offsets.find(SYSTEM_GROUP, topic, 0) for topic in (HALF, OPS)] == [2, 1]
+        fast_path = bench.broker.state.fast_path
+        assert [fast_path.offsets.find(SYSTEM_GROUP, topic, 0) for topic in (HALF, OPS)] == [2, 1]
         await bench.check()
         assert [body for _, body in bench.asked] == [b"open"]
 
@@ -183,7 +183,7 @@ def test_what_waits_is_counted_also_after_a_restart(tmp_path: Path, release: str
         kept = json.loads((tmp_path / "config" / "transactionMetrics").read_text("utf-8"))
         assert kept["transactionCount"]["T"]["count"] == 2
         await bench.start()
-        [count] = bench.broker.state.lane.half_messages.counts()
+        [count] = bench.broker.state.fast_path.half_messages.counts()
         assert (count.topic, count.waiting) == ("T", 2)
         await bench.check()
         assert sorted(body for _, body in bench.asked) == [b"2", b"3"]

@@ -182,9 +182,9 @@ class Bench:
 
     async def is_all_checked(self) -> bool:
         """Whether both queues were checked to their ends."""
-        lane, state = self.broker.state.lane, self.broker.state
+        fast_path, state = self.broker.state.fast_path, self.broker.state
         await self.bodies()
         return all(
-            lane.offsets.find(SYSTEM_GROUP, topic, 0) == state.bounds(topic, 0)[1]
+            fast_path.offsets.find(SYSTEM_GROUP, topic, 0) == state.bounds(topic, 0)[1]
             for topic in (HALF, OPS)
         )

@@ -216,7 +216,7 @@ def test_a_key_has_one_batch_in_flight_and_is_forgotten_afterwards() -> None:
             await ticket
         await gatherer.flush()
         assert broker.most == 1
-        assert not gatherer._lanes
+        assert not gatherer._accumulators
 
     run_on("asyncio", work())
 

@@ -2,9 +2,9 @@
 
     python -m interop.filter_cases > ../golden/vectors/filters.json     # in tests/
 
-The file is read by `rust/lane/tests/lane/sql_vectors.rs`; `test_filters.py` asks again whether the
-official filter still answers so. Expressions are those below, and `RANDOM_CASES` more that a seeded
-generator puts together from the grammar's words, most of them legal and some not.
+The file is read by `rust/fast_path/tests/fast_path/sql_vectors.rs`; `test_filters.py` asks again
+whether the official filter still answers so. Expressions are those below, and `RANDOM_CASES` more
+that a seeded generator puts together from the grammar's words, most of them legal and some not.
 """
 
 import base64

@@ -101,7 +101,9 @@ async def tables_of(running: Live) -> dict[str, Any]:
         for of_topic in found["filters"]["filterDataByTopic"].values():
             for data in of_topic["groupFilterData"].values():
                 data["bornTime"] = 0
-    found["half messages"] = {row.topic: row.waiting for row in state.lane.half_messages.counts()}
+    found["half messages"] = {
+        row.topic: row.waiting for row in state.fast_path.half_messages.counts()
+    }
     return found
 
 

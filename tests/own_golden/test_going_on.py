@@ -97,7 +97,7 @@ def test_what_was_popped_in_order_blocks_those_behind_it(golden_copy: Roots) -> 
         async with serving(root, known["now_ms"]) as running:
             group = Popper(running.client, running.address, "PopOrder", "popper", broker="b")
             assert await group.pop(order="true", queueId=0, maxMsgNums=2) == []
-            (row,) = running.broker.state.lane.pops.orders()
+            (row,) = running.broker.state.fast_path.pops.orders()
             assert (row.key, row.offsets, row.bits) == (kept.key, kept.offsets, kept.bits)
 
     run_on("uvloop", run())

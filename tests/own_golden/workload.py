@@ -229,7 +229,7 @@ class Workload:
         await self._running.settled()
         popped = await group.pop(maxMsgNums=2, invisibleTime=INVISIBLE_MS)
         assert await group.ack(popped[0]) == 0
-        assert self._running.broker.state.lane.pops.store()
+        assert self._running.broker.state.fast_path.pops.store()
         await self.move_timers(INVISIBLE_MS + BEHIND_MS)
         await self._running.broker.pop_rounds.revive()
         await self._running.settled()

@@ -92,7 +92,7 @@ class _Broker:
         await self.broker.rounds.stop()
         await self.broker.timer_rounds.stop()
         await self.broker.pop_rounds.stop()
-        self.broker.state.lane.drain(self._elapsed_ms)
+        self.broker.state.fast_path.drain(self._elapsed_ms)
 
     async def stop(self) -> None:
         await self.broker.stop()
@@ -111,14 +111,14 @@ class _Broker:
         return len(server.hub.links)
 
     def held(self) -> int:
-        stats = self.broker.state.lane.stats()
+        stats = self.broker.state.fast_path.stats()
         return stats["held"] + stats["pops_held"]
 
     def advance(self, by_ms: int) -> None:
         self.now_ms += by_ms
         self._elapsed_ms += by_ms
         set_wall_clock_ms(self.now_ms)
-        self.broker.state.lane.drain(self._elapsed_ms)
+        self.broker.state.fast_path.drain(self._elapsed_ms)
 
     async def do(self, work: str) -> None:
         await WORKS[work](self.broker)
@@ -205,11 +205,11 @@ async def _flush(broker: Broker) -> None:
 
 
 async def _store_pops(broker: Broker) -> None:
-    await asyncio.to_thread(broker.state.lane.pops.store)
+    await asyncio.to_thread(broker.state.fast_path.pops.store)
 
 
 async def _write_notes(broker: Broker) -> None:
-    broker.state.lane.half_messages.write_op_messages()
+    broker.state.fast_path.half_messages.write_op_messages()
 
 
 async def _revive(broker: Broker) -> None:

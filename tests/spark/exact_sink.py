@@ -99,7 +99,7 @@ def is_all_ended(broker: Broker) -> bool:
     """Whether a round of the check has passed every half message: none of them is open."""
     state = broker._body._running().state
     ends = state.bounds(HALF_TOPIC, 0)[1]
-    return state.lane.offsets.find("CID_RMQ_SYS_TRANS", HALF_TOPIC, 0) == ends
+    return state.fast_path.offsets.find("CID_RMQ_SYS_TRANS", HALF_TOPIC, 0) == ends
 
 
 def until_ended(broker: Broker, *, rounds: int = 20) -> None:

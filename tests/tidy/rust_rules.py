@@ -79,11 +79,11 @@ def crate_faults(path: str, text: str) -> list[str]:
     if layer is None:
         return [f"{path}: the crate {crate} has no layer"]
     # Only dependencies count in a manifest, and a crate's own name is in it.
-    pattern = r"^mqcore-(\w+)" if path.endswith(".toml") else r"\bmqcore_(\w+)::"
+    pattern = r"^mqcore-([\w-]+)" if path.endswith(".toml") else r"\bmqcore_(\w+)::"
     code = text if path.endswith(".toml") else blanked(text)
     faults = []
     for match in re.finditer(pattern, code, re.MULTILINE):
-        used_layer = layer_of(CRATES, match[1])
+        used_layer = layer_of(CRATES, match[1].replace("-", "_"))
         is_own = match[1] == crate
         if not is_own and (used_layer is None or used_layer <= layer):
             faults.append(f"{path}:{line_at(code, match.start())}: {crate} uses mqcore-{match[1]}")

@@ -10,17 +10,18 @@ use crate::failure::{Failure, Outcome};
 use crate::link::Link;
 use crate::waiter::Waiter;
 
-/// Connects as often as asked for; each connection becomes what `lane` makes of it.
+/// Connects as often as asked for; each connection becomes what `fast_path` makes of it.
 pub(crate) fn connect<T>(
     aim: &Aim,
     address: SocketAddr,
     waiter: &Waiter,
-    lane: impl Fn(Link) -> T,
+    fast_path: impl Fn(Link) -> T,
 ) -> Outcome<Vec<T>> {
     (0..aim.connections)
         .map(|number| {
             let link = Link::to(address, waiter.poll.registry(), Token(number as usize));
-            link.map(&lane).map_err(|why| Failure::gone(address, &why))
+            link.map(&fast_path)
+                .map_err(|why| Failure::gone(address, &why))
         })
         .collect()
 }

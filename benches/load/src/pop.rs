@@ -42,7 +42,7 @@ struct Slot {
 }
 
 /// A connection and its pops.
-struct Lane {
+struct FastPath {
     link: Link,
     slots: Vec<Slot>,
 }
@@ -50,7 +50,7 @@ struct Lane {
 struct Run<'a> {
     args: &'a Pop,
     topics: Vec<String>,
-    lanes: Vec<Lane>,
+    fast_paths: Vec<FastPath>,
     tally: Tally,
     next: usize,
     acknowledged: u64,
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Pop) -> Outcome<Value> {
         messages: 0,
         again_at: None,
     };
-    let lanes = closed::connect(common, address, &waiter, |link| Lane {
+    let fast_paths = closed::connect(common, address, &waiter, |link| FastPath {
         link,
         slots: vec![slot; common.outstanding as usize],
     })?;
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Pop) -> Outcome<Value> {
     let mut run = Run {
         args,
         topics: common.topic_names(),
-        lanes,
+        fast_paths,
         tally: Tally::new(measured_from, common.pid, common.progress)?,
         next: 0,
         acknowledged: 0,
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Pop) -> Outcome<Value> {
 impl Run<'_> {
     fn work(&mut self, waiter: &mut Waiter, ends_at: Instant) -> Result<Instant, Lost> {
         self.tally.tick(Instant::now());
-        for at in 0..self.lanes.len() {
+        for at in 0..self.fast_paths.len() {
             for slot in 0..self.args.common.outstanding as usize {
                 self.pop(at, slot)?;
             }
@@ -117,8 +117,8 @@ impl Run<'_> {
                 return Ok(now);
             }
             self.pop_again(now)?;
-            for lane in &mut self.lanes {
-                lane.link.flush()?;
+            for fast_path in &mut self.fast_paths {
+                fast_path.link.flush()?;
             }
             if waiter.wait(None).is_err() {
                 return Ok(now);
@@ -128,9 +128,12 @@ impl Run<'_> {
     }
 
     fn pop_again(&mut self, now: Instant) -> Result<(), Lost> {
-        for at in 0..self.lanes.len() {
+        for at in 0..self.fast_paths.len() {
             for slot in 0..self.args.common.outstanding as usize {
-                let found = self.lanes.get_mut(at).and_then(|l| l.slots.get_mut(slot));
+                let found = self
+                    .fast_paths
+                    .get_mut(at)
+                    .and_then(|l| l.slots.get_mut(slot));
                 let is_due = |slot: &mut Slot| slot.again_at.take_if(|due| *due <= now).is_some();
                 if found.is_some_and(is_due) {
                     self.pop(at, slot)?;
@@ -143,22 +146,22 @@ impl Run<'_> {
     fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) -> Result<(), Lost> {
         for event in &waiter.events {
             let at = event.token().0;
-            let Some(lane) = self.lanes.get_mut(at) else {
+            let Some(fast_path) = self.fast_paths.get_mut(at) else {
                 continue;
             };
             if event.is_writable() {
-                lane.link.unblocked()?;
+                fast_path.link.unblocked()?;
             }
             if !event.is_readable() && !event.is_read_closed() {
                 continue;
             }
             let now = Instant::now();
             let (mut popped, mut refused, mut done) = (Vec::new(), Vec::new(), Vec::new());
-            let (slots, tally) = (&mut lane.slots, &mut self.tally);
+            let (slots, tally) = (&mut fast_path.slots, &mut self.tally);
             let broker = self.args.broker_name.as_str();
             let count = slots.len();
             let acknowledged = &mut self.acknowledged;
-            lane.link.read(buffer, |answer| {
+            fast_path.link.read(buffer, |answer| {
                 let number = answer.opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned() as usize;
                 let Some(slot) = slots.get_mut(number % count.max(1)) else {
                     return;
@@ -190,7 +193,10 @@ impl Run<'_> {
                 }
             }
             for slot in refused {
-                let found = self.lanes.get_mut(at).and_then(|l| l.slots.get_mut(slot));
+                let found = self
+                    .fast_paths
+                    .get_mut(at)
+                    .and_then(|l| l.slots.get_mut(slot));
                 if let Some(slot) = found {
                     slot.again_at = Some(now + REFUSED_PAUSE);
                 }
@@ -217,13 +223,13 @@ impl Run<'_> {
         self.next += 1;
         let topic = self.topics.get(self.next % self.topics.len().max(1));
         let topic = topic.map_or("", String::as_str);
-        let Some(lane) = self.lanes.get_mut(at) else {
+        let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return Ok(());
         };
-        if let Some(slot) = lane.slots.get_mut(slot) {
+        if let Some(slot) = fast_path.slots.get_mut(slot) {
             slot.began = Instant::now();
         }
-        let mut frame = FrameWriter::begin(&mut lane.link.out, &head)?;
+        let mut frame = FrameWriter::begin(&mut fast_path.link.out, &head)?;
         frame.text("consumerGroup", &self.args.group)?;
         frame.text("topic", topic)?;
         frame.number("queueId", -1)?;
@@ -242,10 +248,10 @@ impl Run<'_> {
     fn acknowledge(&mut self, at: usize, slot: usize, message: &Popped) -> Result<(), Lost> {
         let count = self.args.common.outstanding as usize;
         let head = self.head(ACK_MESSAGE, slot + count);
-        let Some(lane) = self.lanes.get_mut(at) else {
+        let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return Ok(());
         };
-        let mut frame = FrameWriter::begin(&mut lane.link.out, &head)?;
+        let mut frame = FrameWriter::begin(&mut fast_path.link.out, &head)?;
         frame.text("consumerGroup", &self.args.group)?;
         frame.text("topic", &message.topic)?;
         frame.number("queueId", message.queue_id)?;

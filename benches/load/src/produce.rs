@@ -41,7 +41,7 @@ struct InFlight {
 }
 
 /// A connection and its requests.
-struct Lane {
+struct FastPath {
     link: Option<Link>,
     slots: Vec<Option<InFlight>>,
     free: Vec<u32>,
@@ -57,7 +57,7 @@ struct Run<'a> {
     outlines: Vec<Outline>,
     queues: u64,
     topics: u64,
-    lanes: Vec<Lane>,
+    fast_paths: Vec<FastPath>,
     pace: Option<Pace>,
     /// The next message that was never sent, and where they end.
     next: u64,
@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Produce) -> Outcome<Value> {
         outlines,
         queues: u64::from(common.queues),
         topics: u64::from(common.topics),
-        lanes: Vec::new(),
+        fast_paths: Vec::new(),
         pace: args.rate.map(|rate| Pace::new(start, rate)),
         next: 0,
         end: end.unwrap_or(u64::MAX),
@@ -140,7 +140,7 @@ impl Run<'_> {
             let token = Token(number as usize);
             let link = Link::to(self.address, waiter.poll.registry(), token);
             let link = link.map_err(|why| self.unreachable(&why))?;
-            self.lanes.push(Lane {
+            self.fast_paths.push(FastPath {
                 link: Some(link),
                 slots: vec![None; outstanding as usize],
                 free: (0..outstanding).rev().collect(),
@@ -185,9 +185,9 @@ impl Run<'_> {
         self.keep_acks()?;
         let now = Instant::now();
         for request in self
-            .lanes
+            .fast_paths
             .iter()
-            .flat_map(|lane| lane.slots.iter().flatten())
+            .flat_map(|fast_path| fast_path.slots.iter().flatten())
         {
             self.tally.latency(now - request.due);
         }
@@ -229,8 +229,10 @@ impl Run<'_> {
     }
 
     fn in_flight(&self) -> usize {
-        let lanes = self.lanes.iter();
-        lanes.map(|lane| lane.slots.len() - lane.free.len()).sum()
+        let fast_paths = self.fast_paths.iter();
+        fast_paths
+            .map(|fast_path| fast_path.slots.len() - fast_path.free.len())
+            .sum()
     }
 
     fn is_done(&self) -> bool {
@@ -263,11 +265,11 @@ impl Run<'_> {
 
     /// Sends what can be sent now; returns when the next message is due, where that is known.
     fn fill(&mut self, now: Instant) -> Outcome<Option<Instant>> {
-        let lanes = self.lanes.len();
+        let fast_paths = self.fast_paths.len();
         let mut is_full = 0;
         let mut due_next = self.refused.front().map(|(at, _)| *at);
         // A turn each, so that an open loop loads all connections alike.
-        while is_full < lanes {
+        while is_full < fast_paths {
             let due = match &self.pace {
                 Some(pace) if pace.due() > now => {
                     due_next = Some(due_next.map_or(pace.due(), |at| at.min(pace.due())));
@@ -276,12 +278,12 @@ impl Run<'_> {
                 Some(pace) => pace.due(),
                 None => now,
             };
-            let at = self.turn % lanes;
+            let at = self.turn % fast_paths;
             self.turn += 1;
             let can_send = self
-                .lanes
+                .fast_paths
                 .get(at)
-                .is_some_and(|lane| lane.link.is_some() && !lane.free.is_empty());
+                .is_some_and(|fast_path| fast_path.link.is_some() && !fast_path.free.is_empty());
             if !can_send {
                 is_full += 1;
                 continue;
@@ -295,8 +297,11 @@ impl Run<'_> {
             }
             self.send(at, due, numbers)?;
         }
-        for at in 0..lanes {
-            let flushed = self.lanes.get_mut(at).and_then(|lane| lane.link.as_mut());
+        for at in 0..fast_paths {
+            let flushed = self
+                .fast_paths
+                .get_mut(at)
+                .and_then(|fast_path| fast_path.link.as_mut());
             if let Some(Err(why)) = flushed.map(Link::flush) {
                 self.lose(at, &why);
             }
@@ -312,10 +317,10 @@ impl Run<'_> {
         let Some(outline) = self.outlines.get(index as usize) else {
             return Ok(());
         };
-        let Some(lane) = self.lanes.get_mut(at) else {
+        let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return Ok(());
         };
-        let (Some(link), Some(slot)) = (lane.link.as_mut(), lane.free.pop()) else {
+        let (Some(link), Some(slot)) = (fast_path.link.as_mut(), fast_path.free.pop()) else {
             return Ok(());
         };
         let bytes = if self.args.batch > 1 {
@@ -332,7 +337,7 @@ impl Run<'_> {
                 "a body of {bytes} bytes is no frame"
             )));
         }
-        if let Some(in_flight) = lane.slots.get_mut(slot as usize) {
+        if let Some(in_flight) = fast_path.slots.get_mut(slot as usize) {
             *in_flight = Some(InFlight {
                 due,
                 numbers,
@@ -345,7 +350,11 @@ impl Run<'_> {
     fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) {
         for event in &waiter.events {
             let at = event.token().0;
-            let Some(mut link) = self.lanes.get_mut(at).and_then(|lane| lane.link.take()) else {
+            let Some(mut link) = self
+                .fast_paths
+                .get_mut(at)
+                .and_then(|fast_path| fast_path.link.take())
+            else {
                 continue;
             };
             let mut done = Ok(());
@@ -360,8 +369,8 @@ impl Run<'_> {
                     }
                 });
             }
-            if let Some(lane) = self.lanes.get_mut(at) {
-                lane.link = Some(link);
+            if let Some(fast_path) = self.fast_paths.get_mut(at) {
+                fast_path.link = Some(link);
             }
             if let Err(why) = done {
                 self.lose(at, &why);
@@ -370,15 +379,18 @@ impl Run<'_> {
     }
 
     fn answered(&mut self, at: usize, opaque: i32, code: i32, now: Instant) {
-        let Some(lane) = self.lanes.get_mut(at) else {
+        let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return;
         };
         let slot = opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned();
-        let request = lane.slots.get_mut(slot as usize).and_then(Option::take);
+        let request = fast_path
+            .slots
+            .get_mut(slot as usize)
+            .and_then(Option::take);
         let Some(request) = request else {
             return;
         };
-        lane.free.push(slot);
+        fast_path.free.push(slot);
         self.tally
             .latency(now.saturating_duration_since(request.due));
         let messages = request.numbers.end - request.numbers.start;
@@ -402,13 +414,13 @@ impl Run<'_> {
     /// A connection has ended: what was in flight on it is not acknowledged.
     fn lose(&mut self, at: usize, why: &Lost) {
         let has_patience = self.args.patience_seconds.is_some();
-        let Some(lane) = self.lanes.get_mut(at) else {
+        let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return;
         };
-        lane.link = None;
-        for (slot, in_flight) in (0_u32..).zip(&mut lane.slots) {
+        fast_path.link = None;
+        for (slot, in_flight) in (0_u32..).zip(&mut fast_path.slots) {
             if let Some(request) = in_flight.take() {
-                lane.free.push(slot);
+                fast_path.free.push(slot);
                 self.tally.lost += 1;
                 if has_patience {
                     self.again.push_back(request.numbers);
@@ -417,9 +429,14 @@ impl Run<'_> {
         }
         let now = Instant::now();
         if has_patience {
-            lane.retry_at = Some(now + RETRY_PAUSE);
+            fast_path.retry_at = Some(now + RETRY_PAUSE);
             self.away_since.get_or_insert(now);
-        } else if self.lanes.iter().all(|lane| lane.link.is_none()) && !self.is_over {
+        } else if self
+            .fast_paths
+            .iter()
+            .all(|fast_path| fast_path.link.is_none())
+            && !self.is_over
+        {
             self.gone = Some(why.to_string());
         }
     }
@@ -429,18 +446,18 @@ impl Run<'_> {
             return;
         }
         let patience = Duration::from_secs_f64(self.args.patience_seconds.unwrap_or_default());
-        for (at, lane) in self.lanes.iter_mut().enumerate() {
-            if lane.retry_at.is_none_or(|retry| retry > now) {
+        for (at, fast_path) in self.fast_paths.iter_mut().enumerate() {
+            if fast_path.retry_at.is_none_or(|retry| retry > now) {
                 continue;
             }
             match Link::to(self.address, waiter.poll.registry(), Token(at)) {
                 Ok(link) => {
-                    lane.link = Some(link);
-                    lane.retry_at = None;
+                    fast_path.link = Some(link);
+                    fast_path.retry_at = None;
                     self.tally.reconnects += 1;
                 }
                 Err(why) => {
-                    lane.retry_at = Some(now + RETRY_PAUSE);
+                    fast_path.retry_at = Some(now + RETRY_PAUSE);
                     let is_spent = self.away_since.is_some_and(|since| now - since > patience);
                     if is_spent {
                         self.gone = Some(why.to_string());
@@ -448,7 +465,11 @@ impl Run<'_> {
                 }
             }
         }
-        if self.lanes.iter().all(|lane| lane.retry_at.is_none()) {
+        if self
+            .fast_paths
+            .iter()
+            .all(|fast_path| fast_path.retry_at.is_none())
+        {
             self.away_since = None;
         }
     }

@@ -34,7 +34,7 @@ struct Open {
 }
 
 /// A connection and its transactions.
-struct Lane {
+struct FastPath {
     link: Link,
     slots: Vec<Option<Open>>,
 }
@@ -43,7 +43,7 @@ struct Run<'a> {
     common: &'a Aim,
     bodies: Bodies,
     outlines: Vec<Outline>,
-    lanes: Vec<Lane>,
+    fast_paths: Vec<FastPath>,
     tally: Tally,
     next: u64,
 }
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
     let common = &args.common;
     let address = admin::broker(common)?;
     let mut waiter = Waiter::new()?;
-    let lanes = closed::connect(common, address, &waiter, |link| Lane {
+    let fast_paths = closed::connect(common, address, &waiter, |link| FastPath {
         link,
         slots: vec![None; common.outstanding as usize],
     })?;
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
         common,
         bodies: Bodies::of_len(args.size),
         outlines: halves(common)?,
-        lanes,
+        fast_paths,
         tally: Tally::new(measured_from, common.pid, common.progress)?,
         next: 0,
     };
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Transact) -> Outcome<Value> {
 impl Run<'_> {
     fn work(&mut self, waiter: &mut Waiter, ends_at: Instant) -> Result<Instant, Lost> {
         self.tally.tick(Instant::now());
-        for at in 0..self.lanes.len() {
+        for at in 0..self.fast_paths.len() {
             for slot in 0..self.common.outstanding {
                 self.begin(at, slot);
             }
@@ -89,8 +89,8 @@ impl Run<'_> {
             if now >= ends_at {
                 return Ok(now);
             }
-            for lane in &mut self.lanes {
-                lane.link.flush()?;
+            for fast_path in &mut self.fast_paths {
+                fast_path.link.flush()?;
             }
             if waiter.wait(None).is_err() {
                 return Ok(now);
@@ -102,17 +102,17 @@ impl Run<'_> {
     fn receive(&mut self, waiter: &Waiter, buffer: &mut [u8]) -> Result<(), Lost> {
         for event in &waiter.events {
             let at = event.token().0;
-            let Some(lane) = self.lanes.get_mut(at) else {
+            let Some(fast_path) = self.fast_paths.get_mut(at) else {
                 continue;
             };
             if event.is_writable() {
-                lane.link.unblocked()?;
+                fast_path.link.unblocked()?;
             }
             if !event.is_readable() && !event.is_read_closed() {
                 continue;
             }
             let mut answers = Vec::new();
-            lane.link.read(buffer, |answer| {
+            fast_path.link.read(buffer, |answer| {
                 if answer.is_response() {
                     let slot = answer.opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned();
                     answers.push((slot, answer.code, half_offsets_of(answer)));
@@ -131,11 +131,13 @@ impl Run<'_> {
         self.next += 1;
         let index = number as usize % self.outlines.len().max(1);
         let body = self.bodies.body(number).unwrap_or_default();
-        let (Some(outline), Some(lane)) = (self.outlines.get(index), self.lanes.get_mut(at)) else {
+        let (Some(outline), Some(fast_path)) =
+            (self.outlines.get(index), self.fast_paths.get_mut(at))
+        else {
             return;
         };
-        outline.write(&mut lane.link.out, slot, number, body);
-        if let Some(open) = lane.slots.get_mut(slot as usize) {
+        outline.write(&mut fast_path.link.out, slot, number, body);
+        if let Some(open) = fast_path.slots.get_mut(slot as usize) {
             *open = Some(Open {
                 began: Instant::now(),
                 is_ending: false,
@@ -150,10 +152,10 @@ impl Run<'_> {
         (code, offsets): (i32, Option<(i64, u64)>),
         now: Instant,
     ) -> Result<(), WireError> {
-        let Some(lane) = self.lanes.get_mut(at) else {
+        let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return Ok(());
         };
-        let Some(Some(open)) = lane.slots.get_mut(slot as usize) else {
+        let Some(Some(open)) = fast_path.slots.get_mut(slot as usize) else {
             return Ok(());
         };
         if !open.is_ending
@@ -161,7 +163,7 @@ impl Run<'_> {
             && let Some(offsets) = offsets
         {
             open.is_ending = true;
-            return end(&mut lane.link.out, slot, offsets, self.common);
+            return end(&mut fast_path.link.out, slot, offsets, self.common);
         }
         self.tally
             .latency(now.saturating_duration_since(open.began));

@@ -1,4 +1,4 @@
-"""The broker put together: store, lane, listener, tables, rounds and registration on one loop.
+"""The broker put together: store, fast path, listener, tables, rounds and registration on one loop.
 
     broker = Broker(settings)
     await broker.start()
@@ -22,7 +22,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.links import BrokerConnection, bound_lane
+from mqcore.broker.links import BrokerConnection, bound_fast_path
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
@@ -37,7 +37,7 @@ from mqcore.config import BrokerSettings
 from mqcore.config.budget import memory_plan
 from mqcore.errors import AddressError
 from mqcore.model.topics import PERM_READ, TopicConfig
-from mqcore.native import BrokerPolicy, Lane, OnDamage, Store
+from mqcore.native import BrokerPolicy, FastPath, OnDamage, Store
 from mqcore.remoting import (
     Address,
     Link,
@@ -189,11 +189,15 @@ class Broker:
         with _reserved(listener.host, listener.port) as port:
             advertised = TcpAddress(self.settings.advertised_host, port)
             await self._open(advertised)
-            state, persistence, lane = self.state, self._opened_persistence(), self.state.lane
+            state, persistence, fast_path = (
+                self.state,
+                self._opened_persistence(),
+                self.state.fast_path,
+            )
             plan = memory_plan(self.settings.configuration)
             queue_files = self.settings.queue_files_open_max
             limits = limits_of(listener, plan, queue_files=queue_files)
-            bound_lane(lane, plan, limits)
+            bound_fast_path(fast_path, plan, limits)
             _log.info("%s; %d connections at the most", plan, limits.connections_max)
             self._rounds = Rounds(state, persistence)
             # Before the first request: what comes then is counted.
@@ -206,11 +210,11 @@ class Broker:
                 limits=limits,
                 events=[_Departures(state, membership)],
                 version=state.version,
-                factory=lambda hub: BrokerConnection(lane, hub, decisions),
+                factory=lambda hub: BrokerConnection(fast_path, hub, decisions),
             )
             self._ends_with(self._end_server)
             state.link_refusals = self._server.hub.refusals
-            lane.start(asyncio.get_running_loop())
+            fast_path.start(asyncio.get_running_loop())
             address = await listen_as(
                 self._server, replace(listener, port=port), advertised=advertised
             )
@@ -284,12 +288,12 @@ class Broker:
                 bare = BrokerPolicy(
                     name=settings.name, cluster=settings.cluster, address=settings.advertised_host
                 )
-                lane = Lane(store, broker=bare)
-                state = BrokerState.of(settings, str(advertised), store, lane, self._clock)
+                fast_path = FastPath(store, broker=bare)
+                state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path
                 persistence = ConfigPersistence(state)
                 persistence.load()
-                remember_sends(settings, lane)
+                remember_sends(settings, fast_path)
                 if settings.mounted_dir:
                     _know_stored_topics(state)
                 if settings.has_timers and persistence.timers.are_there:
@@ -338,12 +342,12 @@ class Broker:
         """Neither reads nor answers until `hear`, as if the network were gone."""
         if self._server is not None:
             self._server.hub.deafen()
-            self.state.lane.stop()
+            self.state.fast_path.stop()
 
     def hear(self) -> None:
         """Reads and answers again."""
         if self._server is not None:
-            self.state.lane.start(asyncio.get_running_loop())
+            self.state.fast_path.start(asyncio.get_running_loop())
             self._server.hub.hear()
 
     def cut_connections(self) -> None:
@@ -360,12 +364,12 @@ class Broker:
 
     async def _answer_parked(self) -> None:
         """Takes no more sends, and waits until those that wait for the disk are answered."""
-        lane = self.state.lane
+        fast_path = self.state.fast_path
         policy.refuse_sends(self.state)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GRACE_S):
-                # Asked, not awaited: the lane's own timer answers them meanwhile.
-                while lane.stats()["parked"]:  # noqa: ASYNC110
+                # Asked, not awaited: the fast path's own timer answers them meanwhile.
+                while fast_path.stats()["parked"]:  # noqa: ASYNC110
                     await asyncio.sleep(_PARKED_LOOK_S)
 
     async def _save(self) -> None:
@@ -373,7 +377,7 @@ class Broker:
         persistence, self._persistence = self._persistence, None
         if persistence is None:
             return
-        is_noted = self.state.lane.half_messages.write_op_messages().is_all
+        is_noted = self.state.fast_path.half_messages.write_op_messages().is_all
         if not await self._store_pops():
             _log.error("at the stop: pops could not be stored: they are popped again")
         if not is_noted:
@@ -388,18 +392,18 @@ class Broker:
 
     async def _close_store(self) -> None:
         if not self.state.store.is_closed:
-            self.state.lane.stop()
+            self.state.fast_path.stop()
             await asyncio.to_thread(self._close)
 
     async def _abandon_store(self) -> None:
         if not self.state.store.is_closed:
-            self.state.lane.stop()
+            self.state.fast_path.stop()
             await asyncio.to_thread(self.state.store.abandon)
 
     async def _store_pops(self) -> bool:
         """Stores every open pop, which may wait for the next log file; tells whether it could."""
         for _attempt in range(_STORE_POPS_ATTEMPTS):
-            if await asyncio.to_thread(self.state.lane.pops.store):
+            if await asyncio.to_thread(self.state.fast_path.pops.store):
                 return True
             await asyncio.sleep(_PARKED_LOOK_S)
         return False

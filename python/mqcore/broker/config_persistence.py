@@ -37,7 +37,7 @@ class ConfigPersistence:
     def __init__(self, state: BrokerState) -> None:
         """Takes the tables; `load` fills them."""
         self._state = state
-        lane, filters = state.lane, state.filters
+        fast_path, filters = state.fast_path, state.filters
         self._topics = self._table(
             "topics.json", load=state.topics.load, snapshot=state.topics.text
         )
@@ -51,7 +51,7 @@ class ConfigPersistence:
             "consumerOffset.json",
             load=self._take_offsets,
             snapshot=self._offsets_snapshot,
-            version=lambda: lane.offsets.changes,
+            version=lambda: fast_path.offsets.changes,
         )
         self._pop_records_synced = 0
         self._delays = self._table(
@@ -71,13 +71,13 @@ class ConfigPersistence:
             "transactionMetrics",
             load=self._counts_table.load,
             snapshot=self._counts_snapshot,
-            version=lambda: lane.half_messages.changes,
+            version=lambda: fast_path.half_messages.changes,
         )
         self._orders = self._table(
             "consumerOrderInfo.json",
-            load=lambda text: lane.pops.load_orders(parse_orders(text)),
+            load=lambda text: fast_path.pops.load_orders(parse_orders(text)),
             snapshot=self._orders_snapshot,
-            version=lambda: lane.pops.order_changes,
+            version=lambda: fast_path.pops.order_changes,
         )
         self.timers = TimerFiles(state)
         # Without a file it is as if it had been written empty.
@@ -108,7 +108,7 @@ class ConfigPersistence:
         for table in (self._groups, self._offsets, self._delays, self._modes, self._filters):
             table.load()
         self._counts.load()
-        state.lane.half_messages.load(self._counts_table.waiting)
+        state.fast_path.half_messages.load(self._counts_table.waiting)
         self._orders.load()
         self._orders.note_saved()
         self._counts.note_saved()
@@ -203,12 +203,12 @@ class ConfigPersistence:
 
     async def _offsets_snapshot(self) -> Snapshot:
         """Offsets of groups that pop may rest on check points: those are made durable first."""
-        lane = self._state.lane
+        fast_path = self._state.fast_path
         version = self._state.offsets_version.next(self._state.now_ms())
         self._state.offsets_version = version
         # Beside the loop: a million pairs take seconds.
-        table = await asyncio.to_thread(lane.offsets.snapshot)
-        records = lane.pops.records_stored
+        table = await asyncio.to_thread(fast_path.offsets.snapshot)
+        records = fast_path.pops.records_stored
         if records != self._pop_records_synced:
             await asyncio.to_thread(self._state.store.flush)
             self._pop_records_synced = records
@@ -248,7 +248,7 @@ class ConfigPersistence:
         await self._orders.save_if_changed()
 
     def _orders_snapshot(self) -> Snapshot:
-        rows = self._state.lane.pops.orders()
+        rows = self._state.fast_path.pops.orders()
         return lambda: orders_text(rows)
 
     async def save_counts(self) -> None:
@@ -261,7 +261,9 @@ class ConfigPersistence:
 
     def _counts_snapshot(self) -> Snapshot:
         now_ms = self._state.now_ms()
-        waiting = {each.topic: each.waiting for each in self._state.lane.half_messages.counts()}
+        waiting = {
+            each.topic: each.waiting for each in self._state.fast_path.half_messages.counts()
+        }
         self._counts_table.note(waiting, now_ms)
         return self._counts_table.text()
 
@@ -301,7 +303,7 @@ class ConfigPersistence:
                     offset,
                 )
             table[key] |= queues
-        self._state.lane.offsets.load(table)
+        self._state.fast_path.offsets.load(table)
 
 
 def _change_file(path: Path, changes: Mapping[str, str]) -> None:

@@ -1,6 +1,6 @@
-"""`consumerOffset.json`: the text of the lane's live table, and back. Pure functions.
+"""`consumerOffset.json`: the text of the fast path's live table, and back. Pure functions.
 
-The table is the lane's; here it is a mapping of `topic@group` to offsets by queue.
+The table is the fast path's; here it is a mapping of `topic@group` to offsets by queue.
 """
 
 from collections.abc import Callable, Mapping

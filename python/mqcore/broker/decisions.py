@@ -1,7 +1,7 @@
-"""What the lane asks of Python before it executes a hot request: may this topic, this group exist?
+"""What the fast path asks of Python before a hot request: may this topic, this group exist?
 
-The decision is made here, the operation stays the lane's. Requests for a topic that is being made
-wait until its file is written, in the order in which they came.
+The decision is made here, the operation stays the fast path's. Requests for a topic that is being
+made wait until its file is written, in the order in which they came.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Executor(Protocol):
     """The connection that a request came by."""
 
     def execute(self, command: Command) -> bool:
-        """Lets the lane execute a request and answer it."""
+        """Lets the fast path execute a request and answer it."""
 
     def respond(self, response: Command) -> None:
         """Sends an answer."""
@@ -59,7 +59,7 @@ class Executor(Protocol):
 
 
 class Decisions:
-    """Decides about topics and groups that the lane does not know."""
+    """Decides about topics and groups that the fast path does not know."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Decisions:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def decide(self, link: Executor, handed: Handed) -> None:
-        """Decides, and lets the lane execute; at once where nothing has to be written first."""
+        """Decides, and lets the fast path execute, at once where nothing is to be written first."""
         check = self._state.check
         answer = check(handed.command) if check is not None else None
         if answer is None and handed.need == "check":
@@ -135,7 +135,7 @@ class Decisions:
         known = self._state.groups.find(name) is not None
         group = self._state.groups.find_or_create(name, self._state.now_ms())
         if group is not None and not known:
-            # The lane must know it before the request is executed again; the file may follow.
+            # The fast path must know it before the request is executed again; the file may follow.
             self._persistence.groups_known([name])
             self._spawn(self._write_group(name))
 
@@ -150,7 +150,7 @@ class Decisions:
         size = len(command.body)
         if len(waiting) >= WAITING_MAX or self._waiting_bytes + size > self._waiting_bytes_max:
             return False
-        # A topic that is there and that the lane does not know yet is being written by somebody
+        # A topic that is there and not yet known to the fast path is being written by somebody
         # else, a heartbeat for one: the request waits for it all the same.
         is_there = self._state.topics.find(name) is not None
         if is_new and not is_there and not self._create(name, command):
@@ -198,7 +198,7 @@ class Decisions:
         try:
             await self._persistence.topics_written(names)
         except MQError as error:
-            # The lane does not know the topic and refuses; what was made is taken back.
+            # The fast path does not know the topic and refuses; what was made is taken back.
             for each in names:
                 self._state.topics.delete(each, self._state.now_ms())
             _log.error("topic %s cannot be created: %s", name, error.message)
@@ -207,7 +207,7 @@ class Decisions:
         await self._persistence.announce_topics(names)
 
     async def _execute(self, waiting: list[tuple[Executor, Command]]) -> None:
-        """Lets the lane execute what waited, in turns: later requests do not overtake it."""
+        """Lets the fast path execute what waited, in turns: later requests do not overtake it."""
         after = waiting[EXECUTED_PER_TURN:]
         # The last of each connection.
         last = {id(link): at for at, (link, _command) in enumerate(waiting)}
@@ -248,7 +248,7 @@ def _field(command: Command, names: tuple[str, str]) -> str:
 
 def has_subscription(flags: str) -> bool:
     """Tells whether the flags of a pull say that it brings its subscription."""
-    # The lane has read them as a number already.
+    # The fast path has read them as a number already.
     return flags.lstrip("-").isdigit() and bool(int(flags) & _SUBSCRIPTION)
 
 

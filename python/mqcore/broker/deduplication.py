@@ -1,6 +1,7 @@
-"""Sends that come again are stored once: what the settings ask of the lane, and its figures.
+"""Sends that come again are stored once: what the settings ask of the fast path, and its figures.
 
-What counts as the same message, and how it is found, is the lane's (`rust/lane/src/repeats`).
+What counts as the same message, and how it is found, is the fast path's
+(`rust/fast_path/src/repeats`).
 """
 
 import logging
@@ -9,7 +10,7 @@ from typing import NamedTuple, Self
 
 from mqcore.clock import monotonic_ms
 from mqcore.config import BrokerSettings
-from mqcore.native import Lane
+from mqcore.native import FastPath
 
 _log = logging.getLogger("mqcore.broker")
 
@@ -34,20 +35,20 @@ class Deduplication(NamedTuple):
     window_ms: int
 
     @classmethod
-    def of(cls, lane: Mapping[str, int]) -> Self | None:
-        """Returns the window by the figures of the lane; None without one."""
-        if "repeat_keys" not in lane:
+    def of(cls, fast_path: Mapping[str, int]) -> Self | None:
+        """Returns the window by the figures of the fast path; None without one."""
+        if "repeat_keys" not in fast_path:
             return None
         return cls(
-            repeats=lane["repeats"],
-            told_apart=lane["repeats_told_apart"],
-            keys=lane["repeat_keys"],
-            displaced=lane["repeat_keys_displaced"],
-            window_ms=lane["repeat_window_ms"],
+            repeats=fast_path["repeats"],
+            told_apart=fast_path["repeats_told_apart"],
+            keys=fast_path["repeat_keys"],
+            displaced=fast_path["repeat_keys_displaced"],
+            window_ms=fast_path["repeat_window_ms"],
         )
 
 
-def remember_sends(settings: BrokerSettings, lane: Lane) -> None:
+def remember_sends(settings: BrokerSettings, fast_path: FastPath) -> None:
     """Opens the window, where the settings want one: reads the end of the log. Any thread.
 
     Raises:
@@ -58,7 +59,7 @@ def remember_sends(settings: BrokerSettings, lane: Lane) -> None:
     began_ms = monotonic_ms()
     length_ms = settings.deduplication_minutes * _MS_PER_MINUTE
     memory_bytes = settings.deduplication_memory_mib << 20
-    remembered = lane.remember(length_ms, memory_bytes)
+    remembered = fast_path.remember(length_ms, memory_bytes)
     _log.info(
         "sends of %d minutes are remembered: %d keys of %d messages, %d bytes of the log, in %d ms",
         settings.deduplication_minutes,
@@ -69,9 +70,9 @@ def remember_sends(settings: BrokerSettings, lane: Lane) -> None:
     )
 
 
-def runtime_rows(lane: Mapping[str, int]) -> dict[str, str]:
+def runtime_rows(fast_path: Mapping[str, int]) -> dict[str, str]:
     """Returns what the runtime table says of it, nothing without a window."""
-    window = Deduplication.of(lane)
+    window = Deduplication.of(fast_path)
     if window is None:
         return {}
     return {

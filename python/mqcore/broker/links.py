@@ -1,40 +1,40 @@
-"""One client's connection: its bytes are the lane's, what the lane hands over is Python's."""
+"""One client's connection: the fast path has its bytes, Python has what that hands over."""
 
 import asyncio
 
 from mqcore.broker.decisions import Decisions
 from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
-from mqcore.native import Handed, Lane, LaneProtocol
+from mqcore.native import FastPath, FastPathProtocol, Handed
 from mqcore.remoting import Hub, Limits, Link, ReadGate
 
 # From so many times the bytes on at which reading stops a connection is closed.
 _FRAMES_MARGIN = 2
 _US_PER_S = 1_000_000
-# What the lane wants decided before it executes a request by itself.
+# What the fast path wants decided before it executes a request by itself.
 _DECIDED = frozenset({"topic", "group", "check"})
 
 
-def bound_lane(lane: Lane, memory: MemoryPlan, limits: Limits) -> None:
-    """Gives the lane its bounds: those of the sockets, and the memory that is left for it."""
+def bound_fast_path(fast_path: FastPath, memory: MemoryPlan, limits: Limits) -> None:
+    """Gives the fast path its bounds: those of the sockets, and the memory that is left for it."""
     # Reading stops at the sum; each connection may bring one read beyond it.
     frames = _FRAMES_MARGIN * (memory.first_frames_bytes + memory.later_frames_bytes)
     turn_us = int(limits.turn_s * _US_PER_S)
-    lane.set_bounds(frames, memory.output_bytes, memory.sends_bytes, turn_us)
+    fast_path.set_bounds(frames, memory.output_bytes, memory.sends_bytes, turn_us)
 
 
-class BrokerConnection(LaneProtocol):
-    """A connection: hot requests are answered by the lane, others by the dispatcher.
+class BrokerConnection(FastPathProtocol):
+    """A connection: hot requests are answered by the fast path, others by the dispatcher.
 
-    It is the byte stream of its link: replies of the lane and of Python keep their order.
+    It is the byte stream of its link: replies of the fast path and of Python keep their order.
 
     Attributes:
         link: The connection as handlers see it.
     """
 
-    def __init__(self, lane: Lane, hub: Hub, decisions: Decisions) -> None:
+    def __init__(self, fast_path: FastPath, hub: Hub, decisions: Decisions) -> None:
         """Makes a connection that waits for its transport."""
-        super().__init__(lane)
+        super().__init__(fast_path)
         self._hub = hub
         self._decisions = decisions
         self.link = Link(hub, self, ReadGate())
@@ -43,7 +43,7 @@ class BrokerConnection(LaneProtocol):
         """Takes the transport."""
         super().connection_made(transport)
         self.link.made(transport)
-        # The lane knows exactly whether anything is unsent, where it sends by itself.
+        # The fast path knows exactly whether anything is unsent, where it sends by itself.
         self.link.limit_unsent(self._hub.limits.out_high_bytes if self.link.is_tls else 0)
         self._hub.join(self.link)
 
@@ -71,7 +71,7 @@ class BrokerConnection(LaneProtocol):
         self.link.release_reading(why)
 
     def stop_reading(self) -> None:
-        """Stops taking bytes for the lane's reasons; Python's have the same gate."""
+        """Stops taking bytes for the fast path's reasons; Python's have the same gate."""
         self.link.hold_reading("lane")
 
     def go_on_reading(self) -> None:
@@ -79,7 +79,7 @@ class BrokerConnection(LaneProtocol):
         self.link.release_reading("lane")
 
     def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
-        """Counts what the lane holds of an unfinished frame."""
+        """Counts what the fast path holds of an unfinished frame."""
         self.link.has_asked = has_asked
         self._hub.frames.note(self.link, kept_bytes, frame, has_asked=has_asked)
 
@@ -93,7 +93,7 @@ class BrokerConnection(LaneProtocol):
         self.take_turn()
 
     def handed(self, requests: list[Handed]) -> None:
-        """Takes what the lane does not execute by itself."""
+        """Takes what the fast path does not execute by itself."""
         others = []
         for each in requests:
             if each.need in _DECIDED:
@@ -104,5 +104,5 @@ class BrokerConnection(LaneProtocol):
             self.link.receive(others)
 
     def refused(self, reason: str) -> None:
-        """Notes why the lane closes the connection."""
+        """Notes why the fast path closes the connection."""
         self.link.fail(reason, MQError(reason))

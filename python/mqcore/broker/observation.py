@@ -1,6 +1,6 @@
 """What `/metrics` and `/healthz` show of a broker: gathered here, rendered by `metrics`.
 
-Figures of the lane and of members are taken on the loop, those of the store in a thread.
+Figures of the fast path and of members are taken on the loop, those of the store in a thread.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ def faults_of(stats: Stats) -> tuple[str, ...]:
 
 async def snapshot(state: BrokerState) -> Snapshot:
     """Returns the broker at this moment."""
-    lane = state.lane.stats()
-    offsets = await asyncio.to_thread(state.lane.offsets.snapshot)
+    fast_path = state.fast_path.stats()
+    offsets = await asyncio.to_thread(state.fast_path.offsets.snapshot)
     producers: Counter[tuple[str, ...]] = Counter(
         (client.language, version_name(client.version))
         for group in state.members.producers.values()
@@ -79,9 +79,9 @@ async def snapshot(state: BrokerState) -> Snapshot:
     clients = _Clients(producers, consumers, divided)
     transactions = tuple(
         TopicTransactions(each.topic, max(0, each.waiting), each.committed, each.rolled_back)
-        for each in state.lane.half_messages.counts()
+        for each in state.fast_path.half_messages.counts()
     )
-    whole = await asyncio.to_thread(_whole, state, lane, offsets, clients)
+    whole = await asyncio.to_thread(_whole, state, fast_path, offsets, clients)
     return replace(whole, transactions=transactions, checks=dict(state.checks))
 
 
@@ -95,7 +95,7 @@ class _Clients(NamedTuple):
 
 def _whole(
     state: BrokerState,
-    lane: Mapping[str, int],
+    fast_path: Mapping[str, int],
     offsets: Mapping[str, Mapping[int, int]],
     clients: _Clients,
 ) -> Snapshot:
@@ -113,13 +113,16 @@ def _whole(
         consumers=clients.consumers,
         divided=clients.divided,
         conflicts=state.conflicts,
-        messages_in=lane.get("sends", 0),
-        messages_out=lane.get("pulled", 0),
-        bytes_in=lane.get("send_bytes", 0),
-        bytes_out=lane.get("pulled_bytes", 0),
-        refused=_sum(_of_kind(lane, _REFUSED), state.refusals),
-        closed=_sum(_of_kind(lane, _CLOSED), state.link_refusals),
-        waiting={"parked sends": lane.get("parked", 0), "held pulls": lane.get("held", 0)},
+        messages_in=fast_path.get("sends", 0),
+        messages_out=fast_path.get("pulled", 0),
+        bytes_in=fast_path.get("send_bytes", 0),
+        bytes_out=fast_path.get("pulled_bytes", 0),
+        refused=_sum(_of_kind(fast_path, _REFUSED), state.refusals),
+        closed=_sum(_of_kind(fast_path, _CLOSED), state.link_refusals),
+        waiting={
+            "parked sends": fast_path.get("parked", 0),
+            "held pulls": fast_path.get("held", 0),
+        },
         storage_bytes=stats.appended - stats.log_start,
         flush_behind_bytes=stats.flush_lag_bytes,
         dispatch_behind_bytes=stats.dispatch_lag_bytes,
@@ -135,7 +138,7 @@ def _whole(
             "resident": stats.resident_bytes,
         },
         timers=_timers(state),
-        deduplication=Deduplication.of(lane),
+        deduplication=Deduplication.of(fast_path),
         damage=_damage(settings.store_dir),
         faults=faults_of(stats),
     )
@@ -209,8 +212,8 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return dict(Counter(one) + Counter(dict(other)))
 
 
-def _of_kind(lane: Mapping[str, int], kind: str) -> dict[str, int]:
-    found = lane.items()
+def _of_kind(fast_path: Mapping[str, int], kind: str) -> dict[str, int]:
+    found = fast_path.items()
     return {name.removeprefix(kind): count for name, count in found if name.startswith(kind)}
 
 

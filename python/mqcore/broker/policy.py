@@ -1,6 +1,6 @@
-"""Fills the lane's policy from the tables: what it may execute by itself, and how.
+"""Fills the fast path's policy from the tables: what it may execute by itself, and how.
 
-The only place that knows both the tables and the lane's tuples.
+The only place that knows both the tables and the fast path's tuples.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
 
 def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> BrokerPolicy:
-    """Returns what the lane needs to know of the broker."""
+    """Returns what the fast path needs to know of the broker."""
     settings = state.settings
     code = ResponseCode.SYSTEM_BUSY
     if settings.mounted_dir:
@@ -62,7 +62,7 @@ def broker_policy(state: BrokerState, *, refuse_sends: str | None = None) -> Bro
 
 
 def topic_policy(topic: TopicConfig, *, needs_check: bool = False) -> TopicPolicy:
-    """Returns what the lane needs to know of a topic."""
+    """Returns what the fast path needs to know of a topic."""
     return TopicPolicy(
         perm=topic.perm,
         read_queues=topic.read_queues,
@@ -75,7 +75,7 @@ def topic_policy(topic: TopicConfig, *, needs_check: bool = False) -> TopicPolic
 
 
 def group_policy(group: GroupConfig, *, needs_check: bool = False) -> GroupPolicy:
-    """Returns what the lane needs to know of a group."""
+    """Returns what the fast path needs to know of a group."""
     return GroupPolicy(
         is_consume_enabled=group.is_consume_enabled,
         is_broadcast_enabled=group.is_broadcast_enabled,
@@ -89,18 +89,18 @@ def group_policy(group: GroupConfig, *, needs_check: bool = False) -> GroupPolic
 
 def fill(state: BrokerState) -> None:
     """Fills everything."""
-    state.lane.set_broker(broker_policy(state))
+    state.fast_path.set_broker(broker_policy(state))
     fill_topics(state, None)
     fill_bits(state)
     groups = state.groups
-    state.lane.set_groups(
+    state.fast_path.set_groups(
         {n: group_policy(g, needs_check=groups.forbids(n)) for n, g in groups.groups.items()}
     )
 
 
 def refuse_sends(state: BrokerState) -> None:
-    """Lets the lane refuse every send from now on: the broker stops."""
-    state.lane.set_broker(broker_policy(state, refuse_sends=_STOPPING))
+    """Lets the fast path refuse every send from now on: the broker stops."""
+    state.fast_path.set_broker(broker_policy(state, refuse_sends=_STOPPING))
 
 
 def fill_topics(state: BrokerState, names: Iterable[str] | None) -> None:
@@ -108,12 +108,12 @@ def fill_topics(state: BrokerState, names: Iterable[str] | None) -> None:
     is_checked = state.check is not None
     if names is None:
         known = state.topics.topics.items()
-        state.lane.set_topics({n: topic_policy(t, needs_check=is_checked) for n, t in known})
+        state.fast_path.set_topics({n: topic_policy(t, needs_check=is_checked) for n, t in known})
         return
     for name in names:
         topic = state.topics.find(name)
         policy = None if topic is None else topic_policy(topic, needs_check=is_checked)
-        state.lane.set_topic(name, policy)
+        state.fast_path.set_topic(name, policy)
 
 
 def fill_groups(state: BrokerState, names: Iterable[str]) -> None:
@@ -122,7 +122,7 @@ def fill_groups(state: BrokerState, names: Iterable[str]) -> None:
         group = state.groups.find(name)
         needs_check = state.groups.forbids(name)
         policy = None if group is None else group_policy(group, needs_check=needs_check)
-        state.lane.set_group(name, policy)
+        state.fast_path.set_group(name, policy)
 
 
 def fill_bits(state: BrokerState) -> None:
@@ -131,7 +131,7 @@ def fill_bits(state: BrokerState) -> None:
     if not state.makes_bits or filters.placed == state.bits_filled:
         return
     rows = [ExpressionBits(each.topic, each.expression, _bits(each)) for each in filters.all()]
-    filters.settle(state.lane.set_filter_bits(rows))
+    filters.settle(state.fast_path.set_filter_bits(rows))
     state.bits_filled = filters.placed
 
 
@@ -146,7 +146,7 @@ def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
     for name in groups:
         group = state.members.consumers.get(name)
         if group is None:
-            state.lane.set_members(name, None)
+            state.fast_path.set_members(name, None)
             continue
         wanted = [
             Subscription(each.topic, each.expression, each.kind, each.version)
@@ -162,4 +162,4 @@ def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
             for each in state.filters.of_group(name)
         ]
         is_broadcasting = group.data.message_model == BROADCASTING
-        state.lane.set_members(name, MembersPolicy(wanted, filters, is_broadcasting))
+        state.fast_path.set_members(name, MembersPolicy(wanted, filters, is_broadcasting))

@@ -1,7 +1,7 @@
 """What comes back of what was popped: when check points are read, and what has to be there first.
 
-The work is the lane's (`Pops.revive`), off the loop; how far a queue of check points is done is
-kept as the official broker keeps it, as an offset of its own group. Follows `PopReviveService`.
+The work is the fast path's (`Pops.revive`), off the loop; how far a queue of check points is done
+is kept as the official broker keeps it, as an offset of its own group. Follows `PopReviveService`.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class PopRounds:
         return self._waiting.get(queue_id, 0) > 0 or self._offset(queue_id) < end - 1
 
     def _offset(self, queue_id: int) -> int:
-        known = self._state.lane.offsets.find(REVIVE_GROUP, self._topic, queue_id)
+        known = self._state.fast_path.offsets.find(REVIVE_GROUP, self._topic, queue_id)
         return -1 if known is None else known
 
     def _timers_ms(self) -> int:
@@ -101,16 +101,16 @@ class PopRounds:
         return min(now_ms, timers.progress().read_ms)
 
     async def _go_on(self, queue_id: int, timers_ms: int) -> Revived:
-        lane = self._state.lane
+        fast_path = self._state.fast_path
         done = await asyncio.to_thread(
-            lane.pops.revive, queue_id, self._offset(queue_id), timers_ms
+            fast_path.pops.revive, queue_id, self._offset(queue_id), timers_ms
         )
         self._waiting[queue_id] = done.waiting
         if done.end:
             # The offset must not be beyond what power loss leaves of the retries.
             await asyncio.to_thread(self._state.store.flush)
         if done.done_offset >= 0:
-            lane.offsets.commit(REVIVE_GROUP, self._topic, queue_id, done.done_offset)
+            fast_path.offsets.commit(REVIVE_GROUP, self._topic, queue_id, done.done_offset)
         if done.skipped:
             _log.warning(
                 "%d popped messages or check points of queue %d of %s could not come back: "
@@ -129,8 +129,8 @@ class PopRounds:
         state = self._state
         state.topics.create_for_group(name, _RETRY_QUEUES, now_ms=state.now_ms())
         await self._persistence.topics_changed([name])
-        if state.lane.offsets.find(group, name, 0) is None:
-            state.lane.offsets.commit(group, name, 0, 0)
+        if state.fast_path.offsets.find(group, name, 0) is None:
+            state.fast_path.offsets.commit(group, name, 0, 0)
 
 
 def _report(error: Exception, failures: int) -> None:

@@ -1,6 +1,6 @@
 """`consumerOrderInfo.json`: what groups popped in order, as the official broker keeps it, and back.
 
-Pure functions over what the lane has (`ConsumerOrderInfoManager`, `OrderInfo`).
+Pure functions over what the fast path has (`ConsumerOrderInfoManager`, `OrderInfo`).
 """
 
 from collections.abc import Iterable

@@ -111,7 +111,7 @@ class Rounds:
                 await asyncio.sleep(0)
         for gone in self._state.locks.forget_expired(now_ms):
             for group in gone:
-                self._state.lane.set_group_lock(group, None)
+                self._state.fast_path.set_group_lock(group, None)
             await asyncio.sleep(0)
         self._state.store.notices()
 
@@ -170,7 +170,11 @@ class Rounds:
         due_ms = None if self.due_ms is None else self.due_ms(state.delays.length_ms(level))
         try:
             done = await asyncio.to_thread(
-                state.lane.deliver_due, level, max(offset, low), limit=_DELIVER_MAX, now_ms=due_ms
+                state.fast_path.deliver_due,
+                level,
+                max(offset, low),
+                limit=_DELIVER_MAX,
+                now_ms=due_ms,
             )
         except MQError as error:
             if self._failures % _TELL_EVERY == 0:

@@ -22,7 +22,7 @@ PUT_TOTAL = "BROKER_PUT_NUMS"
 GET_TOTAL = "BROKER_GET_NUMS"
 TOPIC_PUT = "TOPIC_PUT_NUMS"
 GROUP_GET = "GROUP_GET_NUMS"
-# Totals of the lane whose rates are told, by its names for them.
+# Totals of the fast path whose rates are told, by its names for them.
 _TOTALS = ("sends", "found", "missed", "pulled")
 TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
 TIMER_DELIVERED = "TIMER_DEQUEUE_NUMS"
@@ -45,8 +45,8 @@ _HOURS_PER_DAY = 24
 
 def sample_totals(state: BrokerState) -> None:
     """Notes the running totals of the whole broker."""
-    lane, now_ms = state.lane.stats(), state.now_ms()
-    totals = {name: lane.get(name, 0) for name in _TOTALS}
+    fast_path, now_ms = state.fast_path.stats(), state.now_ms()
+    totals = {name: fast_path.get(name, 0) for name in _TOTALS}
     totals["gets"] = totals["found"] + totals["missed"]
     for name, total in totals.items():
         state.statistics.note_total(name, total, now_ms)
@@ -65,10 +65,10 @@ def sample(
         timers: How far its timers are.
     """
     now_ms, numbers = state.now_ms(), state.statistics
-    lane = state.lane.stats()
+    fast_path = state.fast_path.stats()
     cluster = state.settings.cluster
-    numbers.note(PUT_TOTAL, cluster, lane.get("sends", 0), now_ms)
-    numbers.note(GET_TOTAL, cluster, lane.get("pulled", 0), now_ms)
+    numbers.note(PUT_TOTAL, cluster, fast_path.get("sends", 0), now_ms)
+    numbers.note(GET_TOTAL, cluster, fast_path.get("pulled", 0), now_ms)
     places = [(PUT_TOTAL, cluster), (GET_TOTAL, cluster)]
     if timers is not None:
         for name, total in ((TIMER_ENTERED, timers.entered), (TIMER_DELIVERED, timers.delivered)):
@@ -84,7 +84,7 @@ def sample(
         places.append((TOPIC_PUT, topic))
         if at % _PER_STEP == 0:
             yield
-    for at, got in enumerate(state.lane.group_gets()):
+    for at, got in enumerate(state.fast_path.group_gets()):
         numbers.note(GROUP_GET, f"{got.topic}@{got.group}", got.messages, now_ms)
         places.append((GROUP_GET, f"{got.topic}@{got.group}"))
         if at % _PER_STEP == 0:
@@ -101,24 +101,24 @@ async def sampled(state: BrokerState) -> None:
     await in_slices(sample(state, queues, progress))
 
 
-def runtime_table(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
+def runtime_table(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
     """Returns the runtime table. Asks the kernel and reads the disk: runs in a thread.
 
     Args:
         state: The broker.
-        lane: The figures of its lane, which only the loop may ask for.
+        fast_path: The figures of its fast path, which only the loop may ask for.
     """
     stats = state.store.stats()
     now_ms = state.now_ms()
     return {
         **_identity(state, now_ms),
-        **_rates(state, lane),
-        **_sends(lane),
+        **_rates(state, fast_path),
+        **_sends(fast_path),
         **_log(state, stats),
         **_delays(state),
-        **_queues(state, lane),
+        **_queues(state, fast_path),
         **_timers(state, now_ms + state.timers_ahead_ms),
-        **runtime_rows(lane),
+        **runtime_rows(fast_path),
     }
 
 
@@ -134,7 +134,7 @@ def _identity(state: BrokerState, now_ms: int) -> dict[str, str]:
     }
 
 
-def _rates(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
+def _rates(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
     numbers = state.statistics
     table = {
         "getFoundTps": numbers.rate_text("found"),
@@ -149,16 +149,16 @@ def _rates(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
         days = numbers.days.get(total, DailyTotals())
         table |= {
             f"msg{name}TotalTodayMorning": str(days.today_morning),
-            f"msg{name}TotalTodayNow": str(lane.get(total, 0)),
+            f"msg{name}TotalTodayNow": str(fast_path.get(total, 0)),
             f"msg{name}TotalYesterdayMorning": str(days.yesterday_morning),
         }
     return table
 
 
-def _sends(lane: Mapping[str, int]) -> dict[str, str]:
+def _sends(fast_path: Mapping[str, int]) -> dict[str, str]:
     """What was stored. Tools want the times of single messages too, which are not measured: 0."""
-    sends, size_bytes = lane.get("sends", 0), lane.get("send_bytes", 0)
-    failed = sum(lane.get(name, 0) for name in ("refused_illegal", "refused_unavailable"))
+    sends, size_bytes = fast_path.get("sends", 0), fast_path.get("send_bytes", 0)
+    failed = sum(fast_path.get(name, 0) for name in ("refused_illegal", "refused_unavailable"))
     return {
         "getMessageEntireTimeMax": "0",
         "putLatency99": "0.00",
@@ -210,13 +210,13 @@ def _delays(state: BrokerState) -> dict[str, str]:
     return table
 
 
-def _queues(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
-    """What the official broker queues for its threads is here what waits in the lane.
+def _queues(state: BrokerState, fast_path: Mapping[str, int]) -> dict[str, str]:
+    """What the official broker queues for its threads is here what waits in the fast path.
 
     The capacities are those of the settings: nothing here is bounded by them.
     """
     settings = state.settings.configuration.settings
-    waiting = {"send": lane.get("parked", 0), "pull": lane.get("held", 0)}
+    waiting = {"send": fast_path.get("parked", 0), "pull": fast_path.get("held", 0)}
     table = {}
     for name in _POOLS:
         capacity = f"{name}ThreadPoolQueueCapacity"
@@ -224,7 +224,7 @@ def _queues(state: BrokerState, lane: Mapping[str, int]) -> dict[str, str]:
         table[f"{name}ThreadPoolQueueSize"] = str(waiting.get(name, 0))
         table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
     # Named so by the official broker.
-    table["EndTransactionQueueSize"] = str(lane.get("ends_to_note", 0))
+    table["EndTransactionQueueSize"] = str(fast_path.get("ends_to_note", 0))
     table["EndTransactionThreadPoolQueueCapacity"] = settings[
         "endTransactionPoolQueueCapacity"
     ].shown

@@ -1,4 +1,4 @@
-"""Everything that the broker's request handlers share: settings, tables, store, lane, time.
+"""Everything that the broker's request handlers share: settings, tables, store, fast path, time.
 
 Belongs to the event loop. Holds no socket: what has to be written or told is others'.
 """
@@ -20,7 +20,7 @@ from mqcore.broker.topics import TopicRules, TopicTable
 from mqcore.config import BrokerSettings
 from mqcore.model.topics import PERM_READ_WRITE, TopicConfig
 from mqcore.model.versions import DataVersion, version_ordinal
-from mqcore.native import Command, Lane, Store, Timers, sql_fault
+from mqcore.native import Command, FastPath, Store, Timers, sql_fault
 from mqcore.remoting import ResponseCode
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
@@ -35,7 +35,7 @@ class BrokerState:
         settings: Its settings; replaced as a whole when a tool changes one.
         address: The address that routes and message ids tell.
         store: The store.
-        lane: What executes hot requests; it owns the live consumer offsets.
+        fast_path: What executes hot requests; it owns the live consumer offsets.
         now_ms: The wall clock.
         boot_ms: When the broker started.
         topics: The topics.
@@ -55,7 +55,8 @@ class BrokerState:
             group is connected, and were given up: by those words.
         revived: How many popped messages came again because nobody acknowledged them.
         bits_filled: Which expressions set bits of messages now, as their table counts changes.
-        check: Looks at a request of the lane before it is executed, and may answer it; for tests.
+        check: Looks at a request of the fast path before it is executed, and may answer it; for
+            tests.
         config_path: The properties file that changes by tools are kept in, None without one.
         settings_version: Changes with the settings.
         offsets_version: Changes with the consumer offsets that are written.
@@ -64,7 +65,7 @@ class BrokerState:
     settings: BrokerSettings
     address: str
     store: Store
-    lane: Lane
+    fast_path: FastPath
     now_ms: Callable[[], int]
     boot_ms: int
     topics: TopicTable
@@ -94,7 +95,7 @@ class BrokerState:
         settings: BrokerSettings,
         address: str,
         store: Store,
-        lane: Lane,
+        fast_path: FastPath,
         now_ms: Callable[[], int],
     ) -> "BrokerState":
         """Returns the state of a broker that starts now, with nothing loaded yet."""
@@ -105,7 +106,7 @@ class BrokerState:
             settings=settings,
             address=address,
             store=store,
-            lane=lane,
+            fast_path=fast_path,
             now_ms=now_ms,
             boot_ms=boot_ms,
             topics=TopicTable(
@@ -179,7 +180,7 @@ class BrokerState:
     def change_settings(self, settings: BrokerSettings) -> None:
         """Replaces the settings."""
         if settings.delay_levels != self.settings.delay_levels:
-            self.lane.set_delay_levels(settings.delay_levels)
+            self.fast_path.set_delay_levels(settings.delay_levels)
             self.delays.change(parse_levels(settings.delay_levels), self.now_ms())
         self.settings = settings
         self.settings_version = self.settings_version.next(self.now_ms())

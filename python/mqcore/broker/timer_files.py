@@ -51,7 +51,7 @@ class TimerFiles:
             self._metrics.load()
         finally:
             self._opening = None
-        state.lane.set_timers(timers)
+        state.fast_path.set_timers(timers)
         state.timers = timers
 
     def _take_metrics(self, text: bytes) -> None:

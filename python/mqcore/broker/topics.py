@@ -1,7 +1,7 @@
 """The topic table: system topics, automatic creation by the official rules, `topics.json`.
 
 Pure state: no file, no socket, no clock. Whoever changes it sees a new `version` and does what
-follows from that (writes the file, fills the lane's policy, registers).
+follows from that (writes the file, fills the fast path's policy, registers).
 """
 
 from collections.abc import Callable, Iterable, Mapping

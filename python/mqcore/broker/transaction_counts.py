@@ -1,7 +1,7 @@
 """`transactionMetrics`: how many half messages wait, by the topic that they are meant for.
 
 Pure state over passed-in times, read and written as `TransactionMetrics` of 5.x does. The live
-numbers are the lane's.
+numbers are the fast path's.
 """
 
 from collections.abc import Callable, Mapping

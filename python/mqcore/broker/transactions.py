@@ -1,7 +1,7 @@
 """The check of half messages: when to look, whom to ask, how far the queues were checked.
 
-The bulk of a round is the lane's (`HalfMessages.check`); which producer is asked, and what has to
-be durable before an offset is written down, is decided here. Follows
+The bulk of a round is the fast path's (`HalfMessages.check`); which producer is asked, and what has
+to be durable before an offset is written down, is decided here. Follows
 `TransactionalMessageServiceImpl` and `AbstractTransactionalMessageCheckListener`.
 """
 
@@ -43,7 +43,7 @@ class HalfMessages:
         Raises:
             MQError: Ends cannot be noted, or dispatch stands still.
         """
-        written = self._state.lane.half_messages.write_op_messages()
+        written = self._state.fast_path.half_messages.write_op_messages()
         if not written.is_all:
             raise MQError("transactions are not checked: their ends cannot be noted in the log now")
         store = self._state.store
@@ -58,9 +58,9 @@ class HalfMessages:
         Raises:
             StoreError: Something could not be read, stored or synced.
         """
-        lane, store = self._state.lane, self._state.store
+        fast_path, store = self._state.fast_path, self._state.store
         done = await asyncio.to_thread(
-            lane.half_messages.check,
+            fast_path.half_messages.check,
             queue_id,
             self._offset(HALF_TOPIC, queue_id),
             self._offset(OP_HALF_TOPIC, queue_id),
@@ -70,8 +70,8 @@ class HalfMessages:
         if done.end:
             # The offsets must not be beyond what power loss leaves of the copies.
             await asyncio.to_thread(store.flush)
-        lane.offsets.commit(GROUP, HALF_TOPIC, queue_id, done.half_offset)
-        lane.offsets.commit(GROUP, OP_HALF_TOPIC, queue_id, done.note_offset)
+        fast_path.offsets.commit(GROUP, HALF_TOPIC, queue_id, done.half_offset)
+        fast_path.offsets.commit(GROUP, OP_HALF_TOPIC, queue_id, done.note_offset)
         if done.end:
             await self._persistence.save_offsets()
         self._ask(done.questions)
@@ -81,7 +81,7 @@ class HalfMessages:
         return done
 
     def _offset(self, topic: str, queue_id: int) -> int:
-        known = self._state.lane.offsets.find(GROUP, topic, queue_id)
+        known = self._state.fast_path.offsets.find(GROUP, topic, queue_id)
         if known is None or known < 0:
             return self._state.bounds(topic, queue_id)[0]
         return known

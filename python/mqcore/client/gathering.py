@@ -146,7 +146,7 @@ class _Batch:
         self.ticket = Ticket(self.messages)
 
 
-class _Lane:
+class _Accumulator:
     """The batches of one destination, in the order that they leave."""
 
     __slots__ = ("closed", "in_flight", "in_flight_max", "is_due", "key", "open", "timer")
@@ -169,7 +169,7 @@ class Gatherer:
         self._settings = settings
         self._send = send_together
         # By topic; by topic and sharding key where there is one.
-        self._lanes: dict[str | tuple[str, str], _Lane] = {}
+        self._accumulators: dict[str | tuple[str, str], _Accumulator] = {}
         self._buffered_bytes = 0
         self._buffered_bytes_max = settings.buffered_bytes_max
         self._batch_bytes = settings.batch_bytes
@@ -190,16 +190,16 @@ class Gatherer:
             ClosedError: It is closed.
         """
         key = message.sharding_key
-        lane = self._lanes.get(message.topic if key is None else (message.topic, key))
-        if lane is None or message.is_delayed:
-            lane = self._lane_of(message)
+        accumulator = self._accumulators.get(message.topic if key is None else (message.topic, key))
+        if accumulator is None or message.is_delayed:
+            accumulator = self._accumulator_of(message)
         # As `part_bytes` says; a call of it costs as much as all of this.
         size = PART_BYTES + len(message.body) + 4 * len(message.properties_text)
-        batch = lane.open
+        batch = accumulator.open
         if batch is None:
-            batch = lane.open = self._new_batch(lane)
+            batch = accumulator.open = self._new_batch(accumulator)
         elif batch.size_bytes + size > self._batch_bytes or len(batch.messages) == PARTS_MAX:
-            batch = self._next_batch(lane)
+            batch = self._next_batch(accumulator)
         batch.messages.append(message)
         batch.size_bytes += size
         self._buffered_bytes += size
@@ -219,9 +219,9 @@ class Gatherer:
 
     async def flush(self) -> None:
         """Returns when everything taken so far is acknowledged or given up."""
-        for lane in self._lanes.values():
-            self._close_open(lane)
-            self._send_closed(lane)
+        for accumulator in self._accumulators.values():
+            self._close_open(accumulator)
+            self._send_closed(accumulator)
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
@@ -230,8 +230,8 @@ class Gatherer:
         self._is_closed = True
         await self.flush()
 
-    def _lane_of(self, message: Message) -> _Lane:
-        """Returns the lane of a message that is the first of its kind, or refuses it."""
+    def _accumulator_of(self, message: Message) -> _Accumulator:
+        """Returns the accumulator of a message that is the first of its kind, or refuses it."""
         if self._is_closed:
             raise ClosedError("the producer is closed: it takes no more messages")
         fault = batch_fault(message)
@@ -240,54 +240,56 @@ class Gatherer:
         topic, key = message.topic, message.sharding_key
         # Batches of one key keep their order: a batch that is tried again must not be passed.
         limit = 1 if key is not None else self._settings.batches_in_flight
-        lane = self._lanes[topic if key is None else (topic, key)] = _Lane(key, limit)
-        return lane
+        accumulator = self._accumulators[topic if key is None else (topic, key)] = _Accumulator(
+            key, limit
+        )
+        return accumulator
 
-    def _new_batch(self, lane: _Lane) -> _Batch:
+    def _new_batch(self, accumulator: _Accumulator) -> _Batch:
         loop = asyncio.get_running_loop()
         batch = _Batch()
         if self._settings.linger_s > 0:
-            lane.timer = loop.call_later(self._settings.linger_s, self._due, lane)
-        elif not lane.is_due:
-            lane.is_due = True
-            loop.call_soon(self._due, lane)
+            accumulator.timer = loop.call_later(self._settings.linger_s, self._due, accumulator)
+        elif not accumulator.is_due:
+            accumulator.is_due = True
+            loop.call_soon(self._due, accumulator)
         return batch
 
-    def _next_batch(self, lane: _Lane) -> _Batch:
+    def _next_batch(self, accumulator: _Accumulator) -> _Batch:
         """Closes the full batch, sends it where that may be, and begins another."""
-        self._close_open(lane)
-        self._send_closed(lane)
-        lane.open = batch = self._new_batch(lane)
+        self._close_open(accumulator)
+        self._send_closed(accumulator)
+        accumulator.open = batch = self._new_batch(accumulator)
         return batch
 
-    def _due(self, lane: _Lane) -> None:
-        lane.is_due = False
-        lane.timer = None
-        if lane.in_flight < lane.in_flight_max:
-            self._close_open(lane)
-            self._send_closed(lane)
+    def _due(self, accumulator: _Accumulator) -> None:
+        accumulator.is_due = False
+        accumulator.timer = None
+        if accumulator.in_flight < accumulator.in_flight_max:
+            self._close_open(accumulator)
+            self._send_closed(accumulator)
 
-    def _close_open(self, lane: _Lane) -> None:
-        if lane.timer is not None:
-            lane.timer.cancel()
-            lane.timer = None
-        if lane.open is not None and lane.open.messages:
-            lane.closed.append(lane.open)
-            lane.open = None
+    def _close_open(self, accumulator: _Accumulator) -> None:
+        if accumulator.timer is not None:
+            accumulator.timer.cancel()
+            accumulator.timer = None
+        if accumulator.open is not None and accumulator.open.messages:
+            accumulator.closed.append(accumulator.open)
+            accumulator.open = None
 
-    def _send_closed(self, lane: _Lane) -> None:
+    def _send_closed(self, accumulator: _Accumulator) -> None:
         loop = asyncio.get_running_loop()
-        while lane.closed and lane.in_flight < lane.in_flight_max:
-            batch = lane.closed.popleft()
-            lane.in_flight += 1
-            task = loop.create_task(self._send_batch(lane, batch))
+        while accumulator.closed and accumulator.in_flight < accumulator.in_flight_max:
+            batch = accumulator.closed.popleft()
+            accumulator.in_flight += 1
+            task = loop.create_task(self._send_batch(accumulator, batch))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _send_batch(self, lane: _Lane, batch: _Batch) -> None:
+    async def _send_batch(self, accumulator: _Accumulator, batch: _Batch) -> None:
         ticket = batch.ticket
         try:
-            ticket.resolve(await self._send(batch.messages, lane.key))
+            ticket.resolve(await self._send(batch.messages, accumulator.key))
         except MQError as error:
             # Its trace would hold the ticket, and a ticket that nobody has must be gone.
             ticket.resolve(None, error.with_traceback(None))
@@ -296,18 +298,23 @@ class Gatherer:
             ticket.resolve(None, _lost(batch, error))
             raise
         finally:
-            lane.in_flight -= 1
+            accumulator.in_flight -= 1
             self._buffered_bytes -= batch.size_bytes
-            if not lane.closed and lane.timer is None:
+            if not accumulator.closed and accumulator.timer is None:
                 # What grew meanwhile leaves now, unless it lingers.
-                self._close_open(lane)
-            self._send_closed(lane)
-            self._drop_idle(lane, batch)
+                self._close_open(accumulator)
+            self._send_closed(accumulator)
+            self._drop_idle(accumulator, batch)
 
-    def _drop_idle(self, lane: _Lane, batch: _Batch) -> None:
-        """Forgets the lane of a key that is not in use: keys are many."""
-        if lane.key is not None and not lane.in_flight and not lane.closed and lane.open is None:
-            self._lanes.pop((batch.messages[0].topic, lane.key), None)
+    def _drop_idle(self, accumulator: _Accumulator, batch: _Batch) -> None:
+        """Forgets the accumulator of a key that is not in use: keys are many."""
+        if (
+            accumulator.key is not None
+            and not accumulator.in_flight
+            and not accumulator.closed
+            and accumulator.open is None
+        ):
+            self._accumulators.pop((batch.messages[0].topic, accumulator.key), None)
 
 
 def _lost(batch: _Batch, error: BaseException) -> SendError:

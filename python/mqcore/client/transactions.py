@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 # The property of a half message whose body is that of a batch: a commit stores each message of it.
 # Its value is the system flag of these. Our brokers know it (`HALF_BATCHES_FIELD`); see
-# `HALF_BATCH` of rust/lane/src/transactions/batch.rs.
+# `HALF_BATCH` of rust/fast_path/src/transactions/batch.rs.
 HALF_BATCH: Final = "MQCORE_HALF_BATCH"
 
 

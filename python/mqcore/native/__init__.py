@@ -67,9 +67,9 @@ from mqcore.native._native import (  # noqa: E402
     sql_fault,
     write_state,
 )
+from mqcore.native.fast_path import FastPath, FastPathProtocol, GroupPolicy, TopicPolicy  # noqa: E402
 from mqcore.native.fields import fields_of  # noqa: E402
 from mqcore.native.inspection import Inspection, rebuild  # noqa: E402
-from mqcore.native.lane import GroupPolicy, Lane, LaneProtocol, TopicPolicy  # noqa: E402
 from mqcore.native.members import (  # noqa: E402
     ExpressionBits,
     FilterBits,
@@ -115,6 +115,8 @@ __all__ = [
     "Delivered",
     "EncodedParts",
     "ExpressionBits",
+    "FastPath",
+    "FastPathProtocol",
     "FileSize",
     "FilterBits",
     "FrameForm",
@@ -127,8 +129,6 @@ __all__ = [
     "Handed",
     "IndexHeader",
     "Inspection",
-    "Lane",
-    "LaneProtocol",
     "LogRange",
     "MapColumn",
     "MembersPolicy",

@@ -11,7 +11,7 @@ from typing_extensions import Buffer, disjoint_base
 
 from mqcore.model.queues import MessageQueue
 from mqcore.native.columns import Asked
-from mqcore.native.lane import GroupPolicy, TopicPolicy
+from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.packing import PackedColumn
 from mqcore.native.policies import BrokerPolicy
@@ -34,6 +34,8 @@ __all__ = [
     "Drained",
     "DrainedRequest",
     "EncodedParts",
+    "FastPathConnection",
+    "FastPathDrained",
     "FileSize",
     "FrameForm",
     "FrameReader",
@@ -43,12 +45,10 @@ __all__ = [
     "HalfMessages",
     "Handed",
     "IndexHeader",
-    "LaneConnection",
-    "LaneDrained",
     "LogRange",
     "Message",
+    "NativeFastPath",
     "NativeInspection",
-    "NativeLane",
     "NativeRecordColumns",
     "NativeStore",
     "Notice",
@@ -1331,8 +1331,8 @@ class EncodedParts:
     __match_args__: ClassVar[tuple[str, ...]]
 
 @disjoint_base
-class NativeLane:
-    """Executes hot requests. See `mqcore.native.lane.Lane`."""
+class NativeFastPath:
+    """Executes hot requests. See `mqcore.native.fast_path.FastPath`."""
 
     def __new__(
         cls, store: NativeStore, broker: BrokerPolicy, *, reader_threads: int = ...
@@ -1343,8 +1343,8 @@ class NativeLane:
     def half_messages(self) -> HalfMessages: ...
     @property
     def pops(self) -> Pops: ...
-    def bind(self, connection: LaneConnection) -> None:
-        """Makes a new connection one of this lane."""
+    def bind(self, connection: FastPathConnection) -> None:
+        """Makes a new connection one of this fast path."""
 
     def set_broker(self, broker: BrokerPolicy) -> None: ...
     def set_timers(self, timers: Timers) -> None: ...
@@ -1380,17 +1380,17 @@ class NativeLane:
             StoreError: The first message could not be read or stored; nothing has happened.
         """
 
-    def drain_all(self, now_ms: int | None = None) -> LaneDrained: ...
+    def drain_all(self, now_ms: int | None = None) -> FastPathDrained: ...
     def numbers(self) -> dict[str, int]: ...
 
 @final
-class LaneDrained:
-    """What a lane could answer.
+class FastPathDrained:
+    """What a fast path could answer.
 
     Attributes:
         next_ms: Milliseconds until the next call is due although nothing is announced.
-        statuses: Official statuses by ticket, of tickets that are not the lane's, in the order of
-            the log.
+        statuses: Official statuses by ticket, of tickets that are not the fast path's, in the order
+            of the log.
         handed: Requests for Python.
     """
 
@@ -1404,7 +1404,7 @@ class LaneDrained:
 
 @final
 class DrainedRequest:
-    """A request for Python that came up while the lane drained.
+    """A request for Python that came up while the fast path drained.
 
     Attributes:
         connection: Whose it is.
@@ -1412,7 +1412,7 @@ class DrainedRequest:
     """
 
     @property
-    def connection(self) -> LaneConnection: ...
+    def connection(self) -> FastPathConnection: ...
     @property
     def request(self) -> Handed: ...
     __match_args__: ClassVar[tuple[str, ...]]
@@ -1423,9 +1423,9 @@ class Handed:
 
     Attributes:
         command: The request.
-        need: Why: `code`, the lane does not execute it; `topic` and `group`, `name` is not known;
-            `check`, the policy asks for a look. After all but the first call
-            `LaneProtocol.execute`: what still does not hold then gets the official refusal.
+        need: Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not
+            known; `check`, the policy asks for a look. After all but the first call
+            `FastPathProtocol.execute`: what still does not hold then gets the official refusal.
         name: The topic or group.
     """
 
@@ -1467,7 +1467,7 @@ class Delivered:
 
 @final
 class RememberedSends:
-    """The sends that a lane has read to remember them.
+    """The sends that a fast path has read to remember them.
 
     Attributes:
         start: Where in the log it began, bytes.
@@ -1506,7 +1506,7 @@ class GroupGets:
 
 @final
 class ConsumerOffsets:
-    """The live consumer offsets of a lane. `changes` rises with each change."""
+    """The live consumer offsets of a fast path. `changes` rises with each change."""
 
     def load(self, table: Mapping[str, Mapping[int, int]]) -> None:
         """Takes offsets by queue of the official keys `topic@group`, in place of all others."""
@@ -1536,7 +1536,7 @@ class ConsumerOffsets:
 
 @final
 class HalfMessages:
-    """The half messages of a lane. `changes` rises with each change of their counts."""
+    """The half messages of a fast path. `changes` rises with each change of their counts."""
 
     def write_op_messages(self) -> OpMessagesWritten:
         """Writes the op messages of every transaction that is ended."""
@@ -1677,7 +1677,7 @@ class TransactionCount:
 
 @final
 class Pops:
-    """What is popped from a lane. `records_stored` counts what was stored of pops since the start.
+    """What is popped. `records_stored` counts what was stored of pops since the start.
 
     `order_changes` rises with each change of what was popped in order.
     """
@@ -1816,8 +1816,8 @@ class OrderInfo:
     ) -> Self: ...
 
 @disjoint_base
-class LaneConnection:
-    """A connection of a lane. See `mqcore.native.lane.LaneProtocol`."""
+class FastPathConnection:
+    """A connection of a fast path. See `mqcore.native.fast_path.FastPathProtocol`."""
 
     def __new__(cls, *_args: object, **_kwargs: object) -> Self: ...
     def attach(

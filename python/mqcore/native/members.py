@@ -1,6 +1,6 @@
-"""What the lane is told of the online members of groups: subscriptions, expressions, their bits.
+"""The online members of groups for the fast path: subscriptions, expressions, their bits.
 
-Values alone; knows no lane.
+Values alone; knows no fast path.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ class RegisteredFilter(NamedTuple):
 
 
 class MembersPolicy(NamedTuple):
-    """The online members of a group, as the lane needs them.
+    """The online members of a group, as the fast path needs them.
 
     Attributes:
         subscriptions: What they subscribe.

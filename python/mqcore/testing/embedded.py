@@ -262,7 +262,7 @@ class Embedded:
 
     async def offsets(self, group: str, topic: str) -> dict[int, int]:
         """Returns how far a group has read a topic, as the broker has it: by queue."""
-        return dict(self._running().state.lane.offsets.of(group, topic))
+        return dict(self._running().state.fast_path.offsets.of(group, topic))
 
 
 def _until_dispatched(broker: Broker) -> None:

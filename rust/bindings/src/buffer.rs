@@ -25,7 +25,7 @@ pub(crate) const RECEIVE_BYTES: usize = 256 * 1024;
 
 /// Where the transports of a loop put what they receive. Invariants:
 /// B1: the memory is never moved or given back while the object lives.
-/// B2: only the thread of the loop touches it: a transport writes into it, and the lane reads it in
+/// B2: only the thread of the loop touches it: a transport writes into it, and the fast path reads it in
 /// the call that tells how much was written, before any transport of that loop writes again.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ReceiveBuffer {
@@ -205,7 +205,7 @@ pub(crate) fn send(descriptor: i32, slices: &[IoSlice<'_>]) -> Sent {
     if descriptor < 0 {
         return Sent::Broken;
     }
-    // SAFETY: the transport closes its socket only after `connection_lost`, where the lane forgets
+    // SAFETY: the transport closes its socket only after `connection_lost`, where the fast path forgets
     // the descriptor.
     let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, OnceLock};
 
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::feed::{Fault, check_output};
-use mqcore_lane::{ConnectionId, Escalated as EscalatedRequest, Escalation};
+use mqcore_fast_path::feed::{Fault, check_output};
+use mqcore_fast_path::{ConnectionId, Escalated as EscalatedRequest, Escalation};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 
 use crate::buffer::{ReceiveBuffer, Sent, send, views_of};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
-use crate::locked::LockedFastPath;
 use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
+use crate::locked::LockedFastPath;
 use crate::wire::Command;
 
 /// Slices of one gathered write: an answer of 32 messages with its head, twice.
@@ -40,7 +40,7 @@ const REPORTED_BYTES_MIN: usize = 64 * 1024;
 /// The connections of one fast path, and the buffer that their transports receive into.
 pub(crate) struct Connections {
     fast_path: Arc<LockedFastPath>,
-    by_id: Mutex<HashMap<ConnectionId, Py<LaneConnection>>>,
+    by_id: Mutex<HashMap<ConnectionId, Py<FastPathConnection>>>,
     buffer: Py<ReceiveBuffer>,
     /// The same as transports ask for it: asyncio wants a length, too.
     view: Py<PyMemoryView>,
@@ -61,7 +61,7 @@ impl Connections {
         })
     }
 
-    fn join(&self, id: ConnectionId, connection: Py<LaneConnection>) {
+    fn join(&self, id: ConnectionId, connection: Py<FastPathConnection>) {
         self.by_id.lock().insert(id, connection);
     }
 
@@ -74,7 +74,7 @@ impl Connections {
         &self,
         py: Python<'_>,
         id: ConnectionId,
-    ) -> Option<Py<LaneConnection>> {
+    ) -> Option<Py<FastPathConnection>> {
         let by_id = self.by_id.lock();
         by_id.get(&id).map(|found| found.clone_ref(py))
     }
@@ -99,7 +99,7 @@ impl Connections {
 
 /// A connection; to be inherited together with `asyncio.BufferedProtocol`.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
-pub(crate) struct LaneConnection {
+pub(crate) struct FastPathConnection {
     all: OnceLock<Arc<Connections>>,
     /// 0 before it is open and after it is closed.
     id: AtomicU64,
@@ -116,7 +116,7 @@ pub(crate) struct LaneConnection {
     write: Mutex<Option<Py<PyAny>>>,
 }
 
-impl LaneConnection {
+impl FastPathConnection {
     fn id(&self) -> ConnectionId {
         ConnectionId(self.id.load(Ordering::Relaxed))
     }
@@ -129,7 +129,7 @@ impl LaneConnection {
 
     fn all(&self) -> PyResult<&Connections> {
         let all = self.all.get().map(Arc::as_ref);
-        all.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a lane"))
+        all.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a fast path"))
     }
 
     fn fast_path(&self) -> PyResult<&LockedFastPath> {
@@ -144,7 +144,7 @@ frozen! {
         command: Py<Command>,
         /// Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not known;
         /// `check`, the policy asks for a look. After all but the first call
-        /// `LaneProtocol.execute`: what still does not hold then gets the official refusal.
+        /// `FastPathProtocol.execute`: what still does not hold then gets the official refusal.
         need: &'static str,
         /// The topic or group.
         name: String,
@@ -187,7 +187,7 @@ enum Direct {
 }
 
 /// Writes what waits for a connection, as far as its socket or transport takes it.
-fn pump(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
+fn pump(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     let this = slf.get();
     if this.id().0 == 0 || this.is_pumping.swap(true, Ordering::Relaxed) {
         // A transport that calls back in the middle of a write: the loop below goes on.
@@ -199,7 +199,7 @@ fn pump(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
     go_on_if_drained(slf)
 }
 
-fn pump_once(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
+fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     let (py, this) = (slf.py(), slf.get());
     let fast_path = this.fast_path()?;
     while !this.is_full.load(Ordering::Relaxed) {
@@ -264,7 +264,7 @@ fn send_directly(fast_path: &LockedFastPath, id: ConnectionId, descriptor: i32) 
 }
 
 /// Goes on with requests that waited for the output to be read.
-fn go_on_if_drained(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
+fn go_on_if_drained(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     let this = slf.get();
     let fast_path = this.fast_path()?;
     if !this.is_stalled.load(Ordering::Relaxed) {
@@ -278,7 +278,7 @@ fn go_on_if_drained(slf: &Bound<'_, LaneConnection>) -> PyResult<()> {
     feed(slf, 0)
 }
 
-fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
+fn feed(slf: &Bound<'_, FastPathConnection>, len: usize) -> PyResult<()> {
     let (py, this) = (slf.py(), slf.get());
     let id = this.id();
     if id.0 == 0 {
@@ -319,7 +319,7 @@ fn feed(slf: &Bound<'_, LaneConnection>, len: usize) -> PyResult<()> {
 }
 
 /// Reports to Python requests that wait for the next turn, and of an unfinished frame that counts.
-fn report_left(slf: &Bound<'_, LaneConnection>, left: Left) -> PyResult<()> {
+fn report_left(slf: &Bound<'_, FastPathConnection>, left: Left) -> PyResult<()> {
     let this = slf.get();
     let is_first = left.has_asked && !this.has_asked.swap(true, Ordering::Relaxed);
     let is_counted = !left.has_asked || left.half_bytes >= REPORTED_BYTES_MIN;
@@ -334,12 +334,12 @@ fn report_left(slf: &Bound<'_, LaneConnection>, left: Left) -> PyResult<()> {
     Ok(())
 }
 
-fn refuse(slf: &Bound<'_, LaneConnection>, fault: &Fault) -> PyResult<()> {
+fn refuse(slf: &Bound<'_, FastPathConnection>, fault: &Fault) -> PyResult<()> {
     slf.call_method1("give_up", (fault.to_string(),)).map(drop)
 }
 
 #[pymethods]
-impl LaneConnection {
+impl FastPathConnection {
     #[new]
     #[pyo3(signature = (*_args, **_kwargs))]
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {

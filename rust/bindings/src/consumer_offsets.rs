@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::locked::LockedFastPath;
 use crate::gil::{Gil, gil_call};
+use crate::locked::LockedFastPath;
 
 /// Pairs of a snapshot that are taken under one lock: less than a millisecond.
 const PAIRS_PER_LOCK: usize = 256;

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::transactions::check::{Checked, Checker, Copied, Question, Rules};
+use mqcore_fast_path::transactions::check::{Checked, Checker, Copied, Question, Rules};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors::raised;
-use crate::locked::LockedFastPath;
 use crate::frozen::frozen;
 use crate::gil::{Gil, gil_call};
+use crate::locked::LockedFastPath;
 
 frozen! {
     /// What to ask the producers of a half message.

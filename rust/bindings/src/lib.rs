@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `lane` | the class over the fast path: policy, drain, delayed messages |
+//! | `fast_path` | the class over the fast path: policy, drain, delayed messages |
 //! | `connection` | a connection of the fast path as an event loop sees it |
 //! | `consumer_offsets` | the class over the consumer offsets of a fast path |
 //! | `half_messages` | the class over its half messages: their check, their counts |
@@ -47,7 +47,7 @@ mod connection;
 mod consumer_offsets;
 mod draft;
 mod errors;
-mod locked;
+mod fast_path;
 mod fork;
 mod form;
 mod frozen;
@@ -55,7 +55,7 @@ mod gil;
 mod half_messages;
 mod inspection;
 mod json;
-mod lane;
+mod locked;
 mod many;
 mod packing;
 mod parts;
@@ -84,11 +84,15 @@ mod _native {
     #[pymodule_export]
     use crate::columns::{ColumnBatch, ColumnBuffers, NativeRecordColumns, Tally, queue_units};
     #[pymodule_export]
-    use crate::connection::{Handed, LaneConnection};
+    use crate::connection::{FastPathConnection, Handed};
     #[pymodule_export]
     use crate::consumer_offsets::ConsumerOffsets;
     #[pymodule_export]
     use crate::draft::encode_properties;
+    #[pymodule_export]
+    use crate::fast_path::{
+        Delivered, DrainedRequest, FastPathDrained, GroupGets, NativeFastPath, RememberedSends,
+    };
     #[pymodule_export]
     use crate::fork::note_fork;
     #[pymodule_export]
@@ -106,10 +110,6 @@ mod _native {
     };
     #[pymodule_export]
     use crate::json::parse_relaxed_json;
-    #[pymodule_export]
-    use crate::lane::{
-        Delivered, DrainedRequest, GroupGets, LaneDrained, NativeLane, RememberedSends,
-    };
     #[pymodule_export]
     use crate::many::AppendedMany;
     #[pymodule_export]

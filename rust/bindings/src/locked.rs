@@ -8,14 +8,14 @@ use std::sync::Arc;
 use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
-use mqcore_lane::Lane;
+use mqcore_fast_path::FastPath;
 
 use crate::fork::Origin;
 use crate::store::Engine;
 
 /// What the lock protects.
 pub(crate) struct Inside {
-    pub(crate) path: Lane<RealDisk, SystemClock>,
+    pub(crate) path: FastPath<RealDisk, SystemClock>,
     /// When the loop will drain by itself, ms.
     pub(crate) drains_at_ms: u64,
     /// Set: the time is what `drain` was given last.
@@ -31,7 +31,7 @@ pub(crate) struct LockedFastPath {
 }
 
 impl LockedFastPath {
-    pub(crate) fn new(path: Lane<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
+    pub(crate) fn new(path: FastPath<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
         Self {
             inside: Mutex::new(Inside {
                 path,

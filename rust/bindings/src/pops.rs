@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use mqcore_engine::lock::Mutex;
-use mqcore_lane::policy::Policy;
-use mqcore_lane::pop::names::revive_topic;
-use mqcore_lane::pop::orders::Order;
-use mqcore_lane::pop::revive::{self, Known, Revived as Done, Reviver};
-use mqcore_lane::pop::rules::PopRules;
+use mqcore_fast_path::policy::Policy;
+use mqcore_fast_path::pop::names::revive_topic;
+use mqcore_fast_path::pop::orders::Order;
+use mqcore_fast_path::pop::revive::{self, Known, Revived as Done, Reviver};
+use mqcore_fast_path::pop::rules::PopRules;
 use pyo3::prelude::*;
 
 use crate::errors::raised;
-use crate::locked::LockedFastPath;
 use crate::frozen::{frozen, shown};
 use crate::gil::{Gil, gil_call};
+use crate::locked::LockedFastPath;
 use crate::policy_rows::PopRow;
 
 frozen! {

@@ -39,7 +39,7 @@ pub(crate) struct NativeStore {
 }
 
 impl NativeStore {
-    /// What a lane over this store needs.
+    /// What a fast path over this store needs.
     pub(crate) fn parts(&self) -> (Arc<Engine>, Host) {
         (Arc::clone(&self.engine), self.store_host)
     }

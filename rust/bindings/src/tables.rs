@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mqcore_lane::bits::{BitRow, GroupBits};
-use mqcore_lane::codes::{OVERLOAD, REQUESTS, SYSTEM_BUSY};
-use mqcore_lane::holds::HoldLimits;
-use mqcore_lane::parked::ParkLimits;
-use mqcore_lane::policy::{
+use mqcore_fast_path::bits::{BitRow, GroupBits};
+use mqcore_fast_path::codes::{OVERLOAD, REQUESTS, SYSTEM_BUSY};
+use mqcore_fast_path::holds::HoldLimits;
+use mqcore_fast_path::parked::ParkLimits;
+use mqcore_fast_path::policy::{
     Broker, Group, Members, Perm, Refusal, Registered, Subscription, Timing, Topic, Transactions,
     Wanted,
 };
-use mqcore_lane::sql::Sql;
+use mqcore_fast_path::sql::Sql;
 use mqcore_record::Host;
 use pyo3::prelude::*;
 
@@ -230,7 +230,7 @@ pub(crate) fn sql_fault(text: &str) -> Option<String> {
     Sql::compile(text).err().map(|error| error.to_string())
 }
 
-/// The requests that the lane executes: numbers by official name.
+/// The requests that the fast path executes: numbers by official name.
 #[pyfunction]
 pub(crate) fn native_request_codes() -> BTreeMap<&'static str, i32> {
     REQUESTS.iter().copied().collect()

@@ -1,5 +1,5 @@
-//! The class over the timers of a store: each method unpacks, calls with the GIL kept or released, maps the error.
-//! A call never waits for another one with the GIL kept.
+//! The class over the timers of a store: each method unpacks, calls with the GIL kept or released, maps the
+//! error. A call never waits for another one with the GIL kept.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Result;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::timer::Wheel;
-use mqcore_lane::timers::{LIMIT_MAX, Timers, Waiting};
+use mqcore_fast_path::timers::{LIMIT_MAX, Timers, Waiting};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 

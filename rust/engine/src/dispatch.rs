@@ -95,12 +95,12 @@ pub struct Dispatcher<D: Disk> {
 
 /// How a round is to be walked.
 #[derive(Clone, Copy)]
-struct Lane {
+struct FastPath {
     number: usize,
     of: usize,
 }
 
-impl Lane {
+impl FastPath {
     const ONLY: Self = Self { number: 0, of: 1 };
 }
 
@@ -299,16 +299,16 @@ impl<D: Disk> Dispatcher<D> {
 
     fn walk_all(&self, group: &[&Follower], bytes: &[u8], ends: (u64, u64)) -> Result<Walked> {
         if bytes.len() <= ROUND_BYTES || self.threads == 1 {
-            return self.walk(group, bytes, ends, Lane::ONLY);
+            return self.walk(group, bytes, ends, FastPath::ONLY);
         }
         let of = self.threads;
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..of)
                 .map(|number| {
-                    scope.spawn(move || self.walk(group, bytes, ends, Lane { number, of }))
+                    scope.spawn(move || self.walk(group, bytes, ends, FastPath { number, of }))
                 })
                 .collect();
-            let mine = self.walk(group, bytes, ends, Lane { number: 0, of });
+            let mine = self.walk(group, bytes, ends, FastPath { number: 0, of });
             for other in others {
                 match other.join() {
                     Ok(walked) => drop(walked?),
@@ -319,14 +319,14 @@ impl<D: Disk> Dispatcher<D> {
         })
     }
 
-    /// Dispatches the records of one lane: those of its queues and, on the first lane, all records
+    /// Dispatches the records of one fast path: those of its queues and, on the first fast path, all records
     /// to those who need the order of the log.
     fn walk(
         &self,
         group: &[&Follower],
         bytes: &[u8],
         (from, segment_end): (u64, u64),
-        lane: Lane,
+        fast_path: FastPath,
     ) -> Result<Walked> {
         let mut walked = Walked {
             to: from,
@@ -347,7 +347,7 @@ impl<D: Disk> Dispatcher<D> {
                     return Ok(walked);
                 }
             };
-            self.give(group, &record, walked.to, lane)?;
+            self.give(group, &record, walked.to, fast_path)?;
             at += record.total_len_bytes;
             walked.to = from + at as u64;
             walked.records += 1;
@@ -362,15 +362,15 @@ impl<D: Disk> Dispatcher<D> {
         group: &[&Follower],
         record: &RecordView<'_>,
         physical_offset: u64,
-        lane: Lane,
+        fast_path: FastPath,
     ) -> Result<()> {
-        let is_mine = lane.of == 1 || {
+        let is_mine = fast_path.of == 1 || {
             let hash = self.hasher.hash_one((record.topic, record.queue_id));
-            hash as usize % lane.of == lane.number
+            hash as usize % fast_path.of == fast_path.number
         };
         let takes = |follower: &Follower| {
             if follower.dispatch.needs_log_order() {
-                lane.number == 0
+                fast_path.number == 0
             } else {
                 is_mine
             }

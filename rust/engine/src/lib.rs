@@ -3,8 +3,8 @@
 //!
 //! Knows no Python and no client socket. A module imports only from the layers below its own:
 //! `store, inspect | dispatch | commit_log, flush, consume_queue, batch_queue, key_index, timer |
-//! segment, checkpoint, progress, arrivals, small_state, queue_dirs, queue_store | disk, watermark | mmap, config,
-//! clock, poison, notice, status, relaxed_json | error, units, lock`.
+//! segment, checkpoint, progress, arrivals, small_state, queue_dirs, queue_store | disk, watermark | mmap,
+//! config, clock, poison, notice, status, relaxed_json | error, units, lock`.
 
 pub mod arrivals;
 pub mod batch_queue;

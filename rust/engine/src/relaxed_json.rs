@@ -1,6 +1,6 @@
 //! Reads the JSON that RocketMQ writes: strict JSON but for map keys that are bare integers
-//! (`{0:5,1:7}`, fastjson) or bare objects (`{{"queueId":0,"topic":"T"}:5}`). Total: any bytes give a value or an error with its place; depth and
-//! size are bounded. Knows no file.
+//! (`{0:5,1:7}`, fastjson) or bare objects (`{{"queueId":0,"topic":"T"}:5}`). Total: any bytes give a value
+//! or an error with its place; depth and size are bounded. Knows no file.
 
 use serde_json::Value;
 

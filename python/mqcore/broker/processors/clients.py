@@ -352,7 +352,7 @@ class Clients:
             part = queues[begin : begin + LOCKS_PER_TURN]
             named = (MessageQueue.of_json(queue) for queue in part)
             done = work(group, [queue for queue in named if queue is not None], client_id)
-            self._state.lane.set_group_lock(group, self._state.locks.until_ms(group))
+            self._state.fast_path.set_group_lock(group, self._state.locks.until_ms(group))
             return done
 
         def answer(done: list[Any]) -> Command:

@@ -76,7 +76,7 @@ class GroupAdmin:
         """207: forgets a group, and its offsets where that is asked for (4.9 and 5.x say it so)."""
         name = request.field("groupName")
         if request.flag("removeOffset") or request.flag("cleanOffset"):
-            self._state.lane.offsets.remove(group=name)
+            self._state.fast_path.offsets.remove(group=name)
         if self._state.groups.delete(name, self._state.now_ms()):
             await self._persistence.groups_changed([name])
         return request.answer()

@@ -60,7 +60,7 @@ class Maintenance:
 
     async def runtime(self, request: Request) -> Command:
         """28: the broker in figures."""
-        table = await asyncio.to_thread(runtime_table, self._state, self._state.lane.stats())
+        table = await asyncio.to_thread(runtime_table, self._state, self._state.fast_path.stats())
         return request.answer(body=compact({"table": table}))
 
     async def stats(self, request: Request) -> Command:

@@ -65,7 +65,7 @@ class OffsetAdmin:
             queues = every if queue_id == _ALL_QUEUES else [queue_id]
             targets = await asyncio.to_thread(self._by_time, topic, queues, timestamp_ms)
         for queue, offset in targets.items():
-            self._state.lane.offsets.reset(group, topic, queue, offset)
+            self._state.fast_path.offsets.reset(group, topic, queue, offset)
         return request.answer(body=_reset_body(request, self._by_queue(topic, targets)))
 
     async def _send_to_members(self, request: Request) -> Command:
@@ -76,7 +76,7 @@ class OffsetAdmin:
         if known is None:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
             raise RefusedError(remark, code=ResponseCode.TOPIC_NOT_EXIST)
-        offsets = self._state.lane.offsets.of(group, topic)
+        offsets = self._state.fast_path.offsets.of(group, topic)
         queues = range(known.write_queues)
         if any(offsets.get(queue_id, -1) == -1 for queue_id in queues):
             # Spelled so by the official broker.
@@ -154,28 +154,30 @@ class OffsetAdmin:
             is_left = online is not None and topic not in online.subscriptions
             if not request.flag("offline") and is_left:
                 continue
-            for queue_id, offset in self._state.lane.offsets.of(source, topic).items():
-                self._state.lane.offsets.commit(target, topic, queue_id, offset)
+            for queue_id, offset in self._state.fast_path.offsets.of(source, topic).items():
+                self._state.fast_path.offsets.commit(target, topic, queue_id, offset)
         return request.answer()
 
     async def _topics_of_group(self, group: str) -> list[str]:
-        lane = self._state.lane
-        return await asyncio.to_thread(lambda: topics_of_group(lane.offsets.snapshot(), group))
+        fast_path = self._state.fast_path
+        return await asyncio.to_thread(lambda: topics_of_group(fast_path.offsets.snapshot(), group))
 
     async def correction(self, request: Request) -> Command:
         """308: the smallest offset per queue among groups, measured against one of them."""
         topic, compared = request.field("topic"), request.field("compareGroup")
         left_out = set(request.ext.get("filterGroups", "").split(","))
         smallest: dict[int, int] = {}
-        lane = self._state.lane
-        groups = await asyncio.to_thread(lambda: groups_of_topic(lane.offsets.snapshot(), topic))
+        fast_path = self._state.fast_path
+        groups = await asyncio.to_thread(
+            lambda: groups_of_topic(fast_path.offsets.snapshot(), topic)
+        )
         for group in groups:
             if group in left_out:
                 continue
-            for queue_id, offset in self._state.lane.offsets.of(group, topic).items():
+            for queue_id, offset in self._state.fast_path.offsets.of(group, topic).items():
                 if offset >= self._state.bounds(topic, queue_id)[0]:
                     smallest[queue_id] = min(offset, smallest.get(queue_id, _INT64_MAX))
-        for queue_id, offset in self._state.lane.offsets.of(compared, topic).items():
+        for queue_id, offset in self._state.fast_path.offsets.of(compared, topic).items():
             if smallest.get(queue_id, -1) > offset:
                 smallest[queue_id] = _INT64_MAX
         body = {"correctionOffsets": {str(queue): smallest[queue] for queue in smallest}}
@@ -183,9 +185,9 @@ class OffsetAdmin:
 
     async def all(self, request: Request) -> Command:
         """43: all consumer offsets."""
-        lane, version = self._state.lane, self._state.offsets_version
+        fast_path, version = self._state.fast_path, self._state.offsets_version
         body = await asyncio.to_thread(
-            lambda: compact_in_parts(offsets_json(lane.offsets.snapshot(), version))
+            lambda: compact_in_parts(offsets_json(fast_path.offsets.snapshot(), version))
         )
         return request.answer(body=body)
 

@@ -41,13 +41,13 @@ class Progress:
             one = request.ext.get("topic")
             topics = [one] if one else await self._topics_of_group(group)
             topics = [name for name in topics if self._is_wanted(group, name)]
-        offsets = {topic: self._state.lane.offsets.of(group, topic) for topic in topics}
+        offsets = {topic: self._state.fast_path.offsets.of(group, topic) for topic in topics}
         stats = await asyncio.to_thread(self._stats, group, offsets)
         return request.answer(body=with_queue_keys(stats))
 
     async def _topics_of_group(self, group: str) -> list[str]:
-        lane = self._state.lane
-        return await asyncio.to_thread(lambda: topics_of_group(lane.offsets.snapshot(), group))
+        fast_path = self._state.fast_path
+        return await asyncio.to_thread(lambda: topics_of_group(fast_path.offsets.snapshot(), group))
 
     def _is_wanted(self, group: str, topic: str) -> bool:
         """An online group that does not subscribe a topic any more has only old offsets there."""
@@ -77,7 +77,7 @@ class Progress:
         is_order = request.flag("isOrder")
         groups: dict[str, dict[str, Mapping[int, int]]] = {}
         slices = Slices()
-        table = await asyncio.to_thread(self._state.lane.offsets.snapshot)
+        table = await asyncio.to_thread(self._state.fast_path.offsets.snapshot)
         for key, offsets in table.items():
             await slices.turn()
             place = split_key(key)
@@ -113,8 +113,10 @@ class Progress:
         """300: groups that subscribe a topic, and those that have offsets there."""
         topic = request.field("topic")
         online = self._state.members.groups_of_topic(topic)
-        lane = self._state.lane
-        stored = await asyncio.to_thread(lambda: groups_of_topic(lane.offsets.snapshot(), topic))
+        fast_path = self._state.fast_path
+        stored = await asyncio.to_thread(
+            lambda: groups_of_topic(fast_path.offsets.snapshot(), topic)
+        )
         names = list(dict.fromkeys([*online, *stored]))
         return request.answer(body=compact({"groupList": names}))
 
@@ -139,7 +141,7 @@ class Progress:
         known = self._state.topics.find(topic)
         if known is None:
             raise RefusedError(f"topic[{topic}] not exist", code=ResponseCode.TOPIC_NOT_EXIST)
-        offsets = self._state.lane.offsets.of(group, topic)
+        offsets = self._state.fast_path.offsets.of(group, topic)
         rows = await asyncio.to_thread(self._spans, topic, offsets, known.write_queues)
         return request.answer(body=compact({"consumeTimeSpanSet": rows}))
 

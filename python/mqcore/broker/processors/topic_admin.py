@@ -145,8 +145,10 @@ class TopicAdmin:
         state = self._state
         if not state.settings.deletes_pop_retry_topics:
             return []
-        lane = state.lane
-        groups = await asyncio.to_thread(lambda: groups_of_topic(lane.offsets.snapshot(), topic))
+        fast_path = state.fast_path
+        groups = await asyncio.to_thread(
+            lambda: groups_of_topic(fast_path.offsets.snapshot(), topic)
+        )
         return [
             name
             for group in groups
@@ -158,7 +160,7 @@ class TopicAdmin:
         """Deletes one that may be deleted."""
         if self._state.topics.delete(name, self._state.now_ms()):
             await self._persistence.topics_changed([name])
-        self._state.lane.offsets.remove(topic=name)
+        self._state.fast_path.offsets.remove(topic=name)
         await asyncio.to_thread(self._state.store.delete_topic, name)
         if self._state.timers is not None:
             await asyncio.to_thread(self._state.timers.forget, name)

@@ -57,7 +57,8 @@ impl<D: Disk> QueueRecovery<D> {
     /// unit, so that no stale unit can come back.
     ///
     /// # Durability
-    /// What was taken away is gone for good after the next [`QueueTable::sync`](super::QueueTable::sync) of 0 pages.
+    /// What was taken away is gone for good after the next [`QueueTable::sync`](super::QueueTable::sync) of 0
+    /// pages.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].

@@ -132,7 +132,8 @@ impl<D: Disk> Inspection<D> {
         Ok(out)
     }
 
-    /// Every queue with its bounds, batch queues among them: the minimum is the first unit of a record that the log has.
+    /// Every queue with its bounds, batch queues among them: the minimum is the first unit of a record that
+    /// the log has.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].

@@ -68,8 +68,8 @@ impl<D: Disk> Lookup<'_, D> {
     }
 
     /// Whether a record that was read from the disk is not what was stored, by the CRC of its body and by
-    /// the place in its queue that it names: it is noted, and passed over. A record in the hot window was written by this process, or looked at when
-    /// the store was opened.
+    /// the place in its queue that it names: it is noted, and passed over. A record in the hot window was
+    /// written by this process, or looked at when the store was opened.
     fn is_damaged(&self, record: &RecordBytes<D>, named: Option<(&[u8], u64)>) -> bool {
         if !self.checks_crc || !record.is_copy() {
             return false;

@@ -50,7 +50,8 @@ impl<D: Disk, C: Clock> Writer<D, C> {
     ///
     /// # Durability
     /// Asynchronous flush without a pool: it is in the page cache and survives the process. Otherwise:
-    /// nothing yet; wait for [`Durability::settle`](super::Durability::settle) or a ticket, or call [`Store::put`](super::Store::put).
+    /// nothing yet; wait for [`Durability::settle`](super::Durability::settle) or a ticket, or call
+    /// [`Store::put`](super::Store::put).
     ///
     /// # Blocking
     /// For the append lock; for the next log file when none is ready.

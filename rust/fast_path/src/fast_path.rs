@@ -1,0 +1,365 @@
+//! The dispatcher: connections, which request processor executes a request, and what waits for the next
+//! log file or for Python. Knows no request's meaning.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::store::Store;
+use mqcore_engine::timer::Wheel;
+use mqcore_record::Host;
+use mqcore_wire::{Command, CommandRef};
+
+use crate::answers::refuse_send;
+use crate::bits::BitRow;
+use crate::codes;
+use crate::connections::Connections;
+use crate::consumer_offsets::ConsumerOffsets;
+use crate::context::Context;
+use crate::deferred::{DeferredQueue, weight};
+use crate::filtering::MessageFilters;
+use crate::policy::{Broker, Policy};
+use crate::pop::names;
+use crate::pop::orders::Orders;
+use crate::processors::Processors;
+use crate::readers::{Done, Readers};
+use crate::refusals;
+use crate::repeats::{DuplicateCandidate, Repeats};
+use crate::request_context::ConnectionId;
+use crate::requests::Request;
+use crate::stamp::Stamp;
+use crate::stop::{Escalation, How, Processed, Stop};
+use crate::transactions::check::Checked;
+use crate::transactions::counts::Counts;
+
+/// A request for Python.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Escalated {
+    /// Who asks.
+    pub connection: ConnectionId,
+    /// What.
+    pub command: Command,
+    /// Why the fast path does not execute it by itself.
+    pub escalation: Escalation,
+}
+
+/// The fast path.
+pub struct FastPath<D: Disk, C: Clock> {
+    pub(crate) store: Arc<Store<D, C>>,
+    /// What was decided.
+    pub policy: Policy,
+    /// The live consumer offsets.
+    pub offsets: Arc<ConsumerOffsets>,
+    /// Connections and answers.
+    pub connections: Connections<D>,
+    pub(crate) processors: Processors<D>,
+    pub(crate) readers: Readers<D, C>,
+    pub(crate) filters: MessageFilters,
+    escalated: Vec<Escalated>,
+    pub(crate) now_ms: u64,
+    pub(crate) deferred: DeferredQueue,
+    /// What was read and is not answered yet.
+    pub(crate) done: VecDeque<Done<D>>,
+    /// Whether queues have news that were not taken.
+    pub(crate) has_more_news: bool,
+}
+
+impl<D: Disk, C: Clock> FastPath<D, C> {
+    /// A fast path over a store, with so many threads for cold reads (0: read where it is asked).
+    #[must_use]
+    pub fn new(store: Arc<Store<D, C>>, reader_threads: usize) -> Self {
+        let offsets = Arc::new(ConsumerOffsets::default());
+        Self {
+            readers: Readers::new(Arc::clone(&store), reader_threads),
+            store,
+            policy: Policy::default(),
+            processors: Processors::new(&offsets),
+            offsets,
+            connections: Connections::new(),
+            filters: MessageFilters::default(),
+            escalated: Vec::new(),
+            now_ms: 0,
+            deferred: DeferredQueue::default(),
+            done: VecDeque::new(),
+            has_more_news: false,
+        }
+    }
+
+    /// The processors, and what they are given for one call.
+    #[inline]
+    pub(crate) fn split(&mut self) -> (Context<'_, D, C>, &mut Processors<D>) {
+        let cx = Context {
+            store: &self.store,
+            policy: &self.policy,
+            connections: &mut self.connections,
+            readers: &mut self.readers,
+            filters: &mut self.filters,
+            now_ms: self.now_ms,
+            has_deferred: !self.deferred.is_empty(),
+        };
+        (cx, &mut self.processors)
+    }
+
+    /// Replaces what is decided about the broker itself.
+    pub fn decide_broker(&mut self, mut broker: Broker) {
+        broker.timing.step_ms = self.store.config().timer_step_ms();
+        broker.pops.revive_topic = names::revive_topic(&broker.cluster);
+        self.connections.version = broker.version;
+        self.processors.delivery.stamp = Stamp::of(&broker);
+        self.processors.pull.holds.set_limits(broker.held);
+        self.policy.broker = Arc::new(broker);
+        let merge = &mut self.processors.pops.merge;
+        merge.decide(&self.store, &self.policy);
+    }
+
+    /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
+    /// ms. Bits of a group may be read of messages that were stored later and not before.
+    pub fn decide_bits(&mut self, rows: Vec<BitRow>) -> i64 {
+        self.filters.decide_bits(&self.store, rows)
+    }
+
+    /// Remembers sends from now on; `None` does not, and forgets.
+    pub fn remember(&mut self, repeats: Option<Repeats>) {
+        self.processors.send.repeats.repeats = repeats;
+    }
+
+    /// Lets sends ask the timing wheel how full a step of time is.
+    pub fn set_wheel(&mut self, wheel: Arc<Wheel<D>>) {
+        self.processors.delivery.wheel = Some(wheel);
+    }
+
+    /// Takes a new connection.
+    pub fn open(&mut self, born_host: Host, peer: &str) -> ConnectionId {
+        self.connections.open(born_host, peer)
+    }
+
+    /// Forgets a connection with all that it waits for: what it has is marked, and worked off in
+    /// turns. Its parked sends are answered to nobody.
+    pub fn close(&mut self, id: ConnectionId) {
+        if self.connections.close(id).is_some() {
+            self.processors.close(id);
+            self.unwatch_emptied();
+        }
+    }
+
+    pub(crate) fn execute_frame(&mut self, id: ConnectionId, command: &CommandRef<'_>) {
+        self.connections.stats.requests += 1;
+        let stop = if command.is_response() {
+            Stop::Escalate(Escalation::Code)
+        } else {
+            match self.run(&Request::of_frame(id, command), How::ByPolicy) {
+                Ok(()) => return,
+                Err(stop) => stop,
+            }
+        };
+        self.wait(id, command.to_owned(), How::ByPolicy, stop);
+    }
+
+    /// Executes a request that was decided on; what still is not allowed is refused. False when the
+    /// fast path does not execute requests of this code.
+    pub fn execute(&mut self, id: ConnectionId, command: Command, now_ms: u64) -> bool {
+        self.now_ms = now_ms;
+        match self.run(&Request::of_command(id, &command), How::Decided) {
+            Ok(()) => {}
+            Err(Stop::Escalate(_escalation)) => return false,
+            Err(stop) => self.wait(id, command, How::Decided, stop),
+        }
+        true
+    }
+
+    /// Keeps a request that is not finished.
+    pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, stop: Stop) {
+        match stop {
+            Stop::Escalate(escalation) => {
+                self.connections.stats.escalated += 1;
+                self.escalated.push(Escalated {
+                    connection: id,
+                    command,
+                    escalation,
+                });
+            }
+            Stop::Defer => self.defer(id, command, how),
+            Stop::DuplicateCandidate(mark, slot) => {
+                let bytes = weight(&command);
+                let candidate = DuplicateCandidate::new(id, command, how, (mark, slot));
+                let (mut cx, processors) = self.split();
+                processors.send.repeats.have_read(&mut cx, candidate, bytes);
+            }
+            // Processors answer these themselves.
+            Stop::BadHeader(_) | Stop::Refuse(_) => {}
+        }
+    }
+
+    /// Executes a request that waited.
+    pub(crate) fn run_again(&mut self, id: ConnectionId, command: Command, how: How) {
+        if let Err(stop) = self.run(&Request::of_command(id, &command), how) {
+            self.wait(id, command, how, stop);
+        }
+    }
+
+    /// Executes a request, unless it has to wait or Python has to decide.
+    pub(crate) fn run(&mut self, request: &Request<'_>, how: How) -> Processed {
+        if self.policy.broker.needs_check && how == How::ByPolicy {
+            return Err(Stop::Escalate(if codes::is_executed(request.code) {
+                Escalation::Check
+            } else {
+                Escalation::Code
+            }));
+        }
+        let (mut cx, processors) = self.split();
+        let ran = match processors.process(&mut cx, request, how) {
+            Err(Stop::BadHeader(bad)) => {
+                cx.connections
+                    .refuse(&request.request_context, &refusals::bad_header(&bad));
+                Ok(())
+            }
+            other => other,
+        };
+        if self.processors.has_emptied() {
+            self.unwatch_emptied();
+        }
+        ran
+    }
+
+    fn defer(&mut self, connection: ConnectionId, command: Command, how: How) {
+        let bytes_max = self.connections.bounds.deferred_bytes;
+        let request = (connection, command);
+        let pushed = self.deferred.push(request, how, (self.now_ms, bytes_max));
+        if let Err(command) = pushed {
+            let request_context = Request::of_command(connection, &command).request_context;
+            let refused = refusals::overload();
+            refuse_send(
+                &mut self.connections,
+                &self.policy.broker,
+                &request_context,
+                &refused,
+            );
+        }
+    }
+
+    /// Sets an offset that was decided on, as a consumer does; false when a bound was met.
+    pub fn commit_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let (cx, processors) = self.split();
+        // Pops of the group would go on behind the offset that is left.
+        let pops = &mut processors.pops.merge;
+        pops.release(&cx, group, topic, queue_id);
+        self.offsets.commit(group, topic, queue_id, offset)
+    }
+
+    /// Sets where a group goes on in a queue, whatever its members commit before they have heard of
+    /// it; false when a bound was met.
+    pub fn reset_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
+        let (cx, processors) = self.split();
+        // Pops of the group would go on behind the offset that is left.
+        let pops = &mut processors.pops.merge;
+        pops.release(&cx, group, topic, queue_id);
+        self.offsets.reset(group, topic, queue_id, offset)
+    }
+
+    /// Forgets the offsets of a group, of a topic or of both together, and what is in flight of them;
+    /// how many offsets those were.
+    pub fn remove_offsets(&mut self, group: Option<&str>, topic: Option<&str>) -> usize {
+        self.processors.remove(group, topic);
+        self.offsets.remove(group, topic)
+    }
+
+    /// How many messages each group got of each topic.
+    #[must_use]
+    pub fn gets(&self) -> Vec<(String, String, u64)> {
+        self.processors.gets()
+    }
+
+    /// Half messages by topic.
+    #[must_use]
+    pub fn transaction_counts(&self) -> &Counts {
+        &self.processors.counts
+    }
+
+    /// Writes all op messages of ended transactions; true when none is left.
+    pub fn write_op_messages(&mut self) -> bool {
+        let (mut cx, processors) = self.split();
+        processors.transactions.write_op_messages(&mut cx)
+    }
+
+    /// Takes what a round of the check of half messages did; returns of each copy whether it was
+    /// ended meanwhile.
+    pub fn note_checked(&mut self, done: &Checked) -> Vec<bool> {
+        let (mut cx, processors) = self.split();
+        processors.transactions.note_checked(&mut cx, done)
+    }
+
+    /// Ordered pops.
+    #[must_use]
+    pub fn orders(&mut self) -> &mut Orders {
+        &mut self.processors.pops.merge.orders
+    }
+
+    /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
+    /// it has space again.
+    pub fn land(&mut self, queue: (&str, &str, i32), pop_time_ms: i64, messages: usize) {
+        let pops = &mut self.processors.pops;
+        pops.land(&self.policy, queue, pop_time_ms, messages);
+    }
+
+    /// Stores every open pop: at a stop. Returns whether all are stored.
+    pub fn store_pops(&mut self) -> bool {
+        let (cx, processors) = self.split();
+        processors.pops.merge.store_all(&cx)
+    }
+
+    /// Check points and acknowledgements stored since the fast path was made: offsets of groups may rest
+    /// on them.
+    #[must_use]
+    pub fn pops_stored(&self) -> u64 {
+        self.processors.pops.merge.stored()
+    }
+
+    /// Ends the watching of queues that nobody waits at.
+    pub(crate) fn unwatch_emptied(&mut self) {
+        for (topic, queue_id) in self.processors.take_emptied() {
+            let arrivals = self.store.arrivals();
+            arrivals.unwatch(topic.as_bytes(), queue_id);
+        }
+    }
+
+    /// Requests for Python, in the order they came.
+    pub fn take_escalated(&mut self) -> Vec<Escalated> {
+        std::mem::take(&mut self.escalated)
+    }
+
+    /// Lets everything be as it is: for a forked child, where the fast path's threads are not there.
+    pub fn abandon(&mut self) {
+        self.readers.abandon();
+    }
+
+    /// Answers that the next drain could give, at the most.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.processors.waiting() + self.deferred.len()
+    }
+
+    /// Names and numbers, for reports.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let (connections, processors) = (&self.connections, &self.processors);
+        let mut pairs = connections.stats.pairs();
+        pairs.extend([
+            ("connections", connections.len() as u64),
+            ("held", processors.pull.holds.len() as u64),
+            ("parked", processors.delivery.parked() as u64),
+            ("deferred", self.deferred.len() as u64),
+            ("filtered_waiting", processors.pull.filtered() as u64),
+            ("ends_to_note", processors.transactions.waiting() as u64),
+            ("queued_bytes", connections.queued_bytes() as u64),
+            ("pinned_bytes", connections.pinned_bytes() as u64),
+            ("half_frames_bytes", connections.half_frames_bytes as u64),
+            ("offset_changes", self.offsets.changes()),
+        ]);
+        if let Some(repeats) = &processors.send.repeats.repeats {
+            pairs.extend(repeats.numbers(self.store.wall_ms()));
+        }
+        pairs.extend(processors.pops.numbers());
+        pairs
+    }
+}
