@@ -67,18 +67,10 @@ fn refused(serving: &mut Serving, fields: &[(&str, &str)], code: i32, remark: &s
 #[test]
 fn who_may_not_pull_gets_the_reason() {
     let mut serving = filled(1);
-    refused(
-        &mut serving,
-        &[("queueId", "4")],
-        1,
-        "queueId[4] is illegal, topic:[t]",
-    );
-    refused(
-        &mut serving,
-        &[("queueId", "-1")],
-        1,
-        "queueId[-1] is illegal, topic:[t]",
-    );
+    for queue_id in ["4", "-1"] {
+        let remark = format!("queueId[{queue_id}] is illegal, topic:[t]");
+        refused(&mut serving, &[("queueId", queue_id)], 1, &remark);
+    }
     refused(
         &mut serving,
         &[("subVersion", "6")],
