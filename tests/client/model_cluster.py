@@ -298,13 +298,13 @@ class ModelInstance:
             record_of(
                 topic,
                 queue_id,
-                asked + place,
+                asked + index,
                 item.body,
                 physical_offset=item.physical_offset,
                 reconsume_times=item.reconsume_times,
                 properties=item.properties,
             )
-            for place, item in enumerate(part)
+            for index, item in enumerate(part)
         )
         return Command(0, ext=_bounds(asked + len(part), len(stored)), body=records)
 

@@ -75,7 +75,7 @@ def test_what_is_no_name_server_is_called_by_its_name(
         assert address in str(caught.value)
 
 
-def test_a_name_server_that_hangs_up_is_told() -> None:
+def test_a_name_server_that_hangs_up_is_reported() -> None:
     with (
         saying(lambda _: None) as address,
         mqcore.Producer(address, group="g") as producer,
@@ -130,7 +130,7 @@ def test_an_answer_of_nonsense_is_an_error_of_the_broker(ext: dict[str, str]) ->
     run_on("asyncio", work())
 
 
-def test_a_route_without_template_and_brokers_says_that_nobody_is_there() -> None:
+def test_a_route_without_template_and_brokers_reports_that_nobody_is_there() -> None:
     with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
         server.route = lambda _: None
         with pytest.raises(NoRouteError, match=f"b0 \\({server.address}\\)"):
@@ -157,7 +157,7 @@ def test_options_that_cannot_work_are_refused_at_once(
         mqcore.Producer(namesrv, **({"group": "g"} | options))
 
 
-def test_another_event_loop_than_its_own_is_told() -> None:
+def test_another_event_loop_than_its_own_is_refused() -> None:
     with scripted() as server:
         producer = aio.Producer(server.address, group="g")
         own = asyncio.new_event_loop()

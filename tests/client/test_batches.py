@@ -135,7 +135,7 @@ class _Broker:
         return SendResult(SendStatus.SEND_OK, ",".join(ids), queue, first, offsets)
 
 
-def test_parts_of_a_batch_that_is_one_record_share_its_place_in_the_log() -> None:
+def test_parts_of_a_batch_that_is_one_record_share_its_physical_offset() -> None:
     queue = QueueRef("t", "b", 0)
     ticket = Ticket([])
     ticket.resolve(SendResult(SendStatus.SEND_OK, "x,y,z", queue, 7, "place", batch_id="K"))

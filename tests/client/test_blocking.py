@@ -62,8 +62,8 @@ def test_many_threads_send_at_once(cluster: Cluster) -> None:
             return result.queue, result.queue_offset
 
         with ThreadPoolExecutor(8) as pool:
-            places = list(pool.map(send, range(400)))
-    assert len(set(places)) == 400
+            offsets = list(pool.map(send, range(400)))
+    assert len(set(offsets)) == 400
 
 
 def test_everything_else_goes_through_the_loop(cluster: Cluster) -> None:
@@ -140,7 +140,7 @@ def test_a_connection_that_the_broker_closed_is_not_used_again() -> None:
 
             def close() -> None:
                 links[0].close()
-                links[0].hub.spawn(_told(links[0], closed))
+                links[0].hub.spawn(_notify_closing(links[0], closed))
 
             server.loop.call_soon_threadsafe(close)
             assert closed.wait(_DEADLINE_S)
@@ -148,13 +148,13 @@ def test_a_connection_that_the_broker_closed_is_not_used_again() -> None:
         assert len(set(map(id, links))) == 2
 
 
-async def _told(link: Any, event: threading.Event) -> None:
+async def _notify_closing(link: Any, event: threading.Event) -> None:
     while not link.is_lost:  # noqa: ASYNC110 - the test's own loop has no signal for it
         await asyncio.sleep(0.001)
     event.set()
 
 
-def test_nobody_there_is_said_with_the_address() -> None:
+def test_nobody_there_is_reported_with_the_address() -> None:
     with scripted() as server:
         route = server.default_route("t")
         route["brokerDatas"][0]["brokerAddrs"]["0"] = "127.0.0.1:9"
@@ -186,7 +186,7 @@ def test_a_running_loop_is_never_stopped(cluster: Cluster) -> None:
         run_on("asyncio", work())
 
 
-def test_use_before_the_start_and_after_the_end_is_told(cluster: Cluster) -> None:
+def test_use_before_the_start_and_after_the_end_is_refused(cluster: Cluster) -> None:
     producer = mqcore.Producer(cluster.namesrv, group="sync")
     with pytest.raises(UsageError, check=lambda error: error.reason is UsageReason.NOT_STARTED):
         producer.send(Message("t", b"x"))
@@ -198,7 +198,7 @@ def test_use_before_the_start_and_after_the_end_is_told(cluster: Cluster) -> Non
             call(Message("t", b"x"))
 
 
-def test_a_forked_child_is_told_and_may_make_its_own(cluster: Cluster) -> None:
+def test_a_forked_child_is_refused_and_may_make_its_own(cluster: Cluster) -> None:
     with mqcore.Producer(cluster.namesrv, group="sync") as producer:
         producer.send(Message("fork", b"parent"))
         child = os.fork()

@@ -18,7 +18,7 @@ from mqcore.client.consume_hooks import Hooks
 from mqcore.client.handler_jobs import is_coroutine_handler
 from mqcore.client.instance import Instance
 from mqcore.client.message import ReceivedMessage
-from mqcore.client.outcomes import judged
+from mqcore.client.outcomes import outcome_of
 from mqcore.client.results import QueueRef
 from mqcore.client.trace import Tracer
 from mqcore.model.topics import TRACE_TOPIC
@@ -33,16 +33,16 @@ class Notes(ConsumeHook):
     """Remembers what it is told, and sets a variable that the handler should see."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, ConsumeContext]] = []
+        self.calls: list[tuple[str, ConsumeContext]] = []
 
     def before_consume(self, context: ConsumeContext) -> None:
         context.notes["thread"] = threading.get_ident()
         SPAN.set("set by the hook")
-        self.told.append(("before", context))
+        self.calls.append(("before", context))
 
     def after_consume(self, context: ConsumeContext) -> None:
         assert context.notes["thread"] == threading.get_ident()
-        self.told.append(("after", context))
+        self.calls.append(("after", context))
 
 
 class Broken(ConsumeHook):
@@ -74,8 +74,8 @@ def ended(handler: Any, timeout_ms: int = 0, argument: Any = None) -> tuple[Note
             value = asyncio.run(value)
     except BaseException as error:
         value = error
-    assert [word for word, _ in notes.told] == ["before", "after"]
-    assert notes.told[0][1] is notes.told[1][1]
+    assert [word for word, _ in notes.calls] == ["before", "after"]
+    assert notes.calls[0][1] is notes.calls[1][1]
     return notes, value
 
 
@@ -111,11 +111,11 @@ def answers(kind: str, value: Any) -> Any:
         (7, ConsumeResult.RETURN_NULL),
     ],
 )
-def test_hooks_are_told_how_a_call_ended(kind: str, value: Any, result: ConsumeResult) -> None:
+def test_hooks_receive_how_a_call_ended(kind: str, value: Any, result: ConsumeResult) -> None:
     notes, answer = ended(answers(kind, value))
     # A hook changes nothing of what the consumer sees.
     assert answer is value
-    context = notes.told[1][1]
+    context = notes.calls[1][1]
     assert context.result is result
     assert context.is_done is (result is ConsumeResult.SUCCESS)
     assert context.error is (value if isinstance(value, ValueError) else None)
@@ -133,23 +133,23 @@ def test_hooks_are_told_how_a_call_ended(kind: str, value: Any, result: ConsumeR
         (7, ConsumeResult.RETURN_NULL),
     ],
 )
-def test_a_call_that_took_too_long_says_so(
+def test_a_call_that_took_too_long_is_reported(
     monkeypatch: pytest.MonkeyPatch, value: Any, result: ConsumeResult
 ) -> None:
     times = iter([1_000, 1_500])
     monkeypatch.setattr(consume_hooks, "wall_ms", lambda: next(times))
     notes, _ = ended(answers("plain", value), timeout_ms=500)
-    context = notes.told[1][1]
+    context = notes.calls[1][1]
     assert (context.result, context.took_ms) == (result, 500)
 
 
-def test_a_list_is_told_as_it_is_and_without_hooks_nothing_stands_between() -> None:
+def test_a_list_is_passed_as_it_is_and_without_hooks_nothing_is_between() -> None:
     batch = [message_of(), message_of()]
     notes, _ = ended(answers("plain", None), argument=batch)
-    assert notes.told[0][1].messages is batch
+    assert notes.calls[0][1].messages is batch
     handler = functools.partial(answers("plain", None))
     assert Hooks("g", [], 0).around(handler, is_single=True) is handler
-    assert judged(None).is_done
+    assert outcome_of(None).is_done
 
 
 @pytest.fixture(scope="module")

@@ -62,10 +62,10 @@ class World:
 
     async def handle(self, life_id: str, message: ReceivedMessage) -> Any:
         life = self.lives.get(life_id)
-        place = message.queue.broker_name, message.queue.queue_id
+        queue = message.queue.broker_name, message.queue.queue_id
         if self.is_orderly and life is not None and not life.instance.is_dead:
-            self.overlaps += self.running.get(place, life_id) != life_id
-            self.running[place] = life_id
+            self.overlaps += self.running.get(queue, life_id) != life_id
+            self.running[queue] = life_id
         try:
             await asyncio.sleep(self.random.choice((0.0, 0.001, 0.05, 0.5, 2.0)))
             luck = self.random.random()
@@ -78,11 +78,11 @@ class World:
                 if luck < 0.06:
                     return Retry(delay=1)
         finally:
-            if self.is_orderly and self.running.get(place) == life_id:
-                del self.running[place]
+            if self.is_orderly and self.running.get(queue) == life_id:
+                del self.running[queue]
         if life is not None and not life.instance.is_dead:
-            place_in_queue = message.queue.topic, message.queue_offset
-            self.done.append((message.body, life_id, life.opened, *place_in_queue))
+            topic_and_offset = message.queue.topic, message.queue_offset
+            self.done.append((message.body, life_id, life.opened, *topic_and_offset))
         return None
 
     async def join(self) -> None:
@@ -93,7 +93,7 @@ class World:
         async def handler(message: ReceivedMessage) -> Any:
             return await self.handle(life_id, message)
 
-        def divided(*_: object) -> None:
+        def rebalanced(*_: object) -> None:
             life.opened += 1
 
         consumer = PushConsumer(
@@ -108,7 +108,7 @@ class World:
             concurrency=4,
             count_max=40,
             span_max=100,
-            on_divided=divided,
+            on_rebalance=rebalanced,
             now_ms=virtual_loop().now_ms,
         )
         life = self.lives[life_id] = Life(instance, consumer)
@@ -126,9 +126,9 @@ class World:
             life.instance.kill()
             self.dead.append(life)
             # Its handlers ended with it.
-            for place, owner in list(self.running.items()):
+            for queue, owner in list(self.running.items()):
                 if owner == life.instance.client_id:
-                    del self.running[place]
+                    del self.running[queue]
 
     async def restart(self) -> None:
         broker = self.random.choice(list(self.cluster.brokers.values()))
@@ -213,11 +213,11 @@ def test_an_orderly_queue_keeps_its_order(seed: int) -> None:
     for body, *_ in world.done:
         if body not in seen:
             seen.add(body)
-            place, _, offset = body.decode().rpartition("/")
-            first.setdefault(place, []).append(int(offset))
+            queue, _, offset = body.decode().rpartition("/")
+            first.setdefault(queue, []).append(int(offset))
     assert len(first) == 2 * QUEUES
-    for place, offsets in first.items():
-        assert offsets == list(range(len(offsets))), place
+    for queue, offsets in first.items():
+        assert offsets == list(range(len(offsets))), queue
     assert world.overlaps == 0
 
 

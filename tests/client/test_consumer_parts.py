@@ -16,7 +16,7 @@ from mqcore.client.consume_statistics import ConsumeStatistics
 from mqcore.client.handler_jobs import Job, TaskPool, ThreadPool, is_coroutine_handler, pool_for
 from mqcore.client.offset_stores import LocalOffsets
 from mqcore.client.offset_table import OffsetTable
-from mqcore.client.outcomes import DONE, LEFT_OUT, Outcome, Reject, Retry, judged, raised
+from mqcore.client.outcomes import DONE, LEFT_OUT, Outcome, Reject, Retry, outcome_of, raised
 from mqcore.client.process_queue import (
     ConcurrentQueue,
     FlowBounds,
@@ -154,7 +154,7 @@ def test_each_answer_has_its_step(
     assert step.wants_heartbeat == (code in (24, 28))
 
 
-def test_a_pull_says_what_the_official_client_says() -> None:
+def test_a_pull_has_the_fields_of_the_official_client() -> None:
     data = SubscriptionData.of_expression("T", "a", 77)
     push = pull_fields("g", QUEUE, 5, data, count_max=32, commit_offset=4)
     assert push["sysFlag"] == "3"
@@ -165,16 +165,16 @@ def test_a_pull_says_what_the_official_client_says() -> None:
     assert (lite["subVersion"], lite["subscription"]) == ("0", "a")
 
 
-def test_what_handlers_say() -> None:
-    assert judged(None) is judged(True) is DONE
-    assert judged(False) == Outcome(is_done=False)
-    assert judged(0).is_null
-    assert "'x'" in judged("x").why
+def test_what_results_of_handlers_mean() -> None:
+    assert outcome_of(None) is outcome_of(True) is DONE
+    assert outcome_of(False) == Outcome(is_done=False)
+    assert outcome_of(0).is_null
+    assert "'x'" in outcome_of("x").why
     assert [Retry(delay).level for delay in (None, 0, 0.5, 1, 2, 60, 61, 7200, 9000)] == [
         *(0, 0, 1, 1, 2, 5, 6, 18, 18)
     ]
     assert raised(Reject("bad")) == Outcome(is_done=False, level=-1, why="bad")
-    assert judged(Retry(3)).delay_s == 3
+    assert outcome_of(Retry(3)).delay_s == 3
     error = ValueError("no")
     assert raised(error).error is error
     with pytest.raises(ValueError, match="negative"):
@@ -266,7 +266,7 @@ def test_bodies_for_brokers_are_the_official_ones() -> None:
     }
     results = [
         json.loads(consume_directly_body(o, is_orderly=False, took_ms=0))
-        for o in (DONE, judged(False), judged("?"))
+        for o in (DONE, outcome_of(False), outcome_of("?"))
     ]
     assert [r["consumeResult"] for r in results] == ["CR_SUCCESS", "CR_LATER", "CR_RETURN_NULL"]
     state: ConcurrentQueue[int] = ConcurrentQueue(QUEUE, 0, 5)
@@ -316,14 +316,14 @@ def test_rates_are_those_of_the_last_minute() -> None:
     assert counters.to_json(4_000_000)["consumeFailedMsgs"] == 0
 
 
-def test_pulls_ask_with_a_version_that_brokers_were_told() -> None:
+def test_pulls_ask_with_a_version_that_brokers_received() -> None:
     wanted = Subscriptions(lambda name: f"ns%{name}", retry_topic="%RETRY%g")
     wanted.add_all({"T": "a || b", "S": Sql("n > 1")})
     wanted.touch(100)
     asked = wanted.get("ns%T")
     assert asked is not None
     assert (asked.version, sorted(asked.tags)) == (0, ["a", "b"])
-    wanted.told()
+    wanted.mark_reported()
     assert [data.version for data in wanted.all] == [100, 100, 100]
     assert wanted.topics == {"%RETRY%g", "ns%T", "ns%S"}
     # Another expression must be known before anything is pulled by it.

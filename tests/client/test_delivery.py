@@ -138,7 +138,7 @@ def test_a_fixed_queue_is_tried_once() -> None:
         delivery.failed(ConnectionLostError("h:1: ended", address="h:1"), 1)
 
 
-def test_a_route_without_a_queue_to_write_says_so() -> None:
+def test_a_route_without_a_queue_to_write_is_reported() -> None:
     with pytest.raises(SendError, match="no queue may be written"):
         _delivery().next_try((), 0)
 

@@ -14,7 +14,7 @@ def test_every_name_is_there(name: str) -> None:
     assert name in dir(mqcore)
 
 
-def test_what_is_not_there_is_told() -> None:
+def test_what_is_not_there_is_reported() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = mqcore.Nonsense
 

@@ -24,20 +24,20 @@ def logger() -> Iterator[logging.Logger]:
         handler.close()
 
 
-def test_a_record_says_everything(mqcore_broker: Broker, logger: logging.Logger) -> None:
+def test_a_record_contains_everything(mqcore_broker: Broker, logger: logging.Logger) -> None:
     handler = LogHandler(mqcore_broker.namesrv, topic="logs", level=logging.INFO)
     logger.addHandler(handler)
     logger.debug("too little")
     logger.warning("it is %s", "ünï")
     handler.flush()
     (message,) = mqcore_broker.messages("logs")
-    told = json.loads(message.body)
-    assert (told["level"], told["logger"], told["message"]) == (
+    fields = json.loads(message.body)
+    assert (fields["level"], fields["logger"], fields["message"]) == (
         "WARNING",
         "an.application",
         "it is ünï",
     )
-    assert told["thread"] == threading.current_thread().name
+    assert fields["thread"] == threading.current_thread().name
     assert (message.tags, message.keys) == ("WARNING", "an.application")
 
 

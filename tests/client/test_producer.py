@@ -75,8 +75,8 @@ def test_many_at_once_are_all_stored_once(cluster: Cluster) -> None:
             results = await asyncio.gather(
                 *(producer.send(Message("many", b"%d" % at)) for at in range(300))
             )
-            places = {(result.queue, result.queue_offset) for result in results}
-            assert len(places) == 300
+            positions = {(result.queue, result.queue_offset) for result in results}
+            assert len(positions) == 300
             # Round robin: no queue has more than its share.
             queues = [result.queue.queue_id for result in results]
             assert max(map(queues.count, set(queues))) == 75
@@ -108,8 +108,8 @@ def test_gathered_messages_have_results_of_their_own(cluster: Cluster, kind: str
             results = await asyncio.gather(
                 *(producer.send(Message("soon", b"%d" % at)) for at in range(100))
             )
-            places = {(result.queue, result.queue_offset) for result in results}
-            assert len(places) == 100
+            positions = {(result.queue, result.queue_offset) for result in results}
+            assert len(positions) == 100
             for result, at in zip(results, range(100), strict=True):
                 (record,) = await pulled(cluster, result.queue, result.queue_offset)
                 assert record.body == b"%d" % at
@@ -155,7 +155,7 @@ def test_a_timed_message_is_refused_where_it_would_come_at_once() -> None:
         assert producer.send(Message("timed", b"x", delay_level=1)).is_ok
 
 
-def test_a_queue_or_a_selector_says_where(cluster: Cluster) -> None:
+def test_a_queue_or_a_selector_chooses_the_queue(cluster: Cluster) -> None:
     async def work() -> None:
         async with aio.Producer(cluster.namesrv, group="pg") as producer:
             await producer.send(Message("chosen", b"x"))
@@ -189,7 +189,7 @@ def test_oneway_sends_arrive_too(cluster: Cluster) -> None:
     run_on("asyncio", work())
 
 
-def test_a_namespace_stands_before_topic_and_group(cluster: Cluster) -> None:
+def test_a_namespace_precedes_topic_and_group(cluster: Cluster) -> None:
     async def work() -> None:
         async with aio.Producer(cluster.namesrv, group="pg", namespace="ns") as producer:
             result = await producer.send(Message("spaced", b"x"))
@@ -200,7 +200,7 @@ def test_a_namespace_stands_before_topic_and_group(cluster: Cluster) -> None:
     run_on("asyncio", work())
 
 
-def test_a_topic_that_nobody_has_is_told_with_what_to_do(tmp_path: Any) -> None:
+def test_a_topic_that_nobody_has_is_reported_with_what_to_do(tmp_path: Any) -> None:
     async def work(cluster: Cluster) -> None:
         async with aio.Producer(cluster.namesrv, group="pg") as producer:
             with pytest.raises(NoRouteError) as caught:
@@ -262,7 +262,7 @@ def test_a_broker_that_vanishes_costs_a_try_and_no_message() -> None:
     run_on("asyncio", work())
 
 
-def test_a_broker_that_is_silent_ends_in_a_timeout_that_says_what_it_means() -> None:
+def test_a_broker_that_is_silent_ends_in_a_timeout_that_explains_itself() -> None:
     async def work() -> None:
         with scripted() as server:
             server.send = lambda _: None
@@ -330,7 +330,7 @@ def test_hooks_hear_of_every_try_and_may_refuse() -> None:
     run_on("asyncio", work())
 
 
-def test_life_is_told_in_words(cluster: Cluster) -> None:
+def test_life_cycle_errors_are_explained(cluster: Cluster) -> None:
     async def work() -> None:
         producer = aio.Producer(cluster.namesrv, group="life")
         with pytest.raises(
@@ -377,7 +377,7 @@ def test_one_client_serves_several_producers_and_closes_them(cluster: Cluster) -
     run_on("asyncio", work())
 
 
-def test_heartbeats_tell_the_group_and_closing_untells_it() -> None:
+def test_heartbeats_register_the_group_and_closing_unregisters_it() -> None:
     async def work() -> None:
         with scripted() as server:
             async with aio.Producer(server.address, group="pg") as producer:
@@ -409,7 +409,7 @@ def test_a_refused_batch_fails_every_send_in_it(caplog: pytest.LogCaptureFixture
     run_on("asyncio", work())
 
 
-def test_what_is_sent_is_compressed_as_told() -> None:
+def test_what_is_sent_is_compressed_as_set() -> None:
     async def work() -> None:
         with scripted() as server:
             async with aio.Producer(server.address, group="pg") as producer:

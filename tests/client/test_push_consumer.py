@@ -108,8 +108,8 @@ def test_messages_come_to_coroutines_and_to_threads(
             assert (threads == {mine}) == (name == "coroutine")
             if orderly:
                 for queue in {message.queue for message in bag.messages}:
-                    places = [m.queue_offset for m in bag.messages if m.queue == queue]
-                    assert places == list(range(len(places)))
+                    offsets = [m.queue_offset for m in bag.messages if m.queue == queue]
+                    assert offsets == list(range(len(offsets)))
 
     run_on(loop, work())
 
@@ -351,7 +351,7 @@ def test_a_broadcast_comes_to_everybody_and_is_remembered_in_a_file(
 ) -> None:
     async def work() -> None:
         await send(cluster, "cast", "a", "b")
-        for place, wanted in enumerate(([b"a", b"b"], [b"c"])):
+        for index, wanted in enumerate(([b"a", b"b"], [b"c"])):
             bags = [Bag(), Bag()]
             consumers = [
                 aio.PushConsumer(
@@ -369,7 +369,7 @@ def test_a_broadcast_comes_to_everybody_and_is_remembered_in_a_file(
                 for bag in bags:
                     await bag.holds(len(wanted))
                     assert bag.bodies == wanted
-            if place == 0:
+            if index == 0:
                 await send(cluster, "cast", "c")
         (path,) = (tmp_path / "0").rglob("offsets.json")
         # Every message that came counts, of whichever queue.
@@ -442,7 +442,7 @@ def test_a_pause_holds_pulls_back(cluster: Cluster) -> None:
     run_on("asyncio", work())
 
 
-def test_wrong_use_is_told_in_words(cluster: Cluster) -> None:
+def test_wrong_use_is_explained(cluster: Cluster) -> None:
     async def work() -> None:
         options: dict[str, Any] = {"group": "g", "handler": print}
         with pytest.raises(UsageError, match="a callable is expected, not str"):

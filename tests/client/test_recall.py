@@ -19,7 +19,7 @@ def test_a_handle_is_read() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "x", "*" * 100, "djIgVCBibiAxIEFDMTE=", "ä"])
-def test_what_is_no_handle_says_so(bad: str) -> None:
+def test_what_is_no_handle_is_refused(bad: str) -> None:
     with pytest.raises(MessageError, match="is no recall handle"):
         RecallHandle.parse(bad)
 
@@ -48,9 +48,9 @@ def test_timed_messages_age_with_the_broker_and_recalled_ones_do_not_come() -> N
         assert later.recall_handle is not None
 
 
-def test_a_broker_that_allows_no_recall_says_so() -> None:
+def test_a_broker_that_allows_no_recall_is_reported() -> None:
     with Broker() as broker, Producer(broker.namesrv, group="g") as producer:
-        told = producer.send(Message("t", b"x", delay=600))
-        assert told.recall_handle is not None
+        sent = producer.send(Message("t", b"x", delay=600))
+        assert sent.recall_handle is not None
         with pytest.raises(ResponseError, match="operation is forbidden"):
-            producer.recall(told.recall_handle)
+            producer.recall(sent.recall_handle)

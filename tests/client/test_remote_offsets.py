@@ -31,7 +31,7 @@ def queue(number: int) -> MessageQueue:
     return MessageQueue("T", "b", number)
 
 
-def test_the_first_offset_of_a_topic_is_told_alone() -> None:
+def test_the_first_offset_of_a_topic_is_sent_alone() -> None:
     calls = Calls()
     store = RemoteOffsets(cast(ConsumerCalls, calls))
 

@@ -60,7 +60,7 @@ def test_a_request_is_replied_to(cluster: Cluster) -> None:
     run_on("asyncio", work())
 
 
-def test_a_request_that_nobody_replies_to_says_so(cluster: Cluster) -> None:
+def test_a_request_that_nobody_replies_to_reports_it(cluster: Cluster) -> None:
     async def work() -> None:
         async with aio.Producer(cluster.namesrv, group="asking") as producer:
             with pytest.raises(ReplyTimeoutError, match="nobody replied") as caught:

@@ -104,11 +104,11 @@ def test_a_key_has_the_queue_that_java_gives_it() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", ";", "host", "host:port", "host:70000", [7], []])
-def test_what_is_no_address_of_a_name_server_is_said_at_once(bad: Any) -> None:
+def test_what_is_no_address_of_a_name_server_is_refused_at_once(bad: Any) -> None:
     with pytest.raises(AddressError):
         addresses_of(bad)
 
 
-def test_name_servers_are_told_apart_by_semicolons_commas_or_a_list() -> None:
+def test_name_servers_are_separated_by_semicolons_commas_or_a_list() -> None:
     assert addresses_of("a:1; b:2,a:1") == ("a:1", "b:2")
     assert addresses_of(["a:1", "b:2"]) == ("a:1", "b:2")

@@ -112,8 +112,8 @@ def test_sends_go_on_when_a_master_is_killed_and_nothing_acknowledged_is_lost(
             await asyncio.to_thread(brokers["a"].start)
             kept = await _kept(client, brokers["a"], "load")
             kept |= await _kept(client, brokers["b"], "load")
-        places = {(result.message_id, result.offset_message_id) for result in acknowledged}
-        assert places <= kept
+        stored = {(result.message_id, result.offset_message_id) for result in acknowledged}
+        assert stored <= kept
 
     with two_masters(tmp_path) as (namesrv, brokers):
         asyncio.run(work(namesrv, brokers))

@@ -22,8 +22,12 @@ CLUSTER = "DefaultCluster"
 
 def settings_of(folder: Path, **pairs: str) -> NamesrvSettings:
     """Returns the settings of a name server that keeps its file in a folder of the test."""
-    said = {"kvConfigPath": str(folder / "namesrv" / "kvConfig.json"), "listenPort": "0", **pairs}
-    return namesrv_settings(resolved(Program.NAMESRV, [Layer("test", said)]))
+    settings = {
+        "kvConfigPath": str(folder / "namesrv" / "kvConfig.json"),
+        "listenPort": "0",
+        **pairs,
+    }
+    return namesrv_settings(resolved(Program.NAMESRV, [Layer("test", settings)]))
 
 
 def topic_row(topic: str, *, queues: int = 4, perm: int = 6, flags: int = 0) -> dict[str, Any]:
@@ -113,8 +117,10 @@ class Asked:
         **ext: object,
     ) -> Command:
         """Registers a broker."""
-        told = rows("T", "TBW102") if topics is None else topics
-        content = registration_body(told, counter=counter, state=state) if body is None else body
+        topic_rows = rows("T", "TBW102") if topics is None else topics
+        content = (
+            registration_body(topic_rows, counter=counter, state=state) if body is None else body
+        )
         fields = {
             "brokerName": name,
             "brokerAddr": address,

@@ -24,7 +24,7 @@ def topics(count: int) -> dict[str, Queues]:
     return {f"topic-{at}": FOUR for at in range(count)}
 
 
-def told(name: str, table: dict[str, Queues], **facts: Any) -> Registration:
+def registration_of(name: str, table: dict[str, Queues], **facts: Any) -> Registration:
     """Returns a registration of a master."""
     address = f"{name}:10911"
     return Registration(
@@ -78,7 +78,7 @@ def test_a_broker_may_register_as_many_topics_as_its_own_limit_allows(tmp_path: 
 def test_a_large_registration_takes_many_steps_each_of_few_topics() -> None:
     changes: list[str] = []
     table = RouteTable(changes.append)
-    most, steps = 0, table.registering(told("a", topics(10_000)), "link", 0)
+    most, steps = 0, table.registering(registration_of("a", topics(10_000)), "link", 0)
     while True:
         before = len(table.topics)
         try:
@@ -100,8 +100,8 @@ def test_a_large_registration_takes_many_steps_each_of_few_topics() -> None:
 def test_steps_end_as_the_whole_does() -> None:
     whole, stepped = RouteTable(lambda _topic: None), RouteTable(lambda _topic: None)
     for table in (whole, stepped):
-        table.register(told("a", topics(1_000)), "one", 0)
-    fresh = told("b", {f"topic-{at}": Queues(8, 8, 6) for at in range(500, 1_500)})
+        table.register(registration_of("a", topics(1_000)), "one", 0)
+    fresh = registration_of("b", {f"topic-{at}": Queues(8, 8, 6) for at in range(500, 1_500)})
     whole.register(fresh, "two", 1)
     for _ in stepped.registering(fresh, "two", 1):
         # In between each topic has its old or its new queues.
@@ -115,7 +115,7 @@ def test_steps_end_as_the_whole_does() -> None:
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
-def test_routes_are_told_while_a_large_registration_is_entered(loop: str, tmp_path: Path) -> None:
+def test_routes_are_read_while_a_large_registration_is_entered(loop: str, tmp_path: Path) -> None:
     async def work() -> None:
         server = NameServer(settings_of(tmp_path))
         address = str(await server.start())

@@ -40,14 +40,14 @@ class Naive:
     def names(self) -> set[str]:
         return {broker.name for broker in self.brokers.values()}
 
-    def register(self, name: str, new: Broker, address: str, told: dict[str, int]) -> bool:
-        if address not in self.brokers and len(told) == 1:
+    def register(self, name: str, new: Broker, address: str, topics: dict[str, int]) -> bool:
+        if address not in self.brokers and len(topics) == 1:
             return False
         before = self.brokers.get(address)
         is_new = before is None or before.version != new.version
         self.brokers[address] = new
         if new.broker_id == 0:
-            for topic, queues in told.items():
+            for topic, queues in topics.items():
                 here = self.topics.setdefault(topic, {})
                 if is_new or name not in here:
                     here[name] = (queues, 6)
@@ -85,22 +85,22 @@ class Tables(RuleBasedStateMachine):
         broker_id=IDS,
         version=st.integers(0, 2),
         channel=st.integers(0, 2),
-        told=st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 3), max_size=4),
+        topics=st.dictionaries(st.sampled_from(TOPICS), st.integers(1, 3), max_size=4),
     )
     def register(
-        self, name: str, broker_id: int, version: int, channel: int, told: dict[str, int]
+        self, name: str, broker_id: int, version: int, channel: int, topics: dict[str, int]
     ) -> None:
         address = address_of(name, broker_id)
         answer = self.asked.register(
             name,
             address,
             broker_id,
-            {topic: topic_row(topic, queues=queues) for topic, queues in told.items()},
+            {topic: topic_row(topic, queues=queues) for topic, queues in topics.items()},
             counter=version,
             link=self.links[channel],
         )
         new = Broker(name, broker_id, version, channel, self.asked.now_ms)
-        assert (answer.code == 0) is self.naive.register(name, new, address, told)
+        assert (answer.code == 0) is self.naive.register(name, new, address, topics)
 
     @rule(name=NAMES, broker_id=IDS)
     def unregister(self, name: str, broker_id: int) -> None:

@@ -105,7 +105,7 @@ def test_a_table_of_the_same_version_only_adds(asked: Asked) -> None:
     assert asked.route("U") is not None
 
 
-def test_topics_that_are_no_longer_named_go_when_told_so(tmp_path: Path) -> None:
+def test_topics_that_are_no_longer_named_go_when_set_so(tmp_path: Path) -> None:
     asked = Asked(tmp_path, deleteTopicWithBrokerRegistration="true")
     asked.register(topics=rows("T", "U", "V"))
     asked.register(topics=rows("T", "V"), counter=2)
@@ -271,7 +271,7 @@ def test_a_question_or_heartbeat_keeps_a_broker_alive(asked: Asked, code: int) -
     assert asked.route("T") is None
 
 
-def test_a_broker_says_for_how_long_it_counts(asked: Asked) -> None:
+def test_a_broker_sets_for_how_long_it_counts(asked: Asked) -> None:
     asked.register(heartbeatTimeoutMillis=10_000)
     asked.now_ms += 10_000
     assert asked.requests.table.expire(asked.now_ms)[0] == []

@@ -113,10 +113,10 @@ def test_a_silent_broker_is_forgotten_and_its_connection_closed(loop: str, tmp_p
     run_on(loop, work())
 
 
-def test_brokers_are_told_of_a_new_smallest_id(loop: str, tmp_path: Path) -> None:
+def test_brokers_are_notified_of_a_new_smallest_id(loop: str, tmp_path: Path) -> None:
     async def work() -> None:
-        told: list[Request] = []
-        slave = Server(Dispatcher({RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: told.append}))
+        notified: list[Request] = []
+        slave = Server(Dispatcher({RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: notified.append}))
         slave_address = str(await slave.listen(TcpAddress("127.0.0.1", 0)))
         server = NameServer(settings_of(tmp_path, notifyMinBrokerIdChanged="true"))
         address = str(await server.start())
@@ -124,9 +124,9 @@ def test_brokers_are_told_of_a_new_smallest_id(loop: str, tmp_path: Path) -> Non
             acting = {"enableActingMaster": "true"}
             await register(broker, address, slave_address, brokerId="1", **acting)
             await register(broker, address, "127.0.0.1:1", **acting)
-            await until(lambda: len(told) == 1)
-            assert told[0].command.is_oneway
-            assert told[0].ext == {
+            await until(lambda: len(notified) == 1)
+            assert notified[0].command.is_oneway
+            assert notified[0].ext == {
                 "minBrokerId": "0",
                 "minBrokerAddr": "127.0.0.1:1",
                 "brokerName": "broker-a",
@@ -153,20 +153,20 @@ def test_a_stop_ends_every_connection(loop: str, tmp_path: Path) -> None:
     run_on(loop, work())
 
 
-def test_settings_say_where_and_how_it_listens(loop: str, tmp_path: Path) -> None:
+def test_settings_define_where_and_how_it_listens(loop: str, tmp_path: Path) -> None:
     async def work() -> None:
         authority = trustme.CA()
         papers, trusted = tmp_path / "server.pem", tmp_path / "ca.pem"
         issued = authority.issue_cert("127.0.0.1")
         issued.private_key_and_cert_chain_pem.write_to_path(str(papers))
         authority.cert_pem.write_to_path(str(trusted))
-        said = {
+        given = {
             "tls.server.mode": "enforcing",
             "tls.server.certPath": str(papers),
             "serverSocketRcvBufSize": "65536",
             "serverSocketSndBufSize": "65536",
         }
-        server = NameServer(settings_of(tmp_path, **said))
+        server = NameServer(settings_of(tmp_path, **given))
         address = str(await server.start())
         async with (
             Client(tls=client_context(TlsFiles(trusted=trusted))) as safe,
@@ -216,7 +216,7 @@ def test_the_command_runs_one_and_ends_cleanly(loop: str, tmp_path: Path) -> Non
         assert not port_file.exists()
 
 
-def test_a_port_that_is_taken_is_told_in_one_line(loop: str, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported_in_one_line(loop: str, tmp_path: Path) -> None:
     async def work() -> None:
         server = NameServer(settings_of(tmp_path))
         address = str(await server.start())
@@ -225,8 +225,8 @@ def test_a_port_that_is_taken_is_told_in_one_line(loop: str, tmp_path: Path) -> 
         process = await asyncio.create_subprocess_exec(
             *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        said, complained = await process.communicate()
-        assert (process.returncode, said) == (2, b"")
+        printed, complained = await process.communicate()
+        assert (process.returncode, printed) == (2, b"")
         assert complained.decode().startswith(f"mqcore: cannot listen on {address}: ")
         assert complained.count(b"\n") == 1
         await server.stop()

@@ -23,7 +23,7 @@ def master_leaves(asked: Asked) -> None:
     asked.ask(104, {**fields, "brokerAddr": MASTER, "brokerId": 0})
 
 
-def test_a_slave_stands_in_for_a_master_that_is_gone(tmp_path: Path) -> None:
+def test_a_slave_acts_for_a_master_that_is_gone(tmp_path: Path) -> None:
     asked = Asked(tmp_path, supportActingMaster="true")
     with_slave(asked)
     assert asked.brokers_of("T") == {"broker-a": {"0": MASTER, "1": SLAVE}}
@@ -40,7 +40,7 @@ def test_a_slave_stands_in_for_a_master_that_is_gone(tmp_path: Path) -> None:
     assert asked.brokers_of("T") == {"broker-a": {"0": MASTER, "1": SLAVE}}
 
 
-def test_without_the_setting_nobody_stands_in(tmp_path: Path) -> None:
+def test_without_the_setting_nobody_acts_as_master(tmp_path: Path) -> None:
     asked = Asked(tmp_path)
     with_slave(asked)
     master_leaves(asked)
@@ -56,7 +56,7 @@ def test_a_slave_that_comes_first_brings_topics_to_read(tmp_path: Path) -> None:
     assert route["brokerDatas"][0]["brokerAddrs"] == {"0": SLAVE}
 
 
-def test_a_new_smallest_id_is_told_to_those_who_stay(tmp_path: Path) -> None:
+def test_a_new_smallest_id_is_sent_to_those_who_stay(tmp_path: Path) -> None:
     asked = Asked(tmp_path)
     asked.register(address=SLAVE, broker_id=1, enableActingMaster="true")
     assert asked.changes == []
@@ -86,7 +86,7 @@ def test_a_zone_sees_its_brokers_and_those_without_master(tmp_path: Path) -> Non
     assert asked.ask(105, {"topic": "X", "__ZONE_MODE": "true", "__ZONE_NAME": "z"}).code == 17
 
 
-def test_the_order_of_a_topic_is_in_its_route_when_told_so(tmp_path: Path) -> None:
+def test_the_order_of_a_topic_is_in_its_route_when_set_so(tmp_path: Path) -> None:
     asked = Asked(tmp_path, orderMessageEnable="true")
     asked.register()
     entry = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T"}
@@ -162,7 +162,7 @@ def test_kv_has_a_bound(tmp_path: Path) -> None:
     assert asked.ask(101, {"namespace": "n", "key": "k"}).code == 22
 
 
-def test_kv_that_cannot_be_kept_is_told(tmp_path: Path) -> None:
+def test_kv_that_cannot_be_kept_is_reported(tmp_path: Path) -> None:
     asked = Asked(tmp_path)
     (tmp_path / "namesrv").write_text("a file where a folder should be", encoding="utf-8")
     answer = asked.ask(100, {"namespace": "n", "key": "k", "value": "1"})
@@ -205,7 +205,7 @@ def test_settings_are_changed_all_or_none(tmp_path: Path) -> None:
         b"noSuchKey=1",
     ],
 )
-def test_what_names_a_place_cannot_be_changed(tmp_path: Path, text: bytes) -> None:
+def test_what_names_a_path_cannot_be_changed(tmp_path: Path, text: bytes) -> None:
     asked = Asked(tmp_path)
     before = asked.requests.settings
     assert asked.ask(318, body=text).code == 16

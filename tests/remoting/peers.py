@@ -77,7 +77,7 @@ class Peer:
         self._frames = FrameReader()
         self._ready: list[Command] = []
 
-    def say(self, *parts: bytes | Command) -> None:
+    def send(self, *parts: bytes | Command) -> None:
         for part in parts:
             self._writer.write(part if isinstance(part, bytes) else part.encode())
 
@@ -129,7 +129,7 @@ async def peer_of(
 async def attack(address: str, stream: bytes) -> None:
     """Sends a stream on a connection of its own, and hears whatever comes until its end."""
     async with peer_of(address) as peer:
-        peer.say(stream)
+        peer.send(stream)
         peer.end()
         while await peer.hear() is not None:
             continue
@@ -142,7 +142,7 @@ def ask(opaque: int, code: int = ECHO, body: bytes = b"", flag: int = 0) -> Comm
 
 async def assert_alive(peer: Peer, opaque: int = 4711) -> None:
     """A connection still answers."""
-    peer.say(ask(opaque, body=b"still there?"))
+    peer.send(ask(opaque, body=b"still there?"))
     answer = await peer.hear()
     assert answer is not None
     assert (answer.opaque, answer.body) == (opaque, b"still there?")

@@ -62,7 +62,7 @@ def test_what_is_no_frame_closes_its_connection_alone(run: Run, what: str) -> No
             peer_of(it.address) as bad,
         ):
             await assert_alive(other)
-            bad.say(BAD[what])
+            bad.send(BAD[what])
             while await bad.hear() is not None:
                 continue
             await assert_alive(other)
@@ -76,7 +76,7 @@ def test_what_is_no_frame_closes_its_connection_alone(run: Run, what: str) -> No
 def test_frames_before_a_bad_one_are_served(run: Run) -> None:
     async def work() -> None:
         async with served() as it, peer_of(it.address) as peer:
-            peer.say(WHOLE, WHOLE, BAD["two gigabytes"])
+            peer.send(WHOLE, WHOLE, BAD["two gigabytes"])
             while await peer.hear() is not None:
                 continue
             assert len(it.seen) == 2
@@ -93,7 +93,7 @@ def test_frames_arrive_in_any_pieces(run: Run) -> None:
             at = 0
             while at < len(stream):
                 step = dice.choice((1, 2, 3, 50, 700))
-                peer.say(stream[at : at + step])
+                peer.send(stream[at : at + step])
                 await peer.drain()
                 # Lets the server see the piece by itself now and then.
                 await asyncio.sleep(0)
@@ -110,7 +110,7 @@ def test_half_a_frame_and_a_goodbye_is_nobodys_fault(run: Run) -> None:
     async def work() -> None:
         async with served() as it, peer_of(it.address) as other:
             async with peer_of(it.address) as peer:
-                peer.say(WHOLE[:50])
+                peer.send(WHOLE[:50])
                 await until(lambda: it.server.hub.held_bytes == 50)
             await until(lambda: it.server.hub.held_bytes == 0)
             await assert_alive(other)
@@ -128,12 +128,12 @@ def test_a_frame_that_never_ends_is_given_up(run: Run) -> None:
             peer_of(it.address) as other,
         ):
             await assert_alive(other)
-            slow.say(WHOLE[:10])
+            slow.send(WHOLE[:10])
             await until(lambda: it.server.hub.held_bytes == 10)
             sweep = Sweep(it.server.hub)
             now_s = asyncio.get_running_loop().time()
             sweep.look(now_s + 99.0)
-            slow.say(WHOLE[10:11])
+            slow.send(WHOLE[10:11])
             await until(lambda: it.server.hub.held_bytes == 11)
             # Another byte does not buy more time.
             sweep.look(now_s + 101.0)
@@ -173,7 +173,7 @@ def test_first_frames_that_take_too_much_are_read_no_further_and_all_get_through
             hub = it.server.hub
             many = [await stack.enter_async_context(peer_of(it.address)) for _ in range(8)]
             for peer in many:
-                peer.say(frame[:-1])
+                peer.send(frame[:-1])
             # One frame beyond the bound, and one short read of each connection.
             await until(lambda: it.refusals.get("frames_full", 0) >= 6)
             for _ in range(100):
@@ -183,12 +183,12 @@ def test_first_frames_that_take_too_much_are_read_no_further_and_all_get_through
             # Who has sent a request before, or sends a small one now, notices nothing.
             await assert_alive(other)
             small = await stack.enter_async_context(peer_of(it.address))
-            small.say(WHOLE[:10])
+            small.send(WHOLE[:10])
             await until(lambda: len(hub.links) == 10)
-            small.say(WHOLE[10:])
+            small.send(WHOLE[10:])
             assert await small.hear() is not None
             for peer in many:
-                peer.say(frame[-1:])
+                peer.send(frame[-1:])
             for peer in many:
                 answer = await peer.hear()
                 assert answer is not None
@@ -208,10 +208,10 @@ def test_requests_that_wait_are_bounded_over_all_connections(run: Run) -> None:
             await assert_alive(other)
             async with peer_of(it.address) as a, peer_of(it.address) as b:
                 for peer in (a, b):
-                    peer.say(begun)
+                    peer.send(begun)
                 await until(lambda: len(it.seen) == 3)
                 async with peer_of(it.address) as c:
-                    c.say(begun)
+                    c.send(begun)
                     assert await c.hear() is None
                     assert it.refusals == {"memory": 1}
                 await assert_alive(other)
@@ -225,7 +225,7 @@ def test_a_peer_with_too_many_requests_is_not_read(run: Run) -> None:
     async def work() -> None:
         limits = Limits(in_flight_max=10)
         async with served(limits) as it, peer_of(it.address) as peer:
-            peer.say(*(ask(i, LATER) for i in range(200)))
+            peer.send(*(ask(i, LATER) for i in range(200)))
             await until(lambda: len(it.seen) == 10)
             (link,) = it.server.hub.links
             # One read of the socket may hold more than the bound; what it held waits, in order.
@@ -249,7 +249,7 @@ def test_a_peer_that_does_not_read_is_not_served_any_further(run: Run) -> None:
         async with served() as it, peer_of(it.address) as other, peer_of(it.address) as deaf:
             await assert_alive(other)
             count = 300
-            sending = asyncio.create_task(say_all(deaf, [ask(i, body=body) for i in range(count)]))
+            sending = asyncio.create_task(send_all(deaf, [ask(i, body=body) for i in range(count)]))
             # 30 MB do not fit into socket buffers and ours: it stops somewhere in between.
             await until(lambda: len(it.seen) > 5)
             seen = -1
@@ -266,9 +266,9 @@ def test_a_peer_that_does_not_read_is_not_served_any_further(run: Run) -> None:
                 assert answer.opaque == i
             await sending
 
-    async def say_all(peer: object, requests: list[Command]) -> None:
+    async def send_all(peer: object, requests: list[Command]) -> None:
         for request in requests:
-            peer.say(request)  # type: ignore[attr-defined]
+            peer.send(request)  # type: ignore[attr-defined]
             await peer.drain()  # type: ignore[attr-defined]
 
     run(work())
@@ -314,7 +314,7 @@ def test_connections_that_come_and_go_leave_nothing(run: Run) -> None:
                 async with peer_of(it.address):
                     pass
                 async with peer_of(it.address) as peer:
-                    peer.say(WHOLE[:7])
+                    peer.send(WHOLE[:7])
             await assert_alive(other)
             await until(lambda: len(it.server.hub.links) == 1)
             assert it.server.hub.held_bytes == 0
@@ -338,7 +338,7 @@ def test_peers_that_reset_their_connection_at_once_hurt_nobody(run: Run) -> None
     run(work())
 
 
-def test_a_connection_that_says_nothing_at_all_is_closed(run: Run) -> None:
+def test_a_connection_that_sends_nothing_at_all_is_closed(run: Run) -> None:
     async def work() -> None:
         async with served(Limits(idle_s=0.05)) as it, peer_of(it.address) as peer:
             assert await peer.hear() is None
@@ -355,7 +355,7 @@ def test_random_bytes_never_disturb_the_others(run: Run) -> None:
                 for _ in range(dice.randrange(1, 20)):
                     base[dice.randrange(len(base))] = dice.randrange(256)
                 async with peer_of(it.address) as peer:
-                    peer.say(bytes(base[: dice.randrange(1, len(base))]))
+                    peer.send(bytes(base[: dice.randrange(1, len(base))]))
                     await peer.drain()
                 await assert_alive(other, round_number)
             await until(lambda: len(it.server.hub.links) == 1)

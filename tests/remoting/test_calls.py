@@ -88,7 +88,7 @@ def test_an_answer_has_the_requests_number_and_serialization(run: Run) -> None:
             for opaque in (0, -1, 2**31 - 1, -(2**31), 7, 7):
                 for serialization in (0, 1):
                     request = Command(code=ECHO, opaque=opaque, serialization=serialization)
-                    peer.say(request)
+                    peer.send(request)
                     answer = await peer.hear()
                     assert answer is not None
                     assert answer.is_response
@@ -97,7 +97,7 @@ def test_an_answer_has_the_requests_number_and_serialization(run: Run) -> None:
     run(work())
 
 
-def test_an_unknown_code_is_said_and_the_connection_lives_on(run: Run) -> None:
+def test_an_unknown_code_is_answered_and_the_connection_lives_on(run: Run) -> None:
     async def work() -> None:
         async with served() as it, Client() as client:
             answer = await client.call(it.address, 9999, timeout_s=30)
@@ -125,7 +125,7 @@ def test_a_handler_that_raises_answers_system_error(run: Run) -> None:
 def test_a_oneway_request_is_served_and_never_answered(run: Run) -> None:
     async def work() -> None:
         async with served() as it, peer_of(it.address) as peer:
-            peer.say(
+            peer.send(
                 ask(1, ECHO, flag=ONEWAY_FLAG),
                 ask(2, FAIL, flag=ONEWAY_FLAG),
                 ask(3, 9999, flag=ONEWAY_FLAG),
@@ -190,7 +190,7 @@ def test_closing_the_client_fails_its_calls(run: Run) -> None:
     run(work())
 
 
-def test_nobody_there_is_said_with_the_address(run: Run) -> None:
+def test_nobody_there_is_reported_with_the_address(run: Run) -> None:
     async def work() -> None:
         async with served() as it:
             address = it.address
@@ -253,7 +253,7 @@ def test_listeners_hear_of_every_connection_once(run: Run) -> None:
         heard = Heard()
         async with served(events=heard) as it:
             async with peer_of(it.address) as peer:
-                peer.say(ask(1))
+                peer.send(ask(1))
                 await peer.hear()
             await until(lambda: heard.events == ["connected", "closed"])
 

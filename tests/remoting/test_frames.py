@@ -67,7 +67,7 @@ def test_small_frames_are_read_while_large_ones_wait() -> None:
     assert read.stopped == ["large", "small 15"]
 
 
-def test_room_lets_on_only_as_many_as_it_has_room_for() -> None:
+def test_free_space_resumes_only_as_many_as_fit() -> None:
     read = Read(16 * MIB)
     read.part.note("a", 15 * MIB, 0)
     for at in range(100):

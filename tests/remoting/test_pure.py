@@ -17,7 +17,7 @@ from mqcore.remoting import (
 )
 from mqcore.remoting.idle import IdleTable
 from mqcore.remoting.throttle import Throttle
-from mqcore.remoting.tls import FirstByte, verdict
+from mqcore.remoting.tls import FirstByte, first_byte_decision
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_address(text)
 
 
-def test_a_dial_to_another_address_is_told_once() -> None:
+def test_a_dial_to_another_address_is_reported_once() -> None:
     watch = AdvertisedWatch(TcpAddress("10.0.0.5", 10911))
     assert watch.dialled("10.0.0.5") is None
     assert watch.dialled("") is None
@@ -71,7 +71,7 @@ def test_the_first_byte_decides(
     mode: TlsMode, has_context: bool, first: int, found: FirstByte
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if has_context else None
-    assert verdict(first, ServerTls(mode, context)) is found
+    assert first_byte_decision(first, ServerTls(mode, context)) is found
 
 
 def test_idle_is_who_moved_nothing_for_the_whole_time() -> None:

@@ -77,7 +77,7 @@ def test_enforcing_refuses_plain(run: Run, papers: Papers) -> None:
         tls = papers.served(TlsMode.ENFORCING)
         async with served(tls=tls) as it, Client(tls=papers.trusting()) as safe:
             async with peer_of(it.address) as peer:
-                peer.say(b"\0\0\0\1")
+                peer.send(b"\0\0\0\1")
                 assert await peer.hear() is None
             assert it.refusals == {"tls": 1}
             expect(await safe.call(it.address, ECHO, timeout_s=30), it.address)
@@ -153,7 +153,7 @@ def test_a_handshake_that_stalls_is_given_up(run: Run, papers: Papers) -> None:
             peer_of(it.address) as peer,
             peer_of(it.address) as other,
         ):
-            peer.say(b"\x16\x03\x01\x00")
+            peer.send(b"\x16\x03\x01\x00")
             assert await peer.hear() is None
             await assert_alive(other)
             assert it.refusals == {"handshake": 1}
@@ -168,7 +168,7 @@ def test_a_client_hello_full_of_nonsense_hurts_nobody(run: Run, papers: Papers) 
             peer_of(it.address) as peer,
             peer_of(it.address) as other,
         ):
-            peer.say(b"\x16\x03\x01\x02\x00" + bytes(range(256)) * 3)
+            peer.send(b"\x16\x03\x01\x02\x00" + bytes(range(256)) * 3)
             # An alert is no frame: the reader of the test says so.
             with contextlib.suppress(FrameError):
                 assert await peer.hear() is None
@@ -178,7 +178,7 @@ def test_a_client_hello_full_of_nonsense_hurts_nobody(run: Run, papers: Papers) 
 
 
 @pytest.mark.parametrize("what", ["no file", "missing", "no key", "no authority", "bad authority"])
-def test_files_that_cannot_be_used_are_told(papers: Papers, tmp_path: Path, what: str) -> None:
+def test_files_that_cannot_be_used_are_reported(papers: Papers, tmp_path: Path, what: str) -> None:
     missing = tmp_path / "missing.pem"
     files = {
         "no file": TlsFiles(),

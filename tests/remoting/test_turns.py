@@ -42,15 +42,15 @@ def test_slow_requests_of_one_connection_let_others_in_between(run: Run) -> None
 
             hub.dispatcher.on(LATER, slow)
             hub.dispatcher.on(ECHO, quick)
-            greedy.say(*(ask(at, LATER) for at in range(COUNT)))
+            greedy.send(*(ask(at, LATER) for at in range(COUNT)))
             await until(lambda: hub.waiting == 1)
             await assert_alive(other)
             for at in range(COUNT):
                 answer = await greedy.hear()
                 assert answer is not None
                 assert answer.opaque == at
-            [place] = [at for name, at in order if name == "other"]
-            assert place < COUNT
+            [index] = [at for name, at in order if name == "other"]
+            assert index < COUNT
             assert [at for name, at in order if name == "greedy"] == list(range(COUNT))
             assert hub.waiting == 0
 
@@ -120,7 +120,7 @@ def test_a_connection_that_is_lost_waits_no_more(run: Run) -> None:
 
             hub.dispatcher.on(LATER, slow)
             async with peer_of(it.address) as peer:
-                peer.say(*(ask(at, LATER) for at in range(50)))
+                peer.send(*(ask(at, LATER) for at in range(50)))
                 while await peer.hear() is not None:
                     continue
             await until(lambda: not hub.links)
@@ -160,7 +160,7 @@ def test_work_in_slices_ends_with_the_same_result(run: Run) -> None:
     assert finished(steps()) == "done"
 
 
-def test_a_full_server_gives_the_place_of_the_newest_idle_connection(run: Run) -> None:
+def test_a_full_server_closes_the_newest_idle_connection(run: Run) -> None:
     async def work() -> None:
         limits = Limits(connections_max=4, unused_s=0.0, silent_s=1e6)
         async with served(limits) as it, peer_of(it.address) as known:
@@ -199,7 +199,7 @@ def test_a_connection_with_half_a_request_goes_before_one_with_a_whole_one(run: 
             peer_of(it.address) as half,
             peer_of(it.address) as known,
         ):
-            half.say(whole[:5])
+            half.send(whole[:5])
             await assert_alive(known)
             hub = it.server.hub
             await until(lambda: len(hub.links) == 2)
@@ -212,7 +212,7 @@ def test_a_connection_with_half_a_request_goes_before_one_with_a_whole_one(run: 
     run(work())
 
 
-def test_no_descriptor_to_spare_is_as_no_place(run: Run) -> None:
+def test_no_descriptor_to_spare_is_as_no_capacity(run: Run) -> None:
     async def work() -> None:
         async with served(Limits(descriptors_max=0)) as it, peer_of(it.address) as peer:
             assert await peer.hear() is None

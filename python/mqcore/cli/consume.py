@@ -64,11 +64,11 @@ class _Reading:
         self._printer = printer
         self._ends: dict[QueueRef, int] = {}
         self._left = wanted.count
-        self._is_divided = False
+        self._is_rebalanced = False
 
-    def divided(self, _topic: str, _ours: Sequence[QueueRef], _all: Sequence[QueueRef]) -> None:
+    def rebalanced(self, _topic: str, _ours: Sequence[QueueRef], _all: Sequence[QueueRef]) -> None:
         """Is called when the queues of the group were divided."""
-        self._is_divided = True
+        self._is_rebalanced = True
 
     async def alone(self, consumer: PullConsumer) -> None:
         """Reads chosen queues without a group."""
@@ -89,7 +89,7 @@ class _Reading:
                 await consumer.seek_end(queue)
             else:
                 await consumer.seek_time(queue, int(wanted.begin) / _MS_PER_S)
-        self._is_divided = True
+        self._is_rebalanced = True
         await self._read(consumer)
 
     async def as_member(self, consumer: PullConsumer) -> None:
@@ -116,7 +116,7 @@ class _Reading:
 
     def _is_at_end(self, consumer: PullConsumer) -> bool:
         """Whether everything is printed that our queues had at the start."""
-        if not self._wanted.ends or not self._is_divided:
+        if not self._wanted.ends or not self._is_rebalanced:
             return False
         positions = {queue: consumer.position(queue) for queue in consumer.queues}
         return all(
@@ -147,7 +147,7 @@ def _consumer(cluster: Cluster, wanted: Wanted, reading: _Reading) -> PullConsum
         topics={} if wanted.group is None else {wanted.topic: wanted.expression},
         credentials=cluster.credentials,
         tls=cluster.has_tls or None,
-        on_divided=reading.divided,
+        on_rebalance=reading.rebalanced,
         **settings,
     )
 

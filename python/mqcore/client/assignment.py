@@ -47,7 +47,7 @@ class QueueOwner(Protocol):
         """Lets a queue go: saves its offset, gives its lock up. Bounded in time."""
         ...
 
-    async def divided(self, topic: str, all_queues: Collection[MessageQueue]) -> None:
+    async def rebalanced(self, topic: str, all_queues: Collection[MessageQueue]) -> None:
         """Hears that the queues held of a topic changed."""
         ...
 
@@ -162,7 +162,7 @@ class Assignment:
         if lost or any(opened):
             mine = sorted(queue for queue in self.held if queue.topic == topic)
             _log.info("%s: %d of %d queues are ours", topic, len(mine), len(route.read_queues))
-            await self._owner.divided(topic, route.read_queues)
+            await self._owner.rebalanced(topic, route.read_queues)
         return all(opened)
 
     async def _wanted(self, topic: str) -> tuple[TopicRoute, frozenset[MessageQueue], bool] | None:

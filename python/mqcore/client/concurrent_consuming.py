@@ -117,7 +117,7 @@ class ConcurrentConsuming:
         state = held.state
         assert isinstance(state, ConcurrentQueue)
         state.settle(parcel, now_ms)
-        held.made_room()
+        held.on_space_freed()
 
     async def _give_back(self, held: HeldQueue, parcel: _Parcel, level: int) -> None:
         """Gives every message of a parcel back; those that nobody took are consumed here again."""

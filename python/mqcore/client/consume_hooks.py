@@ -14,7 +14,7 @@ from typing import Any
 
 from mqcore.client.handler_jobs import is_coroutine_handler
 from mqcore.client.message import ReceivedMessage
-from mqcore.client.outcomes import Outcome, judged, raised
+from mqcore.client.outcomes import Outcome, outcome_of, raised
 from mqcore.clock import wall_ms
 
 __all__ = ["ConsumeContext", "ConsumeHook", "ConsumeResult", "Hooks"]
@@ -110,7 +110,7 @@ class Hooks:
             except BaseException as error:
                 self._ended(context, raised(error))
                 raise
-            self._ended(context, judged(value))
+            self._ended(context, outcome_of(value))
             return value
 
         async def called_in_task(argument: Any) -> Any:
@@ -132,7 +132,7 @@ class Hooks:
                 raise
             if inspect.isawaitable(value):
                 return awaited(context, value)
-            self._ended(context, judged(value))
+            self._ended(context, outcome_of(value))
             return value
 
         return called_in_task if is_coroutine_handler(handler) else called
@@ -140,7 +140,7 @@ class Hooks:
     def polled(self, messages: Sequence[ReceivedMessage]) -> None:
         """Tells of messages that a poll gives: before and after at once, as the official does."""
         if self._hooks:
-            self._ended(self._begun(messages, is_poll=True), judged(None))
+            self._ended(self._begun(messages, is_poll=True), outcome_of(None))
 
     def _begun(
         self, messages: Sequence[ReceivedMessage], *, is_poll: bool = False

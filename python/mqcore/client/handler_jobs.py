@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
-from mqcore.client.outcomes import LEFT_OUT, Outcome, judged, raised
+from mqcore.client.outcomes import LEFT_OUT, Outcome, outcome_of, raised
 from mqcore.clock import monotonic_ms
 
 __all__ = ["HandlerPool", "Job", "TaskPool", "ThreadPool", "is_coroutine_handler", "pool_for"]
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 # Jobs that a task runs before the loop serves others: handlers that never wait would starve it.
 _TURN_JOBS: Final = 64
 # Jobs that a thread finishes before it tells the loop: a wake-up costs as much as tens of them.
-_TOLD_JOBS: Final = 64
+_JOBS_PER_REPORT: Final = 64
 # How soon another thread is woken for jobs that still wait, doubling in number. Handlers that take
 # microseconds are all done by one thread until then, without a fight for the interpreter.
 _REINFORCE_S: Final = 0.002
@@ -134,7 +134,7 @@ class _Pool(ABC):
         self._ready.extend(jobs)
         return True
 
-    def _tell_drained(self) -> None:
+    def _notify_drained(self) -> None:
         if self._drained is not None and not self._drained.done() and not self.running:
             self._drained.set_result(None)
 
@@ -192,7 +192,7 @@ class TaskPool(_Pool):
             _log.error("a worker of %s ended", self._name, exc_info=task.exception())
         if not self._is_draining:
             self._rouse()
-        self._tell_drained()
+        self._notify_drained()
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
@@ -226,7 +226,7 @@ class TaskPool(_Pool):
 
     async def _outcome(self, job: Job) -> Outcome:
         try:
-            return judged(await self._handler(job.argument))
+            return outcome_of(await self._handler(job.argument))
         except asyncio.CancelledError as error:
             if job.is_abandoned or self._is_draining:
                 raise
@@ -289,10 +289,10 @@ class ThreadPool(_Pool):
         self._lock = threading.Lock()
         self._threads = self._abandoned = self._idle = 0
         self._made = 0
-        self._is_told = False
+        self._is_notified = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._wave = 1
+        self._wake_count = 1
 
     @property
     def running(self) -> int:
@@ -306,7 +306,7 @@ class ThreadPool(_Pool):
         self._loop = asyncio.get_running_loop()
         self._wake(1)
         if self._timer is None:
-            self._wave = 1
+            self._wake_count = 1
             self._timer = self._loop.call_later(_REINFORCE_S, self._reinforce)
 
     @property
@@ -339,22 +339,22 @@ class ThreadPool(_Pool):
             return
         pause_s = _COLLECT_S
         if self._ready and self._has_hands:
-            self._wake(self._wave)
-            self._wave *= 2
+            self._wake(self._wake_count)
+            self._wake_count *= 2
             pause_s = _REINFORCE_S
         self._timer = self._loop.call_later(pause_s, self._reinforce)
 
     # In a thread.
 
     def _work(self) -> None:
-        untold = 0
+        unreported = 0
         while True:
             try:
                 job = self._ready.popleft()
             except IndexError:
-                if untold:
-                    untold = 0
-                    self._tell()
+                if unreported:
+                    unreported = 0
+                    self._notify_loop()
                 if not self._wait():
                     return
                 continue
@@ -362,7 +362,7 @@ class ThreadPool(_Pool):
             if self._is_draining:
                 self._finished.append((job, LEFT_OUT, 0))
                 self._running.discard(job)
-                self._tell()
+                self._notify_loop()
                 continue
             job.began_ms = self._now_ms()
             if not job.begins(job, job.began_ms):
@@ -379,10 +379,10 @@ class ThreadPool(_Pool):
                 return
             self._finished.append((job, outcome, took_ms))
             self._running.discard(job)
-            untold += 1
-            if untold >= _TOLD_JOBS or took_ms or self._is_draining:
-                untold = 0
-                self._tell()
+            unreported += 1
+            if unreported >= _JOBS_PER_REPORT or took_ms or self._is_draining:
+                unreported = 0
+                self._notify_loop()
 
     def _wait(self) -> bool:
         """Waits for a token; tells whether there may be work."""
@@ -401,12 +401,12 @@ class ThreadPool(_Pool):
                 value = asyncio.run_coroutine_threadsafe(_awaited(value), self._loop).result()
         except BaseException as error:
             return raised(error)
-        return judged(value)
+        return outcome_of(value)
 
-    def _tell(self) -> None:
-        if self._is_told or self._loop is None:
+    def _notify_loop(self) -> None:
+        if self._is_notified or self._loop is None:
             return
-        self._is_told = True
+        self._is_notified = True
         try:
             self._loop.call_soon_threadsafe(self._collect)
         except RuntimeError:
@@ -416,13 +416,13 @@ class ThreadPool(_Pool):
     # In the loop's thread again.
 
     def _collect(self) -> None:
-        self._is_told = False
+        self._is_notified = False
         finished = self._finished
         while finished:
             job, outcome, took_ms = finished.popleft()
             if not job.is_abandoned:
                 job.finished(job, outcome, took_ms)
-        self._tell_drained()
+        self._notify_drained()
 
     def abandon(self, job: Job) -> None:
         """Leaves the thread of a job alone until its handler ends."""

@@ -13,7 +13,7 @@ from mqcore.client.outgoing import Outgoing
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.errors import MQError
 
-__all__ = ["SendContext", "SendHook", "tell_after", "tell_before"]
+__all__ = ["SendContext", "SendHook", "call_after_send", "call_before_send"]
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class SendHook:
         """A try has ended; a oneway send has left."""
 
 
-def tell_before(hooks: Iterable[SendHook], context: SendContext) -> None:
+def call_before_send(hooks: Iterable[SendHook], context: SendContext) -> None:
     """Tells every hook of a try that begins.
 
     Raises:
@@ -75,7 +75,7 @@ def tell_before(hooks: Iterable[SendHook], context: SendContext) -> None:
             _log.exception("%s.before_send failed", type(hook).__name__)
 
 
-def tell_after(hooks: Iterable[SendHook], context: SendContext) -> None:
+def call_after_send(hooks: Iterable[SendHook], context: SendContext) -> None:
     """Tells every hook of a try that ended."""
     for hook in hooks:
         try:

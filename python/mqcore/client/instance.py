@@ -168,7 +168,7 @@ class Instance:
         self._process_id = self._thread_id = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.is_open = self._is_closed = False
-        self._told: set[str] = set()
+        self._registered_at: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Starts it."""
@@ -292,7 +292,7 @@ class Instance:
                 self.call(
                     address, RequestCode.UNREGISTER_CLIENT, ext, timeout_s=_UNREGISTER_TIMEOUT_S
                 )
-                for address in self._told
+                for address in self._registered_at
             ),
             return_exceptions=True,
         )
@@ -353,7 +353,7 @@ class Instance:
                 except Exception:
                     _log.exception("group %s: a changed route of %s", part.group, topic)
         # A broker that is new must know our groups before it can ask us anything.
-        if self._process_id and not self._is_closed and self._recipients() - self._told:
+        if self._process_id and not self._is_closed and self._recipients() - self._registered_at:
             self._duties.once("heartbeat", self.heartbeat)
 
     def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
@@ -431,7 +431,7 @@ class Instance:
     async def until_known(self, broker_names: Iterable[str]) -> None:
         """Returns when the masters of these names know our groups, or did not answer."""
         addresses = {self.address_of(name) for name in broker_names}
-        if addresses - {None} - self._told:
+        if addresses - {None} - self._registered_at:
             await self.heartbeat()
 
     async def need_timers(self, topic: str, broker_names: Iterable[str]) -> None:
@@ -460,7 +460,7 @@ class Instance:
                 address, RequestCode.HEART_BEAT, {}, body, timeout_s=HEARTBEAT_TIMEOUT_S
             )
         except RemotingError as error:
-            self._told.discard(address)
+            self._registered_at.discard(address)
             _log.warning("broker %s did not hear our heartbeat: %s", address, error.message)
             return
         if answer.code != 0:
@@ -468,7 +468,7 @@ class Instance:
                 "broker %s refused our heartbeat: %d %s", address, answer.code, answer.remark
             )
             return
-        self._told.add(address)
+        self._registered_at.add(address)
         self.broker_versions[address] = answer.version
         if answer.ext.get(TIMERS_FIELD) == "true":
             self._with_timers.add(address)

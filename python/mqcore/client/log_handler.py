@@ -87,7 +87,7 @@ class LogHandler(logging.Handler):
             self.handleError(record)
 
     def _json(self, record: logging.LogRecord) -> str:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "level": record.levelname,
             "logger": record.name,
@@ -97,8 +97,8 @@ class LogHandler(logging.Handler):
             "thread": record.threadName,
         }
         if record.exc_info:
-            told["exception"] = logging.Formatter().formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=False)
+            fields["exception"] = logging.Formatter().formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False)
 
     def flush(self) -> None:
         """Returns when everything so far is acknowledged or given up."""

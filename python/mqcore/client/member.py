@@ -32,12 +32,12 @@ from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.remoting.dispatch import Handler
 
-__all__ = ["Divided", "Member"]
+__all__ = ["Member", "RebalanceListener"]
 
 _log = logging.getLogger(__name__)
 
 # Hears which queues of a topic are ours whenever that changes: topic, ours, all.
-Divided = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], None]
+RebalanceListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], None]
 
 # A client's name within the directory of broadcast offsets must outlive the process.
 _BROADCAST_NAME: Final = "DEFAULT"
@@ -72,7 +72,7 @@ class Member(ABC):
         settings: PushConsumerSettings | PullConsumerSettings,
         subscriptions: Subscriptions,
         pulls: PullSettings,
-        on_divided: Divided | None,
+        on_rebalance: RebalanceListener | None,
         now_ms: Callable[[], int],
     ) -> None:
         """Puts the parts together; `join` begins."""
@@ -87,7 +87,7 @@ class Member(ABC):
         self.calls = ConsumerCalls(instance, group)
         self._shared = settings
         self._pulls = pulls
-        self._on_divided = on_divided
+        self._on_rebalance = on_rebalance
         self._duties = Duties()
         self.assignment = Assignment(
             instance,
@@ -226,7 +226,7 @@ class Member(ABC):
     async def heartbeat(self) -> None:
         """Tells the brokers who we are and what we want."""
         await self.instance.heartbeat()
-        self.subscriptions.told()
+        self.subscriptions.mark_reported()
 
     def shown_topic(self, topic: str) -> str:
         """Returns a topic as users know it."""
@@ -267,15 +267,15 @@ class Member(ABC):
         await self.progress.save([held.state.queue])
         self.progress.forget(held.state.queue)
 
-    async def divided(self, topic: str, all_queues: Collection[MessageQueue]) -> None:
+    async def rebalanced(self, topic: str, all_queues: Collection[MessageQueue]) -> None:
         """Tells the brokers a newer subscription, and the user."""
         self.subscriptions.touch(wall_ms(), topic)
         await self.heartbeat()
-        if self._on_divided is None or topic.startswith(RETRY_PREFIX):
+        if self._on_rebalance is None or topic.startswith(RETRY_PREFIX):
             return
         mine = sorted(queue for queue in self.assignment.held if queue.topic == topic)
         try:
-            self._on_divided(self.shown_topic(topic), mine, sorted(all_queues))
+            self._on_rebalance(self.shown_topic(topic), mine, sorted(all_queues))
         except Exception:
             _log.exception("consumer %s: on_divided failed", self.group)
 

@@ -94,10 +94,10 @@ class NameServers:
                 continue
             self._at = at
             return answer
-        told = "; ".join(cause.message for cause in causes.values())
+        reasons = "; ".join(cause.message for cause in causes.values())
         raise NameServerError(
-            f"no name server answered: {told}. Check the addresses, and that `mqcore namesrv` or "
-            "`mqcore standalone` runs there",
+            f"no name server answered: {reasons}. Check the addresses, and that `mqcore namesrv` "
+            "or `mqcore standalone` runs there",
             address=";".join(self.addresses),
             causes=causes,
         )

@@ -134,13 +134,13 @@ class LocalOffsets:
 
 def _read(path: Path) -> dict[MessageQueue, int]:
     why = ""
-    for place in (path, path.with_name(path.name + ".bak")):
+    for candidate in (path, path.with_name(path.name + ".bak")):
         try:
-            return _table_of(parse_object(place.read_bytes()))
+            return _table_of(parse_object(candidate.read_bytes()))
         except FileNotFoundError:
             continue
         except (OSError, BadJsonError) as error:
-            why = f"{place}: {error}"
+            why = f"{candidate}: {error}"
             _log.warning("offsets cannot be read: %s", why)
     if why:
         raise StateFileError(

@@ -88,7 +88,7 @@ class OrderlyConsuming:
                 pause_s = await self._consume(held, parcel)
                 if pause_s is None:
                     return
-                held.made_room()
+                held.on_space_freed()
                 if pause_s:
                     await asyncio.sleep(pause_s)
         finally:

@@ -15,7 +15,7 @@ __all__ = [
     "Outcome",
     "Reject",
     "Retry",
-    "judged",
+    "outcome_of",
     "raised",
 ]
 
@@ -102,7 +102,7 @@ LEFT_OUT: Final = Outcome(is_done=False)
 _AGAIN: Final = Outcome(is_done=False)
 
 
-def judged(value: Any) -> Outcome:
+def outcome_of(value: Any) -> Outcome:
     """Returns what a handler's answer means.
 
     None and True: done. False and `Retry`: again. `Reject`: dead letter. Anything else is no

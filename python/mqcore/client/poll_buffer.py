@@ -92,7 +92,7 @@ class PollBuffer:
                 found.extend(parcel.messages)
             if state.has_waiting:
                 self._ready.append(held)
-            held.made_room()
+            held.on_space_freed()
             if found:
                 state.tally(len(found), 0, is_done=True)
                 return found

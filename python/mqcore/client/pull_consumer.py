@@ -13,7 +13,7 @@ from mqcore.client.consume_hooks import ConsumeHook
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PullConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
-from mqcore.client.member import Divided
+from mqcore.client.member import RebalanceListener
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.results import QueueRef
@@ -60,7 +60,7 @@ class PullConsumer(Consumer[PullEngine]):
         hooks: Sequence[ConsumeHook] = (),
         trace: bool = False,
         spans: bool = False,
-        on_divided: Divided | None = None,
+        on_rebalance: RebalanceListener | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
     ) -> None:
@@ -79,7 +79,7 @@ class PullConsumer(Consumer[PullEngine]):
             trace: Whether polls are noted in the message trace.
             spans: Whether every poll is a span of OpenTelemetry, a child of the message's
                 send; needs `mqcore[otel]`.
-            on_divided: Hears which queues of a topic are ours whenever that changes: topic, our
+            on_rebalance: Hears which queues of a topic are ours whenever that changes: topic, our
                 queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
             changes: Settings that differ, by the names of `PullConsumerSettings`.
@@ -108,7 +108,7 @@ class PullConsumer(Consumer[PullEngine]):
             self._instance.full_name(group),
             self.settings,
             subscriptions,
-            on_divided,
+            on_rebalance,
             now_ms,
         )
         self._is_polling = False

@@ -10,7 +10,7 @@ from typing import Final
 from mqcore.client.consume_requests import MemberRequests
 from mqcore.client.consumer_settings import PullConsumerSettings
 from mqcore.client.instance import Instance
-from mqcore.client.member import Divided, Member
+from mqcore.client.member import Member, RebalanceListener
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.poll_buffer import PollBuffer, polled
 from mqcore.client.process_queue import Parcel, PolledQueue
@@ -42,7 +42,7 @@ class PullEngine(Member):
         group: str,
         settings: PullConsumerSettings,
         subscriptions: Subscriptions,
-        on_divided: Divided | None,
+        on_rebalance: RebalanceListener | None,
         now_ms: Callable[[], int],
     ) -> None:
         """Puts the parts together; `join` begins."""
@@ -53,7 +53,7 @@ class PullEngine(Member):
             is_lite=True,
             commits=False,
         )
-        super().__init__(instance, group, settings, subscriptions, pulls, on_divided, now_ms)
+        super().__init__(instance, group, settings, subscriptions, pulls, on_rebalance, now_ms)
         self.settings = settings
         self.buffer = PollBuffer(now_ms)
         self.handlers = MemberRequests(self, settings.official()).handlers

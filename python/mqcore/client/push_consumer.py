@@ -11,7 +11,7 @@ from mqcore.client.consume_hooks import ConsumeHook
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
 from mqcore.client.instance import Instance, TlsOption
-from mqcore.client.member import Divided
+from mqcore.client.member import RebalanceListener
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
 from mqcore.client.settings import changed
@@ -53,7 +53,7 @@ class PushConsumer(Consumer[PushEngine]):
         hooks: Sequence[ConsumeHook] = (),
         trace: bool = False,
         spans: bool = False,
-        on_divided: Divided | None = None,
+        on_rebalance: RebalanceListener | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
         **changes: Any,
     ) -> None:
@@ -72,7 +72,7 @@ class PushConsumer(Consumer[PushEngine]):
             hooks: Hear of every call of the handler.
             trace: Whether consuming is noted in the message trace.
             spans: Whether calls are spans of OpenTelemetry; needs `mqcore[otel]`.
-            on_divided: Hears what is ours when that changes: topic, our queues, all queues.
+            on_rebalance: Hears what is ours when that changes: topic, our queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
             changes: Settings that differ, by the names of `PushConsumerSettings`.
 
@@ -103,7 +103,7 @@ class PushConsumer(Consumer[PushEngine]):
         subscriptions.add_all(topics)
         handler = self._hooks.around(handler, is_single=self.settings.batch is None)
         self._engine = PushEngine(
-            self._instance, full_group, handler, self.settings, subscriptions, on_divided, now_ms
+            self._instance, full_group, handler, self.settings, subscriptions, on_rebalance, now_ms
         )
         self._closed: asyncio.Event | None = None
 

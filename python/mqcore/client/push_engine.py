@@ -15,7 +15,7 @@ from mqcore.client.duties import Duties
 from mqcore.client.giving_back import GivingBack
 from mqcore.client.handler_jobs import pool_for
 from mqcore.client.instance import Instance
-from mqcore.client.member import Divided, Member
+from mqcore.client.member import Member, RebalanceListener
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.order_locks import LOCK_INTERVAL_S, OrderLocks
 from mqcore.client.orderly_consuming import OrderlyConsuming
@@ -54,7 +54,7 @@ class PushEngine(Member):
         handler: Callable[[Any], Any],
         settings: PushConsumerSettings,
         subscriptions: Subscriptions,
-        on_divided: Divided | None,
+        on_rebalance: RebalanceListener | None,
         now_ms: Callable[[], int],
     ) -> None:
         """Puts the parts together; `start` begins."""
@@ -64,7 +64,7 @@ class PushEngine(Member):
             interval_ms=round(settings.pull_interval_s * _MS_PER_S),
             commits=not settings.broadcast,
         )
-        super().__init__(instance, group, settings, subscriptions, pulls, on_divided, now_ms)
+        super().__init__(instance, group, settings, subscriptions, pulls, on_rebalance, now_ms)
         self.settings = settings
         self.pool = pool_for(handler, settings.concurrency, f"mq-consume-{group}", now_ms)
         self._work = Duties()

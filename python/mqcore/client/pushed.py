@@ -98,7 +98,7 @@ class Pushed:
 
     async def _ids_changed(self, request: Request) -> Answer:
         # The official client rebalances all its groups; who is not concerned finds nothing changed.
-        await _tell_all(self._consumers.values(), request)
+        await _serve_all(self._consumers.values(), request)
         return None
 
     async def _check_transaction(self, request: Request) -> Answer:
@@ -135,7 +135,7 @@ async def _served(handler: Handler, request: Request) -> Answer:
     return await outcome if asyncio.iscoroutine(outcome) or asyncio.isfuture(outcome) else outcome  # type: ignore[return-value]
 
 
-async def _tell_all(parts: Iterable[Part], request: Request) -> None:
+async def _serve_all(parts: Iterable[Part], request: Request) -> None:
     for part in list(parts):
         handler = part.handlers.get(request.code)
         if handler is None:

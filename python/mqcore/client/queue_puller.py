@@ -139,7 +139,7 @@ class HeldQueue:
         self._settings = settings
         self._now_ms = now_ms
         self._task: asyncio.Task[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._space_waiter: asyncio.Future[None] | None = None
         self._is_logged = False
 
     def start(self) -> None:
@@ -160,12 +160,12 @@ class HeldQueue:
 
     def wake(self) -> None:
         """Looks again whether there is room, where it waits for that."""
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._space_waiter is not None and not self._space_waiter.done():
+            self._space_waiter.set_result(None)
 
-    def made_room(self) -> None:
+    def on_space_freed(self) -> None:
         """Pulls again, where it waits for room and there is some now."""
-        if self._room is not None and self.state.flow_block(self._holder.bounds) is None:
+        if self._space_waiter is not None and self.state.flow_block(self._holder.bounds) is None:
             self.wake()
 
     async def _pull_on(self) -> None:
@@ -187,7 +187,7 @@ class HeldQueue:
         state = self.state
         state.last_pull_ms = self._now_ms()
         if state.flow_block(self._holder.bounds) or self._holder.block(self):
-            await self._until_room()
+            await self._wait_for_space()
             return 0
         subscription = self._holder.subscription(state.queue.topic)
         if subscription is None:
@@ -279,12 +279,12 @@ class HeldQueue:
         if parcels:
             self._holder.arrived(self, parcels)
 
-    async def _until_room(self) -> None:
-        self._room = asyncio.get_running_loop().create_future()
+    async def _wait_for_space(self) -> None:
+        self._space_waiter = asyncio.get_running_loop().create_future()
         try:
-            await asyncio.wait([self._room], timeout=_BLOCKED_LOOK_S)
+            await asyncio.wait([self._space_waiter], timeout=_BLOCKED_LOOK_S)
         finally:
-            self._room = None
+            self._space_waiter = None
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -80,25 +80,25 @@ async def recall(instance: Instance, group: str, handle: str, timeout_s: float) 
         ResponseError: The broker refused: recalls are switched off, or it is too late.
         RemotingError: It did not answer.
     """
-    said = RecallHandle.parse(handle)
-    await instance.route(said.topic, has_template=True)
-    address = instance.address_of(said.broker_name)
+    parsed = RecallHandle.parse(handle)
+    await instance.route(parsed.topic, has_template=True)
+    address = instance.address_of(parsed.broker_name)
     if address is None:
         raise NoRouteError(
-            f"topic {said.topic}: broker {said.broker_name}, which keeps message "
-            f"{said.message_id}, is not in its route: it is gone, or the handle is another "
+            f"topic {parsed.topic}: broker {parsed.broker_name}, which keeps message "
+            f"{parsed.message_id}, is not in its route: it is gone, or the handle is another "
             "cluster's",
-            topic=said.topic,
+            topic=parsed.topic,
         )
-    ext = {"producerGroup": group, "topic": said.topic, "recallHandle": handle}
-    ext["bname"] = said.broker_name
+    ext = {"producerGroup": group, "topic": parsed.topic, "recallHandle": handle}
+    ext["bname"] = parsed.broker_name
     answer = await instance.call(address, RequestCode.RECALL_MESSAGE, ext, timeout_s=timeout_s)
     if answer.code != 0:
         raise ResponseError(
-            f"{address} did not recall message {said.message_id} of topic {said.topic}: "
+            f"{address} did not recall message {parsed.message_id} of topic {parsed.topic}: "
             f"{answer.code} {answer.remark}",
             address=address,
             code=answer.code,
             remark=answer.remark or "",
         )
-    return answer.ext.get("msgId") or said.message_id
+    return answer.ext.get("msgId") or parsed.message_id

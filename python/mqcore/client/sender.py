@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from mqcore.client.deadlines import Deadlines
 from mqcore.client.delivery import Delivery, TryRules
 from mqcore.client.faults import FaultStrategy
-from mqcore.client.hooks import SendContext, SendHook, tell_after, tell_before
+from mqcore.client.hooks import SendContext, SendHook, call_after_send, call_before_send
 from mqcore.client.instance import Instance
 from mqcore.client.message import Message
 from mqcore.client.outgoing import (
@@ -174,11 +174,11 @@ class Sender:
         context = None
         if self.hooks:
             context = self.context(outgoing, message, queue, address, "ONEWAY")
-            tell_before(self.hooks, context)
+            call_before_send(self.hooks, context)
         fields = send_fields(outgoing, queue, self.group, self.instance.default_queues)
         await self.instance.oneway(address, outgoing.code, fields, outgoing.body)
         if context is not None:
-            tell_after(self.hooks, context)
+            call_after_send(self.hooks, context)
 
     def delivery(
         self,
@@ -265,7 +265,7 @@ class Sender:
         """Makes one try that hooks hear of."""
         assert delivery.queue is not None
         context = self.context(outgoing, message, delivery.queue, address, "SYNC")
-        tell_before(self.hooks, context)
+        call_before_send(self.hooks, context)
         try:
             answer = await self.exchange(address, outgoing, delivery.queue, left_ms)
             if delivery.accepted(answer, address, monotonic_ms()):
@@ -274,7 +274,7 @@ class Sender:
             context.error = error
             raise
         finally:
-            tell_after(self.hooks, context)
+            call_after_send(self.hooks, context)
         return context.result
 
     def context(

@@ -156,7 +156,7 @@ def _tracer(provider: "trace.TracerProvider | None") -> "trace.Tracer":
 def _send_attributes(context: SendContext) -> dict[str, Any]:
     message, outgoing = context.message, context.outgoing
     host, _, port = context.address.rpartition(":")
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         _SYSTEM: "rocketmq",
         _OPERATION: "send",
         _OPERATION_TYPE: "send",
@@ -168,15 +168,15 @@ def _send_attributes(context: SendContext) -> dict[str, Any]:
         _PORT: int(port),
     }
     if outgoing.is_batch:
-        told[_COUNT] = outgoing.message_id.count(",") + 1
-        return told | {_KIND: "normal"}
+        attributes[_COUNT] = outgoing.message_id.count(",") + 1
+        return attributes | {_KIND: "normal"}
     if message.delay_level:
-        told[_LEVEL] = message.delay_level
+        attributes[_LEVEL] = message.delay_level
     if message.deliver_at_ms:
-        told[_DELIVER_AT] = message.deliver_at_ms
+        attributes[_DELIVER_AT] = message.deliver_at_ms
     if message.sharding_key is not None:
-        told[_ORDER_GROUP] = message.sharding_key
-    return told | _named(message.tags, message.keys) | {_KIND: _kind(context)}
+        attributes[_ORDER_GROUP] = message.sharding_key
+    return attributes | _named(message.tags, message.keys) | {_KIND: _kind(context)}
 
 
 def _kind(context: SendContext) -> str:
@@ -191,7 +191,7 @@ def _kind(context: SendContext) -> str:
 def _consume_attributes(context: ConsumeContext, operation: str) -> dict[str, Any]:
     messages = context.messages
     first: ReceivedMessage = messages[0]
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         _SYSTEM: "rocketmq",
         _OPERATION: operation,
         _OPERATION_TYPE: operation,
@@ -200,18 +200,18 @@ def _consume_attributes(context: ConsumeContext, operation: str) -> dict[str, An
         _CONSUMER_GROUP: context.group,
     }
     if len(messages) > 1:
-        return told | {_COUNT: len(messages)}
-    told |= _named(first.tags, first.keys)
+        return attributes | {_COUNT: len(messages)}
+    attributes |= _named(first.tags, first.keys)
     if _SHARDING_KEY in first.properties:
-        told[_ORDER_GROUP] = first.properties[_SHARDING_KEY]
+        attributes[_ORDER_GROUP] = first.properties[_SHARDING_KEY]
     body_bytes = first.record.stored_body_len_bytes
     tries = first.reconsume_times + 1
-    return told | {_MESSAGE_ID: first.message_id, _BODY_BYTES: body_bytes, _TRY: tries}
+    return attributes | {_MESSAGE_ID: first.message_id, _BODY_BYTES: body_bytes, _TRY: tries}
 
 
 def _named(tags: str | None, keys: Sequence[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {} if tags is None else {_TAG: tags}
-    return told | {_KEYS: list(keys)} if keys else told
+    attributes: dict[str, Any] = {} if tags is None else {_TAG: tags}
+    return attributes | {_KEYS: list(keys)} if keys else attributes
 
 
 def _links(carriers: Sequence[Mapping[str, str]]) -> list["trace.Link"]:
@@ -219,8 +219,8 @@ def _links(carriers: Sequence[Mapping[str, str]]) -> list["trace.Link"]:
     links = []
     for carrier in carriers:
         # Asked of an empty context: what is current here is no part of the message.
-        told = propagate.extract(carrier, context=contexts.Context())
-        found = trace.get_current_span(told).get_span_context()
+        extracted = propagate.extract(carrier, context=contexts.Context())
+        found = trace.get_current_span(extracted).get_span_context()
         if found.is_valid:
             links.append(trace.Link(found))
     return links

@@ -105,7 +105,7 @@ class Subscriptions:
             return None
         return [queue for queue in self.assigned if queue.topic == topic]
 
-    def told(self) -> None:
+    def mark_reported(self) -> None:
         """Notes that brokers heard a heartbeat."""
         self._asked.update(self._wanted)
 

@@ -81,7 +81,7 @@ class Tracer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_full = asyncio.Event()
-        self._is_told = False
+        self._is_notified = False
         self._is_closing = False
 
     def start(self) -> None:
@@ -101,8 +101,8 @@ class Tracer:
             self.dropped += 1
             return
         self._lines.append((line, tuple(keys)))
-        if len(self._lines) >= _LINES_MAX and not self._is_told and self._loop is not None:
-            self._is_told = True
+        if len(self._lines) >= _LINES_MAX and not self._is_notified and self._loop is not None:
+            self._is_notified = True
             self._loop.call_soon_threadsafe(self._is_full.set)
 
     async def close(self) -> None:
@@ -131,7 +131,7 @@ class Tracer:
             except TimeoutError:
                 pass
             self._is_full.clear()
-            self._is_told = False
+            self._is_notified = False
             try:
                 await self._flush()
             except Exception:

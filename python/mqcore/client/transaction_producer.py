@@ -83,8 +83,8 @@ class Transaction:
         for message, sent in self._halves:
             # What was stored late or without its replica is rolled back, as the official client
             # does: the next check may find it gone.
-            told = state if sent.status is SendStatus.SEND_OK else TransactionState.ROLLBACK
-            await self._producer.end(message, sent, told)
+            end_state = state if sent.status is SendStatus.SEND_OK else TransactionState.ROLLBACK
+            await self._producer.end(message, sent, end_state)
 
 
 class TransactionProducer(Producer):

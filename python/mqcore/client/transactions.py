@@ -138,14 +138,14 @@ def end_fields(
     Raises:
         UsageError: The broker's id names no place.
     """
-    place = parse_offset_id(sent.offset_message_id)
-    if place is None:
+    offset_id = parse_offset_id(sent.offset_message_id)
+    if offset_id is None:
         raise UsageError(f"broker id {sent.offset_message_id!r} names no place in a log")
     fields = {
         "topic": topic,
         "producerGroup": group,
         "tranStateTableOffset": str(sent.queue_offset),
-        "commitLogOffset": str(place.physical_offset),
+        "commitLogOffset": str(offset_id.physical_offset),
         "commitOrRollback": str(_CODES[state]),
         "fromTransactionCheck": "false",
         "msgId": sent.message_id,

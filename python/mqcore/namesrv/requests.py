@@ -120,8 +120,8 @@ class Requests:
             raise RefusedError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
         if len(request.body) > _BODY_BYTES_AT_ONCE or self._is_large:
             return self._register_large(request)
-        told = _registration_of(request, _table_of(request))
-        return self._registered(request, finished(self._registering(request, told)))
+        registration = _registration_of(request, _table_of(request))
+        return self._registered(request, finished(self._registering(request, registration)))
 
     @property
     def _is_large(self) -> bool:
@@ -134,25 +134,27 @@ class Requests:
             table = await asyncio.to_thread(_table_of, request)
         else:
             table = _table_of(request)
-        told = _registration_of(request, table)
+        registration = _registration_of(request, table)
         async with self._changes:
-            done = await in_slices(self._registering(request, told))
+            done = await in_slices(self._registering(request, registration))
         return self._registered(request, done)
 
     def _registering(
-        self, request: Request, told: Registration
+        self, request: Request, registration: Registration
     ) -> Generator[None, None, tuple[MasterAddresses, list[MinIdChange]]]:
         """Enters a broker in steps; one whose connection is lost meanwhile is taken out again."""
-        is_new = self.table.data_version(told.cluster, told.address) is None
-        master, changes = yield from self.table.registering(told, request.link, self._clock())
+        is_new = self.table.data_version(registration.cluster, registration.address) is None
+        master, changes = yield from self.table.registering(
+            registration, request.link, self._clock()
+        )
         if is_new:
             _log.info(
                 "broker %s (%s, id %d, cluster %s) registered with %d topics",
-                told.name,
-                told.address,
-                told.broker_id,
-                told.cluster,
-                len(told.topics),
+                registration.name,
+                registration.address,
+                registration.broker_id,
+                registration.cluster,
+                len(registration.topics),
             )
         if request.link.is_lost:
             # It went while its body was read: nobody would notice any more that it is gone.
@@ -219,11 +221,11 @@ class Requests:
     def query_data_version(self, request: Request) -> Command:
         """QUERY_DATA_VERSION: is what you know of my topics still right?"""
         cluster, address = request.field("clusterName"), request.field("brokerAddr")
-        told = bodies.read_data_version(request.body)
+        reported = bodies.read_data_version(request.body)
         self.table.heard_of(cluster, address, self._clock())
         known = self.table.data_version(cluster, address)
         return request.answer(
-            ext={"changed": "false" if known == told else "true"},
+            ext={"changed": "false" if known == reported else "true"},
             body=answers.data_version_body(known) if known is not None else b"",
         )
 

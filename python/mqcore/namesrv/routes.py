@@ -79,7 +79,7 @@ class RouteTable:
     # Coming.
 
     def register(
-        self, told: Registration, channel: Hashable, now_ms: int
+        self, registration: Registration, channel: Hashable, now_ms: int
     ) -> tuple[MasterAddresses, list[MinIdChange]]:
         """Takes a registration, and the connection that stands for the broker being alive.
 
@@ -87,37 +87,43 @@ class RouteTable:
             RefusedError: A part of a table came before the whole, or there are too many brokers
                 or topics already.
         """
-        return finished(self.registering(told, channel, now_ms))
+        return finished(self.registering(registration, channel, now_ms))
 
     def registering(
-        self, told: Registration, channel: Hashable, now_ms: int
+        self, registration: Registration, channel: Hashable, now_ms: int
     ) -> Generator[None, None, tuple[MasterAddresses, list[MinIdChange]]]:
         """Takes a registration step by step; one such work at a time.
 
         Between two steps each topic is as it was or as it is told. See `register`.
         """
-        group = self.groups.get(told.name)
-        self._check(told, group)
-        key = (told.cluster, told.address)
-        if group is not None and self._is_outdated(told, group):
+        group = self.groups.get(registration.name)
+        self._check(registration, group)
+        key = (registration.cluster, registration.address)
+        if group is not None and self._is_outdated(registration, group):
             # A former master that does not know it yet: its answer is success, its word is not.
             self._forget_live(key)
             return MasterAddresses(), []
         if group is None:
-            group = self.groups[told.name] = BrokerGroup(told.name, told.cluster)
-        self.clusters.setdefault(told.cluster, set()).add(told.name)
-        is_first, is_new_minimum, is_other = self._join(told, group)
+            group = self.groups[registration.name] = BrokerGroup(
+                registration.name, registration.cluster
+            )
+        self.clusters.setdefault(registration.cluster, set()).add(registration.name)
+        is_first, is_new_minimum, is_other = self._join(registration, group)
         if is_other:
-            yield from self._touching_topics_of(told.name)
-        yield from self._taking_topics(told, group, is_first=is_first)
+            yield from self._touching_topics_of(registration.name)
+        yield from self._taking_topics(registration, group, is_first=is_first)
         self._forget_live(key)
-        timeout_ms = BROKER_TIMEOUT_MS if told.timeout_ms is None else told.timeout_ms
-        self.live[key] = Live(now_ms, timeout_ms, told.version, told.ha_address, channel)
+        timeout_ms = (
+            BROKER_TIMEOUT_MS if registration.timeout_ms is None else registration.timeout_ms
+        )
+        self.live[key] = Live(
+            now_ms, timeout_ms, registration.version, registration.ha_address, channel
+        )
         self._channels.setdefault(channel, set()).add(key)
         changes = []
         if is_new_minimum:
-            changes = [_change_of(group, told.ha_address, offline=None)]
-        return self._master_of(told, group), changes
+            changes = [_change_of(group, registration.ha_address, offline=None)]
+        return self._master_of(registration, group), changes
 
     def data_version(self, cluster: str, address: str) -> DataVersion | None:
         """Returns the version of a broker's table as it was last registered."""
@@ -234,32 +240,32 @@ class RouteTable:
 
     # The steps of a registration.
 
-    def _check(self, told: Registration, group: BrokerGroup | None) -> None:
-        is_known = group is not None and told.broker_id in group.addresses
-        if not is_known and len(told.topics) == 1:
+    def _check(self, registration: Registration, group: BrokerGroup | None) -> None:
+        is_known = group is not None and registration.broker_id in group.addresses
+        if not is_known and len(registration.topics) == 1:
             # A broker that has just created a topic says so before it has said everything else.
             raise RefusedError("register broker failed", code=_SYSTEM_ERROR)
         limits = self.limits
         if group is None and len(self.groups) >= limits.brokers:
-            raise _too_many(f"the new broker {told.name}", "brokersMax", limits.brokers)
-        count = len(told.topics)
+            raise _too_many(f"the new broker {registration.name}", "brokersMax", limits.brokers)
+        count = len(registration.topics)
         if count > limits.topics_per_registration:
-            what = f"a registration of {told.name} with {count} topics"
+            what = f"a registration of {registration.name} with {count} topics"
             raise _too_many(what, "topicsPerRegistrationMax", limits.topics_per_registration)
         if len(self.topics) + count > limits.topics:
-            new = sum(topic not in self.topics for topic in told.topics)
+            new = sum(topic not in self.topics for topic in registration.topics)
             if len(self.topics) + new > limits.topics:
-                what = f"a registration of {told.name} with {new} new topics"
+                what = f"a registration of {registration.name} with {new} new topics"
                 raise _too_many(what, "namesrvTopicsMax", limits.topics)
 
-    def _is_outdated(self, told: Registration, group: BrokerGroup) -> bool:
-        holder = group.addresses.get(told.broker_id)
-        if holder is None or holder == told.address:
+    def _is_outdated(self, registration: Registration, group: BrokerGroup) -> bool:
+        holder = group.addresses.get(registration.broker_id)
+        if holder is None or holder == registration.address:
             return False
-        live = self.live.get((told.cluster, holder))
-        return live is not None and live.version.state_version > told.version.state_version
+        live = self.live.get((registration.cluster, holder))
+        return live is not None and live.version.state_version > registration.version.state_version
 
-    def _join(self, told: Registration, group: BrokerGroup) -> tuple[bool, bool, bool]:
+    def _join(self, registration: Registration, group: BrokerGroup) -> tuple[bool, bool, bool]:
         """Enters the address.
 
         Returns:
@@ -268,60 +274,60 @@ class RouteTable:
         """
         before = dict(group.addresses)
         facts_before = (group.has_acting_master, group.zone)
-        group.has_acting_master = bool(told.has_acting_master)
-        group.zone = told.zone
+        group.has_acting_master = bool(registration.has_acting_master)
+        group.zone = registration.zone
         # The same process under another id: a slave that became master.
         group.addresses = {
             broker_id: address
             for broker_id, address in group.addresses.items()
-            if address != told.address or broker_id == told.broker_id
+            if address != registration.address or broker_id == registration.broker_id
         }
-        group.addresses[told.broker_id] = told.address
+        group.addresses[registration.broker_id] = registration.address
         is_other = group.addresses != before
         is_other = is_other or facts_before != (group.has_acting_master, group.zone)
-        is_new_minimum = bool(before) and told.broker_id < min(before)
-        return told.broker_id not in before, is_new_minimum, is_other
+        is_new_minimum = bool(before) and registration.broker_id < min(before)
+        return registration.broker_id not in before, is_new_minimum, is_other
 
     def _taking_topics(
-        self, told: Registration, group: BrokerGroup, *, is_first: bool
+        self, registration: Registration, group: BrokerGroup, *, is_first: bool
     ) -> Generator[None, None, None]:
         is_prime_slave = (
-            told.has_acting_master is not None
-            and told.broker_id != MASTER_ID
-            and told.broker_id == min(group.addresses)
+            registration.has_acting_master is not None
+            and registration.broker_id != MASTER_ID
+            and registration.broker_id == min(group.addresses)
         )
-        if told.broker_id != MASTER_ID and not is_prime_slave:
+        if registration.broker_id != MASTER_ID and not is_prime_slave:
             return
         if self.deletes_missing_topics:
-            yield from self._dropping_missing(told)
-        stored = self.data_version(told.cluster, told.address)
-        is_table_new = is_first or stored != told.version
-        for at, (topic, queues) in enumerate(told.topics.items()):
+            yield from self._dropping_missing(registration)
+        stored = self.data_version(registration.cluster, registration.address)
+        is_table_new = is_first or stored != registration.version
+        for at, (topic, queues) in enumerate(registration.topics.items()):
             if at % _TOPICS_PER_STEP == 0:
                 yield
             here = self.topics.get(topic)
-            if not is_table_new and here is not None and told.name in here:
+            if not is_table_new and here is not None and registration.name in here:
                 continue
             if is_prime_slave and group.has_acting_master:
                 queues = replace(queues, perm=queues.perm & ~PERM_WRITE)
             if here is None:
                 here = self.topics[topic] = {}
-            if here.get(told.name) != queues:
-                here[told.name] = queues
+            if here.get(registration.name) != queues:
+                here[registration.name] = queues
                 self._changed(topic)
 
-    def _dropping_missing(self, told: Registration) -> Generator[None, None, None]:
-        for topic in self._steps_over_topics_of(told.name):
+    def _dropping_missing(self, registration: Registration) -> Generator[None, None, None]:
+        for topic in self._steps_over_topics_of(registration.name):
             if topic is None:
                 yield
-            elif topic not in told.topics:
-                self._drop_queues(topic, told.name)
+            elif topic not in registration.topics:
+                self._drop_queues(topic, registration.name)
 
-    def _master_of(self, told: Registration, group: BrokerGroup) -> MasterAddresses:
+    def _master_of(self, registration: Registration, group: BrokerGroup) -> MasterAddresses:
         address = group.addresses.get(MASTER_ID)
-        if told.broker_id == MASTER_ID or address is None:
+        if registration.broker_id == MASTER_ID or address is None:
             return MasterAddresses()
-        live = self.live.get((told.cluster, address))
+        live = self.live.get((registration.cluster, address))
         if live is None:
             return MasterAddresses()
         return MasterAddresses(address, live.ha_address)

@@ -142,9 +142,9 @@ class NameServer(LinkEvents):
             self._client = Client(connect_timeout_s=_NOTIFY_TIMEOUT_S)
         for change in changes:
             for address in change.notify:
-                self.server.hub.spawn(self._tell(self._client, change, address))
+                self.server.hub.spawn(self._send_change(self._client, change, address))
 
-    async def _tell(self, client: Client, change: MinIdChange, address: str) -> None:
+    async def _send_change(self, client: Client, change: MinIdChange, address: str) -> None:
         ext = {
             "minBrokerId": str(change.min_id),
             "brokerName": change.name,

@@ -51,9 +51,9 @@ class Crowd:
         is_full = len(self) >= limits.connections_max
         # The system gives the smallest number that is free: all below are taken.
         is_short = arrival.fileno() >= limits.descriptors_max
-        return not (is_full or is_short) or self._makes_room(asyncio.get_running_loop().time())
+        return not (is_full or is_short) or self._close_idle(asyncio.get_running_loop().time())
 
-    def _makes_room(self, now_s: float) -> bool:
+    def _close_idle(self, now_s: float) -> bool:
         """Closes the first that may go; tells whether there was one."""
         if not self._idle and now_s - self._looked_s >= _LOOK_PAUSE_S:
             self._looked_s = now_s

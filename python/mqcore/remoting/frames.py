@@ -101,13 +101,13 @@ class FramePart(Generic[_Key]):
         if not self._paused:
             return
         self._release(self._oldest())
-        room = self.limit_bytes - self.held_bytes
-        while self._paused and room > 0:
+        free_bytes = self.limit_bytes - self.held_bytes
+        while self._paused and free_bytes > 0:
             key = next(iter(self._paused))
             if self._is_full(self._frames[key][1]):
                 break
             self._release(key)
-            room -= _READ_BYTES
+            free_bytes -= _READ_BYTES
 
 
 class Frames(Generic[_Key]):

@@ -122,7 +122,7 @@ class Hub:
         """Adds a listener; it hears of connections made from now on."""
         self._events.append(events)
 
-    def tell(self, event: str, link: Link, *facts: object) -> None:
+    def notify(self, event: str, link: Link, *facts: object) -> None:
         """Tells every listener; one that raises is logged and stops nobody."""
         for listener in self._events:
             try:
@@ -147,12 +147,12 @@ class Hub:
         self.links[link] = asyncio.get_running_loop().time()
         if self._is_deaf:
             link.hold_reading(_DEAF)
-        self.tell("connected", link)
+        self.notify("connected", link)
 
     def leave(self, link: Link) -> None:
         """Counts a connection out and tells the listeners."""
         self.links.pop(link, None)
-        self.tell("closed", link)
+        self.notify("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
 

@@ -65,7 +65,7 @@ class LinkHub(RequestBounds, Protocol):
     def leave(self, link: "Link") -> None:
         """Counts a connection out and notifies the listeners."""
 
-    def tell(self, event: str, link: "Link", *facts: object) -> None:
+    def notify(self, event: str, link: "Link", *facts: object) -> None:
         """Notifies every listener of an event."""
 
     def start(self, link: "Link", command: Command) -> Answer | Awaitable[Answer]:
@@ -144,7 +144,7 @@ class Link:
         self.hub.frames.forget(self)
         self._writing.end()
         if error is not None:
-            self.hub.tell("failed", self, error)
+            self.hub.notify("failed", self, error)
         self.hub.leave(self)
 
     def pause_writing(self) -> None:
@@ -173,7 +173,7 @@ class Link:
     def fail(self, reason: str, error: Exception) -> None:
         """Closes a connection whose bytes cannot be understood."""
         self.hub.refuse(reason, "%s: %s, closing", self.peer, error)
-        self.hub.tell("failed", self, error)
+        self.hub.notify("failed", self, error)
         self.abort()
 
     # What the queue of requests calls.

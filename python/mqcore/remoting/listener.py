@@ -16,7 +16,7 @@ from pathlib import Path
 from mqcore.errors import AddressError, AddressReason
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
 from mqcore.remoting.crowd import Crowd
-from mqcore.remoting.tls import FirstByte, ServerTls, verdict
+from mqcore.remoting.tls import FirstByte, ServerTls, first_byte_decision
 
 __all__ = ["Listener", "SocketOptions"]
 
@@ -191,7 +191,7 @@ class Listener:
         if not first:
             arrival.close()
             return True
-        found = verdict(first[0], self._tls)
+        found = first_byte_decision(first[0], self._tls)
         if found in (FirstByte.PLAIN, FirstByte.TLS):
             self._begin(arrival, peer, found)
             return True

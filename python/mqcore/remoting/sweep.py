@@ -53,7 +53,7 @@ class Sweep:
                 )
                 link.abort()
         for link in self._idle.look(now_s, ((link, link.traffic()) for link in links)):
-            self._hub.tell("idle", link)
+            self._hub.notify("idle", link)
             # Not gently: a peer that does not read would keep the last bytes, and us, for ever.
             link.abort()
 

@@ -17,8 +17,8 @@ __all__ = [
     "TlsFiles",
     "TlsMode",
     "client_context",
+    "first_byte_decision",
     "server_context",
-    "verdict",
 ]
 
 CLIENT_HELLO = 0x16
@@ -74,7 +74,7 @@ class ServerTls:
     context: ssl.SSLContext | None = None
 
 
-def verdict(first_byte: int, tls: ServerTls) -> FirstByte:
+def first_byte_decision(first_byte: int, tls: ServerTls) -> FirstByte:
     """Returns what becomes of a connection that begins with `first_byte`."""
     if first_byte != CLIENT_HELLO:
         return FirstByte.PLAIN_REFUSED if tls.mode is TlsMode.ENFORCING else FirstByte.PLAIN

@@ -6,7 +6,7 @@ Routes come from the loop's thread, which keeps them fresh; everything else stay
 from mqcore.client.blocking.loop_thread import LoopThread
 from mqcore.client.blocking.sockets import SocketPool
 from mqcore.client.delivery import Delivery
-from mqcore.client.hooks import tell_after, tell_before
+from mqcore.client.hooks import call_after_send, call_before_send
 from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.results import QueueRef, SendResult
@@ -104,11 +104,11 @@ class BlockingSender:
         context = None
         if sender.hooks:
             context = sender.context(outgoing, message, queue, address, "ONEWAY")
-            tell_before(sender.hooks, context)
+            call_before_send(sender.hooks, context)
         _, frame = sender.encode(outgoing, queue, flag=ONEWAY_FLAG)
         self._pool.send(address, frame, sender.settings.timeout_s)
         if context is not None:
-            tell_after(sender.hooks, context)
+            call_after_send(sender.hooks, context)
 
     def _try(
         self,
@@ -136,12 +136,12 @@ class BlockingSender:
         sender = self._sender
         assert delivery.queue is not None
         context = sender.context(outgoing, message, delivery.queue, address, "SYNC")
-        tell_before(sender.hooks, context)
+        call_before_send(sender.hooks, context)
         try:
             context.result = self._try(delivery, outgoing, delivery.queue, address, left_ms)
         except MQError as error:
             context.error = error
             raise
         finally:
-            tell_after(sender.hooks, context)
+            call_after_send(sender.hooks, context)
         return context.result
