@@ -121,7 +121,7 @@ class ModelBroker:
                 self.notify(group)
 
     def notify(self, group: str) -> None:
-        """Tells every member that the members changed."""
+        """Notifies every member that the members changed."""
         for member in list(self.members.get(group, {}).values()):
             member.ids_changed(group)
 

@@ -1,4 +1,4 @@
-"""A name server with a broker on a loop in a thread, and a scripted one that does what it is told.
+"""A name server with a broker on a loop in a thread, and one whose answers the test sets.
 
 What is tested runs on its own loop, or blocks its own thread.
 """
@@ -115,7 +115,7 @@ class Scripted:
     Attributes:
         asked: The requests that came, in order: code and fields.
         send: Answers a send; the default stores it. Called with the request.
-        route: What a route's body is; None says that the topic is not there.
+        route: What a route's body is; None answers that the topic is not there.
         loop: Where it runs.
         ports: Where it listens; each port is a broker by the name `b0`, `b1`, ...
     """

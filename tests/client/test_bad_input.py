@@ -1,4 +1,4 @@
-"""What is no name server, a route that is none, an answer that is none: told in words, no hang."""
+"""What is no name server, a route that is none, an answer that is none: errors, no hang."""
 
 import asyncio
 import socket
@@ -121,7 +121,7 @@ def test_an_answer_of_nonsense_is_an_error_of_the_broker(ext: dict[str, str]) ->
             server.send = lambda request: request.answer(ext=ext)
             async with aio.Producer(server.address, group="g") as producer:
                 if not ext:
-                    # Whoever answers so tells no place, and that is all.
+                    # Such an answer contains no queue offset, and that is all.
                     assert (await producer.send(Message("t", b"x"))).queue_offset == -1
                     return
                 with pytest.raises(SendError, match="cannot be read"):

@@ -109,7 +109,7 @@ def test_lists_are_split_where_a_request_is_full() -> None:
 
 
 class _Broker:
-    """Takes batches, and answers when it is told to."""
+    """Takes batches, and answers when the test lets it."""
 
     def __init__(self) -> None:
         self.batches: list[list[bytes]] = []

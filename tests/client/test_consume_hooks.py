@@ -30,7 +30,7 @@ SPAN: ContextVar[str] = ContextVar("SPAN", default="")
 
 
 class Notes(ConsumeHook):
-    """Remembers what it is told, and sets a variable that the handler should see."""
+    """Remembers its calls, and sets a variable that the handler should see."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, ConsumeContext]] = []
@@ -61,7 +61,7 @@ def message_of(topic: str = "T") -> ReceivedMessage:
 
 
 def ended(handler: Any, timeout_ms: int = 0, argument: Any = None) -> tuple[Notes, Any]:
-    """Calls a handler within hooks; returns what they were told, and what came of it."""
+    """Calls a handler within hooks; returns their calls, and what came of it."""
     notes = Notes()
     is_single = argument is None
     argument = argument or message_of()

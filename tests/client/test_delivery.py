@@ -149,7 +149,7 @@ def test_failures_and_answers_are_counted_for_the_brokers() -> None:
     queue, _ = delivery.next_try(QUEUES, 0)
     delivery.failed(ConnectError("h:1: refused", address="h:1"), 1)
     assert not faults.is_available(queue.broker_name, 2)
-    # Without a detector nobody could ever say that it is back.
+    # Without a detector nothing could ever report that it is back.
     assert faults.is_reachable(queue.broker_name)
     other, _ = delivery.next_try(QUEUES, 2)
     assert _answered(delivery, _answer(0), "h:2", 602) is not None

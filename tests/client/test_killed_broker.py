@@ -142,14 +142,14 @@ def killed(servers: Servers, tally: Tally, times: int) -> None:
         tally.wait_for_more(tally.acknowledged, 200)
         tally.wait_for_more(tally.consumed, 100)
         servers.broker.kill()
-        # A sender tries until its deadline, then it says so.
+        # A sender tries until its deadline, then it raises.
         tally.wait_for_more(tally.refused, 1)
         servers.broker.start()
     tally.wait_for_more(tally.acknowledged, 200)
 
 
 def until_routed(namesrv: str) -> None:
-    """Waits until the broker, which serves already, has told the name server of itself."""
+    """Waits until the broker, which serves already, has registered at the name server."""
     with mqcore.Producer(namesrv, group="pg") as producer:
 
         def is_routed() -> bool:
@@ -187,7 +187,7 @@ def test_a_broker_that_is_killed_loses_nothing_that_it_acknowledged(
             killed(servers, tally, times)
             tally.is_over.set()
             tally.wait(lambda: tally.acknowledged <= tally.consumed.keys(), "messages are missing")
-    # What failed says where, and whether it may be there all the same.
+    # What failed reports where, and whether it may be there all the same.
     errors = {body: error for body, error in tally.refused.items() if isinstance(error, SendError)}
     assert errors == tally.refused
     surely_not = {body for body, error in errors.items() if not error.may_be_stored}

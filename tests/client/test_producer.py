@@ -1,4 +1,4 @@
-"""The asyncio producer against a broker of ours, and against one that answers as it is told."""
+"""The asyncio producer against a broker of ours, and against one whose answers the test sets."""
 
 import asyncio
 import logging

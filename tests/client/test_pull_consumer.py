@@ -77,7 +77,7 @@ def test_what_was_given_and_not_asked_past_comes_again(
                 return [numbers(await consumer.poll(10.0, max_count=1)) for _ in range(count)]
 
         assert await polls(2) == [[0], [1]]
-        # The second poll said that the first one's message is done.
+        # The second poll confirmed that the first one's message is done.
         assert await polls(1) == ([[1]] if auto_commit else [[0]])
 
     run_on("asyncio", work())
@@ -101,7 +101,7 @@ def test_assigned_queues_are_read_from_anywhere(cluster: Cluster) -> None:
             assert numbers(await consumer.poll(10.0))[0] == offset <= 3
             assert await consumer.seek_end(queue) == 6
             assert await consumer.poll(0.05) == []
-            # Behind the end the broker says where it goes on.
+            # Behind the end the broker answers where it goes on.
             consumer.seek(queue, 1000)
             await until(lambda: consumer.position(queue) == 6)
 

@@ -29,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 class Bag:
-    """Collects what a handler got, and says when it is enough."""
+    """Collects what a handler got, and signals when it is enough."""
 
     def __init__(self) -> None:
         self.messages: list[ReceivedMessage] = []

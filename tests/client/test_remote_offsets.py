@@ -1,4 +1,4 @@
-"""Offsets at brokers: who is told what at once, and what counts as saved."""
+"""Offsets at brokers: what is sent to whom at once, and what counts as saved."""
 
 import asyncio
 from typing import cast

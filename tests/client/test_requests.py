@@ -202,7 +202,7 @@ def test_a_broker_that_asks_back_is_answered_on_its_connection(cluster: Cluster)
 
     async def work() -> None:
         record = await stored()
-        # The group stands in the half message.
+        # The group is in the half message.
         group = b"PGROUP\x01tx\x02"
         length = int.from_bytes(record[:4], "big") + len(group)
         at = record.rindex(b"UNIQ_KEY")

@@ -36,7 +36,7 @@ def test_a_route_lists_what_may_be_written_and_what_may_be_read() -> None:
         [("b", 2, 1, 6), ("a", 1, 2, 2), ("slave", 3, 3, 6), ("gone", 1, 1, 6)],
     )
     route = TopicRoute.of_body("t", body)
-    # Sorted by name; written where a master is, read wherever the permission says so.
+    # Sorted by name; written where a master is, read wherever the permission allows it.
     assert [(queue.broker_name, queue.queue_id) for queue in route.write_queues] == [
         ("a", 0),
         ("a", 1),

@@ -212,7 +212,7 @@ def test_what_fails_is_recorded(
         ) as producer:
             await producer.send(Message(topic, b"raise"))
             await producer.send(Message(topic, b"reject"))
-            # The record has no room for it: the broker refuses.
+            # The record has no space for it: the broker refuses.
             with pytest.raises(SendError):
                 await producer.send(Message(topic, b"x", properties={"p": "x" * 32_700}))
         done = lambda: len(named(spans, f"process {topic}")) >= 2  # noqa: E731

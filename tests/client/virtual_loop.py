@@ -12,7 +12,7 @@ _Result = TypeVar("_Result")
 
 
 class _Selector(selectors.DefaultSelector):
-    """Never waits: tells the loop how long it would have."""
+    """Never waits: reports to the loop how long it would have."""
 
     loop: "VirtualLoop"
 

@@ -1,4 +1,4 @@
-"""The route table against a naive one that works every answer out anew from what was said."""
+"""The route table against a naive one that works every answer out anew from what was registered."""
 
 import json
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ def address_of(name: str, broker_id: int) -> str:
 
 
 class Tables(RuleBasedStateMachine):
-    """Says the same to both and compares every route after every step."""
+    """Sends the same to both and compares every route after every step."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -101,7 +101,7 @@ def test_a_table_of_the_same_version_only_adds(asked: Asked) -> None:
     route = asked.route("T")
     assert route is not None
     assert route["queueDatas"][0]["readQueueNums"] == 9
-    # What a table does not name any more stays, unless the name server is told otherwise.
+    # What a table does not name any more stays, unless the name server is set otherwise.
     assert asked.route("U") is not None
 
 

@@ -46,7 +46,7 @@ async def register(client: Client, server: str, broker: str, **ext: str) -> Comm
 
 
 async def has_route(client: Client, server: str, topic: str = "T") -> bool:
-    """Tells whether a name server knows a topic."""
+    """Returns whether a name server knows a topic."""
     code = RequestCode.GET_ROUTEINFO_BY_TOPIC
     answer = await client.call(server, code, {"topic": topic}, timeout_s=30)
     assert answer.code in (0, 17)
@@ -64,7 +64,7 @@ def test_name_servers_know_nothing_of_each_other(loop: str, tmp_path: Path) -> N
             await register(broker, second, "10.0.0.1:10911")
             await servers[0].stop()
             assert await has_route(client, second)
-            # It comes back at the same port, empty, and is told again.
+            # It comes back at the same port, empty, and brokers register again.
             port = int(first.rpartition(":")[2])
             again = NameServer(settings_of(tmp_path / "0", listenPort=str(port)))
             assert str(await again.start()) == first

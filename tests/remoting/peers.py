@@ -1,4 +1,4 @@
-"""A server to talk to, and a peer that can say anything: raw bytes, halves, nonsense."""
+"""A server to talk to, and a peer that can send anything: raw bytes, halves, nonsense."""
 
 import asyncio
 import ssl
@@ -69,7 +69,7 @@ async def served(
 
 
 class Peer:
-    """A connection that says what it is told to."""
+    """A connection that sends what the test gives it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -82,7 +82,7 @@ class Peer:
             self._writer.write(part if isinstance(part, bytes) else part.encode())
 
     def end(self) -> None:
-        """Says that nothing more comes."""
+        """Ends the sending side: nothing more comes."""
         self._writer.write_eof()
 
     async def drain(self) -> None:

@@ -211,7 +211,7 @@ def test_callers_share_the_attempt_to_connect(run: Run) -> None:
             hurried.cancel()
             links = await asyncio.gather(*(client.link(it.address) for _ in range(20)))
             assert len(set(links)) == 1
-            # A server hears of a connection when its first byte tells plain from TLS.
+            # A server hears of a connection when its first byte distinguishes plain from TLS.
             expect(await client.call(it.address, ECHO, timeout_s=30), it.address)
             assert heard.events == ["connected"]
 

@@ -169,7 +169,7 @@ def test_a_client_hello_full_of_nonsense_hurts_nobody(run: Run, papers: Papers) 
             peer_of(it.address) as other,
         ):
             peer.send(b"\x16\x03\x01\x02\x00" + bytes(range(256)) * 3)
-            # An alert is no frame: the reader of the test says so.
+            # An alert is no frame: the reader of the test raises.
             with contextlib.suppress(FrameError):
                 assert await peer.hear() is None
             await assert_alive(other)

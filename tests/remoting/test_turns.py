@@ -1,4 +1,4 @@
-"""Connections have turns by the time that they take, and a full server makes room."""
+"""Connections have turns by the time that they take, and a full server closes idle ones."""
 
 import asyncio
 from collections.abc import Generator

@@ -5,5 +5,5 @@ Users import from `mqcore` (synchronous) and `mqcore.aio` (asyncio). Knows no br
 
 import logging
 
-# Who embeds a library says what becomes of its log; without a word from them, nothing is printed.
+# The embedding program decides where the log goes; without a handler, nothing is printed.
 logging.getLogger("mqcore").addHandler(logging.NullHandler())

@@ -1,7 +1,7 @@
 """The queues that a consumer holds: divided among the members again and again, handed over, begun.
 
 After `RebalanceImpl` and `RebalanceService`. Knows neither handlers nor pulls: who holds queues
-opens and hands them over. Every 20 s, and whenever somebody says that something changed.
+opens and hands them over. Every 20 s, and whenever a change is notified.
 """
 
 import asyncio
@@ -52,11 +52,11 @@ class QueueOwner(Protocol):
         ...
 
     async def heartbeat(self) -> None:
-        """Tells the brokers that we are a member."""
+        """Sends the heartbeat that makes us a member to the brokers."""
         ...
 
     def is_stuck(self, held: HeldQueue) -> bool:
-        """Tells whether nobody pulls a queue any more, though somebody should."""
+        """Returns whether nobody pulls a queue any more, though somebody should."""
         ...
 
 
@@ -121,7 +121,7 @@ class Assignment:
                 _log.exception("queues were not divided")
 
     async def round(self) -> bool:
-        """Divides the queues of all topics; tells whether everything is as it should be."""
+        """Divides the queues of all topics; returns whether everything is as it should be."""
         self._woken.clear()
         async with self._lock:
             if self._is_closed:
@@ -156,7 +156,7 @@ class Assignment:
             if queue not in self.held and queue not in self._leaving
         ]
         if fresh and is_shared and self._division.hand_over_s:
-            # Who had them until now is told at the same time, and saves its offsets meanwhile.
+            # Who had them until now is notified at the same time, and saves its offsets meanwhile.
             await asyncio.sleep(self._division.hand_over_s)
         opened = await asyncio.gather(*(self._open(queue) for queue in fresh))
         if lost or any(opened):
@@ -190,7 +190,7 @@ class Assignment:
         return route, mine, len(members) > 1
 
     async def _members(self, route: TopicRoute) -> list[str]:
-        """Returns the members as a broker knows them; tells it of us where it does not know us."""
+        """Returns the members as a broker knows them; registers us where it does not know us."""
         members: list[str] = []
         try:
             members = await self._calls.consumer_ids(route)

@@ -75,5 +75,5 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
 
     @property
     def routes(self) -> "RouteTable":
-        """What the name servers said."""
+        """The routes that the name servers returned."""
         return self.instance.routes

@@ -1,6 +1,6 @@
 """What a user, or the trace, hears of every call of a consumer's handler. Knows no queue's state.
 
-After the official `ConsumeMessageHook`. Hooks are told where the handler runs, in its thread or its
+After the official `ConsumeMessageHook`. Hooks run where the handler runs, in its thread or its
 task, right before and right after it: what they set there (a context variable, a span) it sees.
 """
 
@@ -77,7 +77,7 @@ class ConsumeHook:
 
 
 class Hooks:
-    """The hooks of one consumer, in the order they are told."""
+    """The hooks of one consumer, in the order of their calls."""
 
     def __init__(self, group: str, hooks: Sequence[ConsumeHook], timeout_ms: float) -> None:
         """Takes them.
@@ -92,7 +92,7 @@ class Hooks:
         self._timeout_ms = timeout_ms
 
     def around(self, handler: Callable[[Any], Any], *, is_single: bool) -> Callable[[Any], Any]:
-        """Returns a handler of the same kind that tells the hooks; itself where there are none.
+        """Returns a handler of the same kind that calls the hooks; itself where there are none.
 
         Args:
             handler: The handler.
@@ -138,7 +138,7 @@ class Hooks:
         return called_in_task if is_coroutine_handler(handler) else called
 
     def polled(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Tells of messages that a poll gives: before and after at once, as the official does."""
+        """Calls the hooks for polled messages: before and after at once, as the official does."""
         if self._hooks:
             self._ended(self._begun(messages, is_poll=True), outcome_of(None))
 

@@ -33,7 +33,7 @@ __all__ = ["ConsumeRequests", "MemberRequests"]
 
 _log = logging.getLogger(__name__)
 
-# `MQVersion.getVersionDesc` of what our requests say (`mqcore.remoting.VERSION`).
+# `MQVersion.getVersionDesc` of the version in our requests (`mqcore.remoting.VERSION`).
 _VERSION_TEXT: Final = "V4_9_8"
 
 
@@ -120,7 +120,7 @@ class MemberRequests:
 
 
 class ConsumeRequests(MemberRequests):
-    """Answers for a push consumer: it can be told to consume a message, too."""
+    """Answers for a push consumer: it can be asked to consume a message, too."""
 
     def __init__(
         self,

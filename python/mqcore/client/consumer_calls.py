@@ -1,6 +1,6 @@
 """What a consumer asks of brokers: offsets, members, order locks, messages given back.
 
-One method per request; each says whom it asks and which codes are no errors. Knows no queue's state
+One method per request; each has whom it asks and which codes are no errors. Knows no queue's state
 and retries nothing: who calls knows what a failure means. After `MQClientAPIImpl`.
 """
 
@@ -84,7 +84,7 @@ class ConsumerCalls:
         """Returns the group's offset in a queue; None where it has none.
 
         Raises:
-            RemotingError: Nobody said so: not the same as none.
+            RemotingError: There was no answer: not the same as none.
         """
         ext = self._of(queue) | {"consumerGroup": self._group}
         code = RequestCode.QUERY_CONSUMER_OFFSET
@@ -94,7 +94,7 @@ class ConsumerCalls:
         return None if answer.code else _offset_of(answer, address)
 
     async def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Tells the group's offset in a queue; returns when the broker knows it.
+        """Sends the group's offset in a queue; returns when the broker knows it.
 
         Raises:
             RemotingError: It may not know it.
@@ -150,7 +150,7 @@ class ConsumerCalls:
         """Asks a broker whether it can filter by an expression.
 
         Raises:
-            ResponseError: It cannot; the remark says why.
+            ResponseError: It cannot; the remark gives the reason.
         """
         body = {
             "clientId": self._cluster.client_id,

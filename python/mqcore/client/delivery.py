@@ -96,7 +96,7 @@ class TryRules:
 def result_of(
     answer: Command, status: SendStatus, queue: MessageQueue, message_id: str, attempts: int = 1
 ) -> SendResult:
-    """Returns the result that an answer tells.
+    """Returns the result in an answer.
 
     Args:
         answer: The answer.
@@ -245,7 +245,7 @@ class Delivery:
         return True
 
     def result(self, answer: Command, address: str) -> SendResult:
-        """Returns what an accepted answer tells.
+        """Returns the result in an accepted answer.
 
         Raises:
             SendError: It cannot be read.

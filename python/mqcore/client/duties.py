@@ -38,7 +38,7 @@ class Duties:
         self._start(_guarded(name, work))
 
     async def until_idle(self, timeout_s: float) -> bool:
-        """Waits until all work has ended, for so long at the most; tells whether it has."""
+        """Waits until all work has ended, for so long at the most; returns whether it has."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=timeout_s)
         return not self._tasks

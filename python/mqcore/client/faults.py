@@ -1,6 +1,6 @@
 """Which brokers to leave alone for a while: the official `MQFaultStrategy`. Pure, time passed in.
 
-Off unless asked for. A send that was cancelled says nothing about a broker and is not counted.
+Off unless asked for. A send that was cancelled shows nothing about a broker and is not counted.
 """
 
 import random
@@ -43,7 +43,7 @@ OFFICIAL_53: Final = FaultTable(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a try says about a broker.
+    """What a try shows about a broker.
 
     Attributes:
         is_failed: Whether it counts as a failure, whatever time it took.
@@ -62,7 +62,7 @@ class _Item:
 
 
 class FaultStrategy:
-    """What the last tries said about each broker.
+    """What the last tries showed about each broker.
 
     `LatencyFaultToleranceImpl` of 5.3, with a table that may be 4.9's.
     """
@@ -93,7 +93,7 @@ class FaultStrategy:
         Args:
             broker_name: Who was tried.
             latency_ms: How long it took.
-            outcome: What it says.
+            outcome: What it shows.
             now_ms: Now.
         """
         counted = self.table.failure_latency_ms if outcome.is_failed else latency_ms

@@ -121,7 +121,7 @@ class Ticket:
         )
 
     def resolve(self, result: SendResult | None, error: MQError | None = None) -> None:
-        """Answers it; tells everybody who waits."""
+        """Answers it; notifies everybody who waits."""
         self._result, self._error = result, error
         self._messages = ()
         waiters, self._waiters = self._waiters, []
@@ -130,7 +130,7 @@ class Ticket:
                 waiter.set_result(None)
 
     def __del__(self) -> None:
-        """Tells of a failure that nobody heard of."""
+        """Logs a failure that nobody received."""
         if self._error is not None and not self._is_seen:
             _log.error("a batch that nobody waited for failed: %s", self._error.message)
 
@@ -193,7 +193,7 @@ class Gatherer:
         accumulator = self._accumulators.get(message.topic if key is None else (message.topic, key))
         if accumulator is None or message.is_delayed:
             accumulator = self._accumulator_of(message)
-        # As `part_bytes` says; a call of it costs as much as all of this.
+        # As `part_bytes` counts; a call of it costs as much as all of this.
         size = PART_BYTES + len(message.body) + 4 * len(message.properties_text)
         batch = accumulator.open
         if batch is None:

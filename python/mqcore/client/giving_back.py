@@ -45,7 +45,7 @@ class GivingBack:
         self._reconsume_max = reconsume_max
 
     async def give_back(self, message: ReceivedMessage, level: int) -> bool:
-        """Gives a message back; tells whether a broker has it now.
+        """Gives a message back; returns whether a broker has it now.
 
         Args:
             message: The message.

@@ -1,8 +1,8 @@
 """Calls of a user's handler, run beside the event loop's own work: jobs, and pools that run them.
 
 A coroutine function runs in tasks of the loop, any other callable in threads, so that heartbeats
-never wait for user code. A pool knows neither queues nor brokers: a job says what to call with and
-who hears what came of it, in the loop's thread.
+never wait for user code. A pool knows neither queues nor brokers: a job holds its argument and
+who receives the outcome, in the loop's thread.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 # Jobs that a task runs before the loop serves others: handlers that never wait would starve it.
 _TURN_JOBS: Final = 64
-# Jobs that a thread finishes before it tells the loop: a wake-up costs as much as tens of them.
+# Jobs that a thread finishes before it notifies the loop: a wake-up costs as much as tens of them.
 _JOBS_PER_REPORT: Final = 64
 # How soon another thread is woken for jobs that still wait, doubling in number. Handlers that take
 # microseconds are all done by one thread until then, without a fight for the interpreter.
@@ -45,7 +45,7 @@ class Job:
         argument: What the handler gets.
         finished: Hears what came of it, in the loop's thread: job, outcome, ms it took.
         owner: Whatever `finished` needs to know.
-        begins: Told right before the call, in the handler's thread, with the time in ms; with
+        begins: Called right before the handler, in the handler's thread, with the time in ms; with
             False the job is left out, and nobody hears of it.
         began_ms: When the handler was called.
         is_abandoned: Whether nobody waits for it any more.
@@ -93,7 +93,7 @@ class HandlerPool(Protocol):
 
 
 def is_coroutine_handler(handler: Callable[..., Any]) -> bool:
-    """Tells whether a handler is made with `async def`, also as a method, partial or object."""
+    """Returns whether a handler is made with `async def`, also as a method, partial or object."""
     inner = handler
     while hasattr(inner, "func"):
         inner = inner.func
@@ -127,7 +127,7 @@ class _Pool(ABC):
         """How many run now."""
 
     def _takes(self, jobs: Iterable[Job]) -> bool:
-        """Lets jobs wait, unless none are begun any more; tells whether they do."""
+        """Lets jobs wait, unless none are begun any more; returns whether they do."""
         if self._is_draining:
             _leave_out(jobs)
             return False
@@ -385,7 +385,7 @@ class ThreadPool(_Pool):
                 self._notify_loop()
 
     def _wait(self) -> bool:
-        """Waits for a token; tells whether there may be work."""
+        """Waits for a token; returns whether there may be work."""
         with self._lock:
             self._idle += 1
         goes_on = self._tokens.get()

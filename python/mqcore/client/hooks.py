@@ -61,7 +61,7 @@ class SendHook:
 
 
 def call_before_send(hooks: Iterable[SendHook], context: SendContext) -> None:
-    """Tells every hook of a try that begins.
+    """Calls every hook for a try that begins.
 
     Raises:
         MQError: A hook refuses it.
@@ -76,7 +76,7 @@ def call_before_send(hooks: Iterable[SendHook], context: SendContext) -> None:
 
 
 def call_after_send(hooks: Iterable[SendHook], context: SendContext) -> None:
-    """Tells every hook of a try that ended."""
+    """Calls every hook for a try that ended."""
     for hook in hooks:
         try:
             hook.after_send(context)

@@ -24,7 +24,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def local_address() -> str:
-    """Returns the address that others see us by, as far as the routing table tells.
+    """Returns the address that others see us by, as far as the routing table shows.
 
     The loopback address where the machine has no other.
     """
@@ -66,7 +66,7 @@ class UniqueIds:
         Args:
             address: Our address.
             process_id: The process.
-            source: What tells two sources in one process apart; Java takes the hash of a class
+            source: What distinguishes two sources in one process; Java takes the hash of a class
                 loader.
         """
         packed = ipaddress.ip_address(address).packed
@@ -133,7 +133,7 @@ def unique_ids() -> UniqueIds:
     if ids is None or _ids_process != process_id:
         with _lock:
             if _ids is None or _ids_process != process_id:
-                # Two containers may share address and process id: the moment tells them apart.
+                # Two containers may share address and process id: the moment distinguishes them.
                 source = int.from_bytes(os.urandom(4), "big") ^ (wall_ms() & _WORD_MASK)
                 _ids = UniqueIds(local_address(), process_id, source)
                 _ids_process = process_id

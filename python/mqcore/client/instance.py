@@ -71,7 +71,7 @@ def tls_context(tls: TlsOption) -> ssl.SSLContext | None:
     """Returns the context that an option means; None for plain connections.
 
     Args:
-        tls: True trusts the machine's authorities; files or a context say more.
+        tls: True trusts the machine's authorities; files or a context set more.
 
     Raises:
         TlsError: A file cannot be used.
@@ -91,10 +91,10 @@ class Instance:
         namespace: Put before topics and groups; empty for none.
         remote: The connections, by address.
         name_servers: Who is asked for routes.
-        routes: What they said.
+        routes: What they returned.
         credentials: Who we are to brokers that ask, or None.
         default_queues: Queues of a topic that the broker makes at the first send.
-        broker_versions: The version that each broker's last heartbeat answer told, by address.
+        broker_versions: The version that each broker's last heartbeat answer had, by address.
         pushed: The requests that brokers send, and who serves them.
         is_open: Whether it is started, not closed, and of this process.
         loop: The event loop that it was started on, None before.
@@ -128,7 +128,7 @@ class Instance:
             default_queues: Queues of a topic that the broker makes at the first send.
             call_timeout_s: The deadline of calls that are no sends and no pulls.
             connect_timeout_s: How long making a connection may take.
-            heartbeat_interval_s: How often brokers are told that we live.
+            heartbeat_interval_s: How often brokers get a heartbeat.
             route_interval_s: How often routes in use are asked for again.
             limits: The bounds of connections.
 
@@ -240,7 +240,7 @@ class Instance:
             )
 
     async def close(self) -> None:
-        """Tells brokers that its groups leave, and closes every connection.
+        """Unregisters its groups at the brokers, and closes every connection.
 
         Parts still registered are forgotten; close them before.
         """
@@ -258,7 +258,7 @@ class Instance:
     # Parts.
 
     def register(self, part: Part) -> None:
-        """Takes a part; its topics are kept fresh, and the next heartbeat tells its group.
+        """Takes a part; its topics are kept fresh, and the next heartbeat has its group.
 
         Raises:
             UsageError: The group's name is illegal, or this client has such a part already.
@@ -279,7 +279,7 @@ class Instance:
             )
 
     async def unregister(self, part: Part) -> None:
-        """Forgets a part and tells the brokers; what does not answer soon is left alone."""
+        """Forgets a part and unregisters it; brokers that do not answer soon are left alone."""
         self.pushed.remove(part)
         if not self._is_closed:
             await self._leave(part)
@@ -310,7 +310,7 @@ class Instance:
     # Routes.
 
     async def route(self, topic: str, *, has_template: bool = False) -> TopicRoute:
-        """Returns the route of a topic: the known one, or what the name servers say.
+        """Returns the route of a topic: the known one, or what the name servers return.
 
         Args:
             topic: The topic, its namespace included.
@@ -357,7 +357,7 @@ class Instance:
             self._duties.once("heartbeat", self.heartbeat)
 
     def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """Returns a broker's address by name and id; None where no route tells it."""
+        """Returns a broker's address by name and id; None where no route has it."""
         return self.routes.address_of(broker_name, broker_id)
 
     def any_address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
@@ -378,7 +378,7 @@ class Instance:
         """Sends a signed request to a broker and returns its answer, whatever its code.
 
         Raises:
-            RemotingError: There was no answer; its classes say why.
+            RemotingError: There was no answer; its classes give the reason.
         """
         return await self.remote.call(
             address,
@@ -398,7 +398,7 @@ class Instance:
         """Sends a signed request that has no answer.
 
         Raises:
-            RemotingError: There is no connection, or no room on it.
+            RemotingError: There is no connection, or no space on it.
         """
         await self.remote.oneway(
             address, code, self.signed(ext, body), body, timeout_s=self.call_timeout_s
@@ -412,7 +412,7 @@ class Instance:
     # Heartbeats.
 
     async def heartbeat(self) -> None:
-        """Tells every broker of the routes in use who we are; those that do not hear are logged."""
+        """Sends a heartbeat to every broker of the routes in use; failures are logged."""
         data = HeartbeatData(
             client_id=self.client_id,
             producer_groups=tuple(part.group for part in self.pushed.producers),

@@ -34,7 +34,7 @@ class LogHandler(logging.Handler):
 
     Attributes:
         topic: Where records go.
-        dropped: Records that were not given to the producer: there was no room.
+        dropped: Records that were not given to the producer: there was no space.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class LogHandler(logging.Handler):
         self._producer.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Gives a record to the next batch; drops it where there is no room."""
+        """Gives a record to the next batch; drops it where there is no space."""
         if record.name == _OWN or record.name.startswith(f"{_OWN}."):
             return
         try:

@@ -1,7 +1,7 @@
 """A member of a group, whichever way it consumes: its queues begun and let go, its offsets saved.
 
 The common half of `DefaultMQPushConsumerImpl` and `DefaultLitePullConsumerImpl`; derived classes
-say what becomes of messages. Is what the instance, the queues and the rounds call.
+define what becomes of messages. Is what the instance, the queues and the rounds call.
 """
 
 import logging
@@ -160,7 +160,7 @@ class Member(ABC):
             await self.calls.check_filter(address, subscription)
 
     async def subscriptions_changed(self, topic: str) -> None:
-        """Tells the brokers what is wanted of a topic now, and divides its queues."""
+        """Sends the brokers the subscription of a topic as it is now, and divides its queues."""
         self.subscriptions.touch(wall_ms(), topic)
         if topic in self.subscriptions.topics:
             await self.learn(topic)
@@ -170,7 +170,7 @@ class Member(ABC):
     # What the instance asks (`Part`).
 
     def consumer_data(self) -> ConsumerData:
-        """Returns what heartbeats tell."""
+        """Returns what heartbeats contain."""
         return ConsumerData(
             group=self.group,
             consume_type=self.consume_type,
@@ -210,7 +210,7 @@ class Member(ABC):
         statistics.consumed(*state.take_tally(), now_ms)
 
     async def moved(self, held: HeldQueue, next_offset: int) -> None:
-        """Begins a queue anew where the broker says that it goes on."""
+        """Begins a queue anew at the offset that the broker returned."""
         await self.progress.move({held.state.queue: next_offset})
         self.begin_anew(held, next_offset)
 
@@ -224,7 +224,7 @@ class Member(ABC):
         self.assignment.replace(held, self._held(state))
 
     async def heartbeat(self) -> None:
-        """Tells the brokers who we are and what we want."""
+        """Sends the brokers who we are and what we subscribe to."""
         await self.instance.heartbeat()
         self.subscriptions.mark_reported()
 
@@ -268,7 +268,7 @@ class Member(ABC):
         self.progress.forget(held.state.queue)
 
     async def rebalanced(self, topic: str, all_queues: Collection[MessageQueue]) -> None:
-        """Tells the brokers a newer subscription, and the user."""
+        """Sends the brokers a newer subscription, and notifies the user."""
         self.subscriptions.touch(wall_ms(), topic)
         await self.heartbeat()
         if self._on_rebalance is None or topic.startswith(RETRY_PREFIX):
@@ -296,7 +296,7 @@ class Member(ABC):
         self.assignment.wake()
 
     def wake_pulls(self) -> None:
-        """Looks again at queues that wait for room: what blocked them may be gone."""
+        """Looks again at queues that wait for space: what blocked them may be gone."""
         for held in self.assignment.held.values():
             held.wake()
 

@@ -1,7 +1,7 @@
 """Messages as users make them, and as they come back. Pure values; knows no connection.
 
-`Message` is checked when it is made, so that a mistake is told where it was made; what only a
-topic or a broker can judge is told when it is sent.
+`Message` is checked when it is made, so that a mistake is reported where it was made; what only
+a topic or a broker can check is reported when it is sent.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,7 @@
 """Asks name servers: the one that answered last first, the next one when it does not.
 
-Knows no topic's use. The answers of a name server that says no are answers; only who does not
-answer, or answers what is no frame, is passed over.
+Knows no topic's use. A refusal of a name server is an answer; only one that does not answer, or
+answers what is no frame, is passed over.
 """
 
 import logging
@@ -103,7 +103,7 @@ class NameServers:
         )
 
     def _explained(self, address: str, error: RemotingError) -> MQError:
-        """Returns the error that says what is at the address when it is no name server."""
+        """Returns the error that names what is at the address when it is no name server."""
         # A name may have been dialled, and its connection has a number: ports are compared.
         port = address.rpartition(":")[2]
         broken = self._breaks.by_peer

@@ -58,7 +58,7 @@ class RemoteOffsets:
         return await self._calls.query_offset(queue)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Tells the brokers, queues together where they can be; returns what they acknowledged."""
+        """Sends offsets to brokers, queues together if possible; returns what they acknowledged."""
         first = {(queue.topic, queue.broker_name): queue for queue in offsets}
         alone = {queue for table, queue in first.items() if table not in self._begun}
         saved: dict[MessageQueue, int] = {}

@@ -30,7 +30,7 @@ class OrderLocks:
         self._now_ms = now_ms
 
     async def lock_one(self, state: QueueState) -> bool:
-        """Takes or renews the lock of a queue; tells whether it is ours."""
+        """Takes or renews the lock of a queue; returns whether it is ours."""
         await self._lock(state.queue.broker_name, [state])
         return state.has_lock(self._now_ms())
 

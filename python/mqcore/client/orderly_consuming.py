@@ -141,7 +141,7 @@ class OrderlyConsuming:
         return min(max(pause_s, _SUSPEND_MIN_S), _SUSPEND_MAX_S)
 
     async def _is_put_aside(self, parcel: _Parcel, outcome: Outcome) -> bool:
-        """Puts a parcel into the dead-letter queue, where it is due; tells whether it is there."""
+        """Puts a parcel into the dead-letter queue, where due; returns whether it is there."""
         is_due = outcome.level == DEAD_LETTER or all(
             message.reconsume_times >= self._deliveries_max for message in parcel.messages
         )

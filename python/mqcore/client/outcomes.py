@@ -1,4 +1,4 @@
-"""What a handler may say about messages, and what it means: done, once more, never again.
+"""What a handler may return for messages, and what it means: done, once more, never again.
 
 Pure values. Delays are what brokers know: levels.
 """

@@ -1,6 +1,6 @@
 """What a producer or a consumer is to the instance that it belongs to. Knows neither.
 
-A part is registered under its group. The instance keeps the routes of its topics fresh, tells its
+A part is registered under its group. The instance keeps the routes of its topics fresh, sends its
 group in heartbeats, and hands it the requests that brokers send for its group.
 """
 
@@ -23,7 +23,7 @@ class Part(Protocol):
         ...
 
     def consumer_data(self) -> ConsumerData | None:
-        """Returns what its heartbeat tells; None for a producer, whose group says all."""
+        """Returns what its heartbeat contains; None for a producer, whose group is all."""
         ...
 
     def topics(self) -> Collection[str]:

@@ -129,7 +129,7 @@ class QueueState:
         return found
 
     def flow_block(self, bounds: FlowBounds) -> str | None:
-        """Returns why nothing is pulled now, None where there is room."""
+        """Returns why nothing is pulled now, None where there is space."""
         if self.count > bounds.count_max:
             return f"{self.count} messages wait"
         if self.body_bytes > bounds.bytes_max:
@@ -146,11 +146,11 @@ class QueueState:
         self.body_bytes -= parcel.body_bytes
 
     def has_lock(self, now_ms: int) -> bool:
-        """Tells whether the order lock still counts."""
+        """Returns whether the order lock still counts."""
         return self.is_locked and now_ms - self.last_lock_ms <= LOCK_LIFE_MS
 
     def is_pull_idle(self, now_ms: int) -> bool:
-        """Tells whether nobody pulls it any more, though somebody should."""
+        """Returns whether nobody pulls it any more, though somebody should."""
         return now_ms - self.last_pull_ms > PULL_IDLE_MS
 
 
@@ -173,7 +173,7 @@ class ConcurrentQueue(QueueState, Generic[M]):
         self.next_offset = self._put_end = next_offset
 
     def settle(self, parcel: Parcel[M], now_ms: int) -> bool:
-        """Notes that a parcel need not be consumed again; tells whether it was still open."""
+        """Notes that a parcel need not be consumed again; returns whether it was still open."""
         if parcel.is_settled:
             return False
         parcel.is_settled = True
@@ -198,7 +198,7 @@ class ConcurrentQueue(QueueState, Generic[M]):
         return self._parcels[-1].last_offset - self._parcels[0].first_offset if self._parcels else 0
 
     def flow_block(self, bounds: FlowBounds) -> str | None:
-        """Returns why nothing is pulled now, None where there is room."""
+        """Returns why nothing is pulled now, None where there is space."""
         if self.span > bounds.span_max:
             return f"the oldest message is {self.span} offsets behind"
         return QueueState.flow_block(self, bounds)

@@ -155,7 +155,7 @@ class Producer:
         self._is_started = self._is_running = True
 
     async def close(self) -> None:
-        """Sends what is gathered, tells the brokers, and closes. Closing again does nothing."""
+        """Sends what is gathered, unregisters at the brokers, and closes. Again: does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -200,7 +200,7 @@ class Producer:
             MessageError: It cannot be sent as it is.
             NoRouteError: No broker has the topic.
             UnsupportedError: It is timed, and a broker of the topic cannot do that.
-            SendError: It was not acknowledged; it may be stored all the same where the error says.
+            SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
         self.check_usable()
         check_sendable(message, self.settings)
@@ -237,7 +237,7 @@ class Producer:
 
         Raises:
             MessageError: It cannot be sent as it is.
-            RemotingError: There was no connection, or no room on it.
+            RemotingError: There was no connection, or no space on it.
         """
         self.check_usable()
         check_sendable(message, self.settings)
@@ -255,7 +255,7 @@ class Producer:
         """Sends messages of one topic together: each request is stored in a row, or not at all.
 
         What is more than `body_bytes_max` goes in several requests, in order, to one queue if
-        `queue` says so, else to one queue each.
+        `queue` is given, else to one queue each.
 
         Args:
             messages: The messages.

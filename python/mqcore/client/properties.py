@@ -90,7 +90,7 @@ RESERVED: Final = frozenset(
         "__transactionId__",
     }
 )
-# Reserved names that a parameter of `Message` stands for.
+# Reserved names that a parameter of `Message` sets.
 DUPLICATES: Final[Mapping[str, str]] = {
     KEYS: "keys",
     TAGS: "tags",

@@ -38,7 +38,7 @@ class PullConsumer(Consumer[PullEngine]):
 
     What a poll gave counts as consumed when the next one is asked for, and is saved every
     `persist_interval_s`; with `auto_commit=False` only `commit` does either. Who stops after a
-    batch that is done says so by `commit`: closing does not, and the batch comes again. Every
+    batch that is done calls `commit`: closing does not, and the batch comes again. Every
     message comes at least once.
 
     Attributes:

@@ -76,7 +76,7 @@ class PullEngine(Member):
             count_max: How many at the most.
         """
         if self.settings.auto_commit:
-            # Asking for more says that what was given before is done.
+            # Asking for more means that what was given before is done.
             self.settle_taken()
         return await self.buffer.poll(timeout_s, count_max)
 

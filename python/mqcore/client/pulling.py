@@ -1,6 +1,6 @@
 """A pull as request fields, its answer as the next step: the table of what a consumer does then.
 
-Pure functions and values. Knows no socket and does not wait: a step says how long to. The rules are
+Pure functions and values. Knows no socket and does not wait: a step has how long to. The rules are
 those of `DefaultMQPushConsumerImpl.pullMessage` and `PullAPIWrapper`.
 
     answer                     step
@@ -42,7 +42,7 @@ PULL_TIMEOUT_S: Final = 30.0
 # After an error, and after a broker's flow control (official).
 ERROR_PAUSE_MS: Final = 3_000
 _FLOW_PAUSE_MS: Final = 20
-# What a broker says that does not know the newest subscription or expression.
+# The codes of a broker that does not know the newest subscription or expression.
 _WANTING_HEARTBEAT: Final = (
     ResponseCode.SUBSCRIPTION_NOT_EXIST,
     ResponseCode.SUBSCRIPTION_NOT_LATEST,
@@ -68,11 +68,11 @@ class PullStep:
 
     Attributes:
         after: What.
-        next_offset: Where the queue goes on, where the answer says so; else -1.
+        next_offset: Where the queue goes on, where the answer has it; else -1.
         broker_id: Which broker of the name to ask next.
         pause_ms: How long to wait before the next pull.
         wants_heartbeat: The broker does not know our subscription (any more).
-        wants_route: The queue is no longer where the route says.
+        wants_route: The queue is no longer where the route has it.
         why: What went wrong, for the log.
     """
 

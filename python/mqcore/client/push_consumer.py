@@ -118,7 +118,7 @@ class PushConsumer(Consumer[PushEngine]):
         await super().close()
 
     async def _begin(self) -> None:
-        # A topic that is not there yet is waited for; the log says so.
+        # A topic that is not there yet is waited for; the log reports it.
         self._closed = asyncio.Event()
         await self._engine.start()
 

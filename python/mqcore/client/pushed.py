@@ -19,7 +19,7 @@ __all__ = ["Pushed", "ReplySink"]
 
 _log = logging.getLogger(__name__)
 
-# Takes a reply by its correlation id; tells whether somebody waits for it.
+# Takes a reply by its correlation id; returns whether somebody waits for it.
 ReplySink = Callable[[str, Request], bool]
 
 # Requests for one consumer group, with the field that names it.
@@ -57,7 +57,7 @@ class Pushed:
         return list(self._consumers.values())
 
     def add(self, part: Part) -> bool:
-        """Takes a part; tells whether its group was free."""
+        """Takes a part; returns whether its group was free."""
         return self._table_of(part).setdefault(part.group, part) is part
 
     def remove(self, part: Part) -> None:

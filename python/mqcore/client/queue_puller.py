@@ -46,7 +46,7 @@ QueueKind: TypeAlias = (
 _MS_PER_S: Final = 1000
 # A queue whose flow is blocked looks again after so long at the latest; settling wakes it sooner.
 _BLOCKED_LOOK_S: Final = 1.0
-# A broker that says at once that there is nothing, instead of holding the pull, is asked again
+# A broker that answers at once that there is nothing, instead of holding the pull, is asked again
 # after so long: it must not make us spin.
 _UNHELD_MS: Final = 20
 # Of one answer: far more than the messages of a usual pull.
@@ -105,7 +105,7 @@ class Holder(Protocol):
         ...
 
     async def heartbeat(self) -> None:
-        """Tells the brokers what is subscribed: one of them does not know it."""
+        """Sends the brokers the subscriptions: one of them does not know them."""
         ...
 
     def shown_topic(self, topic: str) -> str:
@@ -159,12 +159,12 @@ class HeldQueue:
         return self._task is not None and not self._task.done()
 
     def wake(self) -> None:
-        """Looks again whether there is room, where it waits for that."""
+        """Looks again whether there is space, where it waits for that."""
         if self._space_waiter is not None and not self._space_waiter.done():
             self._space_waiter.set_result(None)
 
     def on_space_freed(self) -> None:
-        """Pulls again, where it waits for room and there is some now."""
+        """Pulls again, where it waits for space and there is some now."""
         if self._space_waiter is not None and self.state.flow_block(self._holder.bounds) is None:
             self.wake()
 

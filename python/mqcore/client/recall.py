@@ -1,4 +1,4 @@
-"""Taking a timed message back: what its handle says, and the request (`RecallMessageHandle`).
+"""Taking a timed message back: what its handle contains, and the request (`RecallMessageHandle`).
 
 A handle is base64 of `v1 TOPIC BROKER TIME KEY`; a broker of 5.3.2 and later gives one with the
 answer to the send of a timed message.
@@ -22,7 +22,7 @@ _SHOWN_CHARS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class RecallHandle:
-    """What a handle says.
+    """What a handle contains.
 
     Attributes:
         topic: The topic, as brokers know it.
@@ -38,7 +38,7 @@ class RecallHandle:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Returns what a handle says.
+        """Returns what a handle contains.
 
         Raises:
             MessageError: It is none.

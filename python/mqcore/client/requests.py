@@ -90,7 +90,7 @@ class Waiting:
         self._futures.pop(correlation_id, None)
 
     def take(self, correlation_id: str, request: Request) -> bool:
-        """Gives a reply to who waits for it; tells whether somebody does.
+        """Gives a reply to who waits for it; returns whether somebody does.
 
         Raises:
             RefusedError: The broker's request cannot be read.
@@ -118,7 +118,7 @@ def reply_of(request: ReceivedMessage, body: bytes | str) -> Message:
     """Returns the message that replies to a request that was received.
 
     Raises:
-        MessageError: It is no request, or the broker has not said which cluster it is.
+        MessageError: It is no request, or the broker did not name its cluster.
     """
     cluster = request.properties.get(names.CLUSTER)
     if not request.properties.get(names.CORRELATION_ID):

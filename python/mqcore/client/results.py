@@ -45,7 +45,7 @@ class SendResult:
         transaction_id: The id of the transaction, where it is one.
         recall_handle: What takes a timed message back (5.3.2 and later), or None.
         attempts: How many sends it took.
-        region_id: The region that the broker says it is in.
+        region_id: The region that the broker reports.
         is_trace_on: Whether the broker wants traces.
         batch_id: The unique id that the broker keeps a batch under, where it keeps it as one
             record; None where each message is a record.

@@ -1,7 +1,7 @@
 """The routes that a client knows, and how it comes to know them.
 
 Asks name servers, one question per topic at a time; who asks meanwhile waits for the same answer.
-Tells listeners of routes that differ from what was known. Knows no producer and no consumer.
+Notifies listeners of routes that differ from what was known. Knows no producer and no consumer.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class RouteTable:
         return list(self._brokers.values())
 
     def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
-        """Returns a broker's address, None where no route tells it."""
+        """Returns a broker's address, None where no route has it."""
         if broker_id == MASTER_ID:
             # Every send asks for it.
             return self._masters.get(broker_name)
@@ -182,7 +182,7 @@ class RouteTable:
             listener(topic, route)
 
     async def _no_route(self, topic: str) -> NoRouteError:
-        """Returns the error that says who was asked and who is there."""
+        """Returns the error that names who was asked and who is there."""
         brokers = await self._known_brokers()
         named = ", ".join(f"{name} ({address})" for name, address in sorted(brokers.items()))
         if len(brokers) > _NAMED_BROKERS_MAX:

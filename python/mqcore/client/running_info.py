@@ -134,7 +134,7 @@ def reset_offsets_of(body: bytes) -> dict[MessageQueue, int]:
     """Returns the offsets of a RESET_CONSUMER_CLIENT_OFFSET, in any of the forms brokers write.
 
     A map keyed by queues (`ResetOffsetBody`), or a list of queues with their offset, as C++ and Go
-    clients are told.
+    clients get it.
 
     Raises:
         BadJsonError: It cannot be read.

@@ -165,7 +165,7 @@ class Sender:
         """Sends without wanting an answer.
 
         Raises:
-            RemotingError: There was no connection, or no room on it.
+            RemotingError: There was no connection, or no space on it.
         """
         queue = fixed
         if queue is None:
@@ -204,7 +204,7 @@ class Sender:
         """Makes one try; returns the broker's answer, whatever its code.
 
         Raises:
-            RemotingError: There was none; its classes say why.
+            RemotingError: There was none; its classes give the reason.
         """
         # The one that runs: whoever sends has checked that.
         loop = self.instance.loop or asyncio.get_running_loop()
@@ -280,7 +280,7 @@ class Sender:
     def context(
         self, outgoing: Outgoing, message: Message, queue: QueueRef, address: str, mode: str
     ) -> SendContext:
-        """Returns what hooks are told of one try."""
+        """Returns what hooks receive for one try."""
         return SendContext(self.group, message, outgoing, queue, address, wall_ms(), mode)
 
     async def master_of(self, queue: QueueRef) -> str:

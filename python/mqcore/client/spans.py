@@ -215,7 +215,7 @@ def _named(tags: str | None, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _links(carriers: Sequence[Mapping[str, str]]) -> list["trace.Link"]:
-    """Returns links to the sends that messages tell of."""
+    """Returns links to the sends that messages carry."""
     links = []
     for carrier in carriers:
         # Asked of an empty context: what is current here is no part of the message.
@@ -230,7 +230,7 @@ def _fail(span: "trace.Span", error: BaseException) -> None:
     """Notes why it failed: by the broker's code where it has one."""
     why = error
     if isinstance(error, SendError) and error.attempts:
-        # What the last try ended with says more.
+        # The error of the last try is more exact.
         why = error.attempts[-1][1]
     name = str(why.code) if isinstance(why, ResponseError) else type(why).__qualname__
     span.set_attribute(_ERROR, name)
@@ -242,7 +242,7 @@ def _fail(span: "trace.Span", error: BaseException) -> None:
 def _with(text: str, pairs: Mapping[str, str]) -> str:
     """Returns properties with pairs in place of those of an earlier try.
 
-    As they are where the record has no room for them.
+    As they are where the record has no space for them.
     """
     for name in pairs:
         text = re.sub(f"(^|\x02){re.escape(name)}\x01[^\x02]*\x02", r"\1", text)

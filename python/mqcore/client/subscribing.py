@@ -1,4 +1,4 @@
-"""What a consumer wants: topics and expressions as users write them, as brokers are told them.
+"""What a consumer wants: topics and expressions as users write them, as brokers get them.
 
 Pure state over passed-in times. A tag expression is `a || b`; `Sql` is judged by the broker.
 """
@@ -46,7 +46,7 @@ class Subscriptions:
         self.assigned: frozenset[MessageQueue] | None = None
         self._full_name = full_name
         self._wanted: dict[str, SubscriptionData] = {}
-        # What pulls ask with: never a newer version than brokers were told, unless what is wanted
+        # What pulls ask with: never a newer version than brokers received, unless what is wanted
         # changed; then a broker that does not know it yet must refuse.
         self._asked: dict[str, SubscriptionData] = {}
         if retry_topic is not None:

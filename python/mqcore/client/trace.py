@@ -161,7 +161,7 @@ class Tracer:
     async def _send(self, body: str, keys: Iterable[str]) -> None:
         # Keys beyond what a record can carry would cost the lines too.
         message = Message(self._topic, body, keys=tuple(islice(keys, 400)))
-        # It is no part of the instance, which tells nobody else of routes that changed.
+        # It is no part of the instance, which notifies nobody else of routes that changed.
         route = await self.instance.route(self._topic, has_template=True)
         target = self._sender.targets.put(self._topic, route)
         now_ms = wall_ms()
@@ -232,7 +232,7 @@ class ConsumeTraceHook(ConsumeHook):
         for message in traced:
             line = sub_before_line(
                 now_ms=context.began_ms,
-                # Brokers of 4.9 leave it out; the line says null then, as the official one does.
+                # Brokers of 4.9 leave it out; the line has null then, as the official one does.
                 region_id=message.properties.get(MSG_REGION),
                 group=group,
                 request_id=request_id,

@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What the trace tells of an end."""
+    """What the trace records of an end."""
 
     region_id: str
     message: Message | ReceivedMessage
@@ -78,7 +78,7 @@ class Transaction:
         return sent
 
     async def end(self, state: TransactionState) -> None:
-        """Tells the brokers; who does not hear asks back later."""
+        """Sends the state to the brokers; one that does not receive it asks back later."""
         self.state = state
         for message, sent in self._halves:
             # What was stored late or without its replica is rolled back, as the official client
@@ -101,7 +101,7 @@ class TransactionProducer(Producer):
 
         Args:
             namesrv: Name servers.
-            check: Tells what became of a transaction when a broker asks; a plain function runs in
+            check: Returns a transaction's state when a broker asks; a plain function runs in
                 a thread. See also `on_check`.
             options: Those of `Producer`.
         """
@@ -109,7 +109,7 @@ class TransactionProducer(Producer):
         super().__init__(namesrv, **options)
 
     def on_check(self, check: CheckCallback) -> CheckCallback:
-        """Sets who tells what became of a transaction; may be used as a decorator."""
+        """Sets the check that returns a transaction's state; may be used as a decorator."""
         self._check_callback = check
         return check
 
@@ -135,7 +135,7 @@ class TransactionProducer(Producer):
         *,
         timeout_s: float | None = None,
     ) -> TransactionResult:
-        """Sends a half message, does the local work, and ends the transaction by what it says.
+        """Sends a half message, does the local work, and ends the transaction by its result.
 
         Args:
             message: The message.
@@ -182,7 +182,7 @@ class TransactionProducer(Producer):
         )
 
     async def end(self, message: Message, sent: SendResult, state: TransactionState) -> None:
-        """Tells the broker of a half message what became of it; a failure is logged only.
+        """Sends the broker of a half message its end state; a failure is logged only.
 
         Args:
             message: The message.

@@ -59,7 +59,7 @@ _CODES: Final = {
 
 # What may be answered: a state, or True, False and None for its three.
 Decision: TypeAlias = TransactionState | bool | None
-# Tells what became of a message's transaction, when a broker asks. Plain functions run in a thread.
+# Returns the state of a message's transaction, when a broker asks. Plain functions run in a thread.
 CheckCallback: TypeAlias = Callable[[ReceivedMessage], Decision | Awaitable[Decision]]
 # The local work: the message as it was sent, and what the caller gave along.
 LocalWork: TypeAlias = Callable[[Message, Any], Decision | Awaitable[Decision]]
@@ -71,7 +71,7 @@ class TransactionResult:
 
     Attributes:
         sent: Where the half message went.
-        state: What the broker was told; UNKNOWN lets it ask later.
+        state: What was sent to the broker; UNKNOWN lets it ask later.
     """
 
     sent: SendResult
@@ -97,7 +97,7 @@ def half_properties(group: str) -> dict[str, str]:
 
 
 def state_code(state: TransactionState) -> int:
-    """Returns the number that END_TRANSACTION says a state by."""
+    """Returns the number of a state in END_TRANSACTION."""
     return _CODES[state]
 
 
@@ -136,11 +136,11 @@ def end_fields(
         state: What became of the work.
 
     Raises:
-        UsageError: The broker's id names no place.
+        UsageError: The broker's id contains no physical offset.
     """
     offset_id = parse_offset_id(sent.offset_message_id)
     if offset_id is None:
-        raise UsageError(f"broker id {sent.offset_message_id!r} names no place in a log")
+        raise UsageError(f"broker id {sent.offset_message_id!r} contains no physical offset")
     fields = {
         "topic": topic,
         "producerGroup": group,

@@ -1,4 +1,4 @@
-"""The name server: brokers tell it their topics, clients ask it where a topic is.
+"""The name server: brokers register their topics, clients ask it where a topic is.
 
 Pure tables (`routes`, `kv`) below the handlers (`requests`) below the running server (`server`).
 Knows no broker's code: it hears of them by requests alone.

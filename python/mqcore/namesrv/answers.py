@@ -43,7 +43,7 @@ class RouteView:
         Args:
             groups: The brokers, each a copy.
             queues: Queues by broker name.
-            order_conf: The order configuration, if there is one to tell.
+            order_conf: The order configuration, if there is one to return.
         """
         self.groups = groups
         self.queues = queues
@@ -69,7 +69,7 @@ def route_of(
     Args:
         table: Where to look.
         topic: The topic.
-        order_conf: Its order configuration, if there is one to tell.
+        order_conf: Its order configuration, if there is one to return.
         has_acting_master: Whether a slave is shown as master where the master is gone and the
             group allows it.
     """
@@ -147,7 +147,7 @@ def member_group_body(table: RouteTable, cluster: str, name: str) -> bytes:
 
 
 def topic_list_body(topics: Iterable[str], *, broker_address: str | None = None) -> bytes:
-    """Returns a TopicList, with one broker's address where the asker needs it."""
+    """Returns a TopicList, with one broker's address where the client needs it."""
     body: dict[str, Any] = {"topicList": list(topics)}
     if broker_address is not None:
         body["brokerAddr"] = broker_address

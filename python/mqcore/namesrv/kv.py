@@ -82,7 +82,7 @@ class KvTable:
         return self._table.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> bool:
-        """Removes a text; tells whether there was one."""
+        """Removes a text; returns whether there was one."""
         entries = self._table.get(namespace)
         if entries is None or key not in entries:
             return False

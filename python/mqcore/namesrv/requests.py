@@ -61,7 +61,7 @@ class Requests:
         Args:
             settings: The settings at the start.
             clock: Returns milliseconds that never step back.
-            changed: Is told of groups whose smallest broker id is another one.
+            changed: Gets the groups whose smallest broker id is another one.
         """
         self.settings = settings
         self._clock = clock
@@ -353,7 +353,7 @@ class Requests:
             raise RefusedError(str(error), code=ResponseCode.SYSTEM_ERROR) from error
         self.settings = amended(self.settings, pairs)
         self.table.deletes_missing_topics = self.settings.registration_deletes_topics
-        # Some of them say what is in a route.
+        # Some of them decide what is in a route.
         self._encoded.clear()
         _log.info("%s: configuration changed: %s", request.link.peer, pairs)
         return request.answer()
@@ -402,7 +402,7 @@ class Requests:
         return request.answer(body=answers.kv_body(entries))
 
     async def _keep(self, namespace: str, key: str) -> None:
-        """Writes the table as it is now; a failure is told to who asked, the change stays."""
+        """Writes the table as it is now; a failure is returned to who asked, the change stays."""
         if namespace == ORDER_NAMESPACE:
             self._forget_route(key)
         try:
@@ -451,7 +451,7 @@ def limits_of_routes(settings: NamesrvSettings) -> RouteLimits:
 
 
 def _registration_of(request: Request, table: bodies.Table) -> Registration:
-    """Returns what a broker tells of itself, with its topics."""
+    """Returns the registration of a broker, with its topics."""
     version, topics = table
     acting = request.flag("enableActingMaster") if "enableActingMaster" in request.ext else None
     timeout_ms = request.integer("heartbeatTimeoutMillis", -1)

@@ -64,7 +64,7 @@ class RouteTable:
         """Makes an empty table.
 
         Args:
-            changed: Is told each topic whose route is another one now.
+            changed: Gets each topic whose route is another one now.
             limits: How much brokers may bring.
         """
         self.limits = limits
@@ -81,7 +81,7 @@ class RouteTable:
     def register(
         self, registration: Registration, channel: Hashable, now_ms: int
     ) -> tuple[MasterAddresses, list[MinIdChange]]:
-        """Takes a registration, and the connection that stands for the broker being alive.
+        """Takes a registration, and the connection whose life is the broker's life.
 
         Raises:
             RefusedError: A part of a table came before the whole, or there are too many brokers
@@ -94,13 +94,13 @@ class RouteTable:
     ) -> Generator[None, None, tuple[MasterAddresses, list[MinIdChange]]]:
         """Takes a registration step by step; one such work at a time.
 
-        Between two steps each topic is as it was or as it is told. See `register`.
+        Between two steps each topic is as it was or as it is registered. See `register`.
         """
         group = self.groups.get(registration.name)
         self._check(registration, group)
         key = (registration.cluster, registration.address)
         if group is not None and self._is_outdated(registration, group):
-            # A former master that does not know it yet: its answer is success, its word is not.
+            # A former master that does not know it yet: it gets success, its topics are not taken.
             self._forget_live(key)
             return MasterAddresses(), []
         if group is None:
@@ -131,7 +131,7 @@ class RouteTable:
         return live.version if live is not None else None
 
     def has_brokers_of(self, channel: Hashable) -> bool:
-        """Tells whether a broker registered by a connection."""
+        """Returns whether a broker registered by a connection."""
         return channel in self._channels
 
     def heard_of(self, cluster: str, address: str, now_ms: int) -> None:
@@ -243,7 +243,7 @@ class RouteTable:
     def _check(self, registration: Registration, group: BrokerGroup | None) -> None:
         is_known = group is not None and registration.broker_id in group.addresses
         if not is_known and len(registration.topics) == 1:
-            # A broker that has just created a topic says so before it has said everything else.
+            # A broker that has just created a topic registers it before all its others.
             raise RefusedError("register broker failed", code=_SYSTEM_ERROR)
         limits = self.limits
         if group is None and len(self.groups) >= limits.brokers:
@@ -402,7 +402,7 @@ class RouteTable:
 
 
 def _change_of(group: BrokerGroup, ha_address: str, *, offline: str | None) -> MinIdChange:
-    """Returns whom to tell of a new smallest id: everybody, or all but the one who came."""
+    """Returns whom to notify of a new smallest id: everybody, or all but the one who came."""
     min_id = min(group.addresses)
     is_everybody = offline is not None or len(group.addresses) == 1
     notify = tuple(

@@ -161,4 +161,4 @@ class NameServer(LinkEvents):
                 timeout_s=_NOTIFY_TIMEOUT_S,
             )
         except RemotingError as error:
-            _log.warning("broker %s could not be told of a change: %s", change.name, error)
+            _log.warning("broker %s could not be notified of a change: %s", change.name, error)

@@ -1,4 +1,4 @@
-"""The values that routes are made of, and what brokers tell about themselves.
+"""The values that routes are made of, and what brokers register of themselves.
 
 Knows no bytes and no socket.
 """
@@ -24,7 +24,7 @@ __all__ = [
 MASTER_ID = 0
 PERM_WRITE = 2
 PERM_READ = 4
-# What a broker has that says nothing of its version.
+# What a broker has that sends no version.
 FIRST_VERSION = DataVersion(0, 0)
 
 
@@ -53,8 +53,8 @@ class BrokerGroup:
         name: The name.
         cluster: The cluster it belongs to.
         addresses: Address by broker id; 0 is the master.
-        has_acting_master: Whether a slave stands in for a master that is gone (5.x).
-        zone: Where it stands, if it said so (5.x).
+        has_acting_master: Whether a slave acts for a master that is gone (5.x).
+        zone: Its zone, if it sent one (5.x).
     """
 
     name: str
@@ -85,7 +85,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a broker tells in one registration.
+    """What a broker sends in one registration.
 
     Attributes:
         cluster: Its cluster.
@@ -93,7 +93,7 @@ class Registration:
         address: Where clients reach it.
         broker_id: 0 for a master.
         ha_address: Where slaves replicate from.
-        timeout_ms: For how long it counts as alive; the default where it does not say.
+        timeout_ms: For how long it counts as alive; the default where it does not send it.
         has_acting_master: As in `BrokerGroup`; None from a broker that does not know of it.
         zone: As in `BrokerGroup`.
         version: The version of its topic table.
@@ -135,7 +135,7 @@ class MinIdChange:
         min_address: Its address.
         offline_address: Who left, if that was the reason.
         ha_address: Where to replicate from.
-        notify: Whom to tell.
+        notify: The addresses to notify.
     """
 
     name: str

@@ -66,14 +66,14 @@ def parse_address(text: str) -> Address:
 
 
 class AdvertisedWatch:
-    """Notices clients that dial another address than the one that routes tell them.
+    """Notices clients that dial another address than the one in routes.
 
     Such a client reached us by a port mapping or a second interface; what it learns from a route
     will send it elsewhere, where it may reach nobody.
     """
 
     def __init__(self, advertised: TcpAddress) -> None:
-        """Takes the address that routes tell."""
+        """Takes the address in routes."""
         self.advertised = advertised
         self._warned: set[str] = set()
 

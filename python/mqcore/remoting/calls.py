@@ -43,7 +43,7 @@ class Calls:
         self._waiting.pop(opaque, None)
 
     def resolve(self, response: Command) -> bool:
-        """Gives an answer to who waits for it; tells whether somebody did."""
+        """Gives an answer to who waits for it; returns whether somebody did."""
         future = self._waiting.pop(response.opaque, None)
         if future is None or future.done():
             return False
@@ -51,7 +51,7 @@ class Calls:
         return True
 
     def fail(self, error: RemotingError) -> None:
-        """Tells everybody that no answer will come."""
+        """Ends every waiting call with an error: no answer will come."""
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():

@@ -54,8 +54,8 @@ class Client:
             dispatcher: Serves requests that servers send.
             limits: The bounds of connections.
             events: Who hears of connections.
-            version: What requests say we are.
-            language: What requests say we are written in; 0 is JAVA, 3 PYTHON.
+            version: The version in requests.
+            language: The language code in requests; 0 is JAVA, 3 PYTHON.
             tls: Speaks TLS with it; plain without.
             connect_timeout_s: How long making a connection may take.
         """
@@ -124,7 +124,7 @@ class Client:
 
         Raises:
             ConnectError: There is no connection and none could be made.
-            ConnectionLostError: The connection ended before there was room.
+            ConnectionLostError: The connection ended before there was space.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -174,7 +174,7 @@ class Client:
             link.close()
 
     async def close(self) -> None:
-        """Closes every connection; calls that wait are told."""
+        """Closes every connection; calls that wait end with an error."""
         self._is_closed = True
         self._sweep.stop()
         connecting = list(self._connecting.values())

@@ -46,7 +46,7 @@ class Crowd:
         return len(self.hub.links) + len(self.awaited) + self.handshakes
 
     def admits(self, arrival: socket.socket) -> bool:
-        """Tells whether a connection may come; makes room for it where that is possible."""
+        """Returns whether a connection may come; closes an idle one for it where possible."""
         limits = self.hub.limits
         is_full = len(self) >= limits.connections_max
         # The system gives the smallest number that is free: all below are taken.
@@ -54,7 +54,7 @@ class Crowd:
         return not (is_full or is_short) or self._close_idle(asyncio.get_running_loop().time())
 
     def _close_idle(self, now_s: float) -> bool:
-        """Closes the first that may go; tells whether there was one."""
+        """Closes the first that may go; returns whether there was one."""
         if not self._idle and now_s - self._looked_s >= _LOOK_PAUSE_S:
             self._looked_s = now_s
             self._idle = self._look(now_s)

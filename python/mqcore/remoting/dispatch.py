@@ -27,7 +27,7 @@ __all__ = ["VERSION", "Answer", "Dispatcher", "Handler", "Request", "failure"]
 
 _log = logging.getLogger(__name__)
 
-# What we say we are where nothing else is set: V4_9_8. A value up to 412 reads as a 4.9 server.
+# The version we report where nothing else is set: V4_9_8. A value up to 412 reads as a 4.9 server.
 VERSION = 409
 # A remark goes into a header, and headers are not for novels.
 _REMARK_CHARS_MAX = 1024
@@ -142,7 +142,7 @@ class Dispatcher:
         return sorted(self._handlers)
 
     def knows(self, code: int) -> bool:
-        """Tells whether a code has a handler."""
+        """Returns whether a code has a handler."""
         return code in self._handlers
 
     def start(self, request: Request) -> Answer | Awaitable[Answer]:
@@ -162,7 +162,7 @@ class Dispatcher:
 
 
 def failure(request: Request, error: Exception) -> Command:
-    """Returns the answer that tells of an error; logs what is not a refusal."""
+    """Returns the answer that reports an error; logs what is not a refusal."""
     if isinstance(error, RefusedError):
         return request.answer(error.code, error.message[:_REMARK_CHARS_MAX])
     _log.error(

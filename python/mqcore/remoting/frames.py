@@ -17,7 +17,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 SMALL_BYTES = 64 << 10
 # The part of the bytes that is kept for them.
 _SMALL_SHARE = 8
-# What one connection may bring in one read: so many more are let go on at once when there is room.
+# What one connection may bring in one read: so many more go on at once when there is space.
 _READ_BYTES = 256 << 10
 
 
@@ -97,7 +97,7 @@ class FramePart(Generic[_Key]):
             self._resume(key)
 
     def _let_go_on(self) -> None:
-        """Reads on where there is room, the oldest in any case."""
+        """Reads on where there is space, the oldest in any case."""
         if not self._paused:
             return
         self._release(self._oldest())

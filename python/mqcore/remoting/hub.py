@@ -58,7 +58,7 @@ class LinkEvents:
         """A connection is there: a server hears of it at its first byte, or after the handshake."""
 
     def closed(self, link: Link) -> None:
-        """A connection is gone, and everything that waited for it has been told."""
+        """A connection is gone, and everything that waited for it has been notified."""
 
     def idle(self, link: Link) -> None:
         """A connection moved no byte for too long and is being closed."""
@@ -73,8 +73,8 @@ class Hub:
     Attributes:
         dispatcher: Serves requests that come in.
         limits: The bounds.
-        version: What we say we are.
-        language: What our requests say we are written in, by its number; 0 is JAVA.
+        version: The version that we report.
+        language: The language code in our requests; 0 is JAVA.
         links: The open connections in their order, each with the time at which it came.
         refusals: How many connections and frames were refused, by reason.
         receive_buffer: Where bytes arrive, of whichever connection; empty between two calls.
@@ -123,7 +123,7 @@ class Hub:
         self._events.append(events)
 
     def notify(self, event: str, link: Link, *facts: object) -> None:
-        """Tells every listener; one that raises is logged and stops nobody."""
+        """Notifies every listener; one that raises is logged and stops nobody."""
         for listener in self._events:
             try:
                 getattr(listener, event)(link, *facts)
@@ -143,14 +143,14 @@ class Hub:
         return failure(Request(command, link), error)
 
     def join(self, link: Link) -> None:
-        """Counts a connection in and tells the listeners."""
+        """Counts a connection in and notifies the listeners."""
         self.links[link] = asyncio.get_running_loop().time()
         if self._is_deaf:
             link.hold_reading(_DEAF)
         self.notify("connected", link)
 
     def leave(self, link: Link) -> None:
-        """Counts a connection out and tells the listeners."""
+        """Counts a connection out and notifies the listeners."""
         self.links.pop(link, None)
         self.notify("closed", link)
         if not self.links and self._emptied is not None and not self._emptied.done():
@@ -214,7 +214,7 @@ class Hub:
             _log.warning(message + "%s", *facts, tail)
 
     def hold(self, delta_bytes: int) -> bool:
-        """Counts bytes held for waiting requests; tells whether the bound of all is kept."""
+        """Counts bytes held for waiting requests; returns whether the bound of all is kept."""
         self._held_bytes += delta_bytes
         return delta_bytes <= 0 or self._held_bytes <= self.limits.held_bytes_max
 

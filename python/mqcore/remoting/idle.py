@@ -1,4 +1,4 @@
-"""Tells which connections moved no byte for too long; a pure state machine over passed-in time."""
+"""Finds connections that moved no byte for too long; a pure state machine over passed-in time."""
 
 from collections.abc import Hashable, Iterable
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""Accepts connections on one address, tells TLS from plain, and hands each socket to a protocol.
+"""Accepts connections on one address, detects TLS, and hands each socket to a protocol.
 
 The first byte is peeked, not read: whatever protocol the factory makes then starts with a socket
 nobody has touched, below TLS or without. Knows no request.
@@ -61,10 +61,10 @@ class Listener:
         """Prepares; `open` begins.
 
         Args:
-            crowd: Says who may come; knows what the connections share.
+            crowd: Decides who may come; knows what the connections share.
             factory: Makes the protocol of a connection, with a `Link` that joins the hub.
             tls: How TLS is treated; permissive without a certificate when none.
-            advertised: The address that routes tell, to warn of clients that dial another.
+            advertised: The address in routes, to warn of clients that dial another.
             options: What the system is asked for.
         """
         self._options = options if options is not None else SocketOptions()
@@ -180,7 +180,7 @@ class Listener:
         asyncio.get_running_loop().add_reader(arrival, self._readable, arrival, peer)
 
     def _peeked(self, arrival: socket.socket, peer: str) -> bool:
-        """Looks at the first byte; tells whether it was there (or the connection is gone)."""
+        """Looks at the first byte; returns whether it was there (or the connection is gone)."""
         try:
             first = arrival.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):

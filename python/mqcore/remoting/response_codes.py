@@ -1,6 +1,6 @@
 """The numbers of answers, under their official names.
 
-Knows nothing else. An answer's code that no name stands for is legal: other releases have more.
+Knows nothing else. An answer's code without a name here is legal: other releases have more.
 """
 
 from enum import IntEnum

@@ -52,7 +52,7 @@ class Server:
             dispatcher: Serves the requests.
             limits: The bounds of connections.
             events: Who hears of connections.
-            version: What answers say we are.
+            version: The version in answers.
             factory: Makes the protocol of a connection.
         """
         self.hub = Hub(dispatcher, limits=limits, events=events, version=version)
@@ -74,7 +74,7 @@ class Server:
         Args:
             address: Where.
             tls: How TLS is treated there.
-            advertised: The address that routes tell, to warn of clients that dial another.
+            advertised: The address in routes, to warn of clients that dial another.
             options: What the system is asked for.
 
         Raises:

@@ -15,7 +15,7 @@ class Throttle:
         self._left_out = 0
 
     def allows(self, now_s: float) -> bool:
-        """Tells whether a line may be logged now, and counts it either way."""
+        """Returns whether a line may be logged now, and counts it either way."""
         if now_s - self._began_s >= self._interval_s:
             self._began_s = now_s
             self._logged = 0

@@ -1,4 +1,4 @@
-"""What TLS needs: contexts from files, and the verdict over a connection's first byte.
+"""What TLS needs: contexts from files, and the decision on a connection's first byte.
 
 Plain and TLS share one port: a ClientHello begins with 0x16, and no frame that is allowed does,
 for its length would be 369 MB. Knows no event loop.
@@ -68,7 +68,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """How a listener treats TLS; permissive without a certificate unless told otherwise."""
+    """How a listener treats TLS; permissive without a certificate unless set otherwise."""
 
     mode: TlsMode = TlsMode.PERMISSIVE
     context: ssl.SSLContext | None = None

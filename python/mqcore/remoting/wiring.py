@@ -1,6 +1,6 @@
 """From a program's listener settings to a listening server: broker and name server alike.
 
-Knows the settings by their shape alone; their room stands beside this one.
+Knows the settings by their shape alone: `mqcore.config` is a layer beside this one.
 """
 
 from pathlib import Path
@@ -131,12 +131,12 @@ def tls_of(settings: ListenerLike) -> ServerTls:
 async def listen_as(
     server: Server, settings: ListenerLike, *, advertised: TcpAddress | None = None
 ) -> Address:
-    """Listens where and how the settings say; returns the address with the chosen port.
+    """Listens where and how it is set; returns the address with the chosen port.
 
     Args:
         server: Who listens.
         settings: Where and how.
-        advertised: The address that routes tell, to warn of clients that dial another.
+        advertised: The address in routes, to warn of clients that dial another.
 
     Raises:
         AddressError: The address cannot be listened on.

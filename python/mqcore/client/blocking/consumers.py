@@ -159,7 +159,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
         return self._core.settings
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the consumer is closed; tells whether it is.
+        """Waits until the consumer is closed; returns whether it is.
 
         Args:
             timeout_s: For how long at the most; None for ever.

@@ -128,7 +128,7 @@ class Producer:
         self.thread.close_at_exit(self, self._close_core)
 
     def close(self) -> None:
-        """Sends what is gathered, tells the brokers, and closes. Closing again does nothing."""
+        """Sends what is gathered, unregisters at the brokers, and closes. Again: does nothing."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -249,7 +249,7 @@ class Producer:
         return ticket
 
     def _check(self) -> None:
-        # First what can be said of this thread: a loop that runs here is not the core's.
+        # First what is known of this thread: a loop that runs here is not the core's.
         self.thread.check_usable()
         self.core.check_usable()
 

@@ -92,7 +92,7 @@ class BlockingSender:
         """Sends without wanting an answer.
 
         Raises:
-            RemotingError: There was no connection, or no room on it.
+            RemotingError: There was no connection, or no space on it.
         """
         sender = self._sender
         queue = fixed or target.choice.next(

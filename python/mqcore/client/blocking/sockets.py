@@ -128,7 +128,7 @@ class BlockingLink:
         """Sends a request that has no answer.
 
         Raises:
-            ConnectionLostError: The connection ended, or had no room in time.
+            ConnectionLostError: The connection ended, or had no space in time.
         """
         try:
             self._wait_at_most(timeout_s)
@@ -233,7 +233,7 @@ class SocketPool:
         """Sends a request and returns its answer, whatever its code.
 
         Raises:
-            RemotingError: There was none; its classes say why.
+            RemotingError: There was none; its classes give the reason.
         """
         began_s = time.monotonic()
         link = self.take(address, timeout_s)
@@ -250,7 +250,7 @@ class SocketPool:
         """Sends a request that has no answer.
 
         Raises:
-            RemotingError: There was no connection, or no room on it.
+            RemotingError: There was no connection, or no space on it.
         """
         link = self.take(address, timeout_s)
         try:

@@ -35,7 +35,7 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """What the brokers were told; UNKNOWN before the end."""
+        """The state that was sent to the brokers; UNKNOWN before the end."""
         return self._core.state
 
     def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
@@ -58,7 +58,7 @@ class TransactionProducer(Producer):
         return cast(AsyncTransactionProducer, self.core)
 
     def on_check(self, check: CheckCallback) -> CheckCallback:
-        """Sets who tells what became of a transaction; may be used as a decorator."""
+        """Sets the check that returns a transaction's state; may be used as a decorator."""
         return self._transactional.on_check(check)
 
     @contextmanager
