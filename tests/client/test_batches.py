@@ -138,10 +138,10 @@ class _Broker:
 def test_parts_of_a_batch_that_is_one_record_share_its_physical_offset() -> None:
     queue = QueueRef("t", "b", 0)
     ticket = Ticket([])
-    ticket.resolve(SendResult(SendStatus.SEND_OK, "x,y,z", queue, 7, "place", batch_id="K"))
+    ticket.resolve(SendResult(SendStatus.SEND_OK, "x,y,z", queue, 7, "offset-id", batch_id="K"))
     last = ticket.part(2)
     assert (last.message_id, last.queue_offset) == ("z", 9)
-    assert (last.offset_message_id, last.batch_id) == ("place", "K")
+    assert (last.offset_message_id, last.batch_id) == ("offset-id", "K")
 
 
 def _message(at: int, key: str | None = None) -> Message:

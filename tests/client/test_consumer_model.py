@@ -42,8 +42,8 @@ class World:
     lives: dict[str, Life] = field(default_factory=dict)
     dead: list[Life] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)
-    # What was consumed to its end: the body, by whom, after how many divisions there, and the
-    # place: a message that was given back has another one.
+    # What was consumed to its end: the body, by whom, after how many divisions there, topic
+    # and offset: a message that was given back has another one.
     done: list[tuple[bytes, str, int, str, int]] = field(default_factory=list)
     running: dict[tuple[str, int], str] = field(default_factory=dict)
     overlaps: int = 0

@@ -418,7 +418,7 @@ def test_hanging_calls_do_not_use_a_pool_up(caplog: pytest.LogCaptureFixture) ->
             await until(lambda stuck=stuck: stuck in pool._running)  # type: ignore[misc]
             if number == 0:
                 pool.abandon(stuck)
-        # One hangs in another's place: as many again as may run are left alone, no more.
+        # One hangs; another may run instead: as many again as may run are left alone, no more.
         pool.submit([heard.job(2)])
         assert pool.running == 1
         release.set()

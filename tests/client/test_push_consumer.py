@@ -201,7 +201,7 @@ def test_what_fails_comes_again_and_then_to_the_dead_letters(
 
     async def work() -> None:
         await send(cluster, "fail", "makes the topic")
-        bodies = ("raises", "retries", "rejects", "says-no", "nonsense")
+        bodies = ("raises", "retries", "rejects", "returns-false", "nonsense")
         bag, dead = Bag(), Bag()
 
         async def handler(message: ReceivedMessage) -> Any:
@@ -215,7 +215,7 @@ def test_what_fails_comes_again_and_then_to_the_dead_letters(
                     return Retry(delay=1)
                 case "rejects":
                     raise Reject("never")
-                case "says-no":
+                case "returns-false":
                     return False
                 case _:
                     return "what?"
@@ -240,7 +240,7 @@ def test_what_fails_comes_again_and_then_to_the_dead_letters(
                 "nonsense",
                 "raises",
                 "retries",
-                "says-no",
+                "returns-false",
             ]
             assert {message.topic for message in again} == {"fail"}
             (corpse,) = await dead.holds(1)

@@ -49,7 +49,7 @@ async def _create(client: Client, broker: Program, topic: str) -> None:
 
 
 async def _kept(client: Client, broker: Program, topic: str) -> set[tuple[str, str]]:
-    """Returns the ids, unique and of the place, of every message that a broker has of a topic."""
+    """Returns the unique and offset ids of every message that a broker has of a topic."""
     found: set[tuple[str, str]] = set()
     for queue_id in range(_QUEUES):
         offset, end = 0, 1

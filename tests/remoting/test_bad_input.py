@@ -29,7 +29,7 @@ BAD = {
     "two gigabytes": struct.pack(">I", 0x7FFFFFFF) + b"\0" * 8,
     "a negative length": struct.pack(">i", -1) + b"\0" * 8,
     "one byte more than allowed": struct.pack(">i", (16 << 20) + 1) + b"\0" * 8,
-    "no room for a header": struct.pack(">i", 3) + b"\0" * 8,
+    "no space for a header": struct.pack(">i", 3) + b"\0" * 8,
     "a header longer than the frame": struct.pack(">ii", 10, 100) + b"\0" * 6,
     "an unknown serialize type": struct.pack(">ii", 14, (7 << 24) | 10) + b"{}" * 5,
     "a header that is no JSON": header_of(b"{nonsense"),

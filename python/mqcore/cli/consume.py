@@ -67,7 +67,7 @@ class _Reading:
         self._is_rebalanced = False
 
     def rebalanced(self, _topic: str, _ours: Sequence[QueueRef], _all: Sequence[QueueRef]) -> None:
-        """Is called when the queues of the group were divided."""
+        """Notes that the queues of the group were divided."""
         self._is_rebalanced = True
 
     async def alone(self, consumer: PullConsumer) -> None:

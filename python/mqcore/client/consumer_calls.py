@@ -204,7 +204,7 @@ class ConsumerCalls:
 
         Args:
             queue: The queue it came from.
-            physical_offset: Its place in the broker's log.
+            physical_offset: Its physical offset in the broker's log, in bytes.
             level: Level of delay; 0 lets the broker decide, -1 is the dead-letter queue.
             reconsume_max: Deliveries after the first one, beyond which it is put aside.
             origin_id: Its id.

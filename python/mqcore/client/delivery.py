@@ -316,7 +316,7 @@ class Delivery:
             isinstance(error, CallTimeoutError | ConnectionLostError) for _, error in self.attempts
         )
         if unknown:
-            text += ". It may be stored all the same; a consumer tells copies by their unique id"
+            text += ". It may be stored all the same; a consumer knows copies by their unique id"
         error = SendError(
             text,
             reason=reason,

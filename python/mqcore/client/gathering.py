@@ -37,7 +37,7 @@ SendTogether: TypeAlias = Callable[[Sequence[Message], str | None], Awaitable[Se
 class Ticket:
     """What becomes of a batch: await it, as often and from as many tasks as you like.
 
-    It gives the result of the batch: its first message's place, all their ids. Cancelling who
+    It gives the result of the batch: the first message's offset, all their ids. Cancelling who
     awaits it cancels nothing else. A failure that nobody asks about is logged.
     """
 
@@ -90,7 +90,7 @@ class Ticket:
         return self.result()
 
     def part(self, index: int) -> SendResult:
-        """Returns the result of one message of a batch that is done, by its place in it.
+        """Returns the result of one message of a batch that is done, by its index in it.
 
         Raises:
             SendError: It was not acknowledged.

@@ -77,7 +77,7 @@ class HandlerPool(Protocol):
         ...
 
     def abandon(self, job: Job) -> None:
-        """Waits no longer for a job that runs; another one may run in its place."""
+        """Waits no longer for a job that runs; another one may run instead."""
         ...
 
     async def drain(self, timeout_s: float) -> int:
@@ -371,7 +371,7 @@ class ThreadPool(_Pool):
             outcome = self._outcome(job.argument)
             took_ms = self._now_ms() - job.began_ms
             if job.is_abandoned:
-                # Another thread works in this one's place.
+                # Another thread works instead of this one.
                 self._running.discard(job)
                 with self._lock:
                     self._threads -= 1
@@ -433,7 +433,7 @@ class ThreadPool(_Pool):
             self._abandoned += 1
             hanging = self._abandoned
         if hanging > self.size:
-            _log.error("%s: %d handlers hang: no thread takes their place", self._name, hanging)
+            _log.error("%s: %d handlers hang: no thread replaces theirs", self._name, hanging)
         self._wake(1)
 
     async def drain(self, timeout_s: float) -> int:

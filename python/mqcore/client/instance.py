@@ -448,7 +448,7 @@ class Instance:
             has_timers = version >= _TIMERS_SINCE or address in self._with_timers
             if address is not None and not has_timers:
                 raise UnsupportedError(
-                    f"topic {topic}: broker {name} at {address} says that it is "
+                    f"topic {topic}: broker {name} at {address} reports that it is "
                     f"{version_name(version)}, which delivers timed messages at once: use "
                     "delay_level, or a broker of 5.0 and later",
                     address=address,

@@ -36,7 +36,7 @@ __all__ = ["Member", "RebalanceListener"]
 
 _log = logging.getLogger(__name__)
 
-# Hears which queues of a topic are ours whenever that changes: topic, ours, all.
+# Called when the queues of a topic that are ours change: topic, our queues, all queues.
 RebalanceListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], None]
 
 # A client's name within the directory of broadcast offsets must outlive the process.
@@ -277,7 +277,7 @@ class Member(ABC):
         try:
             self._on_rebalance(self.shown_topic(topic), mine, sorted(all_queues))
         except Exception:
-            _log.exception("consumer %s: on_divided failed", self.group)
+            _log.exception("consumer %s: on_rebalance failed", self.group)
 
     def is_stuck(self, held: HeldQueue) -> bool:
         """Returns whether a queue lost its puller."""

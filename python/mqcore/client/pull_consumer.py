@@ -79,8 +79,7 @@ class PullConsumer(Consumer[PullEngine]):
             trace: Whether polls are noted in the message trace.
             spans: Whether every poll is a span of OpenTelemetry, a child of the message's
                 send; needs `mqcore[otel]`.
-            on_rebalance: Hears which queues of a topic are ours whenever that changes: topic, our
-                queues, all queues.
+            on_rebalance: Called when our queues of a topic change: topic, our queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
             changes: Settings that differ, by the names of `PullConsumerSettings`.
 

@@ -72,7 +72,7 @@ class PushConsumer(Consumer[PushEngine]):
             hooks: Hear of every call of the handler.
             trace: Whether consuming is noted in the message trace.
             spans: Whether calls are spans of OpenTelemetry; needs `mqcore[otel]`.
-            on_rebalance: Hears what is ours when that changes: topic, our queues, all queues.
+            on_rebalance: Called when our queues of a topic change: topic, our queues, all queues.
             now_ms: A monotonic time; the machine's when not given.
             changes: Settings that differ, by the names of `PushConsumerSettings`.
 

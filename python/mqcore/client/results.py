@@ -39,8 +39,8 @@ class SendResult:
         status: How well it is kept.
         message_id: Its unique id, made here; of a batch all of them, joined by commas.
         queue: Where it was sent.
-        queue_offset: Its place in the queue; of a batch the first one's, of a delayed or half
-            message its place in the broker's own queue.
+        queue_offset: Its offset in the queue; of a batch the first one's, of a delayed or half
+            message its offset in the broker's own queue.
         offset_message_id: The broker's id, which names store address and physical offset.
         transaction_id: The id of the transaction, where it is one.
         recall_handle: What takes a timed message back (5.3.2 and later), or None.

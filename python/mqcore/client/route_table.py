@@ -210,7 +210,7 @@ class RouteTable:
             )
             table = as_dict(parse_object(answer.body).get("brokerAddrTable"))
         except MQError as error:
-            _log.info("the cluster was not told: %s", error.message)
+            _log.info("the brokers of the cluster are not known: %s", error.message)
             return {}
         return {
             name: ", ".join(map(as_text, as_dict(as_dict(data).get("brokerAddrs")).values()))

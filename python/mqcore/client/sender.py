@@ -312,5 +312,5 @@ class Sender:
                 await link.until_writable()
         except TimeoutError as error:
             raise ConnectionLostError(
-                f"{link.peer}: no room to send within {timeout_s:g} s", address=link.peer
+                f"{link.peer}: no space to send within {timeout_s:g} s", address=link.peer
             ) from error

@@ -1,6 +1,6 @@
 """What a consumer wants: topics and expressions as users write them, as brokers get them.
 
-Pure state over passed-in times. A tag expression is `a || b`; `Sql` is judged by the broker.
+Pure state over passed-in times. A tag expression is `a || b`; `Sql` is checked by the broker.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -42,7 +42,7 @@ class Targets:
         return self._by_name.get(name)
 
     def put(self, name: str, route: TopicRoute) -> Target:
-        """Takes the route of a topic; the place in its round robin stays."""
+        """Takes the route of a topic; the position in its round robin stays."""
         target = self._by_topic.get(route.topic)
         if target is None:
             target = self._by_topic[route.topic] = Target(route.topic, route.write_queues)

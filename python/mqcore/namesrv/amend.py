@@ -1,6 +1,6 @@
 """The settings that may be changed while a name server runs, and how they are shown.
 
-What is *live* in the tables of settings: switches and intervals, nothing that names a place.
+What is *live* in the tables of settings: switches and intervals, nothing that names a path.
 Pure functions of settings.
 """
 

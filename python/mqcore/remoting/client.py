@@ -132,7 +132,7 @@ class Client:
                 await link.oneway(code, ext, body)
         except TimeoutError as error:
             raise ConnectionLostError(
-                f"{address}: no room to send within {timeout_s:g} s", address=address
+                f"{address}: no space to send within {timeout_s:g} s", address=address
             ) from error
 
     def open_link(self, address: str) -> Link | None:

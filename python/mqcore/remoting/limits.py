@@ -32,11 +32,11 @@ class Limits:
         first_frames_bytes_max: Bytes of unfinished frames of all connections that have sent no
             whole frame yet: two of the largest. Beyond it they are read no further.
         later_frames_bytes_max: The same of all other connections.
-        connections_max: Connections of one listener: each costs some 5 KiB, and a descriptor. More
-            take the place of the newest idle ones, or are closed as they come.
+        connections_max: Connections of one listener: each costs some 5 KiB, and a descriptor.
+            Beyond it the newest idle one is closed for a new one, or the new one where none is.
         descriptors_max: Number of a descriptor from which on there is none to spare for a
             connection: see `mqcore.remoting.descriptors`.
-        unused_s: A connection that has sent nothing for so long may lose its place; one that just
+        unused_s: A connection that has sent nothing for so long may be closed; one that just
             comes has not had the time to.
         silent_s: The same of one that has sent something: official clients send a heartbeat every
             30 s.
