@@ -3,8 +3,8 @@
     spark = mqcore.spark.session()
     flights = spark.read.format("mqcore").option("namesrv", "...").option("subscribe", "flights")
 
-The only room that imports pyspark and pyarrow, and this file imports neither: what is missing is
-said when a name is first used. Names come from the files that hold them, on first use.
+The only package that imports pyspark and pyarrow, and this file imports neither: what is missing is
+reported when a name is first used. Names come from the files that hold them, on first use.
 """
 
 import importlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attach_lag", "drop_repeats", "lag", "register", "session", "topics"]
 
-# Where each name stands.
+# The module of each name.
 _HOMES = {
     "attach_lag": "mqcore.spark.lag_listener",
     "drop_repeats": "mqcore.spark.repeats",
