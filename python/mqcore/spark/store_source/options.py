@@ -124,8 +124,8 @@ OPTIONS: Final = (
     Option("tags", "tags", _names, ("filter", "subExpression"), "only these tags"),
     Option("startTimestamp", "start_ms", time_ms, ("startingTimestamp",), "stored then or later"),
     Option("endTimestamp", "end_ms", time_ms, ("endingTimestamp",), "stored before"),
-    Option("startPhysical", "start_physical", number, (), "this place of the log or behind"),
-    Option("endPhysical", "end_physical", number, (), "before this place of the log"),
+    Option("startPhysical", "start_physical", number, (), "this physical offset or behind"),
+    Option("endPhysical", "end_physical", number, (), "before this physical offset"),
     Option("splitBytes", "split_bytes", size_bytes, (), "bytes of the log that one task reads"),
     Option(
         "includeUncommitted",
