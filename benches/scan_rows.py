@@ -21,7 +21,7 @@ from mqcore.native.columns import RecordColumns, Span
 from mqcore.native.store import Store
 from mqcore.spark.schema import BODY_NAME, CORRUPT_NAME, PROPERTIES_NAME, READ_COLUMNS
 from mqcore.spark.store_source.options import SPLIT_BYTES, parse
-from mqcore.spark.store_source.planning import LogRange, places_of, ranges_of
+from mqcore.spark.store_source.planning import LogRange, directories_of, ranges_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,7 +69,7 @@ def decoded(ranges: list[LogRange], columns: tuple[str, ...], *, verify_crc: boo
         span = Span(each.start, each.end, segment.end, each.start != segment.base, True)
         reading = RecordColumns(columns, span=span, verify_crc=verify_crc)
         start = each.start - segment.base
-        for piece in each.place.pieces(segment.path, start, segment.len_bytes):
+        for piece in each.directory.pieces(segment.path, start, segment.len_bytes):
             rows += sum(len(batch) for batch in reading.feed(piece, reading.next_position))
             if reading.is_done:
                 break
@@ -80,8 +80,10 @@ def decoded(ranges: list[LogRange], columns: tuple[str, ...], *, verify_crc: boo
 def decode_rows(store: Path, count: int, body_len_bytes: int) -> list[Row]:
     """Measures one thread without Spark, by the processor's time: what a task needs of it."""
     options = parse({"path": str(store)})
-    places = places_of(options)
-    ranges = [each for place in places for each in ranges_of(place, options, SPLIT_BYTES)]
+    directories = directories_of(options)
+    ranges = [
+        each for directory in directories for each in ranges_of(directory, options, SPLIT_BYTES)
+    ]
     found = []
     for name, columns, verify_crc in (
         ("walk", (), False),

@@ -12,7 +12,7 @@ from mqcore.errors import MQError, UnsupportedError
 from mqcore.model.queues import MessageQueue
 from mqcore.spark.errors import SinkError, SparkError
 from mqcore.spark.topic_sink import settling
-from mqcore.spark.topic_sink.epochs import Decision, HalfPlace
+from mqcore.spark.topic_sink.epochs import Decision, HalfLocation
 from mqcore.spark.topic_sink.options import read_options
 from mqcore.spark.topic_sink.planning import batch_writer, stream_writer
 from mqcore.spark.topic_sink.settling import Settling
@@ -208,7 +208,7 @@ def test_a_commit_that_power_loss_has_torn_is_made_whole(
     monkeypatch.setattr(Settling, "_ask", noted)
     stored = settling.stored_of
 
-    def torn(cluster: Any, decision: Decision) -> dict[HalfPlace, int]:
+    def torn(cluster: Any, decision: Decision) -> dict[HalfLocation, int]:
         found = stored(cluster, decision)
         return {half: min(count, 3) for half, count in found.items()}
 
@@ -247,7 +247,7 @@ def test_decisions_of_many_epochs_are_found(broker: Broker) -> None:
     with driver(broker, "rows") as query:
         decisions = query.epochs._decisions
         for batch in range(40):
-            half = HalfPlace(queue, batch, 10 * batch, f"a/{batch}/0/0-x", 0, 9, 10)
+            half = HalfLocation(queue, batch, 10 * batch, f"a/{batch}/0/0-x", 0, 9, 10)
             for name in ("a", "b"):
                 made = Decision(name, batch, "g", (half,), {queue: batch})
                 decisions.write(query.client, made)

@@ -87,7 +87,7 @@ def test_an_empty_store_is_an_empty_frame(reader: DataFrameReader, tmp_path: Pat
 @pytest.mark.parametrize(
     ("options", "path", "why"),
     [
-        ({}, "/absent/store", "PlaceError: /absent/store is not there"),
+        ({}, "/absent/store", "PathError: /absent/store is not there"),
         ({"badRecord": "skip"}, None, "did you mean badRecords"),
     ],
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from golden_stores import GOLDEN_STORES, TINY, V49_CLEAN, V49_KILLED, V53_CLEAN, GoldenStore
 from mqcore import Store
 from mqcore.spark.schema import READ_COLUMNS, SchemaError
-from mqcore.spark.store_source.places import PlaceError
+from mqcore.spark.store_source.directories import PathError
 from mqcore.spark.store_source.reading import is_hidden
 from small_store import SMALL, body_of, filled
 from spark.store_engine import plan, rows
@@ -242,7 +242,7 @@ def test_a_path_that_is_no_store_is_named(tmp_path: Path) -> None:
         (tmp_path / "notes.txt", "is no file of a log"),
         (tmp_path / "*.log", "nothing is at"),
     ):
-        with pytest.raises(PlaceError, match=why):
+        with pytest.raises(PathError, match=why):
             rows(path)
 
 

@@ -11,7 +11,7 @@ import pytest
 from golden_stores import TINY, V49_CLEAN, V53_CLEAN, GoldenStore
 from mqcore import Store
 from mqcore.spark.schema import SchemaError
-from mqcore.spark.store_source.places import PlaceError, RemotePlace
+from mqcore.spark.store_source.directories import PathError, RemoteDirectory
 from small_store import SMALL, filled
 from spark.store_engine import rows
 
@@ -82,7 +82,7 @@ def test_the_generation_before_replaces_a_broken_state_file(unpacked: Unpacked) 
     config.joinpath("topics.json").write_text("{broken", encoding="utf-8")
     assert rows(config.parent, view="topics") == before
     config.joinpath("topics.json.bak").write_text("{broken", encoding="utf-8")
-    with pytest.raises(PlaceError, match=r"its \.bak cannot be read"):
+    with pytest.raises(PathError, match=r"its \.bak cannot be read"):
         rows(config.parent, view="topics")
 
 
@@ -126,8 +126,8 @@ def test_a_store_somewhere_else_has_the_same_rows(
     remote: Callable[[Path], str], unpacked: Unpacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Small pieces, so that records lie across them.
-    monkeypatch.setattr("mqcore.spark.store_source.places.REMOTE_PIECE_BYTES", 10_007)
-    monkeypatch.setattr("mqcore.spark.store_source.places.REMOTE_OVERRUN_BYTES", 101)
+    monkeypatch.setattr("mqcore.spark.store_source.directories.REMOTE_PIECE_BYTES", 10_007)
+    monkeypatch.setattr("mqcore.spark.store_source.directories.REMOTE_OVERRUN_BYTES", 101)
     for store in (V49_CLEAN, V53_CLEAN):
         root = unpacked(store)
         url = remote(root)
@@ -142,15 +142,15 @@ def test_a_reading_behind_its_range_asks_for_little(
     remote: Callable[[Path], str], unpacked: Unpacked
 ) -> None:
     url = remote(unpacked(V49_CLEAN))
-    place = RemotePlace(url)
-    path = place.below("commitlog", f"{0:020}")
-    sizes = [len(piece) for piece in place.pieces(path, 0, 1 << 20, 1_000)]
+    directory = RemoteDirectory(url)
+    path = directory.below("commitlog", f"{0:020}")
+    sizes = [len(piece) for piece in directory.pieces(path, 0, 1 << 20, 1_000)]
     assert sizes[:3] == [1_000, 65_536, 131_072]
     assert sum(sizes) == 1 << 20
 
 
 def test_a_url_that_cannot_be_opened_is_named() -> None:
-    with pytest.raises(PlaceError, match="nowhere://"):
+    with pytest.raises(PathError, match="nowhere://"):
         rows("nowhere://store")
-    with pytest.raises(PlaceError, match="is not there"):
+    with pytest.raises(PathError, match="is not there"):
         rows("memory://absent")

@@ -211,8 +211,8 @@ def test_the_group_shows_even_the_last_batch(
     committed = threading.Event()
 
     class Committing(LagListener):
-        def tell(self, end_offset: str | None) -> None:
-            super().tell(end_offset)
+        def report(self, end_offset: str | None) -> None:
+            super().report(end_offset)
             if sum(broker.offsets(group, topic).values()) == 100:
                 committed.set()
 

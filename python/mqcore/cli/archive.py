@@ -63,7 +63,7 @@ def archive(
     from mqcore.spark.pipelines.archive_tasks import plan_store
 
     target_directory = ArchiveDirectory(target)
-    target_directory.place.clear()
+    target_directory.files.clear()
     plan = plan_store(
         str(directory),
         target_directory.manifest(),
@@ -91,7 +91,7 @@ def archive(
             execute,
             tasks_per_round=workers * _TURNS,
             lost=plan.lost,
-            tell=lambda count, _: bar.update(task, completed=count),
+            report=lambda count, _: bar.update(task, completed=count),
         )
     for line in done.lines():
         click.echo(line)

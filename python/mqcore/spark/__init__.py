@@ -3,8 +3,8 @@
     spark = mqcore.spark.session()
     flights = spark.read.format("mqcore").option("namesrv", "...").option("subscribe", "flights")
 
-The only room that imports pyspark and pyarrow, and this file imports neither: what is missing is
-said when a name is first used. Names come from the files that hold them, on first use.
+The only package that imports pyspark and pyarrow, and this file imports neither: what is missing is
+reported when a name is first used. Names come from the files that hold them, on first use.
 """
 
 import importlib
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["attach_lag", "drop_repeats", "lag", "register", "session", "topics"]
 
-# Where each name stands.
-_HOMES = {
+# The module of each name.
+_MODULES = {
     "attach_lag": "mqcore.spark.lag_listener",
     "drop_repeats": "mqcore.spark.repeats",
     "lag": "mqcore.spark.catalog",
@@ -31,18 +31,18 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name's home when it is first used.
+    """Imports a name's module when it is first used.
 
     Raises:
         SparkSetupError: PySpark or PyArrow is missing, or too old.
     """
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from mqcore.spark.setup import need_spark
 
     need_spark()
-    found = getattr(importlib.import_module(home), name)
+    found = getattr(importlib.import_module(module), name)
     # A module of the same name was bound here by its import; what it holds is meant.
     globals()[name] = found
     return found

@@ -10,7 +10,7 @@ class SparkError(MQError):
 
 
 class SparkSetupError(SparkError):
-    """PySpark, PyArrow or Java is missing or too old; the text says how to get it."""
+    """PySpark, PyArrow or Java is missing or too old; the text contains how to get it."""
 
 
 class SinkError(SparkError):

@@ -1,7 +1,7 @@
-"""Tells consumer groups how far streaming queries have come, with each of their progress events.
+"""Commits how far streaming queries have come to consumer groups, with each progress event.
 
 `commit` of a source trails by one batch, and is never called for the last one of a query: this
-hears of each batch when it is done. The offsets say themselves whom to tell, so one listener serves
+gets an event for each batch when it is done. The offsets name the group, so one listener serves
 all queries of a session. It only ever moves groups forward. After `StreamingQueryListener`.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["LagListener", "attach_lag"]
 
 _log = logging.getLogger(__name__)
 
-# A progress event waits for nobody: the next one tells more.
+# A progress event waits for nobody: the next one has newer offsets.
 _RETRIES: Final = 0
 
 
@@ -42,7 +42,7 @@ class LagListener(StreamingQueryListener):
         *,
         tls: bool = False,
     ) -> None:
-        """Takes what offsets do not say.
+        """Takes what offsets do not contain.
 
         Args:
             access_key: The account, where brokers ask for one.
@@ -60,15 +60,15 @@ class LagListener(StreamingQueryListener):
         """Nothing new."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """What was done was told."""
+        """Does nothing: what was done was reported."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Tells the groups of a query's sources where it goes on."""
+        """Commits to the groups of a query's sources where it goes on."""
         for source in event.progress.sources:
-            self.tell(source.endOffset)
+            self.report(source.endOffset)
 
-    def tell(self, end_offset: str | None) -> None:
-        """Tells the group that an offset names; an offset of another source names none.
+    def report(self, end_offset: str | None) -> None:
+        """Commits to the group that an offset names; an offset of another source names none.
 
         Args:
             end_offset: JSON, as Spark shows it.
@@ -80,9 +80,9 @@ class LagListener(StreamingQueryListener):
         if offset.mirror is None:
             return
         try:
-            self._mirror(*offset.mirror).tell(offset.next)
+            self._mirror(*offset.mirror).commit(offset.next)
         except MQError as error:
-            _log.warning("a group was not told the progress of a query: %s", error)
+            _log.warning("the progress of a query was not committed to its group: %s", error)
 
     def _mirror(self, namesrv: str, group: str) -> GroupMirror:
         found = self._mirrors.get((namesrv, group))
@@ -102,7 +102,7 @@ def attach_lag(
     secret_key: str | None = None,
     tls: bool = False,
 ) -> None:
-    """Lets a session tell groups the progress of its streams; once more does no harm.
+    """Lets a session commit the progress of its streams to groups; once more does no harm.
 
     Needed only where the session was not made by `mqcore.spark.session`.
 

@@ -1,7 +1,7 @@
 """Where files are, as users write it: a path of this machine, or a URL with a scheme.
 
-The one place that distinguishes the two. Pure; opens nothing: what reads a store and what writes an
-archive open a location each in its own way.
+The one module that distinguishes the two. Pure; opens nothing: what reads a store and what writes
+an archive open a location each in its own way.
 """
 
 import re

@@ -224,7 +224,7 @@ class OptionTable:
         """Returns values by attribute, of the options that are given.
 
         Args:
-            given: What the user said, by name in any case.
+            given: What the user gave, by name in any case.
 
         Raises:
             OptionError: A name is unknown (the nearest is named), a value is impossible, or two

@@ -67,7 +67,7 @@ def _marked(rows: DataFrame) -> DataFrame:
         {
             _PART: f.array_join(f.slice(words, 1, 3), "/"),
             _ATTEMPT: f.get(words, f.lit(3)),
-            # Rows without marks are told apart by chance: no two of them are copies.
+            # Rows without marks are distinguished by chance: no two of them are copies.
             _ROW: f.coalesce(f.col("properties")[ROW_OF], f.expr("uuid()"))
             if rows.isStreaming
             else f.col("properties")[ROW_OF],
@@ -77,7 +77,7 @@ def _marked(rows: DataFrame) -> DataFrame:
 
 def _of_one_attempt(marked: DataFrame) -> DataFrame:
     is_plain: Column = f.col(_PART).isNull()
-    # All rows of an attempt's last request say how many there were. A task whose JVM is lost sees
+    # All rows of an attempt's last request carry how many there were. A task whose JVM is lost sees
     # its input end like any other, so of several ends the one with the most rows is the whole one.
     count = f.col("properties")[ROWS].cast("long")
     whole = f.when(count.isNotNull(), f.struct(count, f.col(_ATTEMPT).alias(_ATTEMPT)))

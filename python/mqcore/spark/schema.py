@@ -24,8 +24,10 @@ PROPERTIES: Final = pa.map_(pa.string(), pa.string())
 PROPERTIES_NAME: Final = "properties"
 BODY_NAME: Final = "body"
 BODY_LENGTH_NAME: Final = "bodyLength"
-# What the queues alone tell of a message, without its record.
-_PLACE_NAMES: Final = frozenset(("topic", "brokerName", "queueId", "queueOffset", "physicalOffset"))
+# What the queues alone contain of a message, without its record.
+_QUEUE_COLUMNS: Final = frozenset(
+    ("topic", "brokerName", "queueId", "queueOffset", "physicalOffset")
+)
 # Why a row is none: only where damaged records are given out as rows.
 CORRUPT_NAME: Final = "_corrupt"
 
@@ -136,7 +138,7 @@ class Projection:
         """What of its messages the columns are made of."""
         if BODY_NAME in self.columns or BODY_LENGTH_NAME in self.columns:
             return Part.WHOLE
-        return Part.OFFSETS if _PLACE_NAMES.issuperset(self.columns) else Part.BODILESS
+        return Part.OFFSETS if _QUEUE_COLUMNS.issuperset(self.columns) else Part.BODILESS
 
     def check(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Returns the batch when its schema is the promised one, exactly.
@@ -165,7 +167,8 @@ def project(
     Args:
         schema: A subset of the columns in any order.
         columns: What there is.
-        rows_may_be_damaged: Damaged records come as rows, so that only their place is surely there.
+        rows_may_be_damaged: Damaged records come as rows, so that only their location is surely
+            there.
 
     Raises:
         SchemaError: A column is unknown (the nearest is named), asked for twice, has another type,

@@ -43,8 +43,8 @@ def session(
 
     Args:
         app_name: What Spark's pages call it.
-        master: Where it runs; what spark-submit and Spark's own files say when not given, which is
-            `local[*]` where they say nothing.
+        master: Where it runs; what spark-submit and Spark's own files set when not given, which is
+            `local[*]` where they set nothing.
         java: A Java home, or `"bundled"` for the one of `pip install "mqcore[jre]"`; JAVA_HOME or
             the PATH's when not given.
         config: Spark's settings.

@@ -1,6 +1,6 @@
 """What must be installed before Spark can work: PySpark, PyArrow, Java. Imports none of them.
 
-Each check says in one sentence what is missing and how to get it.
+Each check reports in one sentence what is missing and how to get it.
 """
 
 import re
@@ -100,17 +100,17 @@ def find_java(environment: Mapping[str, str]) -> Path:
 def _java_major(java: Path) -> int:
     """Returns 17 for `openjdk version "17.0.9"`, 8 for `java version "1.8.0_402"`."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_JAVA_ANSWER_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SparkSetupError(f"{java} does not start: {error}. {_HOW_TO_GET_JAVA}") from error
-    text = said.stderr + said.stdout
+    text = output.stderr + output.stdout
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if found is None:
         first = text.strip().splitlines()[:1]
         raise SparkSetupError(
-            f"{java} -version ended with {said.returncode} and names no version"
+            f"{java} -version ended with {output.returncode} and names no version"
             f"{': ' + first[0] if first else ''}. {_HOW_TO_GET_JAVA}"
         )
     major = int(found[1])

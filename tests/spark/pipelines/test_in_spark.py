@@ -42,7 +42,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive = ArchiveDirectory(target)
     rows = [row(n, topic=f"%RETRY%{n % 2}" if n % 4 == 1 else "2013") for n in range(400)]
     spans = [Span("store:s", 0, 9)]
-    archive.commit(spans, write_parts(archive.place, spans, [batch(rows)]), now_ms=1)
+    archive.commit(spans, write_parts(archive.files, spans, [batch(rows)]), now_ms=1)
     return target
 
 

@@ -69,13 +69,13 @@ def test_nothing_is_archived_twice(tmp_path: Path) -> None:
 
 def test_of_two_that_commit_at_once_one_is_refused(tmp_path: Path) -> None:
     archive = ArchiveDirectory(tmp_path)
-    create = archive.place.create
+    create = archive.files.create
 
     def late(path: str, content: bytes) -> bool:
         assert create(path, encode_commit(Commit(spans=(), files=(), committed_ms=1, number=1)))
         return create(path, content)
 
-    archive.place.create = late  # type: ignore[method-assign]
+    archive.files.create = late  # type: ignore[method-assign]
     with pytest.raises(ManifestConflictError, match="commit 1"):
         archive.commit([Span("s", 0, 10)], [part("1")], now_ms=1)
     assert archive.manifest().covered() == {}

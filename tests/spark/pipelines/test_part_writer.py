@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mqcore.spark.pipelines.directories import LocalDirectory, RemoteDirectory, directory_of
 from mqcore.spark.pipelines.layout import UNFINISHED
 from mqcore.spark.pipelines.manifest import PartFile
 from mqcore.spark.pipelines.part_writer import Bounds, PartWriter, by_topic_and_day, write_parts
-from mqcore.spark.pipelines.places import LocalPlace, RemotePlace, place_of
 from mqcore.spark.pipelines.spans import Span
 from spark.pipelines.rows import BEGIN, batch, row
 
@@ -48,14 +48,14 @@ def test_a_batch_of_one_topic_and_day_is_not_copied() -> None:
 
 
 def test_no_rows_give_no_files(tmp_path: Path) -> None:
-    assert write_parts(LocalPlace(tmp_path), SPANS, [batch([])]) == []
+    assert write_parts(LocalDirectory(tmp_path), SPANS, [batch([])]) == []
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_every_row_comes_back_as_it_was(tmp_path: Path) -> None:
     rows = [row(n, topic=f"topic {n % 3}") for n in range(100)]
     batches = [batch(rows[at : at + 7]) for at in range(0, 100, 7)]
-    parts = write_parts(LocalPlace(tmp_path), SPANS, batches)
+    parts = write_parts(LocalDirectory(tmp_path), SPANS, batches)
     assert [part.topic for part in parts] == ["topic 0", "topic 1", "topic 2"]
     found = [one for part in parts for one in read(tmp_path, part)]
     assert sorted(found, key=lambda one: str(one["msgId"])) == rows
@@ -72,10 +72,10 @@ def test_every_row_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_the_same_rows_give_the_same_files(tmp_path: Path) -> None:
     batches = [batch(row(n) for n in range(50))]
-    first = write_parts(LocalPlace(tmp_path / "1"), SPANS, batches)
-    assert write_parts(LocalPlace(tmp_path / "2"), SPANS, batches) == first
+    first = write_parts(LocalDirectory(tmp_path / "1"), SPANS, batches)
+    assert write_parts(LocalDirectory(tmp_path / "2"), SPANS, batches) == first
     # Once more over what is there, as a task that is tried again.
-    assert write_parts(LocalPlace(tmp_path / "1"), SPANS, batches) == first
+    assert write_parts(LocalDirectory(tmp_path / "1"), SPANS, batches) == first
     assert len(list((tmp_path / "1").rglob("*.parquet"))) == len(first)
 
 
@@ -83,7 +83,8 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
     bounds = Bounds(group_bytes=1)
     with pytest.raises(ZeroDivisionError):
         fail_after(
-            PartWriter(LocalPlace(tmp_path), SPANS, bounds), batch([row(1), row(2, topic="other")])
+            PartWriter(LocalDirectory(tmp_path), SPANS, bounds),
+            batch([row(1), row(2, topic="other")]),
         )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -91,7 +92,7 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
 def test_memory_is_bounded(tmp_path: Path) -> None:
     one = batch(row(n) for n in range(10))
     bounds = Bounds(group_bytes=one.nbytes * 100, held_bytes=one.nbytes * 3)
-    with PartWriter(LocalPlace(tmp_path), SPANS, bounds) as writer:
+    with PartWriter(LocalDirectory(tmp_path), SPANS, bounds) as writer:
         for _ in range(20):
             writer.write(one)
             assert writer._held_bytes <= bounds.held_bytes
@@ -103,7 +104,7 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 def test_open_files_are_bounded_and_no_row_is_lost(tmp_path: Path) -> None:
     rows = [row(n, topic=f"t{n % 5}") for n in range(40)]
     bounds = Bounds(open_files=2)
-    parts = write_parts(LocalPlace(tmp_path), SPANS, [batch([one]) for one in rows], bounds)
+    parts = write_parts(LocalDirectory(tmp_path), SPANS, [batch([one]) for one in rows], bounds)
     assert sum(part.rows for part in parts) == 40
     assert len({part.path for part in parts}) == len(parts) == 40
     found = [one for part in parts for one in read(tmp_path, part)]
@@ -111,20 +112,20 @@ def test_open_files_are_bounded_and_no_row_is_lost(tmp_path: Path) -> None:
 
 
 def test_what_broken_tasks_left_is_cleared(tmp_path: Path) -> None:
-    place = LocalPlace(tmp_path)
+    directory = LocalDirectory(tmp_path)
     (tmp_path / UNFINISHED).mkdir(parents=True)
     (tmp_path / UNFINISHED / "left").write_bytes(b"x")
-    assert place.clear() == 1
-    assert place.clear() == 0
+    assert directory.clear() == 1
+    assert directory.clear() == 0
 
 
 def test_another_file_system_does_the_same(tmp_path: Path) -> None:
     from pyarrow import fs
 
-    remote = RemotePlace(fs.LocalFileSystem(), str(tmp_path / "r"), "r")
+    remote = RemoteDirectory(fs.LocalFileSystem(), str(tmp_path / "r"), "r")
     batches = [batch(row(n) for n in range(50))]
     assert write_parts(remote, SPANS, batches) == write_parts(
-        LocalPlace(tmp_path / "l"), SPANS, batches
+        LocalDirectory(tmp_path / "l"), SPANS, batches
     )
     assert remote.create("x/1", b"a")
     assert not remote.create("x/1", b"b")
@@ -136,6 +137,6 @@ def test_another_file_system_does_the_same(tmp_path: Path) -> None:
 
 
 def test_a_uri_of_this_machine_is_a_directory(tmp_path: Path) -> None:
-    assert isinstance(place_of(f"file://{tmp_path}"), LocalPlace)
-    assert isinstance(place_of(tmp_path), LocalPlace)
+    assert isinstance(directory_of(f"file://{tmp_path}"), LocalDirectory)
+    assert isinstance(directory_of(tmp_path), LocalDirectory)
     assert pa.__version__

@@ -63,7 +63,7 @@ def test_an_archive_is_sent_again_in_order(
     spans = [Span("store:s", 0, 9)]
     # The last of a queue first: the file's order is not the queue's.
     rows = [row(n, topic="replayed", queueOffset=1_000 - n) for n in range(400)]
-    archive.commit(spans, write_parts(archive.place, spans, [batch(rows)]), now_ms=1)
+    archive.commit(spans, write_parts(archive.files, spans, [batch(rows)]), now_ms=1)
     source = f"archive:{tmp_path / 'a'}"
     broker.create_topic("replayed-again")
     done = replay(

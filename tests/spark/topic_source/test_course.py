@@ -10,7 +10,7 @@ from mqcore.spark.errors import SparkError
 from mqcore.spark.options import OptionError
 from mqcore.spark.topic_source.data_loss import DataLossError
 from mqcore.spark.topic_source.options import read_options
-from mqcore.spark.topic_source.places import key_of
+from mqcore.spark.topic_source.queue_json import key_of
 from mqcore.spark.topic_source.stream_course import StreamCourse
 from mqcore.spark.topic_source.stream_offsets import StreamOffset
 from spark.topic_source.fake_cluster import FakeCluster, as_any, q
@@ -233,10 +233,10 @@ def test_offsets_are_committed_to_the_group_and_never_moved_back() -> None:
     cluster = FakeCluster(t0=(0, 10))
     cluster.groups["g", q("t0")] = 4
     run = course(cluster, startingOffsets="earliest", group="g")
-    run.tell(StreamOffset({q("t0"): 3}))
+    run.commit_to_group(StreamOffset({q("t0"): 3}))
     assert cluster.committed == []
-    run.tell(StreamOffset({q("t0"): 6}))
-    run.tell(StreamOffset({q("t0"): 5}))
+    run.commit_to_group(StreamOffset({q("t0"): 6}))
+    run.commit_to_group(StreamOffset({q("t0"): 5}))
     assert cluster.committed == [(q("t0"), 6)]
 
 

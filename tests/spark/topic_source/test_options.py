@@ -7,7 +7,7 @@ import pytest
 from mqcore.model.queues import MessageQueue
 from mqcore.spark.options import OptionError
 from mqcore.spark.topic_source.options import READ_TABLE, ReadOptions, read_options
-from mqcore.spark.topic_source.places import key_of, places, queue_of
+from mqcore.spark.topic_source.queue_json import key_of, queue_of, queue_values
 
 BASE = {"namesrv": "127.0.0.1:9876", "subscribe": "t"}
 Q = MessageQueue("t", "broker-a", 3)
@@ -90,8 +90,8 @@ def test_without_name_server_or_topic_nothing_is_read() -> None:
 
 
 def test_offsets_nested_and_flat_are_the_same() -> None:
-    nested = places("o", '{"t": {"broker-a": {"3": 7, "4": -2}}}', -2)
-    assert nested == places("o", '{"t@broker-a:3": 7, "t@broker-a:4": -2}', -2)
+    nested = queue_values("o", '{"t": {"broker-a": {"3": 7, "4": -2}}}', -2)
+    assert nested == queue_values("o", '{"t@broker-a:3": 7, "t@broker-a:4": -2}', -2)
     assert nested[Q] == 7
     assert queue_of(key_of(Q)) == Q
 
@@ -99,7 +99,7 @@ def test_offsets_nested_and_flat_are_the_same() -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"t": 3}', '{"t": {"b": {"x": 1}}}', '{"t@b:0":-3}'])
 def test_other_json_has_no_offsets(text: str) -> None:
     with pytest.raises(OptionError, match="must be"):
-        places("startingOffsets", text, -2)
+        queue_values("startingOffsets", text, -2)
 
 
 def test_secrets_are_not_shown_and_are_named_so_that_spark_hides_them() -> None:

@@ -55,7 +55,7 @@ def archive(
         namesrv: Name servers, where the source is a topic.
         topics: Only these; all but the broker's own where not given.
         name: What the manifest calls the store; the directory's name where not given.
-        broker_name: What the column brokerName says of a store's messages.
+        broker_name: The value of the column brokerName for a store's messages.
         split_bytes: Bytes of the log that one task reads.
 
     Raises:
@@ -64,7 +64,7 @@ def archive(
     """
     read = parse_input(source, namesrv=namesrv, topics=topics)
     directory = ArchiveDirectory(target)
-    directory.place.clear()
+    directory.files.clear()
     manifest = directory.manifest()
     lost: Sequence[Span]
     tasks: Sequence[ArchiveTask]
@@ -77,8 +77,8 @@ def archive(
     if read.kind == "topic":
         from mqcore.spark.pipelines.topic_tasks import plan_topics
 
-        told = plan_topics(read, manifest, split_bytes=split_bytes)
-        tasks, lost = told.tasks, told.lost
+        topic_plan = plan_topics(read, manifest, split_bytes=split_bytes)
+        tasks, lost = topic_plan.tasks, topic_plan.lost
     else:
         plan = plan_store(
             read.where,
@@ -110,20 +110,20 @@ def _on_cluster(
     return files_of(((row["id"], row["files"]) for row in rows), len(tasks))
 
 
-def files_of(told: Iterable[tuple[int, str]], count: int) -> list[list[PartFile]]:
+def files_of(results: Iterable[tuple[int, str]], count: int) -> list[list[PartFile]]:
     """Returns the files of each task, in the order of tasks.
 
-    The stream of a JVM that dies ends as any other, so that what comes back says by itself which
+    The stream of a JVM that dies ends as any other, so that the results show by themselves which
     tasks came to their ends: a round is committed when every one of them did.
 
     Args:
-        told: Numbers of tasks, and their files as JSON.
+        results: Numbers of tasks, and their files as JSON.
         count: How many tasks there are.
 
     Raises:
-        PipelineError: Some said nothing.
+        PipelineError: Some returned nothing.
     """
-    found = dict(told)
+    found = dict(results)
     silent = [number for number in range(count) if number not in found]
     if silent:
         raise PipelineError(

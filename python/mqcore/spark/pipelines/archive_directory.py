@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from mqcore.spark.pipelines.directories import Directory, directory_of
 from mqcore.spark.pipelines.errors import ArchiveError, ManifestConflictError
 from mqcore.spark.pipelines.layout import COMMITS, commit_path
 from mqcore.spark.pipelines.manifest import (
@@ -16,7 +17,6 @@ from mqcore.spark.pipelines.manifest import (
     decode_commit,
     encode_commit,
 )
-from mqcore.spark.pipelines.places import Place, place_of
 from mqcore.spark.pipelines.spans import Span
 
 __all__ = ["ArchiveDirectory"]
@@ -26,17 +26,17 @@ class ArchiveDirectory:
     """An archive.
 
     Attributes:
-        place: Where it is.
+        files: The directory tree of its files.
     """
 
     def __init__(self, target: str | Path) -> None:
         """Takes a path or URI, which need not be there yet."""
-        self.place: Place = place_of(target)
+        self.files: Directory = directory_of(target)
 
     @property
     def uri(self) -> str:
         """The directory, as Spark takes it."""
-        return self.place.uri
+        return self.files.uri
 
     def manifest(self) -> Manifest:
         """Reads all commits; an empty manifest where there is none.
@@ -45,9 +45,9 @@ class ArchiveDirectory:
             ArchiveError: A commit is damaged, or one is missing between others.
         """
         commits: list[Commit] = []
-        for name in self.place.names(COMMITS):
+        for name in self.files.names(COMMITS):
             path = f"{COMMITS}/{name}"
-            commit = decode_commit(self.place.read(path), f"{self.uri}/{path}")
+            commit = decode_commit(self.files.read(path), f"{self.uri}/{path}")
             if commit_path(commit.number) != path or commit.number != len(commits) + 1:
                 raise ArchiveError(
                     f"{self.uri}: {path} holds commit {commit.number}, expected "
@@ -97,7 +97,7 @@ class ArchiveDirectory:
         ordered = (tuple(sorted(spans)), tuple(sorted(files)))
         commit = Commit(spans=ordered[0], files=ordered[1], committed_ms=now_ms)
         commit = replace(commit, number=number)
-        if not self.place.create(commit_path(number), encode_commit(commit)):
+        if not self.files.create(commit_path(number), encode_commit(commit)):
             raise ManifestConflictError(
                 f"{self.uri}: somebody else made commit {number}: archive into a directory from "
                 "one program at a time, and run this one again",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_tasks import ArchiveTask
+from mqcore.spark.pipelines.directories import directory_of
 from mqcore.spark.pipelines.manifest import PartFile
 from mqcore.spark.pipelines.part_writer import write_parts
-from mqcore.spark.pipelines.places import place_of
 from mqcore.spark.pipelines.scales import bytes_text
 from mqcore.spark.pipelines.spans import Span
 
@@ -57,15 +57,15 @@ class Archived:
 
     def lines(self) -> list[str]:
         """Returns it for people."""
-        told = [
+        lines = [
             f"gone before it was archived: {span.source} from {span.begin} to {span.end}"
             for span in self.lost
         ]
         if not self.commits:
-            return [*told, f"{self.target} has everything already"]
+            return [*lines, f"{self.target} has everything already"]
         rate = self.rows / self.took_s if self.took_s else 0.0
         return [
-            *told,
+            *lines,
             f"{self.rows:,} messages ({bytes_text(self.body_bytes)} of bodies) into {self.files:,} "
             f"files of {bytes_text(self.size_bytes)} in {self.took_s:.1f} s, {rate:,.0f}/s",
             self.target,
@@ -79,7 +79,7 @@ def run_rounds(
     *,
     tasks_per_round: int,
     lost: Sequence[Span] = (),
-    tell: Callable[[int, int], None] | None = None,
+    report: Callable[[int, int], None] | None = None,
 ) -> Archived:
     """Archives what some tasks read.
 
@@ -88,8 +88,8 @@ def run_rounds(
         tasks: What is not archived yet, in order.
         execute: Runs a round of tasks and returns the files of each.
         tasks_per_round: How many tasks are committed together.
-        lost: What is gone; it is only told.
-        tell: Is told how many tasks are done, and of how many, after every commit.
+        lost: What is gone; it is only reported.
+        report: Gets how many tasks are done, and of how many, after every commit.
 
     Raises:
         ManifestConflictError: Somebody else archives the same.
@@ -104,8 +104,8 @@ def run_rounds(
         archive.commit(spans, made, wall_ms())
         commits += 1
         files += made
-        if tell is not None:
-            tell(at + len(chosen), len(tasks))
+        if report is not None:
+            report(at + len(chosen), len(tasks))
     return Archived(
         target=archive.uri,
         commits=commits,
@@ -125,7 +125,7 @@ def archived_by(task: ArchiveTask, target: str) -> list[PartFile]:
         task: What to read.
         target: The archive's path or URI.
     """
-    return write_parts(place_of(target), task.spans, task.batches())
+    return write_parts(directory_of(target), task.spans, task.batches())
 
 
 @contextlib.contextmanager

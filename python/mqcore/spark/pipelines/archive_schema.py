@@ -1,4 +1,4 @@
-"""The columns of an archive's files: those of the read schema; the topic stands in the path.
+"""The columns of an archive's files: those of the read schema; the topic is in the path.
 
 Knows no Spark.
 """

@@ -20,7 +20,7 @@ from mqcore.spark.pipelines.archive_schema import ARCHIVE_COLUMNS, batch_schema
 from mqcore.spark.pipelines.errors import ArchiveError, PipelineError, PipelineSettingError
 from mqcore.spark.pipelines.manifest import Manifest
 from mqcore.spark.pipelines.spans import Span, missing, stepped
-from mqcore.spark.store_source.places import Place, place_of
+from mqcore.spark.store_source.directories import Directory, directory_of
 from mqcore.spark.store_source.segments import (
     ABORT_FILE,
     CHECKPOINT_FILE,
@@ -55,16 +55,16 @@ class StoreTask:
 
     Attributes:
         source: What the manifest calls the log.
-        place: Where the store is.
+        directory: Where the store is.
         segment: The file.
         begin: The first physical offset; a record that begins before it is another task's.
         end: Records that begin here or behind are another task's.
         topics: Only these; all but the broker's own where it is empty.
-        broker_name: What the column `brokerName` says.
+        broker_name: The value of the column `brokerName`.
     """
 
     source: str
-    place: Place
+    directory: Directory
     segment: Segment
     begin: int
     end: int
@@ -103,7 +103,9 @@ class StoreTask:
         )
         segment = self.segment
         try:
-            pieces = self.place.pieces(segment.path, self.begin - segment.base, segment.len_bytes)
+            pieces = self.directory.pieces(
+                segment.path, self.begin - segment.base, segment.len_bytes
+            )
             for piece in pieces:
                 for batch in columns.feed(piece, columns.next_position):
                     yield to_arrow(batch, schema)
@@ -168,15 +170,15 @@ def plan_store(
         name: What the manifest calls the store, so that a copy elsewhere is the same one; the
             directory's name where not given.
         topics: Only these; all but the broker's own where not given.
-        broker_name: What the column `brokerName` says.
+        broker_name: The value of the column `brokerName`.
         split_bytes: Bytes of the log that one task reads.
 
     Raises:
-        PlaceError: There is no store.
+        PathError: There is no store.
         PipelineSettingError: The archive has the same store with other topics.
     """
-    place = place_of(Location.of(path), {})
-    root = store_root(place) or place.root
+    directory = directory_of(Location.of(path), {})
+    root = store_root(directory) or directory.root
     name = name or root.rstrip("/").rpartition("/")[2] or "store"
     source = source_of(name, topics)
     covered = manifest.covered()
@@ -187,7 +189,7 @@ def plan_store(
             "into a directory of its own, or give the same topics",
             setting="topics",
         )
-    segments = _archivable(place, root)
+    segments = _archivable(directory, root)
     tasks = []
     for segment in segments:
         for gap in missing(segment.base, segment.end, covered.get(source, ())):
@@ -195,7 +197,7 @@ def plan_store(
                 tasks.append(
                     StoreTask(
                         source=source,
-                        place=place,
+                        directory=directory,
                         segment=segment,
                         begin=begin,
                         end=end,
@@ -215,15 +217,17 @@ def _is_same_store(source: str, name: str) -> bool:
     return source == f"store:{name}" or source.startswith(f"store:{name}#")
 
 
-def _archivable(place: Place, root: str) -> list[Segment]:
-    segments = without_prepared(place, segments_of(place))
-    if place.size(f"{root}/{ABORT_FILE}") is None:
-        return cut_at_log_end(place, segments)
+def _archivable(directory: Directory, root: str) -> list[Segment]:
+    segments = without_prepared(directory, segments_of(directory))
+    if directory.size(f"{root}/{ABORT_FILE}") is None:
+        return cut_at_log_end(directory, segments)
     checkpoint = f"{root}/{CHECKPOINT_FILE}"
     flushed_ms = 0
-    if place.size(checkpoint) is not None:
-        flushed_ms = int.from_bytes(place.read(checkpoint, 0, _FLUSHED_BYTES), "big", signed=True)
+    if directory.size(checkpoint) is not None:
+        flushed_ms = int.from_bytes(
+            directory.read(checkpoint, 0, _FLUSHED_BYTES), "big", signed=True
+        )
     full = segments[:-1]
-    while full and (last_store_ms(place, full[-1]) or 0) >= flushed_ms:
+    while full and (last_store_ms(directory, full[-1]) or 0) >= flushed_ms:
         full.pop()
     return full

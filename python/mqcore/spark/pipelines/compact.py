@@ -93,11 +93,11 @@ def compact(
         rows = frame(spark, parse_input(source, namesrv=namesrv, topics=topics), columns)
     else:
         rows = source.where(source["topic"].isin(list(topics))) if topics else source
-    told = source if isinstance(source, str) else "a DataFrame"
+    source_name = source if isinstance(source, str) else "a DataFrame"
     mode = "overwrite" if overwrite else "errorifexists"
-    with Job(spark, f"compact {told} by {key}"):
+    with Job(spark, f"compact {source_name} by {key}"):
         compacted(rows, key).write.partitionBy("topic").mode(mode).parquet(target)
-        # With a schema, since a snapshot without keys has no file that tells one.
+        # With a schema, since a snapshot without keys has no file that has one.
         keys = spark.read.schema("key string, topic string").parquet(target).count()
     return Compacted(target=target, keys=keys)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPARED", "KEYS", "ORIGIN_ID", "Compared", "compared", "within_both"]
 
-# The property by which a replayed message tells what it was.
+# The property of a replayed message that names the message it was.
 ORIGIN_ID = "MQCORE_ORIGIN_ID"
 # By place: the record itself. By origin: a message that was sent again.
 KEYS = {
@@ -121,7 +121,7 @@ def _digested(side: DataFrame, by: str, columns: Sequence[str]) -> DataFrame:
         bucket = F.pmod(F.xxhash64("originId"), F.lit(_ID_BUCKETS))
     else:
         bucket = F.shiftright("queueOffset", _BUCKET_BITS)
-    place = F.concat(
+    location = F.concat(
         F.col("topic"),
         *(part for name in _QUEUE[1:] for part in (F.lit(" "), F.col(name).cast("string"))),
         F.lit(" "),
@@ -133,12 +133,12 @@ def _digested(side: DataFrame, by: str, columns: Sequence[str]) -> DataFrame:
         *([] if by == "place" else ["topic"]),
         bucket.alias("bucket"),
         F.xxhash64(*parts).alias("digest"),
-        place.alias("place"),
+        location.alias("place"),
     )
 
 
 def _hashable(name: str) -> list[Column]:
-    """Returns what stands for a column in a digest: a null is told, since hashes leave it out."""
+    """Returns what represents a column in a digest; nulls are marked: hashes leave them out."""
     column = F.col(name)
     if name == "properties":
         return [F.to_json(F.array_sort(F.map_entries(column)))]
@@ -146,7 +146,7 @@ def _hashable(name: str) -> list[Column]:
 
 
 def _both(left: DataFrame, right: DataFrame) -> DataFrame:
-    """Returns the rows of both sides; `isLeft` tells them apart."""
+    """Returns the rows of both sides; `isLeft` distinguishes them."""
     return left.withColumn("isLeft", F.lit(True)).unionByName(
         right.withColumn("isLeft", F.lit(False))
     )
@@ -170,12 +170,12 @@ def _findings(both: DataFrame, by: str) -> DataFrame:
     topic = [F.first("topic").alias("ofTopic")] if by == "origin" else []
     per_side = []
     for side, is_side in (("left", is_left), ("right", ~is_left)):
-        digest, place = F.when(is_side, F.col("digest")), F.when(is_side, F.col("place"))
+        digest, location = F.when(is_side, F.col("digest")), F.when(is_side, F.col("place"))
         per_side += [
             F.count(digest).alias(f"{side}Count"),
             F.min(digest).alias(f"{side}Least"),
             F.max(digest).alias(f"{side}Most"),
-            F.min(place).alias(f"{side}Place"),
+            F.min(location).alias(f"{side}Place"),
         ]
     differs = (F.col("leftLeast") != F.col("rightLeast")) | (
         F.col("leftMost") != F.col("rightMost")

@@ -127,15 +127,15 @@ def enriched(messages: DataFrame, table: DataFrame, on: Sequence[str], schema: s
     from pyspark.sql import functions as F
 
     body = F.from_json(F.col("body").cast("string"), schema).alias("message")
-    told = messages.select(body).select("message.*")
-    for side, columns in (("the message", told.columns), ("the table", table.columns)):
+    parsed = messages.select(body).select("message.*")
+    for side, columns in (("the message", parsed.columns), ("the table", table.columns)):
         missing = [name for name in on if name not in columns]
         if missing:
             raise PipelineSettingError(
                 f"on has {', '.join(missing)}, and {side} has only {', '.join(columns)}",
                 setting="on",
             )
-    return told.join(F.broadcast(table), list(on), "left")
+    return parsed.join(F.broadcast(table), list(on), "left")
 
 
 def _table(spark: SparkSession, table: str) -> DataFrame:

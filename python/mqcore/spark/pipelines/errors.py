@@ -26,7 +26,7 @@ class PipelineSettingError(PipelineError, UsageError):
 
 
 class ArchiveError(PipelineError):
-    """A directory is no archive, or not as its manifest says.
+    """A directory is no archive, or not as its manifest describes it.
 
     Attributes:
         path: The file or directory.

@@ -22,7 +22,7 @@ __all__ = ["KINDS", "Input", "archive_frame", "frame", "parse_input"]
 KINDS = ("topic", "store", "archive")
 # What names a queue of a broker among records of several: the broker that stored them. A store does
 # not know its broker's name, and records carry the host.
-PLACE = ("topic", "storeHost", "queueId", "queueOffset")
+LOCATION_COLUMNS = ("topic", "storeHost", "queueId", "queueOffset")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a pipeline says while Spark works: a description in Spark's pages, a bar in the terminal.
+"""What a pipeline shows while Spark works: a description in Spark's pages, a bar in the terminal.
 
 Works with a session of this process and, without the bar, with one that is reached by Spark
 Connect.
@@ -29,7 +29,7 @@ _END_S = 5.0
 
 def parallelism(spark: SparkSession) -> int:
     """Returns how many tasks run at once; behind Spark Connect, how many a shuffle makes."""
-    with suppress(Exception):  # Spark Connect has no context, and an error of its own to say so.
+    with suppress(Exception):  # Spark Connect has no context, and raises an error of its own.
         return int(spark.sparkContext.defaultParallelism)
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
@@ -38,7 +38,7 @@ class Job:
     """What runs in a `with` has a description, and a bar where the terminal can show one."""
 
     def __init__(self, spark: SparkSession, description: str) -> None:
-        """Says nothing yet.
+        """Shows nothing yet.
 
         Args:
             spark: The session.

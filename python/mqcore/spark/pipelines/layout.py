@@ -3,7 +3,7 @@
 Names are derived from what a file holds and from nothing else, so that a task that runs twice
 writes the same names. Directory names are escaped as Hive and Spark escape them
 (`ExternalCatalogUtils.escapePathName`), so that every reader of partitioned Parquet gets the topic
-back. Everything that is not data stands below a name with `_`, which such readers skip.
+back. Everything that is not data lies below a name with `_`, which such readers skip.
 """
 
 import re
@@ -35,13 +35,13 @@ _PART_DIGITS = 4
 # Hive's list, and what a shell or a URI would take for something else.
 _ESCAPED = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^<> |~`&$!;,()]""")
 _FILE_SAFE = re.compile(r"[^A-Za-z0-9._-]")
-# A file name has at most 255 bytes; a stem leaves room for offsets, digest and number.
+# A file name has at most 255 bytes; a stem leaves space for offsets, digest and number.
 _NAME_LETTERS_MAX = 120
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def escaped(value: str) -> str:
-    """Returns a value as it stands in the name of a partition's directory."""
+    """Returns a value as it is written in the name of a partition's directory."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
@@ -67,9 +67,9 @@ def stem_of(spans: Sequence[Span]) -> str:
     """
     first = spans[0]
     name = _FILE_SAFE.sub("_", first.source)[:_NAME_LETTERS_MAX]
-    place = f"{first.begin:0{_OFFSET_DIGITS}d}-{first.end:0{_OFFSET_DIGITS}d}"
-    # The digest tells sources apart whose names are cut or cleaned to the same text.
-    return f"{name}-{place}-{digest_of(spans)}"
+    offsets = f"{first.begin:0{_OFFSET_DIGITS}d}-{first.end:0{_OFFSET_DIGITS}d}"
+    # The digest distinguishes sources whose names are cut or cleaned to the same text.
+    return f"{name}-{offsets}-{digest_of(spans)}"
 
 
 def part_path(topic: str, date: str, stem: str, number: int) -> str:

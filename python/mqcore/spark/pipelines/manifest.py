@@ -1,6 +1,6 @@
 """What belongs to an archive: commits, each a list of files and the ranges they hold. Pure.
 
-A file that no commit names is not part of the archive, whatever the directory says: tasks write
+A file that no commit names is not part of the archive, whatever the directory contains: tasks write
 first, the driver commits last. A commit is one JSON file that is never changed; an archive is the
 sum of its commits. No two commits hold the same offset of a source, so nothing is archived twice.
 """
@@ -54,7 +54,7 @@ class Commit:
         spans: The ranges that they hold all rows of; a range without rows is a span too.
         files: The files, by path.
         committed_ms: When, Unix ms.
-        number: Its place among the commits, from 1; 0 before it has one.
+        number: Its number among the commits, from 1; 0 before it has one.
     """
 
     spans: tuple[Span, ...]
@@ -113,7 +113,7 @@ class Manifest:
 
 def encode_commit(commit: Commit) -> bytes:
     """Returns a commit as its file has it: JSON, members sorted, a line end."""
-    told = {
+    fields = {
         "version": _VERSION,
         "number": commit.number,
         "committed_ms": commit.committed_ms,
@@ -121,7 +121,7 @@ def encode_commit(commit: Commit) -> bytes:
         "spans": [asdict(span) for span in sorted(commit.spans)],
         "files": [asdict(part) for part in sorted(commit.files)],
     }
-    return (json.dumps(told, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+    return (json.dumps(fields, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def decode_commit(content: bytes, path: str) -> Commit:
@@ -129,14 +129,14 @@ def decode_commit(content: bytes, path: str) -> Commit:
 
     Args:
         content: All of the file.
-        path: Where it stands, for the error.
+        path: Where it is, for the error.
 
     Raises:
         ArchiveError: It is none, or one of a later version.
     """
     try:
-        told: Mapping[str, Any] = json.loads(content)
-        version = told["version"]
+        fields: Mapping[str, Any] = json.loads(content)
+        version = fields["version"]
         if version != _VERSION:
             raise ArchiveError(
                 f"{path} is a commit of version {version}; this program knows {_VERSION}: use a "
@@ -144,17 +144,17 @@ def decode_commit(content: bytes, path: str) -> Commit:
                 path=path,
             )
         commit = Commit(
-            number=int(told["number"]),
-            committed_ms=int(told["committed_ms"]),
-            spans=tuple(Span(**span) for span in told["spans"]),
-            files=tuple(PartFile(**part) for part in told["files"]),
+            number=int(fields["number"]),
+            committed_ms=int(fields["committed_ms"]),
+            spans=tuple(Span(**span) for span in fields["spans"]),
+            files=tuple(PartFile(**part) for part in fields["files"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ArchiveError(
             f"{path} is no commit of an archive ({error!r}): restore it from a copy", path=path
         ) from error
-    if commit.rows != told.get("rows"):
+    if commit.rows != fields.get("rows"):
         raise ArchiveError(
-            f"{path} names files of {commit.rows} rows and says {told.get('rows')}", path=path
+            f"{path} names files of {commit.rows} rows and says {fields.get('rows')}", path=path
         )
     return commit

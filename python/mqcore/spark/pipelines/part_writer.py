@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from mqcore.spark.pipelines.directories import Directory, Sink
 from mqcore.spark.pipelines.layout import date_text, part_path, stem_of
 from mqcore.spark.pipelines.manifest import PartFile
-from mqcore.spark.pipelines.places import Place, Sink
 from mqcore.spark.pipelines.spans import Span
 
 __all__ = ["Bounds", "PartWriter", "by_topic_and_day", "write_parts"]
@@ -106,29 +106,35 @@ def by_topic_and_day(batch: pa.RecordBatch) -> Iterator[tuple[str, int, pa.Recor
         yield names[0], first_day, rest
         return
     span = last_day - first_day + 1
-    places = pc.add(pc.multiply(codes.indices.cast(pa.int64()), span), pc.subtract(days, first_day))
-    # Stable: what has one place stays in its order.
-    order = pc.sort_indices(places)
-    runs = pc.run_end_encode(places.take(order))
+    groups = pc.add(pc.multiply(codes.indices.cast(pa.int64()), span), pc.subtract(days, first_day))
+    # Stable: rows of one group keep their order.
+    order = pc.sort_indices(groups)
+    runs = pc.run_end_encode(groups.take(order))
     ordered = rest.take(order)
     begin = 0
-    for end, place in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        yield names[place // span], first_day + place % span, ordered.slice(begin, end - begin)
+    for end, group in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+        yield (
+            names[group // span],
+            first_day + group % span,
+            ordered.slice(begin, end - begin),
+        )
         begin = end
 
 
 class PartWriter:
     """The files of one task. Use it in a `with`: what is not closed is left out."""
 
-    def __init__(self, place: Place, spans: Sequence[Span], bounds: Bounds | None = None) -> None:
+    def __init__(
+        self, directory: Directory, spans: Sequence[Span], bounds: Bounds | None = None
+    ) -> None:
         """Writes nothing yet.
 
         Args:
-            place: The archive's place.
+            directory: The archive's directory.
             spans: What the rows are the rows of; file names come from it.
             bounds: What may be held.
         """
-        self._place = place
+        self._directory = directory
         self._stem = stem_of(spans)
         self._bounds = bounds or Bounds()
         self._open: OrderedDict[tuple[str, int], _Part] = OrderedDict()
@@ -148,7 +154,7 @@ class PartWriter:
             # A writer that is dropped open would write to a closed file.
             if part.writer is not None:
                 part.writer.close()
-            # The place unlinks what it sees an error for.
+            # The directory unlinks the file of a block that raises.
             part.stack.__exit__(type(failed), failed, None)
         self._open.clear()
 
@@ -188,7 +194,7 @@ class PartWriter:
         """Writes what a part holds as one row group."""
         table = pa.Table.from_batches(part.held)
         if part.writer is None:
-            part.sink = part.stack.enter_context(self._place.writing(part.path))
+            part.sink = part.stack.enter_context(self._directory.writing(part.path))
             part.writer = _parquet_writer(part.sink, table.schema)
         part.writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._held_bytes -= part.held_bytes
@@ -222,7 +228,7 @@ class PartWriter:
 
 
 def write_parts(
-    place: Place,
+    directory: Directory,
     spans: Sequence[Span],
     batches: Iterable[pa.RecordBatch],
     bounds: Bounds | None = None,
@@ -230,12 +236,12 @@ def write_parts(
     """Writes all batches of some spans and returns the files.
 
     Args:
-        place: The archive's place.
+        directory: The archive's directory.
         spans: What the batches are all rows of.
         batches: Rows of the read schema, in order.
         bounds: What may be held.
     """
-    with PartWriter(place, spans, bounds) as writer:
+    with PartWriter(directory, spans, bounds) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.close()

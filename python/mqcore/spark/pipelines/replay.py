@@ -136,12 +136,12 @@ def replay(
         rows = rows.where(rows["storeTimestamp"] >= start)
     if end is not None:
         rows = rows.where(rows["storeTimestamp"] < end)
-    told = source if isinstance(source, str) else "a DataFrame"
-    with Job(spark, f"count what replay sends of {told}"):
+    source_name = source if isinstance(source, str) else "a DataFrame"
+    with Job(spark, f"count what replay sends of {source_name}"):
         counted = _counted(rows, mapping)
     if dry_run or not counted:
         return Replayed(counted, dry_run)
-    with Job(spark, f"replay {told} to {target_namesrv}"):
+    with Job(spark, f"replay {source_name} to {target_namesrv}"):
         _send(spark, replayed_rows(rows, mapping, queues=queues), target_namesrv, rate)
     return Replayed(counted, is_dry=False)
 

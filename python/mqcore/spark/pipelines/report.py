@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mqcore.clock import wall_ms
+from mqcore.spark.pipelines.directories import Directory, directory_of
 from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.inputs import frame, parse_input
 from mqcore.spark.pipelines.jobs import Job
 from mqcore.spark.pipelines.pictures import need_matplotlib
-from mqcore.spark.pipelines.places import Place, place_of
 from mqcore.spark.pipelines.scales import bytes_text, duration_text
 from mqcore.spark.pipelines.traffic import (
     GroupLag,
@@ -82,12 +82,12 @@ class Reported:
 
     def lines(self) -> list[str]:
         """Returns it for people."""
-        told = self.traffic
-        size, topics = bytes_text(told.body_bytes), len(told.topics)
-        worst = duration_text(told.worst_p99_ms)
+        traffic = self.traffic
+        size, topics = bytes_text(traffic.body_bytes), len(traffic.topics)
+        worst = duration_text(traffic.worst_p99_ms)
         return [
-            f"{told.messages:,} messages, {size}, {topics} topics; at most {told.peak_per_s:,.0f} "
-            f"messages/s; worst p99 to the store {worst}",
+            f"{traffic.messages:,} messages, {size}, {topics} topics; at most "
+            f"{traffic.peak_per_s:,.0f} messages/s; worst p99 to the store {worst}",
             self.page,
         ]
 
@@ -111,7 +111,7 @@ def report(
         target: Directory that gets report.html, slices.parquet, queues.parquet, sizes.parquet.
         namesrv: Name servers, where the source is a topic or groups are given.
         topics: Only these; all of the source where not given.
-        groups: Consumer groups whose lag is told too.
+        groups: Consumer groups whose lag is reported too.
         bucket_ms: The span of time that is counted together; 0 for what fits.
         title: The head of the page.
 
@@ -129,8 +129,8 @@ def report(
         rows = frame(spark, parse_input(source, namesrv=namesrv, topics=topics), _COLUMNS)
     else:
         rows = source.where(source["topic"].isin(list(topics))) if topics else source
-    told = source if isinstance(source, str) else "a DataFrame"
-    with Job(spark, f"report on {told}"):
+    source_name = source if isinstance(source, str) else "a DataFrame"
+    with Job(spark, f"report on {source_name}"):
         traffic = traffic_of(rows.select(*_COLUMNS), bucket_ms=bucket_ms)
     if groups and namesrv is not None:
         lags = asyncio.run(_lags(namesrv, groups))
@@ -141,21 +141,21 @@ def report(
             sizes=traffic.sizes,
             lags=lags,
         )
-    place = place_of(target)
+    directory = directory_of(target)
     for name, table in (
         ("slices", traffic.slices),
         ("queues", traffic.queues),
         ("sizes", traffic.sizes),
     ):
-        _write_table(place, f"{name}.parquet", table)
+        _write_table(directory, f"{name}.parquet", table)
     # Here, so that archives can be written without a template library.
     from mqcore.spark.pipelines.traffic_page import traffic_page
 
-    html = traffic_page(traffic, title=title, source=told, made_ms=wall_ms())
-    # Last, so that a page stands for tables that are there.
-    with place.writing("report.html") as sink:
+    html = traffic_page(traffic, title=title, source=source_name, made_ms=wall_ms())
+    # Last, so that a page exists only when its tables do.
+    with directory.writing("report.html") as sink:
         sink.write(html.encode())
-    return Reported(page=f"{place.uri}/report.html", traffic=traffic)
+    return Reported(page=f"{directory.uri}/report.html", traffic=traffic)
 
 
 def traffic_of(rows: DataFrame, *, bucket_ms: int = 0) -> Traffic:
@@ -238,10 +238,10 @@ async def _lags(namesrv: str, groups: Iterable[str]) -> list[GroupLag]:
     return found
 
 
-def _write_table(place: Place, path: str, rows: Sequence[Any]) -> None:
+def _write_table(directory: Directory, path: str, rows: Sequence[Any]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     table = pa.Table.from_pylist([asdict(row) for row in rows])
-    with place.writing(path) as sink:
+    with directory.writing(path) as sink:
         pq.write_table(table, sink, compression="zstd")

@@ -29,7 +29,7 @@ _FALSE = frozenset({"false", "no", "0", "off"})
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MS_PER_S = 1_000
-# How an error of ours ends the trace that Spark tells of a task.
+# How an error of ours ends the trace that Spark reports of a task.
 _OURS = re.compile(r"^(?:mqcore\.[\w.]+Error): (.+)$", re.MULTILINE)
 
 
@@ -107,8 +107,8 @@ def bound(name: str, texts: Mapping[str, str]) -> dict[str, Any]:
         texts: Values by name; `splitBytes`, `split-bytes` and `split_bytes` are one name.
 
     Raises:
-        PipelineSettingError: A name is unknown (the nearest is told), a value cannot be, or one is
-            missing.
+        PipelineSettingError: A name is unknown (the nearest is suggested), a value cannot be, or
+            one is missing.
     """
     parameters = {_folded(one.name): one for one in _parameters(pipeline(name))}
     arguments: dict[str, Any] = {}
@@ -159,7 +159,7 @@ def run(spark: SparkSession, name: str, arguments: Mapping[str, Any]) -> Outcome
 
 
 def _plain(text: str) -> str:
-    """Returns the sentence in what Spark says of a failed task."""
+    """Returns the sentence in what Spark reports of a failed task."""
     ours = _OURS.findall(text)
     if ours:
         return str(ours[-1])

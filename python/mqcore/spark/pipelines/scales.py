@@ -9,7 +9,7 @@ _BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"
 _MS_PER_S = 1_000
 _MS_PER_MIN = 60_000
 _MS_PER_H = 3_600_000
-# Below it three digits say more than a prefix.
+# Below it three digits are more exact than a prefix.
 _PREFIXED_FROM = 10_000
 
 

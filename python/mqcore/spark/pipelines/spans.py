@@ -31,7 +31,7 @@ class Span:
     end: int
 
     def overlaps(self, other: "Span") -> bool:
-        """Tells whether both hold an offset of the same source."""
+        """Returns whether both hold an offset of the same source."""
         return self.source == other.source and self.begin < other.end and other.begin < self.end
 
 

@@ -18,8 +18,8 @@ from mqcore.spark.topic_source.batch_reader import wanted_of
 from mqcore.spark.topic_source.cluster import Access, cluster_of
 from mqcore.spark.topic_source.data_loss import LossRule
 from mqcore.spark.topic_source.options import ReadOptions, read_options
-from mqcore.spark.topic_source.places import key_of
 from mqcore.spark.topic_source.planning import QueueRange
+from mqcore.spark.topic_source.queue_json import key_of
 from mqcore.spark.topic_source.range_reader import read_ranges
 from mqcore.spark.topic_source.resolution import Topics
 from mqcore.spark.topic_source.sizes import RowSizes

@@ -102,12 +102,12 @@ def _stacked(traffic: Traffic, value: Callable[[TimeSlice], int]) -> list[Series
     """Returns a series per topic; topics beyond the colours share the last one."""
     shown, rest = grouped(traffic.topics, COLOURS + 1)
     names = {topic: topic for topic in shown} | dict.fromkeys(rest, f"{len(rest)} more")
-    places = {begin: at for at, begin in enumerate(traffic.times_ms)}
+    indexes = {begin: at for at, begin in enumerate(traffic.times_ms)}
     sums: dict[str, list[float | None]] = {
-        name: [0] * len(places) for name in dict.fromkeys(names.values())
+        name: [0] * len(indexes) for name in dict.fromkeys(names.values())
     }
     for one in traffic.slices:
-        line, at = sums[names[one.topic]], places[one.begin_ms]
+        line, at = sums[names[one.topic]], indexes[one.begin_ms]
         line[at] = (line[at] or 0) + value(one)
     return [Series(name, values) for name, values in sums.items()]
 
@@ -237,7 +237,7 @@ def _span_text(bucket_ms: int) -> str:
 
 
 def _time_labels(times_ms: Sequence[int], bucket_ms: int) -> list[str]:
-    """Returns a label per span: as much of the time as tells it from the ones beside it."""
+    """Returns a label per span: as much of the time as distinguishes it from its neighbours."""
     form = "%d %b" if bucket_ms >= _DAY_MS else "%d %b %H:%M" if _days(times_ms) > 1 else "%H:%M"
     if bucket_ms < _MS_PER_S * 60:
         form = "%H:%M:%S"

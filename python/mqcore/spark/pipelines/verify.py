@@ -1,6 +1,6 @@
 """The pipeline `verify`: do two of store, topic and archive hold the same messages?
 
-Says what is missing, unexpected, doubled or differing, each with its place on both sides.
+Reports what is missing, unexpected, doubled or differing, each with its location on both sides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Verified", "verify"]
 
-# Findings that are told one by one; all are counted.
+# Findings that are reported one by one; all are counted.
 _SHOWN = 50
 
 
@@ -87,18 +87,18 @@ class Verified:
 
     def lines(self) -> list[str]:
         """Returns it for people."""
-        told = [
+        lines = [
             f"{self.left}: {self.left_rows:,} messages",
             f"{self.right}: {self.right_rows:,} messages",
             *map(str, self.findings),
         ]
         hidden = sum(self.counts.values()) - len(self.findings)
         if hidden:
-            told.append(f"and {hidden:,} more")
+            lines.append(f"and {hidden:,} more")
         if self.is_equal:
-            return [*told, "both hold the same messages"]
+            return [*lines, "both hold the same messages"]
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.counts.items()))
-        return [*told, f"they differ: {kinds}"]
+        return [*lines, f"they differ: {kinds}"]
 
 
 def verify(
@@ -140,8 +140,8 @@ def verify(
             "or compare by place",
             setting="common_range",
         )
-    judged = tuple(columns) or COMPARED[by]
-    wanted = _needed(by, judged)
+    compared_columns = tuple(columns) or COMPARED[by]
+    wanted = _needed(by, compared_columns)
     names = _topics_of(topics, left, right, namesrv) if by == "place" else tuple(topics)
     # What is sent again may go to a topic of another name.
     right_names = names if by == "place" else ()
@@ -149,15 +149,15 @@ def verify(
         _side(spark, left, wanted, names, namesrv, "left"),
         _side(spark, right, wanted, right_names, namesrv, "right"),
     ]
-    told = [side if isinstance(side, str) else "a DataFrame" for side in (left, right)]
-    with Job(spark, f"verify {told[0]} against {told[1]}"):
+    side_names = [side if isinstance(side, str) else "a DataFrame" for side in (left, right)]
+    with Job(spark, f"verify {side_names[0]} against {side_names[1]}"):
         if common_range:
             sides = list(within_both(*sides))
-        found = compared(sides[0], sides[1], by=by, columns=judged)
-        counts, findings = _told(found.findings)
+        found = compared(sides[0], sides[1], by=by, columns=compared_columns)
+        counts, findings = _counted(found.findings)
     return Verified(
-        left=told[0],
-        right=told[1],
+        left=side_names[0],
+        right=side_names[1],
         left_rows=found.left_rows,
         right_rows=found.right_rows,
         counts=counts,
@@ -165,12 +165,12 @@ def verify(
     )
 
 
-def _needed(by: str, judged: Sequence[str]) -> list[str]:
-    """Returns the columns to read: place, key, and what is compared."""
-    from mqcore.spark.pipelines.inputs import PLACE
+def _needed(by: str, compared_columns: Sequence[str]) -> list[str]:
+    """Returns the columns to read: location, key, and what is compared."""
+    from mqcore.spark.pipelines.inputs import LOCATION_COLUMNS
 
     more = ("msgId", "properties") if by == "origin" else ()
-    return list(dict.fromkeys((*PLACE, *more, *judged)))
+    return list(dict.fromkeys((*LOCATION_COLUMNS, *more, *compared_columns)))
 
 
 def _topics_of(
@@ -200,7 +200,7 @@ def _side(
     return given.where(given["topic"].isin(list(topics))) if topics else given
 
 
-def _told(findings: DataFrame | None) -> tuple[dict[str, int], tuple[Finding, ...]]:
+def _counted(findings: DataFrame | None) -> tuple[dict[str, int], tuple[Finding, ...]]:
     if findings is None:
         return {}, ()
     kept = findings.cache()

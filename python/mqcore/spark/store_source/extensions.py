@@ -1,18 +1,19 @@
 """The extensions of queues as they lie in a store: the tags codes that queue units only point to.
 
-Pure reading through a place; knows no Arrow and no log.
+Pure reading through a directory; knows no Arrow and no log.
 """
 
 import struct
 from bisect import bisect_right
 from typing import Final
 
-from mqcore.spark.store_source.places import Place
+from mqcore.spark.store_source.directories import Directory
 
 # Size, tags code, store time, bytes of bits (`ConsumeQueueExt.CqExtUnit`).
 _HEAD: Final = struct.Struct(">hqqh")
-# The greatest number in a queue unit that is no tags code but a place (`ConsumeQueueExt.MAX_ADDR`).
-PLACE_CODE_MAX: Final = -(1 << 31) - 1
+# The greatest number in a queue unit that is no tags code but an offset in the extension
+# (`ConsumeQueueExt.MAX_ADDR`).
+EXTENSION_CODE_MAX: Final = -(1 << 31) - 1
 _FIRST_CODE: Final = -(1 << 63)
 # Bytes read at once: hundreds of units, which lie as their queue units do.
 _PIECE_BYTES: Final = 64 << 10
@@ -22,16 +23,16 @@ class ExtensionReader:
     """Reads the extension of one queue, front to back.
 
     Args:
-        place: Where the store is.
-        directory: The extension's directory there; it need not exist.
+        directory: Where the store is.
+        path: The extension's directory there; it need not exist.
     """
 
-    def __init__(self, place: Place, directory: str) -> None:
+    def __init__(self, directory: Directory, path: str) -> None:
         """Looks which files there are."""
-        self._place = place
+        self._directory = directory
         entries = sorted(
             (int(entry.name), entry.path)
-            for entry in place.files(directory)
+            for entry in directory.files(path)
             if entry.name.isdecimal()
         )
         self._bases = [base for base, _path in entries]
@@ -41,7 +42,7 @@ class ExtensionReader:
 
     def tags_code(self, code: int) -> int | None:
         """Returns the tags code that a queue unit means, None where the extension has lost it."""
-        if code > PLACE_CODE_MAX:
+        if code > EXTENSION_CODE_MAX:
             return code
         at = code - _FIRST_CODE
         for is_last_try in (False, True):
@@ -58,6 +59,8 @@ class ExtensionReader:
         number = bisect_right(self._bases, at) - 1
         if number < 0:
             return False
-        self._piece = self._place.read(self._paths[number], at - self._bases[number], _PIECE_BYTES)
+        self._piece = self._directory.read(
+            self._paths[number], at - self._bases[number], _PIECE_BYTES
+        )
         self._piece_at = at
         return True

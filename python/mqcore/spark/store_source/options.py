@@ -57,16 +57,16 @@ class StoreOptions:
         tags: Only messages with one of these tags.
         start_ms: Only messages stored then or later.
         end_ms: Only messages stored before.
-        start_physical: Only records that begin at this place of the log or behind.
-        end_physical: Only records that begin before this place.
+        start_physical: Only records that begin at this physical offset or behind.
+        end_physical: Only records that begin before this physical offset.
         split_bytes: Bytes of the log that one task reads; None for what fits the columns.
         has_uncommitted: With half messages and all system topics.
         is_flushed_only: Of a store that was not closed only what its checkpoint calls flushed.
-        bad_records: What is done where no whole record stands.
+        bad_records: What is done where no whole record is.
         fails_on_data_loss: Whether a file that vanished after planning is an error.
         has_properties: With the map of properties, where no schema is given.
         has_body: With the body, where no schema is given.
-        broker_name: What the column `brokerName` says; a log does not know its broker's name.
+        broker_name: The value of the column `brokerName`; a log does not know its broker's name.
         pushdown: Take filters from Spark.
         batch_rows: Rows of a batch.
         batch_bytes: Bytes of a batch.
@@ -124,8 +124,8 @@ OPTIONS: Final = (
     Option("tags", "tags", _names, ("filter", "subExpression"), "only these tags"),
     Option("startTimestamp", "start_ms", time_ms, ("startingTimestamp",), "stored then or later"),
     Option("endTimestamp", "end_ms", time_ms, ("endingTimestamp",), "stored before"),
-    Option("startPhysical", "start_physical", number, (), "this place of the log or behind"),
-    Option("endPhysical", "end_physical", number, (), "before this place of the log"),
+    Option("startPhysical", "start_physical", number, (), "this physical offset or behind"),
+    Option("endPhysical", "end_physical", number, (), "before this physical offset"),
     Option("splitBytes", "split_bytes", size_bytes, (), "bytes of the log that one task reads"),
     Option(
         "includeUncommitted",

@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql.datasource import InputPartition
 
 from mqcore.spark.locations import Location
+from mqcore.spark.store_source.directories import Directory, PathError, directory_of
 from mqcore.spark.store_source.options import StoreOptions
-from mqcore.spark.store_source.places import Place, PlaceError, place_of
 from mqcore.spark.store_source.segments import (
     ABORT_FILE,
     CHECKPOINT_FILE,
@@ -32,14 +32,14 @@ class LogRange:
     """The records of one file that begin in a range.
 
     Attributes:
-        place: Where the file is.
+        directory: Where the file is.
         segment: The file.
         start: Physical offset where it begins.
         end: Records that begin here or behind are another's.
         before_ms: Only records that were stored before.
     """
 
-    place: Place
+    directory: Directory
     segment: Segment
     start: int
     end: int
@@ -54,8 +54,8 @@ class Checkpoint:
         physic_ms: Store time up to which the log is flushed.
         logics_ms: The same for the queues.
         index_ms: End time of the newest flushed full index file.
-        master_flushed_offset: What the master had flushed (5.x; 0 where nobody says).
-        confirm_offset: The confirm offset (5.x; 0 where nobody says).
+        master_flushed_offset: What the master had flushed (5.x; 0 where it is not written).
+        confirm_offset: The confirm offset (5.x; 0 where it is not written).
     """
 
     physic_ms: int
@@ -78,77 +78,79 @@ class RangesPartition(InputPartition):
         self.ranges = ranges
 
 
-def places_of(options: StoreOptions) -> list[Place]:
-    """Returns the places of the paths, patterns resolved.
+def directories_of(options: StoreOptions) -> list[Directory]:
+    """Returns the directories of the paths, patterns resolved.
 
     Raises:
-        PlaceError: A pattern means nothing.
+        PathError: A pattern means nothing.
     """
-    places: list[Place] = []
+    directories: list[Directory] = []
     for path in options.paths:
         location = Location.of(path)
-        place = place_of(location, options.storage)
+        directory = directory_of(location, options.storage)
         if not _PATTERN_CHARACTERS & set(path):
-            places.append(place)
+            directories.append(directory)
             continue
-        found = place.matches(place.root)
+        found = directory.matches(directory.root)
         if not found:
-            raise PlaceError(f"nothing is at {path}", path=path)
-        places.extend(place_of(location.at(match), options.storage) for match in found)
-    return places
+            raise PathError(f"nothing is at {path}", path=path)
+        directories.extend(directory_of(location.at(match), options.storage) for match in found)
+    return directories
 
 
-def checkpoint_of(place: Place) -> Checkpoint | None:
-    """Returns the checkpoint of the store at a place, None where there is none."""
-    root = store_root(place)
-    if root is None or place.size(f"{root}/{CHECKPOINT_FILE}") is None:
+def checkpoint_of(directory: Directory) -> Checkpoint | None:
+    """Returns the checkpoint of the store in a directory, None where there is none."""
+    root = store_root(directory)
+    if root is None or directory.size(f"{root}/{CHECKPOINT_FILE}") is None:
         return None
-    fields = place.read(f"{root}/{CHECKPOINT_FILE}", 0, 40).ljust(40, b"\0")
+    fields = directory.read(f"{root}/{CHECKPOINT_FILE}", 0, 40).ljust(40, b"\0")
     numbers = [int.from_bytes(fields[at : at + 8], "big", signed=True) for at in range(0, 40, 8)]
     return Checkpoint(*numbers)
 
 
-def flushed_before_ms(place: Place) -> int | None:
+def flushed_before_ms(directory: Directory) -> int | None:
     """Returns the store time before which everything is flushed, None where all of it is.
 
     Only a store that was not closed has anything that is not. What was stored in the very
     millisecond may be flushed or not, and is left out.
     """
-    root = store_root(place)
-    if root is None or place.size(f"{root}/{ABORT_FILE}") is None:
+    root = store_root(directory)
+    if root is None or directory.size(f"{root}/{ABORT_FILE}") is None:
         return None
-    checkpoint = checkpoint_of(place)
+    checkpoint = checkpoint_of(directory)
     return checkpoint.physic_ms if checkpoint else 0
 
 
-def ranges_of(place: Place, options: StoreOptions, split_bytes: int) -> list[LogRange]:
-    """Returns the ranges of one place that are to be read, in the order of the log.
+def ranges_of(directory: Directory, options: StoreOptions, split_bytes: int) -> list[LogRange]:
+    """Returns the ranges of one directory that are to be read, in the order of the log.
 
     Args:
-        place: Where a store, a log or a file of one is.
+        directory: Where a store, a log or a file of one is.
         options: What is to be read.
         split_bytes: The longest range.
     """
-    segments = cut_at_log_end(place, without_prepared(place, segments_of(place)))
-    before_ms = flushed_before_ms(place) if options.is_flushed_only else None
+    segments = cut_at_log_end(directory, without_prepared(directory, segments_of(directory)))
+    before_ms = flushed_before_ms(directory) if options.is_flushed_only else None
     ranges: list[LogRange] = []
-    for segment in _in_time(place, segments, options):
+    for segment in _in_time(directory, segments, options):
         start = max(segment.base, options.start_physical or 0)
         end = segment.end
         if options.end_physical is not None:
             end = min(end, options.end_physical)
         if start < end:
-            whole = LogRange(place, segment, start, end, before_ms)
+            whole = LogRange(directory, segment, start, end, before_ms)
             ranges.extend(_split(whole, split_bytes))
     return ranges
 
 
-def _in_time(place: Place, segments: list[Segment], options: StoreOptions) -> Iterator[Segment]:
+def _in_time(
+    directory: Directory, segments: list[Segment], options: StoreOptions
+) -> Iterator[Segment]:
     """Yields the files that can hold something stored in the time asked for."""
     if options.start_ms is None and options.end_ms is None:
         yield from segments
         return
-    firsts = [first_store_ms(place, segment) for segment in segments]
+    firsts = [first_store_ms(directory, segment) for segment in segments]
     for number, segment in enumerate(segments):
         first = firsts[number]
         # The next file begins with something that was stored later than all of this one.

@@ -15,8 +15,8 @@ class Pushed:
         end_ms: Stored before.
         start_queue_offset: This queue offset or behind.
         end_queue_offset: Before this queue offset.
-        start_physical: This place of the log or behind.
-        end_physical: Before this place.
+        start_physical: This physical offset or behind.
+        end_physical: Before this physical offset.
     """
 
     topics: frozenset[str] | None = None

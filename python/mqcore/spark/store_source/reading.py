@@ -41,7 +41,7 @@ class FileGoneError(SparkError):
 
 
 def is_hidden(topic: str) -> bool:
-    """Tells whether a topic is the broker's own, read only when asked for."""
+    """Returns whether a topic is the broker's own, read only when asked for."""
     return topic in UNSENDABLE_TOPICS or topic.startswith(SYSTEM_PREFIX)
 
 
@@ -73,7 +73,7 @@ def batches(
         span=span,
     )
     start, likely_end = each.start - segment.base, each.end - segment.base
-    pieces = each.place.pieces(segment.path, start, segment.len_bytes, likely_end)
+    pieces = each.directory.pieces(segment.path, start, segment.len_bytes, likely_end)
     try:
         for piece in pieces:
             for batch in columns.feed(piece, columns.next_position):

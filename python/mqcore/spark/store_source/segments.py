@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span
-from mqcore.spark.store_source.places import FileEntry, LocalPlace, Place, PlaceError
+from mqcore.spark.store_source.directories import Directory, FileEntry, LocalDirectory, PathError
 
 LOG_DIRECTORY: Final = "commitlog"
 CONFIG_DIRECTORY: Final = "config"
@@ -19,7 +19,7 @@ ABORT_FILE: Final = "abort"
 _STORE_DIRECTORIES: Final = frozenset({LOG_DIRECTORY, "consumequeue"})
 _STORE_FILES: Final = frozenset({CHECKPOINT_FILE, ABORT_FILE, "lock"})
 _SEGMENT_NAME: Final = re.compile(r"\d{20}")
-# Length and magic tell a file that holds something from one that was made ahead of need.
+# Length and magic distinguish a file that holds something from one that was made ahead of need.
 _START_BYTES: Final = 8
 # The head of a record with both hosts in their long form.
 _HEAD_BYTES: Final = 112
@@ -34,7 +34,7 @@ class Segment:
     """One file of a log.
 
     Attributes:
-        path: Its path, as its place knows it.
+        path: Its path, as its directory knows it.
         base: Physical offset of its first byte.
         len_bytes: Its length, or as much of it as is to be read.
         is_log_end: Whether the log ends in it.
@@ -51,18 +51,18 @@ class Segment:
         return self.base + self.len_bytes
 
 
-def is_store(place: Place) -> bool:
-    """Tells whether a place is a store's directory: one that took no message has no log yet."""
-    root = place.root
-    if _STORE_DIRECTORIES & set(place.directories(root)):
+def is_store(directory: Directory) -> bool:
+    """Returns whether it is a store's directory: one that took no message has no log yet."""
+    root = directory.root
+    if _STORE_DIRECTORIES & set(directory.directories(root)):
         return True
-    return bool(_STORE_FILES & {entry.name for entry in place.files(root)})
+    return bool(_STORE_FILES & {entry.name for entry in directory.files(root)})
 
 
-def store_root(place: Place) -> str | None:
-    """Returns the directory of the store that a place's root belongs to, None for lone files."""
-    root = place.root.rstrip("/")
-    if is_store(place):
+def store_root(directory: Directory) -> str | None:
+    """Returns the store's root that a directory's root belongs to, None for lone files."""
+    root = directory.root.rstrip("/")
+    if is_store(directory):
         return root
     parent, _slash, name = root.rpartition("/")
     if name == LOG_DIRECTORY:
@@ -71,74 +71,74 @@ def store_root(place: Place) -> str | None:
     return (parent or "/") if name == LOG_DIRECTORY else None
 
 
-def segments_of(place: Place) -> list[Segment]:
-    """Returns the files of the log at a place: a store, its `commitlog`, or one file of it.
+def segments_of(directory: Directory) -> list[Segment]:
+    """Returns the files of the log in a directory: a store, its `commitlog`, or one file of it.
 
     Raises:
-        PlaceError: The path is not there, or there is no log.
+        PathError: The path is not there, or there is no log.
     """
-    root = place.root
-    size = place.size(root)
+    root = directory.root
+    size = directory.size(root)
     if size is not None:
         entry = FileEntry(root, size)
         if not _SEGMENT_NAME.fullmatch(entry.name):
-            raise PlaceError(f"{root} is no file of a log: those are named by 20 digits", path=root)
+            raise PathError(f"{root} is no file of a log: those are named by 20 digits", path=root)
         return [Segment(root, int(entry.name), size)]
-    directories = place.directories(root)
-    inside = place.below(LOG_DIRECTORY) if LOG_DIRECTORY in directories else root
-    entries = place.files(inside)
+    directories = directory.directories(root)
+    inside = directory.below(LOG_DIRECTORY) if LOG_DIRECTORY in directories else root
+    entries = directory.files(inside)
     found = [
         Segment(entry.path, int(entry.name), entry.len_bytes)
         for entry in entries
         if _SEGMENT_NAME.fullmatch(entry.name)
     ]
-    if not found and inside == root and not is_store(place):
+    if not found and inside == root and not is_store(directory):
         what = "is no store: it has no commitlog" if directories or entries else "is not there"
-        raise PlaceError(f"{root} {what}", path=root)
+        raise PathError(f"{root} {what}", path=root)
     return sorted(found, key=lambda segment: segment.base)
 
 
-def without_prepared(place: Place, segments: list[Segment]) -> list[Segment]:
+def without_prepared(directory: Directory, segments: list[Segment]) -> list[Segment]:
     """Returns the files without those at the end that were made ahead of need.
 
     In the last of them the log ends, unless it was asked for alone and the next one lies beside it.
     """
     last = len(segments)
-    while last and not _holds_anything(place, segments[last - 1].path):
+    while last and not _holds_anything(directory, segments[last - 1].path):
         last -= 1
     kept = segments[:last]
     if kept:
         end = kept[-1]
         following = f"{end.path.rpartition('/')[0]}/{end.end:020}"
-        is_log_end = place.size(following) is None or not _holds_anything(place, following)
+        is_log_end = directory.size(following) is None or not _holds_anything(directory, following)
         kept[-1] = replace(end, is_log_end=is_log_end)
     return kept
 
 
-def _holds_anything(place: Place, path: str) -> bool:
-    return any(place.read(path, 0, _START_BYTES))
+def _holds_anything(directory: Directory, path: str) -> bool:
+    return any(directory.read(path, 0, _START_BYTES))
 
 
-def cut_at_log_end(place: Place, segments: list[Segment]) -> list[Segment]:
+def cut_at_log_end(directory: Directory, segments: list[Segment]) -> list[Segment]:
     """Returns the files with the last as long as its last whole record reaches.
 
     What is planned is then the same for every task, also while a broker goes on writing. The last
     file is walked; a remote one is not (its tasks find the end themselves, in files that rest).
     """
-    if not segments or not segments[-1].is_log_end or not isinstance(place, LocalPlace):
+    if not segments or not segments[-1].is_log_end or not isinstance(directory, LocalDirectory):
         return segments
     last = segments[-1]
     span = Span(start=last.base, end=last.end, limit=last.end)
     walk = RecordColumns([], bad_records="skip", span=span)
-    for _batch in _batches(walk, place, last):
+    for _batch in _batches(walk, directory, last):
         pass
     cut = replace(last, len_bytes=walk.good_end - last.base)
     return [*segments[:-1], cut]
 
 
-def first_store_ms(place: Place, segment: Segment) -> int | None:
-    """Returns the store time of the first record of a file, None where none stands there."""
-    head = place.read(segment.path, 0, _HEAD_BYTES)
+def first_store_ms(directory: Directory, segment: Segment) -> int | None:
+    """Returns the store time of the first record of a file, None where none is there."""
+    head = directory.read(segment.path, 0, _HEAD_BYTES)
     if len(head) < _HEAD_BYTES:
         return None
     # An IPv6 born host moves everything behind it by 12 bytes: `rust/record/src/layout.rs`.
@@ -148,7 +148,7 @@ def first_store_ms(place: Place, segment: Segment) -> int | None:
     return time_ms if is_record else None
 
 
-def last_store_ms(place: Place, segment: Segment) -> int | None:
+def last_store_ms(directory: Directory, segment: Segment) -> int | None:
     """Returns the store time of the last whole record of a file, None in an empty one."""
     starts: Iterable[int] = (max(segment.base, segment.end - _TAIL_BYTES), segment.base)
     for start in dict.fromkeys(starts):
@@ -156,7 +156,7 @@ def last_store_ms(place: Place, segment: Segment) -> int | None:
             start=start, end=segment.end, limit=segment.end, is_inside=start != segment.base
         )
         walk = RecordColumns([_TIME_COLUMN], bad_records="skip", span=span)
-        *_before, last = (None, *_batches(walk, place, segment))
+        *_before, last = (None, *_batches(walk, directory, segment))
         if last is not None:
             _validity, times_us = last.column(0).buffers
             last_us: int = memoryview(times_us).cast("q")[-1]  # type: ignore[arg-type]
@@ -164,10 +164,10 @@ def last_store_ms(place: Place, segment: Segment) -> int | None:
     return None
 
 
-def _batches(walk: RecordColumns, place: Place, segment: Segment) -> Iterator[ColumnBatch]:
+def _batches(walk: RecordColumns, directory: Directory, segment: Segment) -> Iterator[ColumnBatch]:
     """Walks a file from where the walk begins."""
     start = walk.next_position - segment.base
-    for piece in place.pieces(segment.path, start, segment.len_bytes):
+    for piece in directory.pieces(segment.path, start, segment.len_bytes):
         yield from walk.feed(piece, walk.next_position)
         if walk.is_done:
             break

@@ -17,17 +17,17 @@ from mqcore.model.parts import Part
 from mqcore.spark.options import contradiction
 from mqcore.spark.schema import Projection, ddl_of, project, read_ddl
 from mqcore.spark.store_source import reading
+from mqcore.spark.store_source.directories import Directory
 from mqcore.spark.store_source.options import (
     BODILESS_SPLIT_BYTES,
     SPLIT_BYTES,
     StoreOptions,
     parse,
 )
-from mqcore.spark.store_source.places import Place
 from mqcore.spark.store_source.planning import (
     RangesPartition,
+    directories_of,
     partitions_of,
-    places_of,
     ranges_of,
 )
 from mqcore.spark.store_source.pushed import Pushed
@@ -52,11 +52,11 @@ class StoreFormat(DataSource):
 
         Raises:
             OptionError: The options cannot be.
-            PlaceError: There is no store at the path.
+            PathError: There is no store at the path.
         """
         options = parse(self.options)
-        for place in places_of(options):
-            segments_of(place)
+        for directory in directories_of(options):
+            segments_of(directory)
         if options.view in VIEW_TABLES:
             return ddl_of(VIEW_TABLES[options.view].columns)
         return read_ddl(
@@ -84,17 +84,17 @@ class StoreFormat(DataSource):
         return reader(options, projection)
 
 
-class PlacePartition(InputPartition):
-    """One place, read by one task.
+class DirectoryPartition(InputPartition):
+    """One directory, read by one task.
 
     Attributes:
-        place: The place.
+        directory: The directory.
     """
 
-    def __init__(self, place: Place) -> None:
-        """Keeps the place."""
-        super().__init__(place)
-        self.place = place
+    def __init__(self, directory: Directory) -> None:
+        """Takes the directory."""
+        super().__init__(directory)
+        self.directory = directory
 
 
 class MessageReader(DataSourceReader):
@@ -115,7 +115,7 @@ class MessageReader(DataSourceReader):
         """Returns what the tasks read.
 
         Raises:
-            PlaceError: There is no store at a path.
+            PathError: There is no store at a path.
         """
         options = self._options
         pushed = self._pushed
@@ -129,7 +129,7 @@ class MessageReader(DataSourceReader):
         fit_bytes = SPLIT_BYTES if self._projection.part is Part.WHOLE else BODILESS_SPLIT_BYTES
         split_bytes = options.split_bytes or fit_bytes
         ranges = chain.from_iterable(
-            ranges_of(place, options, split_bytes) for place in places_of(options)
+            ranges_of(directory, options, split_bytes) for directory in directories_of(options)
         )
         return list(partitions_of(ranges, split_bytes))
 
@@ -171,12 +171,12 @@ class ViewReader(DataSourceReader):
         self._projection = projection
 
     def partitions(self) -> list[InputPartition]:
-        """Returns the places: one task each."""
-        return [PlacePartition(place) for place in places_of(self._options)]
+        """Returns the directories: one task each."""
+        return [DirectoryPartition(directory) for directory in directories_of(self._options)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
-        """Yields the rows of a place, as Arrow batches."""
-        if not isinstance(partition, PlacePartition):
+        """Yields the rows of a directory, as Arrow batches."""
+        if not isinstance(partition, DirectoryPartition):
             return
         view = VIEW_TABLES[self._options.view]
-        yield from view.batches(partition.place, self._projection)
+        yield from view.batches(partition.directory, self._projection)

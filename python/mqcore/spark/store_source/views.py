@@ -20,8 +20,8 @@ from mqcore.native.wire import parse_relaxed_json
 from mqcore.native.wire_errors import JsonTextError
 from mqcore.spark.arrow import to_arrow
 from mqcore.spark.schema import TIMESTAMP, Projection, ReadColumn
-from mqcore.spark.store_source.extensions import PLACE_CODE_MAX, ExtensionReader
-from mqcore.spark.store_source.places import LocalPlace, Place, PlaceError
+from mqcore.spark.store_source.directories import Directory, LocalDirectory, PathError
+from mqcore.spark.store_source.extensions import EXTENSION_CODE_MAX, ExtensionReader
 from mqcore.spark.store_source.planning import checkpoint_of
 from mqcore.spark.store_source.segments import (
     CONFIG_DIRECTORY,
@@ -60,11 +60,11 @@ class View:
 
     Attributes:
         columns: What its rows have.
-        batches: Gives the rows of a place.
+        batches: Gives the rows of a directory.
     """
 
     columns: tuple[ReadColumn, ...]
-    batches: Callable[[Place, Projection], Iterator[pa.RecordBatch]]
+    batches: Callable[[Directory, Projection], Iterator[pa.RecordBatch]]
 
 
 def _columns(ddl: str) -> tuple[ReadColumn, ...]:
@@ -76,14 +76,14 @@ def _columns(ddl: str) -> tuple[ReadColumn, ...]:
     )
 
 
-def _table(ddl: str, rows: Callable[[Place], Iterator[Row]]) -> View:
+def _table(ddl: str, rows: Callable[[Directory], Iterator[Row]]) -> View:
     """Returns a view of few rows."""
 
-    def batches(place: Place, projection: Projection) -> Iterator[pa.RecordBatch]:
+    def batches(directory: Directory, projection: Projection) -> Iterator[pa.RecordBatch]:
         names = projection.arrow.names
         found = [
             {name: row[column] for name, column in zip(names, projection.columns, strict=True)}
-            for row in rows(place)
+            for row in rows(directory)
         ]
         if found:
             yield pa.RecordBatch.from_pylist(found, schema=projection.arrow)
@@ -91,10 +91,10 @@ def _table(ddl: str, rows: Callable[[Place], Iterator[Row]]) -> View:
     return View(_columns(ddl), batches)
 
 
-def _root(place: Place) -> str:
-    root = store_root(place)
+def _root(directory: Directory) -> str:
+    root = store_root(directory)
     if root is None:
-        raise PlaceError(f"{place.root} is no store: it has no commitlog", path=place.root)
+        raise PathError(f"{directory.root} is no store: it has no commitlog", path=directory.root)
     return root
 
 
@@ -102,20 +102,20 @@ def _us(time_ms: int | None) -> int | None:
     return None if time_ms is None else time_ms * 1000
 
 
-def _segments(place: Place) -> Iterator[Row]:
-    for segment in without_prepared(place, segments_of(place)):
+def _segments(directory: Directory) -> Iterator[Row]:
+    for segment in without_prepared(directory, segments_of(directory)):
         yield {
             "path": segment.path,
             "startPhysical": segment.base,
             "sizeBytes": segment.len_bytes,
-            "firstStoreTimestamp": _us(first_store_ms(place, segment)),
-            "lastStoreTimestamp": _us(last_store_ms(place, segment)),
+            "firstStoreTimestamp": _us(first_store_ms(directory, segment)),
+            "lastStoreTimestamp": _us(last_store_ms(directory, segment)),
         }
 
 
-def _index(place: Place) -> Iterator[Row]:
-    for entry in place.files(f"{_root(place)}/index"):
-        header = place.read(entry.path, 0, _INDEX_HEADER.size)
+def _index(directory: Directory) -> Iterator[Row]:
+    for entry in directory.files(f"{_root(directory)}/index"):
+        header = directory.read(entry.path, 0, _INDEX_HEADER.size)
         if not entry.name.isdecimal() or len(header) < _INDEX_HEADER.size:
             continue
         begin_ms, end_ms, begin, end, slots, next_entry = _INDEX_HEADER.unpack(header)
@@ -131,24 +131,24 @@ def _index(place: Place) -> Iterator[Row]:
         }
 
 
-def _state(place: Place, name: str) -> Row:
+def _state(directory: Directory, name: str) -> Row:
     """Returns a small state file, or its generation before; an empty object without either."""
-    path = f"{_root(place)}/{CONFIG_DIRECTORY}/{name}"
+    path = f"{_root(directory)}/{CONFIG_DIRECTORY}/{name}"
     fault: JsonTextError | None = None
     for candidate in (path, f"{path}.bak"):
-        if not place.size(candidate):
+        if not directory.size(candidate):
             continue
         try:
-            return as_dict(parse_relaxed_json(place.read(candidate)))
+            return as_dict(parse_relaxed_json(directory.read(candidate)))
         except JsonTextError as error:
             fault = error
     if fault is not None:
-        raise PlaceError(f"{path} and its .bak cannot be read: {fault}", path=path) from fault
+        raise PathError(f"{path} and its .bak cannot be read: {fault}", path=path) from fault
     return {}
 
 
-def _topics(place: Place) -> Iterator[Row]:
-    table = as_dict(_state(place, "topics.json").get("topicConfigTable"))
+def _topics(directory: Directory) -> Iterator[Row]:
+    table = as_dict(_state(directory, "topics.json").get("topicConfigTable"))
     for name, value in sorted(table.items()):
         topic = TopicConfig.of_json(value, name)
         yield {
@@ -161,8 +161,8 @@ def _topics(place: Place) -> Iterator[Row]:
         }
 
 
-def _groups(place: Place) -> Iterator[Row]:
-    table = as_dict(_state(place, "subscriptionGroup.json").get("subscriptionGroupTable"))
+def _groups(directory: Directory) -> Iterator[Row]:
+    table = as_dict(_state(directory, "subscriptionGroup.json").get("subscriptionGroupTable"))
     for name, value in sorted(table.items()):
         group = GroupConfig.of_json(value, name)
         yield {
@@ -174,8 +174,8 @@ def _groups(place: Place) -> Iterator[Row]:
         }
 
 
-def _offsets(place: Place) -> Iterator[Row]:
-    table = as_dict(_state(place, "consumerOffset.json").get("offsetTable"))
+def _offsets(directory: Directory) -> Iterator[Row]:
+    table = as_dict(_state(directory, "consumerOffset.json").get("offsetTable"))
     for key, queues in sorted(table.items()):
         topic, _at, group = key.partition("@")
         for queue_id, offset in as_dict(queues).items():
@@ -187,8 +187,8 @@ def _offsets(place: Place) -> Iterator[Row]:
             }
 
 
-def _checkpoint(place: Place) -> Iterator[Row]:
-    found = checkpoint_of(place)
+def _checkpoint(directory: Directory) -> Iterator[Row]:
+    found = checkpoint_of(directory)
     if found is not None:
         yield {
             "physicTimestamp": _us(found.physic_ms),
@@ -199,46 +199,46 @@ def _checkpoint(place: Place) -> Iterator[Row]:
         }
 
 
-def _findings(place: Place) -> Iterator[Row]:
+def _findings(directory: Directory) -> Iterator[Row]:
     """Walks log, queues and index by the one code that verifies stores."""
-    if not isinstance(place, LocalPlace):
-        raise PlaceError(
-            f"verify=full reads local directories, and not {place.root}: copy the store here",
-            path=place.root,
+    if not isinstance(directory, LocalDirectory):
+        raise PathError(
+            f"verify=full reads local directories, and not {directory.root}: copy the store here",
+            path=directory.root,
         )
-    verdict = Inspection(_root(place)).verify()
-    for problem in verdict.problems:
+    result = Inspection(_root(directory)).verify()
+    for problem in result.problems:
         part, why = problem.part, problem.why
         yield {"severity": "problem", "part": part, "place": problem.at, "reason": why}
-    left_out = verdict.problem_count - len(verdict.problems)
+    left_out = result.problem_count - len(result.problems)
     if left_out:
         why = f"{left_out} more problems are not listed"
         yield {"severity": "problem", "part": "all", "place": "", "reason": why}
-    for note in verdict.notes:
+    for note in result.notes:
         yield {"severity": "note", "part": "all", "place": "", "reason": note}
 
 
-def _queue_units(place: Place, projection: Projection) -> Iterator[pa.RecordBatch]:
+def _queue_units(directory: Directory, projection: Projection) -> Iterator[pa.RecordBatch]:
     """Yields the units of all queues, file by file."""
-    store = _root(place)
+    store = _root(directory)
     root = f"{store}/consumequeue"
-    for topic in place.directories(root):
-        queue_ids = [name for name in place.directories(f"{root}/{topic}") if name.isdecimal()]
+    for topic in directory.directories(root):
+        queue_ids = [name for name in directory.directories(f"{root}/{topic}") if name.isdecimal()]
         for queue_id in sorted(queue_ids, key=int):
-            extension = ExtensionReader(place, f"{store}/consumequeue_ext/{topic}/{queue_id}")
-            for entry in place.files(f"{root}/{topic}/{queue_id}"):
+            extension = ExtensionReader(directory, f"{store}/consumequeue_ext/{topic}/{queue_id}")
+            for entry in directory.files(f"{root}/{topic}/{queue_id}"):
                 if not entry.name.isdecimal():
                     continue
                 known = {"topic": pa.scalar(topic), "queueId": pa.scalar(int(queue_id), pa.int32())}
-                for units in _units_of(place, entry.path, int(entry.name)):
+                for units in _units_of(directory, entry.path, int(entry.name)):
                     yield _shown(units, extension, known, projection)
 
 
-def _units_of(place: Place, path: str, base: int) -> Iterator[pa.RecordBatch]:
+def _units_of(directory: Directory, path: str, base: int) -> Iterator[pa.RecordBatch]:
     step = _UNITS * _UNIT_LEN_BYTES
-    len_bytes = place.size(path) or 0
+    len_bytes = directory.size(path) or 0
     for at in range(0, len_bytes, step):
-        bytes_ = place.read(path, at, step)
+        bytes_ = directory.read(path, at, step)
         # Behind the last unit the file is zero to its end.
         if not any(bytes_[:_UNIT_LEN_BYTES]):
             return
@@ -259,7 +259,7 @@ def _shown(
         if name in known:
             return pa.repeat(known[name], units.num_rows)
         values = units.column(name)
-        if name == "tagsCode" and pc.min(values).as_py() <= PLACE_CODE_MAX:
+        if name == "tagsCode" and pc.min(values).as_py() <= EXTENSION_CODE_MAX:
             codes = [extension.tags_code(code) for code in values.to_pylist()]
             return pa.array(codes, pa.int64())
         return values

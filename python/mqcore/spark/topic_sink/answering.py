@@ -12,7 +12,7 @@ from typing import Final
 from mqcore.client.message import ReceivedMessage
 from mqcore.clock import monotonic_ms
 from mqcore.spark.topic_sink.decisions import Decisions
-from mqcore.spark.topic_sink.epochs import Decision, HalfPlace, epoch_of
+from mqcore.spark.topic_sink.epochs import Decision, HalfLocation, epoch_of
 from mqcore.spark.topic_sink.marks import TASK
 from mqcore.spark.topic_sink.settling import Settling, stored_of
 from mqcore.spark.topic_source.cluster import Cluster
@@ -20,8 +20,8 @@ from mqcore.spark.topic_source.cluster import Cluster
 __all__ = ["Answerer"]
 
 _log = logging.getLogger(__name__)
-# The first place of a half message that its broker stored anew, which it does before it asks.
-_FIRST_PLACE: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+# The first offset of a half message that its broker stored anew, which it does before it asks.
+_FIRST_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
 # Questions come in rounds, one for every half message: what was looked up serves a round.
 _KEPT_MS: Final = 1_000
 
@@ -38,7 +38,7 @@ class _Known:
 
     at_ms: int
     decision: Decision | None
-    stored: dict[HalfPlace, int] | None = None
+    stored: dict[HalfLocation, int] | None = None
 
 
 class Answerer:
@@ -71,13 +71,13 @@ class Answerer:
             decision = known.decision
             if decision is None:
                 return None
-            first = half.properties.get(_FIRST_PLACE, str(half.queue_offset))
-            place = decision.half_at(half.queue.broker_name, int(first))
-            if place is None:
+            first = half.properties.get(_FIRST_OFFSET, str(half.queue_offset))
+            location = decision.half_at(half.queue.broker_name, int(first))
+            if location is None:
                 return False
             if known.stored is None:
                 known.stored = stored_of(self._cluster, decision)
-            if known.stored.get(place, 0) >= place.rows:
+            if known.stored.get(location, 0) >= location.rows:
                 # It is committed, and the note of it was lost with a broker: another commit would
                 # store it again, and this one only notes the end.
                 return False

@@ -55,7 +55,7 @@ _TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
 def check_columns(schema: StructType, *, has_topic: bool) -> dict[str, int]:
-    """Returns where each column that is written stands.
+    """Returns the index of each column that is written.
 
     Args:
         schema: The DataFrame's columns.
@@ -102,15 +102,15 @@ def _unknown(name: str) -> SparkError:
     return SparkError(f"the DataFrame has a column {name}, which no message has; {hint}")
 
 
-def buffers_of(batch: pa.RecordBatch, places: dict[str, int]) -> dict[str, PackedColumn]:
+def buffers_of(batch: pa.RecordBatch, column_indexes: dict[str, int]) -> dict[str, PackedColumn]:
     """Returns the columns of a batch as `mqcore.native.RowPacker` takes them; copies no data.
 
     Args:
         batch: Rows, their columns in the order of the schema that was checked.
-        places: Where each column stands, as `check_columns` found it.
+        column_indexes: The index of each column, as `check_columns` found it.
     """
     found: dict[str, PackedColumn] = {}
-    for name, at in places.items():
+    for name, at in column_indexes.items():
         array = batch.column(at)
         kinds = WRITE_COLUMNS[name]
         if kinds is _NUMBER:

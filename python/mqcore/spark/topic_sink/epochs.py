@@ -1,7 +1,7 @@
 """What is decided of an epoch: which half messages are committed, and its form as a message.
 
 An epoch is a batch of a streaming query. Its decision is written before the first commit; from then
-on whoever commits does what stands there, and everything else of the epoch is rolled back. Pure.
+on whoever commits does what it contains, and everything else of the epoch is rolled back. Pure.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact
 
-__all__ = ["Decision", "HalfPlace", "epoch_of"]
+__all__ = ["Decision", "HalfLocation", "epoch_of"]
 
 _VERSION: Final = 1
 # Parts of a mark: query, batch, partition, attempt.
@@ -20,12 +20,12 @@ _MARK_PARTS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class HalfPlace:
+class HalfLocation:
     """A half message, and the rows in it.
 
     Attributes:
         queue: Where its rows go.
-        half_offset: Its first place in the broker's queue of half messages.
+        half_offset: Its first offset in the broker's queue of half messages.
         physical_offset: The same in the log.
         task: The mark that its rows carry.
         first_row: The number of the first row in its task.
@@ -43,7 +43,7 @@ class HalfPlace:
 
     @property
     def key(self) -> tuple[str, int]:
-        """What tells it from all others of a cluster: its broker, and its place there."""
+        """What distinguishes it in a cluster: its broker, and its offset there."""
         return self.queue.broker_name, self.half_offset
 
 
@@ -74,7 +74,7 @@ class Decision:
     query: str
     batch: int
     group: str
-    halves: tuple[HalfPlace, ...]
+    halves: tuple[HalfLocation, ...]
     starts: dict[MessageQueue, int] = field(default_factory=dict)
 
     @property
@@ -87,12 +87,12 @@ class Decision:
         """The names of the brokers that have the half messages."""
         return sorted({half.queue.broker_name for half in self.halves})
 
-    def half_at(self, broker_name: str, half_offset: int) -> HalfPlace | None:
-        """Returns the half message at a place, None where none of them is."""
+    def half_at(self, broker_name: str, half_offset: int) -> HalfLocation | None:
+        """Returns the half message at an offset, None where none of them is."""
         return self._by_key.get((broker_name, half_offset))
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int], HalfPlace]:
+    def _by_key(self) -> dict[tuple[str, int], HalfLocation]:
         return {half.key: half for half in self.halves}
 
     def encode(self) -> bytes:
@@ -150,7 +150,7 @@ class Decision:
         }
         queues, tasks = list(starts), found["tasks"]
         halves = tuple(
-            HalfPlace(queues[queue], offset, physical, tasks[task], first, last, rows)
+            HalfLocation(queues[queue], offset, physical, tasks[task], first, last, rows)
             for queue, offset, physical, task, first, last, rows in found["halves"]
         )
         return cls(found["query"], found["batch"], found["group"], halves, starts)

@@ -1,6 +1,6 @@
 """Exactly once: tasks send half messages, the driver decides an epoch, and commits what it decided.
 
-    task        sends its rows as half messages, and tells the driver where they are
+    task        sends its rows as half messages, and reports to the driver where they are
     commit      writes the decision of the epoch: the half messages of the attempts that count
                 commits them, one by one
     afterwards  whoever finds the decision goes by it: a commit that is repeated after a crash, and
@@ -103,7 +103,7 @@ class Epochs:
         The same epoch may be committed again, with other reports: what was decided first counts.
 
         Args:
-            reports: What the tasks told, of the attempts that count.
+            reports: What the tasks reported, of the attempts that count.
             batch: The batch.
 
         Raises:
@@ -143,7 +143,7 @@ class Epochs:
         """Rolls back what tasks sent, where nothing can have been decided.
 
         Args:
-            reports: What the tasks told that came to their ends.
+            reports: What the tasks reported that came to their ends.
             batch: The batch.
             is_whole: Whether all did: then its commit may have been tried.
         """

@@ -1,4 +1,4 @@
-"""What rows carry so that a reader can tell repeats: names of properties and the form of values.
+"""What rows carry so that a reader can find repeats: names of properties and the form of values.
 
     SPARK_TASK  5d41402abc4b2a76/17/3/0-9f86d081    query, batch, partition, attempt
     SPARK_ROW   1234                                the row's number in its task, from 0
@@ -9,7 +9,7 @@ Query, batch and partition name a part of the result, whichever attempt made it.
 request of a topic leaves when all others are acknowledged, so that an attempt with SPARK_ROWS has
 that many rows in the topic. Its input may have ended early all the same: Arrow's stream of a JVM
 that is lost ends as any other. Another attempt of the same part has more rows then.
-Pure functions of values; `mqcore.spark.repeats` reads what stands here.
+Pure functions of values; `mqcore.spark.repeats` reads what is written here.
 """
 
 import re
@@ -22,9 +22,9 @@ TASK: Final = "SPARK_TASK"
 # Written in Rust, beside each row's unique id: `ROW_MARK` of rust/packing/src/text.rs.
 ROW_OF: Final = "SPARK_ROW"
 ROWS: Final = "SPARK_ROWS"
-# Room for SPARK_ROWS with the longest number.
+# Space for SPARK_ROWS with the longest number.
 LAST_RESERVE_BYTES: Final = len(ROWS) + 2 + 20
-# Half of a UUID: enough to tell queries of one topic apart, and it is stored with every row.
+# Half of a UUID: enough to distinguish queries of one topic, and it is stored with every row.
 _QUERY_DIGITS: Final = 16
 _RUN_ID: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 
@@ -56,7 +56,7 @@ class TaskMark:
 
     @staticmethod
     def last_text(topic_rows: int) -> str:
-        """Returns what a task's last request of a topic says besides.
+        """Returns what a task's last request of a topic has besides.
 
         Args:
             topic_rows: How many rows of the topic the task had.

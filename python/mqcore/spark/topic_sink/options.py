@@ -1,4 +1,4 @@
-"""The options of `df.write.format("mqcore")`: their table, and what they say together. Pure."""
+"""The options of `df.write.format("mqcore")`: their table, and what they mean together. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,9 +64,9 @@ class SinkOptions:
 
     Attributes:
         client: Whom we speak to.
-        topic: Where all rows go; None where a column says it.
+        topic: Where all rows go; None where a column has it.
         run_id: What names a batch write; None makes one up.
-        is_marked: Whether rows carry what tells repeats.
+        is_marked: Whether rows carry what identifies repeats.
         batch_bytes: Bytes at which a request leaves.
         message_bytes_max: The longest body.
         compression: How bodies are made small, or None.
@@ -142,7 +142,7 @@ _OF_CLIENT: Final = frozenset(ClientOptions.__slots__)
 
 
 def read_options(given: Mapping[str, str]) -> SinkOptions:
-    """Returns what the options say.
+    """Returns what the options mean.
 
     Args:
         given: Names, in any case, and texts.

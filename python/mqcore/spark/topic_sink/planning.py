@@ -49,10 +49,10 @@ def batch_writer(
             "repeated with the same runId carries the same marks, and mqcore.spark.drop_repeats "
             "leaves one of each row"
         )
-    places = check_columns(schema, has_topic=options.topic is not None)
+    column_indexes = check_columns(schema, has_topic=options.topic is not None)
     _check_reachable(options)
     run = options.run_id or uuid.uuid4().hex[:16]
-    return BatchWriter(Plan(options, places, schema, run))
+    return BatchWriter(Plan(options, column_indexes, schema, run))
 
 
 def stream_writer(
@@ -78,14 +78,14 @@ def stream_writer(
         raise SparkError(
             "option runId names a batch write; a streaming query is named by its checkpoint"
         )
-    places = check_columns(schema, has_topic=options.topic is not None)
+    column_indexes = check_columns(schema, has_topic=options.topic is not None)
     if options.is_exact:
-        _check_exact(places)
+        _check_exact(column_indexes)
     # Spark plans every batch of a query anew: what was there once is looked after by the tasks.
     if options not in _reached:
         _check_reachable(options)
         _reached.add(options)
-    plan = Plan(options, places, schema)
+    plan = Plan(options, column_indexes, schema)
     if not hasattr(datasource, "DataSourceStreamArrowWriter"):
         # PySpark 4.0 gives streams row by row.
         return StreamRowWriter(plan)
@@ -94,13 +94,13 @@ def stream_writer(
     return StreamArrowWriter(plan)
 
 
-def _check_exact(places: Mapping[str, int]) -> None:
+def _check_exact(column_indexes: Mapping[str, int]) -> None:
     """Checks that rows can be half messages.
 
     Raises:
         SparkError: They are delayed: brokers would ignore it.
     """
-    delays = sorted({"delayLevel", "deliverTimestamp"} & places.keys())
+    delays = sorted({"delayLevel", "deliverTimestamp"} & column_indexes.keys())
     if delays:
         raise SparkError(
             f"the DataFrame has a column {delays[0]}, and with delivery 'exactly-once' rows cannot "

@@ -41,7 +41,7 @@ def messages_between(
 
     Raises:
         RemotingError: Its broker refused, or did not answer.
-        SinkError: It gives nothing, although it says that there is something.
+        SinkError: It gives nothing, although it reports that there is something.
     """
     wanted = SubscriptionData(topic=queue.topic)
     at, empty = start, 0

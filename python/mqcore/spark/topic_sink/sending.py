@@ -82,7 +82,7 @@ class TopicClient:
 
         Args:
             options: Whom it speaks to.
-            check: Tells brokers what became of half messages, where such are sent.
+            check: Answers brokers what became of half messages, where such are sent.
         """
         self._thread: LoopThread = loop_thread()
         credentials = None
@@ -245,7 +245,7 @@ class TopicClient:
             except RemotingError as error:
                 delivery.failed(error, monotonic_ms())
             await asyncio.sleep(delivery.pause_ms / _MS_PER_S)
-            # Where no name server answers, what was known stays, and the next try tells.
+            # Where no name server answers, what was known stays, and the next try finds out.
             with contextlib.suppress(RemotingError):
                 await sender.instance.refresh_route(target.topic)
 
@@ -285,7 +285,7 @@ class Window:
         self.stored: list[Stored] = []
 
     def send(self, request: Request) -> None:
-        """Sends a request as soon as there is room for it.
+        """Sends a request as soon as there is capacity for it.
 
         Raises:
             SendError: One before it was not acknowledged.
@@ -339,7 +339,7 @@ def topic_client(
 
     Args:
         options: Whom it speaks to.
-        name: What tells it from others with the same options.
+        name: What distinguishes it from others with the same options.
         make: Makes it.
 
     Raises:

@@ -21,7 +21,7 @@ from mqcore.native import Message
 from mqcore.remoting import RequestCode, ResponseCode
 from mqcore.remoting.link import Link
 from mqcore.spark.errors import SinkError
-from mqcore.spark.topic_sink.epochs import Decision, HalfPlace
+from mqcore.spark.topic_sink.epochs import Decision, HalfLocation
 from mqcore.spark.topic_sink.marks import ROW_OF, TASK
 from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.queue_messages import messages_between
@@ -40,7 +40,7 @@ _PASSING: Final = frozenset(
 )
 
 
-def queue_ends(cluster: Cluster, halves: Iterable[HalfPlace]) -> dict[MessageQueue, int]:
+def queue_ends(cluster: Cluster, halves: Iterable[HalfLocation]) -> dict[MessageQueue, int]:
     """Returns where the queues of half messages end now.
 
     Raises:
@@ -62,7 +62,7 @@ def queue_ends(cluster: Cluster, halves: Iterable[HalfPlace]) -> dict[MessageQue
     return found
 
 
-def stored_of(cluster: Cluster, decision: Decision) -> dict[HalfPlace, int]:
+def stored_of(cluster: Cluster, decision: Decision) -> dict[HalfLocation, int]:
     """Returns how many rows of each half message of a decision are committed.
 
     A commit stores all rows of one in a run; power loss may leave the first ones of it.
@@ -72,11 +72,11 @@ def stored_of(cluster: Cluster, decision: Decision) -> dict[HalfPlace, int]:
         SinkError: A queue cannot be read.
     """
     firsts = {(half.task, half.first_row): half for half in decision.halves}
-    found: dict[HalfPlace, int] = {}
+    found: dict[HalfLocation, int] = {}
     ends = queue_ends(cluster, decision.halves)
     for queue, end in ends.items():
-        # Half messages by the place that their commit took rows from: their first, 0 included.
-        begun: dict[int, HalfPlace] = {}
+        # Half messages by the offset that their commit took rows from: their first, 0 included.
+        begun: dict[int, HalfLocation] = {}
         for message in messages_between(cluster, queue, decision.starts.get(queue, 0), end):
             taken_from = message.prepared_transaction_offset
             half = begun.get(taken_from) or _begun(message, firsts)
@@ -86,7 +86,7 @@ def stored_of(cluster: Cluster, decision: Decision) -> dict[HalfPlace, int]:
     return found
 
 
-def _begun(message: Message, firsts: Mapping[tuple[str, int], HalfPlace]) -> HalfPlace | None:
+def _begun(message: Message, firsts: Mapping[tuple[str, int], HalfLocation]) -> HalfLocation | None:
     """Returns the half message whose first row this is."""
     properties = message.properties
     task, row = properties.get(TASK), properties.get(ROW_OF)
@@ -105,7 +105,7 @@ class Settling:
         self._options = options
         self._pause = threading.Event()
 
-    def links(self, halves: Iterable[HalfPlace]) -> dict[str, Link]:
+    def links(self, halves: Iterable[HalfLocation]) -> dict[str, Link]:
         """Returns open connections to the brokers of half messages.
 
         Raises:
@@ -150,7 +150,7 @@ class Settling:
             wait_ms = min(self._options.retry_backoff_ms << min(len(failed), 16), BACKOFF_MS_MAX)
             self._pause.wait(wait_ms / _MS_PER_S)
 
-    def roll_back(self, group: str, halves: Iterable[HalfPlace]) -> None:
+    def roll_back(self, group: str, halves: Iterable[HalfLocation]) -> None:
         """Rolls back half messages; brokers that do not hear of it ask later."""
         listed = list(halves)
         if not listed:
@@ -161,7 +161,7 @@ class Settling:
             _log.warning("%d half messages wait for a check: %s", len(listed), error.message)
 
     def _commit_rest(self, decision: Decision, links: Mapping[str, Link] | None) -> None:
-        stored: Mapping[HalfPlace, int] = {}
+        stored: Mapping[HalfLocation, int] = {}
         if links is None:
             # Before anybody looks.
             links = self.links(decision.halves)
@@ -177,18 +177,18 @@ class Settling:
     def _end(
         self,
         group: str,
-        halves: Iterable[tuple[HalfPlace, int]],
+        halves: Iterable[tuple[HalfLocation, int]],
         links: Mapping[str, Link],
         *,
         is_commit: bool,
     ) -> None:
-        queues: dict[MessageQueue, list[tuple[HalfPlace, int]]] = defaultdict(list)
+        queues: dict[MessageQueue, list[tuple[HalfLocation, int]]] = defaultdict(list)
         for half, stored in halves:
             queues[half.queue].append((half, stored))
         state = TransactionState.COMMIT if is_commit else TransactionState.ROLLBACK
         turns = asyncio.Semaphore(_QUEUES_AT_ONCE)
 
-        async def end_queue(of_queue: list[tuple[HalfPlace, int]]) -> None:
+        async def end_queue(of_queue: list[tuple[HalfLocation, int]]) -> None:
             async with turns:
                 for half, stored in of_queue:
                     fields = end_fields_of(group, half, stored, state)
@@ -219,7 +219,7 @@ class Settling:
 
 
 def end_fields_of(
-    group: str, half: HalfPlace, stored: int, state: TransactionState
+    group: str, half: HalfLocation, stored: int, state: TransactionState
 ) -> dict[str, str]:
     """Returns the header's fields of END_TRANSACTION.
 
@@ -239,7 +239,7 @@ def end_fields_of(
         "msgId": "",
         "bname": half.queue.broker_name,
     }
-    # Said only where it matters: it is ours alone.
+    # Sent only where it matters: official brokers do not know this field.
     return fields | ({"mqcoreStored": str(stored)} if stored else {})
 
 

@@ -1,7 +1,7 @@
 """One task of a write: rows come as Arrow batches, leave as requests, and all are acknowledged.
 
-The last request of each topic leaves when all others are acknowledged, and says how many rows there
-were: what an attempt says of its rows, it has.
+The last request of each topic leaves when all others are acknowledged, and carries how many rows
+there were: what an attempt reports of its rows, it has.
 """
 
 import os
@@ -25,7 +25,7 @@ from mqcore.native import PackedRows, RowPacker
 from mqcore.native.wire_errors import RowError
 from mqcore.spark.errors import RowRefusedError, SinkError, SparkError
 from mqcore.spark.topic_sink.columns import TOPIC, buffers_of
-from mqcore.spark.topic_sink.epochs import HalfPlace
+from mqcore.spark.topic_sink.epochs import HalfLocation
 from mqcore.spark.topic_sink.marks import LAST_RESERVE_BYTES, ROW_OF, ROWS, TASK, TaskMark
 from mqcore.spark.topic_sink.options import SinkOptions
 from mqcore.spark.topic_sink.sending import Request, Stored, TopicClient, Window
@@ -55,11 +55,11 @@ class TaskReport:
     mark: TaskMark
     rows: int
     topic_rows: dict[str, int] = field(default_factory=dict)
-    halves: tuple[HalfPlace, ...] = ()
+    halves: tuple[HalfLocation, ...] = ()
 
 
 def new_attempt(number: int) -> str:
-    """Returns what tells an attempt from all others, those of a driver that started again too.
+    """Returns what distinguishes an attempt, also from those of a driver that started again.
 
     Args:
         number: The number that Spark gives it.
@@ -110,12 +110,14 @@ class WriteTask:
             system_names=_SYSTEM_NAMES,
         )
 
-    def write(self, batches: Iterable[pa.RecordBatch], places: dict[str, int]) -> TaskReport:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], column_indexes: dict[str, int]
+    ) -> TaskReport:
         """Sends all rows; returns when all are acknowledged.
 
         Args:
             batches: The rows.
-            places: Where each column stands.
+            column_indexes: The index of each column.
 
         Raises:
             RowRefusedError: A row cannot be sent; rows before it may be stored.
@@ -124,40 +126,40 @@ class WriteTask:
         try:
             for batch in batches:
                 if batch.num_rows:
-                    self._take(batch, places)
+                    self._take(batch, column_indexes)
             self._finish()
         except RowError as error:
             raise self._refused(error.row, error.why) from None
         except SparkError:
             raise
         except MQError as error:
-            raise SinkError(f"{self._place}: {error.message}") from error
+            raise SinkError(f"{self._attempt_name}: {error.message}") from error
         return self._report()
 
     @property
-    def _place(self) -> str:
+    def _attempt_name(self) -> str:
         mark = self._mark
         return f"partition {mark.partition}, attempt {mark.attempt.partition('-')[0]}"
 
     def _refused(self, row: int, why: str) -> RowRefusedError:
         return RowRefusedError(
-            f"{self._place}, row {row} of its input cannot be sent: {why}",
+            f"{self._attempt_name}, row {row} of its input cannot be sent: {why}",
             partition=self._mark.partition,
             row=row,
             why=why,
         )
 
-    def _take(self, batch: pa.RecordBatch, places: dict[str, int]) -> None:
+    def _take(self, batch: pa.RecordBatch, column_indexes: dict[str, int]) -> None:
         number = None
-        columns = buffers_of(batch, places)
+        columns = buffers_of(batch, column_indexes)
         if self._options.topic is not None:
             number = self._number(self._options.topic)
             columns.pop(TOPIC, None)
         else:
-            self._look_up(batch.column(places[TOPIC]))
-        if "deliverTimestamp" in places and batch.column(places["deliverTimestamp"]).null_count < (
-            batch.num_rows
-        ):
+            self._look_up(batch.column(column_indexes[TOPIC]))
+        if "deliverTimestamp" in column_indexes and batch.column(
+            column_indexes["deliverTimestamp"]
+        ).null_count < (batch.num_rows):
             self._need_timers()
         lead, first = unique_ids().take(batch.num_rows, wall_ms())
         packed = self._packer.pack(columns, batch.num_rows, lead, first, number)
@@ -230,7 +232,7 @@ class WriteTask:
         self._window.send(request)
 
     def _half(self, topic: str, packed: PackedRows, properties: str, what: str) -> Outgoing:
-        """Returns rows as a half message; of many rows one that stands for all of them."""
+        """Returns rows as a half message; of many rows one that represents all of them."""
         text, sys_flag = properties + self._half_text, TRANSACTION_PREPARED
         if packed.is_batch:
             lead, number = unique_ids().take(1, wall_ms())
@@ -242,18 +244,20 @@ class WriteTask:
 
     def _report(self) -> TaskReport:
         rows = {topic.target.topic: topic.rows for topic in self._topics if topic.rows}
-        halves = tuple(map(self._place_of, self._window.stored))
+        halves = tuple(map(self._location_of, self._window.stored))
         return TaskReport(self._mark, self._packer.rows, rows, halves)
 
-    def _place_of(self, stored: Stored) -> HalfPlace:
+    def _location_of(self, stored: Stored) -> HalfLocation:
         request, ext = stored.request, stored.answer.ext
-        place = parse_offset_id(ext.get("msgId", ""))
-        if place is None or "queueOffset" not in ext:
-            raise SinkError(f"{self._place}: a broker acknowledged rows and does not say where")
-        return HalfPlace(
+        offset_id = parse_offset_id(ext.get("msgId", ""))
+        if offset_id is None or "queueOffset" not in ext:
+            raise SinkError(
+                f"{self._attempt_name}: a broker acknowledged rows and does not say where"
+            )
+        return HalfLocation(
             stored.queue,
             int(ext["queueOffset"]),
-            place.physical_offset,
+            offset_id.physical_offset,
             str(self._mark),
             request.first_row,
             request.last_row,

@@ -31,7 +31,7 @@ __all__ = ["BatchWriter", "Plan", "StreamEnd", "StreamRowWriter", "mark_of_strea
 
 _log = logging.getLogger(__name__)
 
-# What a streaming query tells its tasks: `StreamExecution.QUERY_ID_KEY` and
+# What a streaming query hands to its tasks: `StreamExecution.QUERY_ID_KEY` and
 # `MicroBatchExecution.BATCH_ID_KEY`.
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
@@ -43,20 +43,20 @@ class Plan:
 
     Attributes:
         options: How rows are written.
-        places: Where each column stands.
+        column_indexes: The index of each column.
         schema: The DataFrame's columns.
         run: What names a batch write; empty for a stream, which has its query.
     """
 
     options: SinkOptions
-    places: dict[str, int]
+    column_indexes: dict[str, int]
     schema: StructType
     run: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkCommit(WriterCommitMessage):
-    """What a task tells the driver."""
+    """What a task reports to the driver."""
 
     report: TaskReport
 
@@ -90,7 +90,7 @@ def written(plan: Plan, mark: TaskMark, batches: Iterator[pa.RecordBatch]) -> Si
     options = plan.options
     client = exact_client(options) if options.is_exact else topic_client(options.client)
     task = WriteTask(options, mark, client)
-    return SinkCommit(task.write(batches, plan.places))
+    return SinkCommit(task.write(batches, plan.column_indexes))
 
 
 def mark_of_stream() -> TaskMark:
@@ -109,11 +109,11 @@ def mark_of_stream() -> TaskMark:
 
 
 def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:
-    """Returns what tasks told; of one that failed there is nothing."""
+    """Returns what tasks reported; of one that failed there is nothing."""
     return [message.report for message in messages if isinstance(message, SinkCommit)]
 
 
-def _told(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
+def _log_written(what: str, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Logs what was written."""
     reports = _reports(messages)
     rows = sum(report.rows for report in reports)
@@ -151,11 +151,11 @@ class BatchWriter(DataSourceArrowWriter):
         return written(self._plan, mark, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Says what was written."""
-        _told(f"write {self._plan.run}", messages)
+        """Logs what was written."""
+        _log_written(f"write {self._plan.run}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Says what was given up."""
+        """Logs what was given up."""
         _aborted(f"write {self._plan.run}", messages)
 
 
@@ -167,17 +167,17 @@ class StreamEnd:
         self._plan = plan
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Says what was written, or commits it; once more of the same batch does no harm.
+        """Logs what was written, or commits it; once more of the same batch does no harm.
 
         Raises:
             SinkError: With delivery 'exactly-once': not all of it can be read yet.
         """
         if self._plan.options.is_exact:
             self._epochs().commit(_reports(messages), batchId)
-        _told(f"batch {batchId}", messages)
+        _log_written(f"batch {batchId}", messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Says what was given up, or rolls it back."""
+        """Logs what was given up, or rolls it back."""
         if self._plan.options.is_exact:
             reports = _reports(messages)
             self._epochs().abort(reports, batchId, is_whole=len(reports) == len(messages))

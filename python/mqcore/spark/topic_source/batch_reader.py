@@ -1,6 +1,6 @@
 """Reading topics as a batch: ranges are fixed when the query is planned, tasks read them.
 
-The classes that Spark calls; everything they decide stands beside them. After
+The classes that Spark calls; everything they decide is in the files beside them. After
 `DataSourceReader` of PySpark, and Kafka's `KafkaBatch`.
 """
 
@@ -25,7 +25,7 @@ from mqcore.spark.worker_memory import set_apart
 
 __all__ = ["RangesPartition", "TopicBatchReader", "plan_ranges", "read_partition", "wanted_of"]
 
-Places = dict[MessageQueue, int]
+QueueOffsets = dict[MessageQueue, int]
 
 
 @dataclass
@@ -53,7 +53,7 @@ def wanted_of(options: ReadOptions) -> Wanted:
 
 
 def plan_ranges(
-    options: ReadOptions, start: Places, end: Places, sizes: RowSizes
+    options: ReadOptions, start: QueueOffsets, end: QueueOffsets, sizes: RowSizes
 ) -> list[RangesPartition]:
     """Returns the tasks that read from `start` to `end`."""
     row_bytes = sizes.of(start, end)
@@ -83,7 +83,7 @@ def read_partition(
 
 
 class TopicBatchReader(DataSourceReader):
-    """Reads topics once, from where to where the options say."""
+    """Reads topics once, from where to where the options define."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         """Takes the options and the columns.
@@ -106,7 +106,7 @@ class TopicBatchReader(DataSourceReader):
         sizes = RowSizes(cluster, part=self.wanted.part_of(self.projection))
         return plan_ranges(self.options, start, end, sizes)
 
-    def bounds(self, cluster: Cluster) -> tuple[Places, Places]:
+    def bounds(self, cluster: Cluster) -> tuple[QueueOffsets, QueueOffsets]:
         """Returns where each queue begins and ends."""
         options = self.options
         topics = Topics(cluster, options)
@@ -117,13 +117,13 @@ class TopicBatchReader(DataSourceReader):
         start, lost = mended(starts(cluster, options, held, is_stream=False), held)
         loss.report(*lost)
         end = ends(cluster, options, held)
-        beyond = [queue for queue, place in end.items() if place > held[queue].max]
+        beyond = [queue for queue, offset in end.items() if offset > held[queue].max]
         loss.report(*(Loss.truncated(each, end[each], held[each].max) for each in beyond))
         end |= {queue: held[queue].max for queue in beyond}
         if options.ending_ms is None and options.ending_times is None:
-            back = [queue for queue, place in end.items() if place < start[queue]]
+            back = [queue for queue, offset in end.items() if offset < start[queue]]
             loss.report(*(Loss.backwards(each, start[each], end[each]) for each in back))
-        return start, {queue: max(place, start[queue]) for queue, place in end.items()}
+        return start, {queue: max(offset, start[queue]) for queue, offset in end.items()}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yields the rows of a task."""

@@ -33,7 +33,7 @@ __all__ = ["Access", "Cluster", "QueueBounds", "cluster_of"]
 
 _log = logging.getLogger(__name__)
 
-# As clients of Python say it, and as the version that our servers and clients are by default.
+# As clients of Python send it, and as the version that our servers and clients are by default.
 _PYTHON: Final = 3
 _VERSION: Final = 409
 # A broker that moved is asked for anew as soon as it does not answer.
@@ -70,7 +70,7 @@ class Access:
 
     @classmethod
     def of(cls, options: ReadOptions) -> "Access":
-        """Returns how the options say."""
+        """Returns how the options define it."""
         return cls(
             options.namesrv,
             options.access_key,
@@ -113,7 +113,7 @@ class Cluster:
         self._pool = SocketPool(tls=self._tls, connect_timeout_s=access.timeout_s)
         self._opaques = itertools.count(1)
         self._pause = threading.Event()
-        # What name servers said of topics, and when.
+        # What name servers answered about topics, and when.
         self._routes: dict[str, tuple[int, TopicRoute | None]] = {}
         self._credentials: Credentials | None = None
         if access.access_key is not None and access.secret_key is not None:
@@ -160,7 +160,7 @@ class Cluster:
         """Asks a broker, again where that may help; returns an answer of success, or of `fine`.
 
         Raises:
-            RemotingError: It said no, or did not answer.
+            RemotingError: It refused, or did not answer.
         """
         for left in range(self.access.retries, -1, -1):
             opaque, frame = self.request(code, ext, body)
@@ -223,16 +223,16 @@ class Cluster:
         names = set(map(as_text, as_list(found.get("topicList"))))
         broker = as_text(found.get("brokerAddr"))
         if broker:
-            told = self.ask(broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, {})
-            names.update(map(as_text, as_list(parse_object(told.body).get("topicList"))))
+            response = self.ask(broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, {})
+            names.update(map(as_text, as_list(parse_object(response.body).get("topicList"))))
         return names
 
     def address_of(self, queue: MessageQueue, *, is_new: bool = False) -> str:
-        """Returns the address of a queue's broker: the master's, or of who stands in for it.
+        """Returns the address of a queue's broker: the master's, or of what replaces it.
 
         Args:
             queue: The queue.
-            is_new: Ask name servers, whatever they said lately.
+            is_new: Ask name servers, whatever they answered lately.
 
         Raises:
             NoRouteError: No name server knows it.
@@ -285,7 +285,7 @@ class Cluster:
         answer = self.ask(
             self.address_of(queue),
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
-            self._place(queue) | {"timestamp": str(timestamp_ms)},
+            self._queue_fields(queue) | {"timestamp": str(timestamp_ms)},
         )
         return as_int(answer.ext.get("offset"))
 
@@ -294,20 +294,20 @@ class Cluster:
         answer = self.ask(
             self.address_of(queue),
             RequestCode.QUERY_CONSUMER_OFFSET,
-            self._place(queue) | {"consumerGroup": group},
+            self._queue_fields(queue) | {"consumerGroup": group},
             fine=(ResponseCode.QUERY_NOT_FOUND,),
         )
         return None if answer.code else as_int(answer.ext.get("offset"))
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Tells where a group goes on in a queue."""
-        fields = self._place(queue) | {"consumerGroup": group, "commitOffset": str(offset)}
+        """Commits where a group goes on in a queue."""
+        fields = self._queue_fields(queue) | {"consumerGroup": group, "commitOffset": str(offset)}
         self.ask(self.address_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
     def make_group_known(self, group: str, queues: Iterable[MessageQueue]) -> None:
         """Makes a group's retry topic where it is not there: official tools know groups by it.
 
-        Brokers make it when a consumer of the group says that it is there, and a mirror is none.
+        Brokers make it when a consumer of the group sends heartbeats, and a mirror sends none.
 
         Args:
             group: Which.
@@ -349,7 +349,7 @@ class Cluster:
                     self.ask(address, RequestCode.CHECK_CLIENT_CONFIG, {}, compact(body))
 
     @staticmethod
-    def _place(queue: MessageQueue) -> dict[str, str]:
+    def _queue_fields(queue: MessageQueue) -> dict[str, str]:
         return {
             "topic": queue.topic,
             "queueId": str(queue.queue_id),

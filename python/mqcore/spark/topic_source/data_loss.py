@@ -1,4 +1,4 @@
-"""What it means that offsets are gone, and how it is said: exact ranges, and how to go on.
+"""What it means that offsets are gone, and how it is reported: exact ranges, and how to go on.
 
 Pure functions; whether loss ends a query or is skipped is the option `failOnDataLoss`.
 """
@@ -83,35 +83,35 @@ class LossRule:
         """
         if not losses:
             return
-        said = "; ".join(losses)
+        text = "; ".join(losses)
         if self.is_fatal:
-            raise DataLossError(f"data was lost: {said}. {_HOW_TO_GO_ON}", losses=losses)
-        _log.warning("data was lost, going on behind it: %s", said)
+            raise DataLossError(f"data was lost: {text}. {_HOW_TO_GO_ON}", losses=losses)
+        _log.warning("data was lost, going on behind it: %s", text)
 
 
 def mended(
-    places: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]
+    offsets: Mapping[MessageQueue, int], bounds: Mapping[MessageQueue, QueueBounds]
 ) -> tuple[dict[MessageQueue, int], list[str]]:
-    """Returns places that can be read from, and what was lost where one could not.
+    """Returns offsets that can be read from, and what was lost where one could not.
 
-    A queue that is gone keeps its place: should it come back it goes on there.
+    A queue that is gone keeps its offset: should it come back it goes on there.
 
     Args:
-        places: The next offset of each queue.
+        offsets: The next offset of each queue.
         bounds: What the queues hold now.
     """
     found: dict[MessageQueue, int] = {}
     losses: list[str] = []
-    for queue, place in places.items():
+    for queue, offset in offsets.items():
         held = bounds.get(queue)
-        found[queue] = place
+        found[queue] = offset
         if held is None:
-            losses.append(Loss.vanished(queue, place))
-        elif place < held.min:
-            losses.append(Loss.expired(queue, place, held.min))
+            losses.append(Loss.vanished(queue, offset))
+        elif offset < held.min:
+            losses.append(Loss.expired(queue, offset, held.min))
             found[queue] = held.min
-        elif place > held.max:
-            losses.append(Loss.truncated(queue, place, held.max))
+        elif offset > held.max:
+            losses.append(Loss.truncated(queue, offset, held.max))
             found[queue] = held.max
     return found, losses
 

@@ -1,7 +1,7 @@
 """The class that Spark 4.0 and 4.1 calls for a stream: `latestOffset` knows no start and no limit.
 
 It is asked before where the query begins, and after a restart each batch of the checkpoint is
-planned first, from its end to its end: both tell how far the stream has come.
+planned first, from its end to its end: both show how far the stream has come.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,5 +67,5 @@ class LegacyTopicStreamReader(DataSourceStreamReader):
         return self._calls.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tells the group how far it is done."""
-        self._calls.course.tell(StreamOffset.of_json(end))
+        """Commits to the group how far it is done."""
+        self._calls.course.commit_to_group(StreamOffset.of_json(end))

@@ -19,7 +19,7 @@ __all__ = ["BufferPool", "LongAnswer", "LongAnswers"]
 _PREFIX: Final = struct.Struct(">II")
 _LENGTH: Final = struct.Struct(">I")
 _HEADER_MASK: Final = (1 << 24) - 1
-# Of the length that a frame says: the second word is within it.
+# Of the length that a frame gives: the second word is within it.
 _WORD: Final = 4
 # Answers are mostly as long as the one before.
 _BUFFER_BYTES: Final = 1 << 20

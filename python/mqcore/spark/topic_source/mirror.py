@@ -1,7 +1,7 @@
-"""Tells a consumer group how far a stream has come, so that ordinary tools show its lag.
+"""Commits how far a stream has come to a consumer group, so that ordinary tools show its lag.
 
-A mirror and no truth: Spark's checkpoint says where a stream goes on. It only ever moves forward,
-and where it cannot be told the stream goes on with a warning.
+Only a copy: Spark's checkpoint decides where a stream goes on. It only ever moves forward, and
+where it cannot be committed the stream goes on with a warning.
 """
 
 import logging
@@ -23,38 +23,38 @@ class GroupMirror:
         """Knows nothing of the group yet."""
         self._cluster = cluster
         self._group = group
-        self._told: dict[MessageQueue, int] = {}
+        self._committed: dict[MessageQueue, int] = {}
         self._is_known = False
 
-    def tell(self, places: Mapping[MessageQueue, int]) -> None:
-        """Tells places that are ahead of what the group has.
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commits offsets that are ahead of what the group has.
 
         Args:
-            places: Where a reader goes on, by queue.
+            offsets: Where a reader goes on, by queue.
         """
-        self._make_known(places)
-        for queue, place in places.items():
+        self._make_known(offsets)
+        for queue, offset in offsets.items():
             try:
-                self._tell(queue, place)
+                self._commit(queue, offset)
             except MQError as error:
-                _log.warning("group %s was not told its progress: %s", self._group, error)
+                _log.warning("the progress was not committed to group %s: %s", self._group, error)
                 return
 
-    def _make_known(self, places: Mapping[MessageQueue, int]) -> None:
-        if self._is_known or not places:
+    def _make_known(self, offsets: Mapping[MessageQueue, int]) -> None:
+        if self._is_known or not offsets:
             return
         # Once: where it is not allowed, offsets are kept all the same.
         self._is_known = True
         try:
-            self._cluster.make_group_known(self._group, places)
+            self._cluster.make_group_known(self._group, offsets)
         except MQError as error:
             _log.warning("official tools may not find group %s: %s", self._group, error)
 
-    def _tell(self, queue: MessageQueue, place: int) -> None:
-        told = self._told.get(queue)
-        if told is None:
-            told = self._cluster.group_offset(self._group, queue)
-        if told is None or place > told:
-            self._cluster.commit(self._group, queue, place)
-            told = place
-        self._told[queue] = told
+    def _commit(self, queue: MessageQueue, offset: int) -> None:
+        committed = self._committed.get(queue)
+        if committed is None:
+            committed = self._cluster.group_offset(self._group, queue)
+        if committed is None or offset > committed:
+            self._cluster.commit(self._group, queue, offset)
+            committed = offset
+        self._committed[queue] = committed

@@ -1,4 +1,4 @@
-"""The options of reading topics, checked: where, from which place to which, how much at a time.
+"""The options of reading topics, checked: where, from which offset to which, how much at a time.
 
 Names and precedence are those of Spark's Kafka source; the names of the old rocketmq-spark are
 aliases. Knows no socket and no Spark.
@@ -26,7 +26,7 @@ from mqcore.spark.options import (
     time_ms,
     truth,
 )
-from mqcore.spark.topic_source.places import LATEST, assignment, end_of, start_of, times
+from mqcore.spark.topic_source.queue_json import LATEST, assignment, end_of, start_of, times
 
 __all__ = ["READ_TABLE", "ReadOptions", "read_options"]
 
@@ -110,7 +110,7 @@ READ_TABLE: Final = OptionTable(
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is to be read, and how. The notes of `READ_TABLE` say what each means."""
+    """What is to be read, and how. The notes of `READ_TABLE` explain each."""
 
     namesrv: str
     topics: tuple[str, ...] | None = None
@@ -154,12 +154,12 @@ class ReadOptions:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the broker leaves messages out, so that missing offsets say nothing."""
+        """Whether the broker leaves messages out, so that missing offsets mean nothing."""
         return self.sql is not None or self.tags != "*"
 
     @property
     def mirrors_to(self) -> str | None:
-        """The group that is told the progress of a stream, None for no one."""
+        """The group to which the progress of a stream is committed, None for no one."""
         return self.group if self.commits else None
 
 

@@ -64,7 +64,7 @@ def plan(
         rows_max: Rows of one task at the most.
         bytes_max: Bytes of one task at the most, as far as sizes are known.
     """
-    wanted = sorted((each for each in ranges if each.rows > 0), key=_place)
+    wanted = sorted((each for each in ranges if each.rows > 0), key=_start)
     if not wanted:
         return []
     total = rows_of(wanted)
@@ -78,7 +78,7 @@ def plan(
     return _packed(cut, rows_max, min(bytes_max, PACKED_BYTES))
 
 
-def _place(each: QueueRange) -> tuple[MessageQueue, int]:
+def _start(each: QueueRange) -> tuple[MessageQueue, int]:
     return each.queue, each.start
 
 

@@ -86,7 +86,7 @@ class PullWindow:
         """Takes the answer to the head; returns whether the pulls behind it still fit.
 
         Args:
-            next_offset: Where the broker says the queue goes on, above the position.
+            next_offset: Where the broker lets the queue go on, above the position.
 
         Returns:
             False where those under way were dropped: their answers mean nothing.

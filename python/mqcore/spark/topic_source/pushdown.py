@@ -30,7 +30,7 @@ __all__ = ["Narrowing", "PushdownBatchReader", "narrowing"]
 
 _FOREVER: Final = 2**63 - 1
 
-Places = dict[MessageQueue, int]
+QueueOffsets = dict[MessageQueue, int]
 
 
 @dataclass
@@ -133,15 +133,15 @@ class PushdownBatchReader(TopicBatchReader):
         self.wanted = replace(self.wanted, start_ms=low, end_ms=None if high is None else high + 1)
         yield from filters
 
-    def bounds(self, cluster: Cluster) -> tuple[Places, Places]:
+    def bounds(self, cluster: Cluster) -> tuple[QueueOffsets, QueueOffsets]:
         """Returns where each queue that is left begins and ends."""
         start, end = super().bounds(cluster)
         left = self.narrowed
         if left.values.get("tags") == frozenset():
             return {}, {}
         low, high = left.low, left.high
-        found_start: Places = {}
-        found_end: Places = {}
+        found_start: QueueOffsets = {}
+        found_end: QueueOffsets = {}
         for queue in filter(left.has, end):
             begin = max(start[queue], low.get("queueoffset", 0))
             stop = min(end[queue], high.get("queueoffset", _FOREVER) + 1)

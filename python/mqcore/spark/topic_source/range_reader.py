@@ -92,7 +92,7 @@ class Wanted:
         return Part.BODILESS if part is Part.OFFSETS and is_chosen else part
 
     def subscription(self, topic: str) -> SubscriptionData:
-        """Returns what is wanted of a topic, as requests say it."""
+        """Returns what is wanted of a topic, as requests carry it."""
         if self.sql is not None:
             return SubscriptionData(topic=topic, expression=self.sql, kind="SQL92")
         return SubscriptionData.of_expression(topic, self.tags)
@@ -198,7 +198,7 @@ class _Puller:
             while not self._window.is_done:
                 try:
                     answer = self._next()
-                    found = self._judged(answer)
+                    found = self._checked(answer)
                 except RemotingError as error:
                     if isinstance(error, ResponseError) and error.code not in _PASSING:
                         raise
@@ -261,7 +261,7 @@ class _Puller:
             part=self._part,
         )
 
-    def _judged(self, found: LongAnswer) -> _Answer | None:
+    def _checked(self, found: LongAnswer) -> _Answer | None:
         """Returns the records of an answer; moves on where it has none.
 
         Raises:

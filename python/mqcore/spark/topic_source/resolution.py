@@ -1,4 +1,4 @@
-"""Which queues are read, and from where to where: options and what brokers say, into offsets.
+"""Which queues are read, and from where to where: options and what brokers answer, into offsets.
 
 Precedence as in Kafka's source: one time for all queues, then times per queue, then offsets.
 """
@@ -20,16 +20,16 @@ from mqcore.spark.errors import SparkError
 from mqcore.spark.options import OptionError
 from mqcore.spark.topic_source.cluster import Cluster, QueueBounds
 from mqcore.spark.topic_source.options import ReadOptions
-from mqcore.spark.topic_source.places import EARLIEST, LATEST
+from mqcore.spark.topic_source.queue_json import EARLIEST, LATEST
 
 __all__ = ["Topics", "cap_by_time", "ends", "is_of_users", "starts"]
 
 Bounds = Mapping[MessageQueue, QueueBounds]
-Places = dict[MessageQueue, int]
+QueueOffsets = dict[MessageQueue, int]
 
 
 def is_of_users(topic: str) -> bool:
-    """Whether a topic was made by somebody for messages, as far as its name says."""
+    """Whether a topic was made by somebody for messages, as far as its name shows."""
     return (
         not topic.startswith((RETRY_PREFIX, DLQ_PREFIX, SYSTEM_PREFIX))
         and topic not in UNSENDABLE_TOPICS
@@ -108,12 +108,14 @@ class Topics:
         return found
 
 
-def starts(cluster: Cluster, options: ReadOptions, bounds: Bounds, *, is_stream: bool) -> Places:
+def starts(
+    cluster: Cluster, options: ReadOptions, bounds: Bounds, *, is_stream: bool
+) -> QueueOffsets:
     """Returns where each queue begins.
 
     Args:
         cluster: Who knows times and groups.
-        options: What the user said.
+        options: What the user gave.
         bounds: What the queues hold.
         is_stream: Whether the default is `latest`, as for streams, or `earliest`.
 
@@ -129,18 +131,18 @@ def starts(cluster: Cluster, options: ReadOptions, bounds: Bounds, *, is_stream:
     wanted = options.starting_offsets
     if isinstance(wanted, dict):
         _check_named("startingOffsets", wanted, bounds)
-        return {queue: _named_place(wanted[queue], bounds[queue]) for queue in bounds}
+        return {queue: _named_offset(wanted[queue], bounds[queue]) for queue in bounds}
     if wanted == "group":
         assert options.group is not None
         return {
-            queue: _group_place(cluster, options.group, queue, held)
+            queue: _group_offset(cluster, options.group, queue, held)
             for queue, held in bounds.items()
         }
     is_latest = is_stream if wanted is None else wanted == "latest"
     return {queue: held.max if is_latest else held.min for queue, held in bounds.items()}
 
 
-def ends(cluster: Cluster, options: ReadOptions, bounds: Bounds) -> Places:
+def ends(cluster: Cluster, options: ReadOptions, bounds: Bounds) -> QueueOffsets:
     """Returns where each queue of a batch ends.
 
     Raises:
@@ -158,18 +160,18 @@ def ends(cluster: Cluster, options: ReadOptions, bounds: Bounds) -> Places:
     wanted = options.ending_offsets
     if isinstance(wanted, dict):
         _check_named("endingOffsets", wanted, bounds)
-        return {queue: _named_place(wanted[queue], bounds[queue]) for queue in bounds}
+        return {queue: _named_offset(wanted[queue], bounds[queue]) for queue in bounds}
     return latest
 
 
-def cap_by_time(cluster: Cluster, bounds: Bounds, ending_ms: int) -> Places:
+def cap_by_time(cluster: Cluster, bounds: Bounds, ending_ms: int) -> QueueOffsets:
     """Returns the ends of queues at a time: the first message stored then or later is behind."""
     return {queue: _at_time(cluster, queue, held, ending_ms) for queue, held in bounds.items()}
 
 
 def _at_times(
     cluster: Cluster, options: ReadOptions, bounds: Bounds, times: Mapping[MessageQueue, int]
-) -> Places:
+) -> QueueOffsets:
     late = [queue for queue, held in bounds.items() if not _is_reached(held, times[queue])]
     if late and options.no_match == "error":
         raise SparkError(
@@ -190,14 +192,14 @@ def _at_time(cluster: Cluster, queue: MessageQueue, held: QueueBounds, timestamp
     return min(max(cluster.offset_at(queue, timestamp_ms), held.min), held.max)
 
 
-def _group_place(cluster: Cluster, group: str, queue: MessageQueue, held: QueueBounds) -> int:
+def _group_offset(cluster: Cluster, group: str, queue: MessageQueue, held: QueueBounds) -> int:
     """A queue that the group never read begins at its oldest message: nothing is left out."""
-    place = cluster.group_offset(group, queue)
-    return held.min if place is None else place
+    offset = cluster.group_offset(group, queue)
+    return held.min if offset is None else offset
 
 
-def _named_place(place: int, held: QueueBounds) -> int:
-    return {EARLIEST: held.min, LATEST: held.max}.get(place, place)
+def _named_offset(offset: int, held: QueueBounds) -> int:
+    return {EARLIEST: held.min, LATEST: held.max}.get(offset, offset)
 
 
 def _check_named(option: str, named: Mapping[MessageQueue, int], bounds: Bounds) -> None:

@@ -1,6 +1,6 @@
 """About how long the messages of queues are: a few looked at, of each topic and broker once.
 
-Brokers tell offsets and not bytes; tasks are cut by bytes.
+Brokers report offsets and not bytes; tasks are cut by bytes.
 """
 
 from collections.abc import Mapping

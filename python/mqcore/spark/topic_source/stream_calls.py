@@ -26,7 +26,7 @@ class StreamCalls:
     """A stream in the planner's process, and its tasks in theirs.
 
     Attributes:
-        options: What the user said.
+        options: What the user gave.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:

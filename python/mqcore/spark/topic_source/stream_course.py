@@ -21,14 +21,14 @@ from mqcore.spark.topic_source.stream_offsets import StreamOffset
 
 __all__ = ["StreamCourse"]
 
-Places = dict[MessageQueue, int]
+QueueOffsets = dict[MessageQueue, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
     """How far a trigger could come: the ends, and the queues behind them."""
 
-    ends: Places
+    ends: QueueOffsets
     bounds: dict[MessageQueue, QueueBounds]
 
 
@@ -48,7 +48,7 @@ class StreamCourse:
         """Takes what is read; asks nobody yet.
 
         Args:
-            options: What the user said.
+            options: What the user gave.
             cluster: Who is asked.
             now_ms: A monotonic time.
         """
@@ -60,7 +60,7 @@ class StreamCourse:
         self.sizes = RowSizes(cluster)
         self._initial: StreamOffset | None = None
         self._reach: _Reach | None = None
-        self._target: Places | None = None
+        self._target: QueueOffsets | None = None
         self._triggered_ms: int | None = None
         self._is_first = True
         self._gone: set[MessageQueue] = set()
@@ -104,13 +104,13 @@ class StreamCourse:
             queue: reach.bounds[queue].min for queue in reach.ends if queue not in begun
         }
         begun |= fresh_queues
-        ends = {queue: max(place, begun[queue]) for queue, place in reach.ends.items()}
+        ends = {queue: max(offset, begun[queue]) for queue, offset in reach.ends.items()}
         within = self._within_limits(begun, ends) if is_limited else ends
         if within is None:
             within = {queue: begun[queue] for queue in ends if queue not in fresh_queues}
             fresh_queues = {}
-        # A queue that is gone keeps its place.
-        kept = {queue: place for queue, place in start.next.items() if queue not in within}
+        # A queue that is gone keeps its offset.
+        kept = {queue: offset for queue, offset in start.next.items() if queue not in within}
         init = (dict(start.next) if start.is_fresh else {}) | fresh_queues
         end = StreamOffset(kept | within, init=init, mirror=self._marked)
         return start if not start.is_fresh and end.next == start.next else end
@@ -124,7 +124,7 @@ class StreamCourse:
         """Returns how far the stream could come, as it was last seen."""
         return None if self._reach is None else StreamOffset(self._reach.ends, mirror=self._marked)
 
-    def between(self, start: StreamOffset, end: StreamOffset) -> tuple[Places, Places]:
+    def between(self, start: StreamOffset, end: StreamOffset) -> tuple[QueueOffsets, QueueOffsets]:
         """Returns where each queue of a batch begins and ends.
 
         Raises:
@@ -134,9 +134,9 @@ class StreamCourse:
             # What a query goes on from is in its checkpoint; its first commit may never come.
             self._is_first = False
             if not start.is_fresh:
-                self.tell(start)
+                self.commit_to_group(start)
         begun = start.start_for(end)
-        moved = {queue: place for queue, place in begun.items() if end.next[queue] != place}
+        moved = {queue: offset for queue, offset in begun.items() if end.next[queue] != offset}
         gone = [] if start.is_fresh else sorted(start.next.keys() - end.next.keys())
         self._loss.report(*(Loss.vanished(queue, start.next[queue]) for queue in gone))
         if not moved:
@@ -144,7 +144,7 @@ class StreamCourse:
         bounds = (self._reach or self._look()).bounds
         begun, lost = mended(moved, bounds)
         self._loss.report(*lost)
-        ends: Places = {}
+        ends: QueueOffsets = {}
         for queue in begun:
             if queue not in bounds:
                 continue
@@ -158,13 +158,13 @@ class StreamCourse:
             ends[queue] = max(high, begun[queue])
         return begun, ends
 
-    def tell(self, place: StreamOffset) -> None:
-        """Mirrors a durable place to the group, where there is one."""
+    def commit_to_group(self, offset: StreamOffset) -> None:
+        """Commits a durable offset to the group, where there is one."""
         if self._mirror is not None:
-            self._mirror.tell(place.next)
+            self._mirror.commit(offset.next)
 
     def _note_gone(self, gone: set[MessageQueue], start: StreamOffset) -> None:
-        """Says once of a queue that it is gone; the other losses are said of each batch."""
+        """Reports once of a queue that it is gone; the other losses are reported of each batch."""
         new = sorted(gone - self._gone)
         self._gone = gone
         self._loss.report(*(Loss.vanished(queue, start.next[queue]) for queue in new))
@@ -183,7 +183,7 @@ class StreamCourse:
         self._reach = _Reach(ends, bounds)
         return self._reach
 
-    def _within_limits(self, begun: Places, ends: Places) -> Places | None:
+    def _within_limits(self, begun: QueueOffsets, ends: QueueOffsets) -> QueueOffsets | None:
         """Returns ends within the limits per trigger; None where more is to be waited for."""
         options = self._options
         least = options.min_rows_per_trigger
@@ -196,11 +196,11 @@ class StreamCourse:
         if options.bytes_per_trigger is not None:
             weights = self.sizes.of(begun, ends)
             by_bytes = limited(begun, ends, options.bytes_per_trigger, weights)
-            found = {queue: min(place, by_bytes[queue]) for queue, place in found.items()}
+            found = {queue: min(offset, by_bytes[queue]) for queue, offset in found.items()}
         return found
 
-    def _waits(self, begun: Places, ends: Places, least: int) -> bool:
-        rows = sum(place - begun[queue] for queue, place in ends.items())
+    def _waits(self, begun: QueueOffsets, ends: QueueOffsets, least: int) -> bool:
+        rows = sum(offset - begun[queue] for queue, offset in ends.items())
         last_ms = self._triggered_ms
         if rows >= least or last_ms is None:
             return False

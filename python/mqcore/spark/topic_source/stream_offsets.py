@@ -2,7 +2,7 @@
 
     {"v": 1, "q": {"orders@broker-a:0": 123}, "init": {...}, "fresh": true, "group": [...]}
 
-`q` is the next offset of each queue. `init` says where queues begin that the offset before does not
+`q` is the next offset of each queue. `init` has where queues begin that the offset before does not
 have: Spark asks anew where a query begins whenever its first batch is run again, and the answer
 must not move (`fresh` marks that answer). `group` and name servers let a listener of the driver
 mirror the progress. Key order is stable, since Spark compares texts. Pure functions.
@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from mqcore.model.queues import MessageQueue
 from mqcore.spark.errors import SparkError
-from mqcore.spark.topic_source.places import key_of, queue_of
+from mqcore.spark.topic_source.queue_json import key_of, queue_of
 
 __all__ = ["StreamOffset"]
 
 _VERSION: Final = 1
 
-Places = dict[MessageQueue, int]
+QueueOffsets = dict[MessageQueue, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class StreamOffset:
         next: The next offset of each queue.
         init: Where queues begin that the offset before does not have.
         is_fresh: Whether it is the answer to where a query begins.
-        mirror: Name servers and group that are told the progress; None for nobody.
+        mirror: Name servers and group to which the progress is committed; None for nobody.
     """
 
-    next: Places
-    init: Places = field(default_factory=dict)
+    next: QueueOffsets
+    init: QueueOffsets = field(default_factory=dict)
     is_fresh: bool = False
     mirror: tuple[str, str] | None = None
 
@@ -76,19 +76,19 @@ class StreamOffset:
                 f"the checkpoint has an offset that cannot be read: {error}"
             ) from error
 
-    def start_for(self, end: "StreamOffset") -> Places:
+    def start_for(self, end: "StreamOffset") -> QueueOffsets:
         """Returns where the queues of `end` begin, when this offset is before it.
 
         A queue that neither has is not in the answer.
         """
         begun = {} if self.is_fresh else self.next
-        found: Places = {}
+        found: QueueOffsets = {}
         for queue in end.next:
-            place = begun.get(queue, end.init.get(queue, self.next.get(queue)))
-            if place is not None:
-                found[queue] = place
+            offset = begun.get(queue, end.init.get(queue, self.next.get(queue)))
+            if offset is not None:
+                found[queue] = offset
         return found
 
 
-def _by_key(places: Places) -> dict[str, int]:
-    return {key_of(queue): place for queue, place in sorted(places.items())}
+def _by_key(by_queue: QueueOffsets) -> dict[str, int]:
+    return {key_of(queue): offset for queue, offset in sorted(by_queue.items())}

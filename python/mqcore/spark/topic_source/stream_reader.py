@@ -41,7 +41,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._calls.course.initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns the limit that stands for the options; all of them count."""
+        """Returns the limit that represents the options; all of them count."""
         options = self._calls.options
         if options.rows_per_trigger is not None:
             return ReadMaxRows(options.rows_per_trigger)
@@ -80,5 +80,5 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._calls.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tells the group how far it is done."""
-        self._calls.course.tell(StreamOffset.of_json(end))
+        """Commits to the group how far it is done."""
+        self._calls.course.commit_to_group(StreamOffset.of_json(end))

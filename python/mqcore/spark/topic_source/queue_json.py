@@ -1,6 +1,6 @@
-"""Queues as options and offsets name them, and the JSON of places per queue.
+"""Queues as options and offsets name them, and the JSON of numbers per queue.
 
-A queue's key is `topic@broker:0`. Places are given per key, or nested as topic, broker, queue
+A queue's key is `topic@broker:0`. Numbers are given per key, or nested as topic, broker, queue
 (the old rocketmq-spark's form). Pure functions of text.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Final
 from mqcore.model.queues import MessageQueue
 from mqcore.spark.options import json_object, wrong
 
-__all__ = ["EARLIEST", "LATEST", "assignment", "key_of", "places", "queue_of"]
+__all__ = ["EARLIEST", "LATEST", "assignment", "key_of", "queue_of", "queue_values"]
 
 # What offsets below zero mean, as in Kafka's JSON.
 LATEST: Final = -1
@@ -41,7 +41,7 @@ def queue_of(key: str) -> MessageQueue:
     return MessageQueue(found["topic"], found["broker"], int(found["queue"]))
 
 
-def places(option: str, value: str, lowest: int) -> dict[MessageQueue, int]:
+def queue_values(option: str, value: str, lowest: int) -> dict[MessageQueue, int]:
     """Returns the number that JSON gives for each queue.
 
     Args:
@@ -58,15 +58,15 @@ def places(option: str, value: str, lowest: int) -> dict[MessageQueue, int]:
             for broker, queues in rest.items():
                 if not isinstance(queues, Mapping):
                     raise wrong(option, value, _FORM)
-                for queue_id, place in queues.items():
+                for queue_id, number in queues.items():
                     queue = MessageQueue(name, broker, _queue_id(option, value, queue_id))
-                    found[queue] = _place(option, value, place, lowest)
+                    found[queue] = _value(option, value, number, lowest)
         else:
             try:
                 queue = queue_of(name)
             except ValueError as error:
                 raise wrong(option, value, f"{_FORM} ({error})") from None
-            found[queue] = _place(option, value, rest, lowest)
+            found[queue] = _value(option, value, rest, lowest)
     if not found:
         raise wrong(option, value, _FORM)
     return dict(sorted(found.items()))
@@ -97,7 +97,7 @@ def start_of(option: str, value: str) -> str | dict[MessageQueue, int]:
         return folded
     if not folded.startswith("{"):
         raise wrong(option, value, f"earliest, latest, group, or {_FORM}")
-    return places(option, value, EARLIEST)
+    return queue_values(option, value, EARLIEST)
 
 
 def end_of(option: str, value: str) -> str | dict[MessageQueue, int]:
@@ -107,17 +107,17 @@ def end_of(option: str, value: str) -> str | dict[MessageQueue, int]:
         return folded
     if not folded.startswith("{"):
         raise wrong(option, value, f"latest, or {_FORM}")
-    return places(option, value, LATEST)
+    return queue_values(option, value, LATEST)
 
 
 def times(option: str, value: str) -> dict[MessageQueue, int]:
     """JSON of times in milliseconds since 1970, per queue."""
-    return places(option, value, 0)
+    return queue_values(option, value, 0)
 
 
 def text_of(by_queue: Mapping[MessageQueue, int]) -> str:
-    """Returns the JSON that `places` reads."""
-    return json.dumps({key_of(queue): place for queue, place in sorted(by_queue.items())})
+    """Returns the JSON that `queue_values` reads."""
+    return json.dumps({key_of(queue): number for queue, number in sorted(by_queue.items())})
 
 
 def _queue_id(option: str, value: str, given: Any) -> int:
@@ -127,7 +127,7 @@ def _queue_id(option: str, value: str, given: Any) -> int:
     return int(folded)
 
 
-def _place(option: str, value: str, given: Any, lowest: int) -> int:
+def _value(option: str, value: str, given: Any, lowest: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < lowest:
         raise wrong(option, value, f"{_FORM} ({given!r} is no number from {lowest} on)")
     return given

@@ -1,6 +1,6 @@
 """Where the files of a store are: a local directory, or anything fsspec can open.
 
-A place lists files and gives their bytes, in pieces or in part; it travels from the driver to the
+A directory lists files and gives their bytes, in pieces or in part; it goes from the driver to the
 tasks. Knows no record.
 """
 
@@ -22,7 +22,7 @@ REMOTE_PIECE_BYTES: Final = 8 * 1024 * 1024
 REMOTE_OVERRUN_BYTES: Final = 64 * 1024
 
 
-class PlaceError(SparkError):
+class PathError(SparkError):
     """A path is not there, cannot be read, or needs a package that is not installed.
 
     Attributes:
@@ -37,7 +37,7 @@ class FileEntry:
     """A file.
 
     Attributes:
-        path: Its path, as the place knows it.
+        path: Its path, as the directory knows it.
         len_bytes: Its length.
     """
 
@@ -50,8 +50,8 @@ class FileEntry:
         return self.path.rstrip("/").rpartition("/")[2]
 
 
-class Place(ABC):
-    """Files below one root. Paths are those that a place itself gave, or joined to its root."""
+class Directory(ABC):
+    """Files below one root. Paths are those that a directory itself gave, or joined to its root."""
 
     root: str
 
@@ -103,7 +103,7 @@ class Place(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class LocalPlace(Place):
+class LocalDirectory(Directory):
     """A directory of this machine, or one that every machine sees under the same path."""
 
     root: str
@@ -144,16 +144,19 @@ class LocalPlace(Place):
         that fails is an error then and no signal.
         """
         del likely_end  # A piece is small enough.
-        with Path(path).open("rb", buffering=0) as file, memoryview(bytearray(PIECE_BYTES)) as room:
+        with (
+            Path(path).open("rb", buffering=0) as file,
+            memoryview(bytearray(PIECE_BYTES)) as buffer,
+        ):
             # Read-only for whoever gets it: such bytes are not copied once more.
-            still = room.toreadonly()
+            view = buffer.toreadonly()
             file.seek(start)
             at = start
             while at < end:
-                len_bytes = file.readinto(room[: min(PIECE_BYTES, end - at)])
+                len_bytes = file.readinto(buffer[: min(PIECE_BYTES, end - at)])
                 if not len_bytes:
                     return
-                yield still[:len_bytes]
+                yield view[:len_bytes]
                 at += len_bytes
 
     def matches(self, pattern: str) -> list[str]:
@@ -164,7 +167,7 @@ class LocalPlace(Place):
 
 
 @dataclass(frozen=True, slots=True)
-class RemotePlace(Place):
+class RemoteDirectory(Directory):
     """A directory of any file system that fsspec knows.
 
     Attributes:
@@ -185,14 +188,14 @@ class RemotePlace(Place):
             # Only needed for such paths, and no dependency of ours.
             url_to_fs = importlib.import_module("fsspec.core").url_to_fs
         except ImportError as error:
-            raise PlaceError(
+            raise PathError(
                 f"{self.url} needs fsspec: pip install fsspec, and the package of its scheme",
                 path=self.url,
             ) from error
         try:
             system, path = url_to_fs(self.url, **self.options)
         except (ImportError, ValueError) as error:
-            raise PlaceError(f"{self.url} cannot be opened: {error}", path=self.url) from error
+            raise PathError(f"{self.url} cannot be opened: {error}", path=self.url) from error
         return system, path
 
     def _listed(self, path: str) -> list[dict[str, Any]]:
@@ -248,8 +251,8 @@ class RemotePlace(Place):
         return sorted(system.glob(pattern))
 
 
-def place_of(location: Location, options: dict[str, Any]) -> Place:
-    """Returns the place of a location: one that is not local is opened by fsspec."""
+def directory_of(location: Location, options: dict[str, Any]) -> Directory:
+    """Returns the directory of a location: one that is not local is opened by fsspec."""
     if location.is_local:
-        return LocalPlace(location.path)
-    return RemotePlace(location.url, options)
+        return LocalDirectory(location.path)
+    return RemoteDirectory(location.url, options)

@@ -1,11 +1,12 @@
 """Where an archive lives: a local directory, or anything that pyarrow can reach (S3, GCS, HDFS).
 
-Two promises, and how each kind of place keeps them. A data file that has its name is whole: a local
-file is written under another name, synced and renamed; an object store shows an object when it was
-closed. A commit is written once: a local one is linked, which fails where the name is taken; an
-object store only looks before it writes, so that one program at a time may archive into it.
+Two promises, and how each kind of directory keeps them. A data file that has its name is whole: a
+local file is written under another name, synced and renamed; an object store shows an object when
+it was closed. A commit is written once: a local one is linked, which fails where the name is taken;
+an object store only looks before it writes, so that one program at a time may archive into it.
 """
 
+import io
 import os
 import uuid
 import zlib
@@ -20,21 +21,25 @@ from mqcore.spark.locations import Location
 from mqcore.spark.pipelines.errors import ArchiveError
 from mqcore.spark.pipelines.layout import UNFINISHED
 
-__all__ = ["LocalPlace", "Place", "RemotePlace", "Sink", "place_of"]
+__all__ = ["Directory", "LocalDirectory", "RemoteDirectory", "Sink", "directory_of"]
 
-# Places whose files are not there until they are closed.
+# File systems whose files are not there until they are closed.
 _ATOMIC_TYPES = frozenset({"s3", "gcs", "abfs"})
 
 
-class Sink:
-    """A file that counts and sums what is written to it, as Parquet writers want one."""
+class Sink(io.RawIOBase):
+    """A file that counts and sums what is written to it, as Parquet writers want one.
+
+    Closing it does not close the file, which is the directory's; nor does flushing: the directory
+    syncs at the end.
+    """
 
     def __init__(self, target: Any) -> None:
         """Takes an open file."""
+        super().__init__()
         self._target = target
         self.size_bytes = 0
         self.crc32 = 0
-        self.closed = False
 
     def write(self, data: Any) -> int:
         """Writes all of it."""
@@ -45,22 +50,21 @@ class Sink:
         return len(view)
 
     def writable(self) -> bool:
-        """Says yes, which pyarrow asks."""
+        """Returns True, which pyarrow asks for."""
         return True
 
-    def tell(self) -> int:
-        """Returns how many bytes were written."""
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Returns how many bytes were written, for `io.IOBase`, which asks for its position so.
+
+        Raises:
+            io.UnsupportedOperation: It is to go anywhere else.
+        """
+        if (offset, whence) != (0, io.SEEK_CUR):
+            raise io.UnsupportedOperation("a file that is summed is written front to back")
         return self.size_bytes
 
-    def flush(self) -> None:
-        """Does nothing: the place syncs at the end."""
 
-    def close(self) -> None:
-        """Does not close the file, which is the place's."""
-        self.closed = True
-
-
-class Place(Protocol):
+class Directory(Protocol):
     """A directory tree with the two promises."""
 
     @property
@@ -68,7 +72,7 @@ class Place(Protocol):
         """The directory, as Spark takes it."""
 
     def exists(self) -> bool:
-        """Tells whether the directory is there."""
+        """Returns whether the directory is there."""
 
     def names(self, folder: str) -> list[str]:
         """Returns the files of a folder, sorted; none where there is no folder."""
@@ -87,23 +91,23 @@ class Place(Protocol):
         """Removes what broken tasks left; returns how many files."""
 
 
-def place_of(target: str | Path) -> Place:
-    """Returns the place of a path or URI.
+def directory_of(target: str | Path) -> Directory:
+    """Returns the directory of a path or URI.
 
     Raises:
         ArchiveError: Nothing here can reach it.
     """
     location, text = Location.of(target), str(target)
     if location.is_local:
-        return LocalPlace(Path(location.path).absolute())
+        return LocalDirectory(Path(location.path).absolute())
     try:
         filesystem, root = fs.FileSystem.from_uri(text)
     except (ValueError, OSError, NotImplementedError) as error:
         raise ArchiveError(f"{text} cannot be reached: {error}", path=text) from error
-    return RemotePlace(filesystem, root, text)
+    return RemoteDirectory(filesystem, root, text)
 
 
-class LocalPlace:
+class LocalDirectory:
     """A directory of this machine, or one that all machines have mounted."""
 
     def __init__(self, root: Path) -> None:
@@ -116,7 +120,7 @@ class LocalPlace:
         return Location.of(self._root).url
 
     def exists(self) -> bool:
-        """Tells whether the directory is there."""
+        """Returns whether the directory is there."""
         return self._root.is_dir()
 
     def names(self, folder: str) -> list[str]:
@@ -186,7 +190,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-class RemotePlace:
+class RemoteDirectory:
     """A directory of a file system that pyarrow reaches."""
 
     def __init__(self, filesystem: Any, root: str, uri: str) -> None:
@@ -201,7 +205,7 @@ class RemotePlace:
         return self._uri
 
     def exists(self) -> bool:
-        """Tells whether the directory is there."""
+        """Returns whether the directory is there."""
         return self._kind("") is not fs.FileType.NotFound
 
     def names(self, folder: str) -> list[str]:
