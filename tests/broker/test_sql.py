@@ -14,7 +14,7 @@ from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode
 
 ON = {"enablePropertyFilter": "true"}
-OFF_SAYS = "The broker does not support consumer to filter message by SQL92"
+OFF_REMARK = "The broker does not support consumer to filter message by SQL92"
 
 
 async def beat(client: Live, text: str, version: int = 1, name: str = "A") -> None:
@@ -94,7 +94,7 @@ def test_without_the_switch_every_way_is_refused(tmp_path: Path) -> None:
                 await check(client, "n > 7"),
             ]
             told = [(answer.code, answer.remark) for answer in answers]
-            assert told == [(ResponseCode.SYSTEM_ERROR, OFF_SAYS)] * 3
+            assert told == [(ResponseCode.SYSTEM_ERROR, OFF_REMARK)] * 3
             change = b"enablePropertyFilter=true\n"
             assert (await client.call(RequestCode.UPDATE_BROKER_CONFIG, body=change)).code == 0
             found = await pull(client, 0)
@@ -189,7 +189,10 @@ def test_members_that_want_different_messages_are_seen(
             told = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
             assert told["inconsistentSubscriptions"] == {"A": {"T": "n > 5"}, "B": {"T": "n > 6"}}
             state = client.broker.state
-            assert (state.conflicts, state.members.consumers["g"].wishes.count) == (1, 2)
+            assert (state.conflicts, state.members.consumers["g"].subscription_check.count) == (
+                1,
+                2,
+            )
             await beat(client, "n > 6", 3, "A")
             told = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
             assert "inconsistentSubscriptions" not in told
