@@ -5,8 +5,8 @@
     print(broker.address)
     await broker.stop()
 
-Holds no algorithm: it opens in order and wires. What is opened registers at once how it is ended, by
-a stop and by a kill (`Broker._ends_with`); both go through that in the reverse order.
+Holds no algorithm: it opens in order and wires. What is opened registers at once how it ends, by a
+stop and by a kill (`Broker._ends_with`); both go through that in the reverse order.
 """
 
 import asyncio

@@ -134,8 +134,8 @@ class FilterTable:
             stored_ms: When the message was stored.
             bits: The message's bits; empty where none were made.
         """
-        has_bits = data.is_settled and stored_ms > data.born_ms and self._bloom.fits(data.bits)
-        if not has_bits or len(bits) * 8 != data.bits.count:
+        is_comparable = data.is_settled and stored_ms > data.born_ms and self._bloom.fits(data.bits)
+        if not is_comparable or len(bits) * 8 != data.bits.count:
             return True
         return all(bits[at // 8] >> at % 8 & 1 for at in data.bits.positions)
 

@@ -1,6 +1,6 @@
 """Everything that the broker's request handlers share: settings, tables, store, fast path, time.
 
-Belongs to the event loop. Holds no socket: others write and send what has to be.
+Belongs to the event loop. Holds no socket: writing and sending is done by others.
 """
 
 from collections.abc import Callable, Mapping
