@@ -41,7 +41,7 @@ def test_a_newer_version_replaces_an_expression_and_an_older_one_does_not() -> N
     assert found is not None
     assert (found.expression, found.version, found.born_ms) == ("a = 1", 5, 100)
     assert filters.register("g", [sql("a = 1", 6)], 300)
-    assert (found.version, found.born_ms) == (6, 100), "the same text keeps its time of birth"
+    assert (found.version, found.born_ms) == (6, 100), "the same text keeps its registration time"
     assert filters.register("g", [sql("a = 2", 7)], 400)
     found = filters.find("T", "g")
     assert found is not None

@@ -151,7 +151,7 @@ def test_every_transaction_ends_as_it_was_decided(
         try:
             await bench.create("T")
             machine = Transactions(bench, random.Random(seed))
-            # Runs without a crash are judged harder: nothing may come twice there.
+            # Runs without a crash are checked harder: nothing may come twice there.
             await machine.run(WEIGHTS | CRASHES if may_crash else WEIGHTS)
             await machine.finish()
         finally:

@@ -38,7 +38,7 @@ class FilterData:
         bits: Its bits in the Bloom filter.
         born_ms: When it was registered.
         dead_ms: When its group went, 0 while it is there.
-        is_settled: Whether messages stored after its birth surely have its bits.
+        is_settled: Whether messages stored after its registration surely have its bits.
     """
 
     topic: str
@@ -56,8 +56,8 @@ class FilterData:
         """Whether its group is gone, or does not want the topic any more."""
         return self.dead_ms >= self.born_ms
 
-    def bear_later(self, born_ms: int) -> None:
-        """Moves its birth, when that was earlier; who is dead stays so."""
+    def register_later(self, born_ms: int) -> None:
+        """Moves its registration time, when that was earlier; who is dead stays so."""
         was_dead = self.is_dead
         self.born_ms = max(self.born_ms, born_ms)
         if was_dead:
@@ -212,7 +212,7 @@ class FilterTable:
         """
         for data in self.all():
             if not data.is_settled:
-                data.bear_later(since_ms)
+                data.register_later(since_ms)
                 data.is_settled = True
                 self.changes += 1
 
@@ -240,7 +240,7 @@ class FilterTable:
             if data.dead_ms == 0:
                 data.dead_ms = max(data.born_ms, now_ms - _DEAD_BEFORE_LOAD_MS)
             if not was_clean:
-                data.bear_later(now_ms)
+                data.register_later(now_ms)
             data.is_settled = was_clean
             self._put(data)
 

@@ -95,7 +95,7 @@ class PopRounds:
     def _timers_ms(self) -> int:
         """Returns up to which time the timers have brought everything. May wait for them."""
         timers, now_ms = self._state.timers, self._state.now_ms() + self._state.timers_ahead_ms
-        # Idle timers stand still: they have brought all there is up to now.
+        # Idle timers do not move: they have brought all there is up to now.
         if timers is None or not timers.is_due(now_ms):
             return now_ms
         return min(now_ms, timers.progress().read_ms)

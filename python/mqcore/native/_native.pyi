@@ -424,7 +424,7 @@ class UnitExtension:
 
     Attributes:
         store_timestamp_ms: Store time of the message.
-        bits: Bits that stand for filters; empty for none.
+        bits: Bits that represent filters; empty for none.
     """
 
     @property

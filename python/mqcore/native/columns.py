@@ -92,10 +92,10 @@ class Asked:
 class RecordColumns(NativeRecordColumns):
     """Reads records into columns.
 
-    For a log give a span and feed pieces with their places, from `span.start` on without a gap, of
-    any length, until `is_done` or the file ends; then `finish`. For answers of a broker feed each
-    body without a place; batches that are one record are taken apart there, as a client does.
-    `flush` gives what waits for a full batch.
+    For a log give a span and feed pieces with their physical offsets, from `span.start` on without
+    a gap, of any length, until `is_done` or the file ends; then `finish`. For answers of a broker
+    feed each body without an offset; batches that are one record are taken apart there, as a client
+    does. `flush` gives what waits for a full batch.
 
     Args:
         columns: Names of `mqcore.spark.schema.READ_COLUMNS`, in the order wanted. Bodies that are

@@ -126,7 +126,7 @@ class DamagedError(StoreError):
     Attributes:
         path: The file.
         position: Byte in the file.
-        physical_offset: The same place as an offset of the log, in bytes.
+        physical_offset: The same as an offset of the log, in bytes.
         why: What does not hold there.
         whole_records: Whole records behind it.
         store: The directory of the store.
@@ -207,10 +207,10 @@ class StoreTimeoutError(StoreError):
 
 
 class NoRecordError(StoreError):
-    """Nothing is stored at this place.
+    """Nothing is stored at this offset.
 
     Attributes:
-        physical_offset: The place asked for, in bytes of the log.
+        physical_offset: The offset asked for, in bytes of the log.
         why: Why there is none.
     """
 

@@ -83,7 +83,7 @@ class FastPath(NativeFastPath):
     for a group that consumes in order: what it gives up is a dead letter. `set_timers` lets sends
     ask how full a step of time is, `set_delay_levels` replaces the levels of delay,
     `set_filter_bits` those expressions that set bits of messages. `remember` answers sends that
-    come again within so many milliseconds with the place of the first, in so many bytes of memory.
+    come again within so many milliseconds with the result of the first, in so many bytes of memory.
 
     `offsets` are the live consumer offsets, `half_messages` the transactions that are not ended,
     `pops` what is popped and not acknowledged.
@@ -158,7 +158,7 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     `get_buffer`, `buffer_updated`, `pause_writing` and `resume_writing` are native. While the
     transport has nothing queued, replies go to the socket without it, so that nothing else may
     write to the transport: use `write` (whole frames, behind what was sent before) or `respond`.
-    `execute` does what was decided on and answers here; what still does not stand gets the
+    `execute` does what was decided on and answers here; what is still undecided gets the
     official refusal; False when the fast path does not execute requests of that code. `traffic` is
     how many bytes were received and sent.
     """
