@@ -193,14 +193,14 @@ def test_a_group_is_moved_to_a_time_and_goes_on_there(tmp_path: Path) -> None:
             ext = {"topic": "T", "group": "g", "timestamp": 0, "isForce": True}
             found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
             assert rows(found, "offsetTable") == {0: 0}
-            place = {"consumerGroup": "g", "topic": "T", "queueId": 0}
-            now = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
+            queue = {"consumerGroup": "g", "topic": "T", "queueId": 0}
+            now = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, queue)
             assert now.ext["offset"] == "0"
             late = await client.call(
-                RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": 4}
+                RequestCode.UPDATE_CONSUMER_OFFSET, queue | {"commitOffset": 4}
             )
             assert (late.code, late.remark) == (0, "Offset has been previously reset")
-            pull = place | {"queueOffset": 4, "maxMsgNums": 1, "sysFlag": 4, "subscription": "*"}
+            pull = queue | {"queueOffset": 4, "maxMsgNums": 1, "sysFlag": 4, "subscription": "*"}
             pull |= {"commitOffset": 0, "suspendTimeoutMillis": 0, "subVersion": 0}
             moved = await client.call(RequestCode.PULL_MESSAGE, pull)
             assert (moved.code, moved.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
@@ -241,11 +241,11 @@ def test_members_are_sent_where_to_go_on_where_the_broker_does_not_keep_it(tmp_p
             found = await client.json(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
             assert rows(found, "offsetTable") == {0: 0}
             await until(lambda: bool(client.broker_requests))
-            told = client.broker_requests[-1]
-            assert told.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET
-            assert rows(parse_object(told.body), "offsetTable") == {0: 0}
-            place = {"consumerGroup": "g", "topic": "T", "queueId": 0}
-            now = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
+            request = client.broker_requests[-1]
+            assert request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+            assert rows(parse_object(request.body), "offsetTable") == {0: 0}
+            queue = {"consumerGroup": "g", "topic": "T", "queueId": 0}
+            now = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, queue)
             assert now.ext["offset"] == "4", "it is theirs to commit"
             missing = await client.call(
                 RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext | {"topic": "U"}
@@ -274,8 +274,8 @@ def test_messages_are_found(tmp_path: Path) -> None:
             await client.create("T")
             sent = await client.send("T", b"wanted", KEYS="k1 k2", UNIQ_KEY="0A01")
             await client.settled()
-            place = int(sent.ext["msgId"][16:], 16)
-            seen = await client.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": place})
+            physical_offset = int(sent.ext["msgId"][16:], 16)
+            seen = await client.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": physical_offset})
             assert b"wanted" in seen.body
             for key, unique in (("k2", False), ("0A01", True)):
                 ext = {
@@ -292,7 +292,7 @@ def test_messages_are_found(tmp_path: Path) -> None:
             ext["key"] = "absent"
             nothing = await client.call(RequestCode.QUERY_MESSAGE, ext)
             assert nothing.code == ResponseCode.QUERY_NOT_FOUND
-            for offset in (-1, place + 1, 10**15):
+            for offset in (-1, physical_offset + 1, 10**15):
                 bad = await client.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
                 assert bad.code == ResponseCode.SYSTEM_ERROR
                 assert bad.remark == f"can not find message by the offset, {offset}"
@@ -300,7 +300,7 @@ def test_messages_are_found(tmp_path: Path) -> None:
     run_on("uvloop", run())
 
 
-def test_the_broker_tells_of_itself(tmp_path: Path) -> None:
+def test_the_broker_reports_its_runtime_table(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
             table = (await client.json(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
@@ -410,16 +410,16 @@ def test_a_change_by_a_tool_is_kept_in_the_file(tmp_path: Path) -> None:
 def test_offsets_in_the_memory_of_consumers_are_asked_for(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
-            place = {"topic": "T", "group": "g"}
+            asked = {"topic": "T", "group": "g"}
             code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-            assert (await client.call(code, place)).code == ResponseCode.SYSTEM_ERROR
+            assert (await client.call(code, asked)).code == ResponseCode.SYSTEM_ERROR
             await heartbeat(client, "A", "g", "T")
-            told = b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"T"}:7}}'
+            offsets = b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"T"}:7}}'
             client.client.hub.dispatcher.on(
                 RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
-                lambda request: request.answer(body=told),
+                lambda request: request.answer(body=offsets),
             )
-            found = await client.json(code, place)
+            found = await client.json(code, asked)
             assert rows(found["consumerTable"], "A") == {0: 7}
 
     run_on("uvloop", run())

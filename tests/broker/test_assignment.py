@@ -72,7 +72,7 @@ def test_every_queue_is_popped_and_no_member_is_idle(
         assert all(len(each) == 1 for each in shares)
 
 
-def test_nothing_is_said_where_nothing_is_known() -> None:
+def test_nothing_is_assigned_where_nothing_is_known() -> None:
     wanted, some = RequestMode("T", "g"), queues_of(2)
     assert assigned(wanted, "CONSISTENT_HASH", "c", some, ["c"]) is None
     assert assigned(wanted, "AVG", "c", [], ["c"]) is None

@@ -82,7 +82,7 @@ def test_a_first_frame_of_any_size_gets_through_while_others_never_end(
             pushes = [asyncio.create_task(push(stream)) for stream in streams]
             await until(lambda: bool(server.hub.frames.first.paused))
             async with another(client) as late:
-                # It waits until there is room: those before it end.
+                # It waits until there is space: those before it end.
                 ask = asyncio.create_task(
                     late.call(RequestCode.GET_BROKER_CONFIG, {}, bytes(15_000_000))
                 )

@@ -115,8 +115,8 @@ def start(root: Path, caplog: pytest.LogCaptureFixture) -> Seen:
             missing = sum([await asyncio.to_thread(unread, client, *queue) for queue in QUEUES])
             reused = []
             for topic, queue_id in QUEUES:
-                place = store.append(topic, b"next", queue_id=queue_id)
-                if place.queue_offset < PER_QUEUE[topic]:
+                appended = store.append(topic, b"next", queue_id=queue_id)
+                if appended.queue_offset < PER_QUEUE[topic]:
                     reused.append((topic, queue_id))
             return missing, reused
 
@@ -167,15 +167,15 @@ def test_no_damage_is_silent(
     shutil.copytree(stores[stop], root)
     case.damage(root)
     expected = case.answers[stop]
-    code, told = mqcore("store", "verify", str(root))
+    code, output = mqcore("store", "verify", str(root))
     seen = start(root, caplog)
-    assert (seen.outcome, code != 0) == (expected.start, expected.verify), (seen, told)
+    assert (seen.outcome, code != 0) == (expected.start, expected.verify), (seen, output)
     if seen.refused:
-        # The words of an error: what is wrong, where, and the command that goes on.
+        # The parts of an error: what is wrong, where, and the command that goes on.
         assert str(root) in seen.refused, seen.refused
     if expected.mend:
-        code, told = mqcore("store", *case.command, str(root), *sizes())
-        assert code == 0, told
+        code, output = mqcore("store", *case.command, str(root), *sizes())
+        assert code == 0, output
         again = start(root, caplog)
         assert not again.refused, again
         assert again.missing > 0, again

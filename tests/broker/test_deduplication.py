@@ -25,7 +25,7 @@ _PATIENT = ProducerSettings(timeout_s=60.0)
 
 
 class LostAnswers:
-    """Stands between clients and a broker; answers to sends get lost with their connection.
+    """A proxy between clients and a broker; answers to sends get lost with their connection.
 
     Attributes:
         left: How many more.
@@ -42,7 +42,7 @@ class LostAnswers:
 
     @asynccontextmanager
     async def in_front_of(self, address: str) -> AsyncIterator[None]:
-        """Stands there."""
+        """Accepts connections at the port of the broker, on the address that clients dial."""
         self._port = int(address.rpartition(":")[2])
         server = await asyncio.start_server(self._serve, _DIALLED, self._port)
         try:
@@ -144,11 +144,11 @@ def test_a_send_whose_answer_was_lost_is_stored_once(kind: str, *, is_killed: bo
                 assert max(result.attempts for result in results) == 2
             stored = await broker.messages("t")
             assert Counter(m.body for m in stored) == Counter({b"first", *bodies})
-            places = {(each.uniq_key, each.message_id, each.queue_id) for each in stored}
+            stored_ids = {(each.uniq_key, each.message_id, each.queue_id) for each in stored}
             for result in results:
                 ids = result.message_id.split(","), result.offset_message_id.split(",")
-                told = {(*each, result.queue.queue_id) for each in zip(*ids, strict=True)}
-                assert told <= places
+                reported = {(*each, result.queue.queue_id) for each in zip(*ids, strict=True)}
+                assert reported <= stored_ids
 
     asyncio.run(run())
 
@@ -226,8 +226,8 @@ def test_the_window_is_shown(tmp_path: Path) -> None:
             assert any(line.startswith("mqcore_deduplication_repeats_total{") for line in lines)
         async with live(tmp_path, **keys) as running:
             again = await running.send("t", b"x", UNIQ_KEY="K")
-            place = ("queueId", "queueOffset")
-            assert [again.ext[name] for name in place] == [first.ext[name] for name in place]
+            names = ("queueId", "queueOffset")
+            assert [again.ext[name] for name in names] == [first.ext[name] for name in names]
 
     asyncio.run(run())
 

@@ -27,15 +27,15 @@ def extension_of(root: Path) -> Path:
 
 
 def units_of(root: Path) -> list[tuple[int, int, bytes]]:
-    """Returns place, store time and bits of the units of the extension."""
+    """Returns position, store time and bits of the units of the extension."""
     content = extension_of(root).read_bytes()
     units = []
-    place = 0
-    while (head := HEAD.unpack_from(content, place))[0] > 0:
+    position = 0
+    while (head := HEAD.unpack_from(content, position))[0] > 0:
         size, _tags_code, stored_ms, bits_len = head
         assert size == HEAD.size + bits_len
-        units.append((place, stored_ms, content[place + HEAD.size : place + size]))
-        place += size
+        units.append((position, stored_ms, content[position + HEAD.size : position + size]))
+        position += size
     return units
 
 
@@ -88,11 +88,11 @@ def test_messages_carry_bits_from_the_registration_on(tmp_path: Path) -> None:
             assert await wanted(client) == [b"m%d" % n for n in range(1, len(units))]
 
     run_on("uvloop", again())
-    # Bits that say no: the record is not looked at. So they are gone by.
-    place, stored_ms, bits = units[-1]
+    # Bits of which none is set: the record is not looked at. So they are gone by.
+    position, stored_ms, bits = units[-1]
     assert stored_ms > born_ms
     with extension_of(tmp_path).open("r+b") as file:
-        file.seek(place + HEAD.size)
+        file.seek(position + HEAD.size)
         file.write(bytes(len(bits)))
 
     async def spared() -> None:
@@ -104,12 +104,12 @@ def test_messages_carry_bits_from_the_registration_on(tmp_path: Path) -> None:
 
 
 async def shown(client: Live, group: str = "g") -> dict[str, Any]:
-    """Returns what a tool is told of the units of the topic's queue."""
+    """Returns what a tool gets of the units of the topic's queue."""
     ext = {"topic": "T", "queueId": 0, "index": 0, "count": 100, "consumerGroup": group}
     return await client.json(RequestCode.QUERY_CONSUME_QUEUE, ext)
 
 
-def test_a_tool_sees_what_the_extension_says_of_each_unit(tmp_path: Path) -> None:
+def test_a_tool_sees_what_the_extension_holds_of_each_unit(tmp_path: Path) -> None:
     count = 0
 
     async def run() -> None:
@@ -139,18 +139,18 @@ def test_a_tool_sees_what_the_extension_says_of_each_unit(tmp_path: Path) -> Non
 
     run_on("uvloop", run())
     units = units_of(tmp_path)
-    place, stored_ms, bits = units[-2]
+    position, stored_ms, bits = units[-2]
 
     async def again() -> None:
         async with live(tmp_path, **EXTENDED) as client:
             rows = (await shown(client))["queueData"]
-            said = parse_object(rows[-2]["extendDataJson"].encode())
-            assert base64.b64decode(said.pop("filterBitMap")) == bits
-            assert said == {"msgStoreTime": stored_ms, "size": 34, "tagsCode": 0}
+            extension = parse_object(rows[-2]["extendDataJson"].encode())
+            assert base64.b64decode(extension.pop("filterBitMap")) == bits
+            assert extension == {"msgStoreTime": stored_ms, "size": 34, "tagsCode": 0}
             digits = rows[-2]["bitMap"].replace("\n", "")
             assert int(digits, 2) == int.from_bytes(bits, "little")
             assert rows[-2]["bitMap"].index("\n") == 8 * (len(bits) - 8)
-            # What cannot be found is said, with the place in the queue's own spelling.
+            # What cannot be found is reported, with the position as the queue spells it.
             assert rows[0]["tagsCode"] == -(1 << 63)
             assert rows[0]["msg"] == f"Cq extend not exist!addr: {-(1 << 63)}"
             assert "extendDataJson" not in rows[0]
@@ -158,7 +158,7 @@ def test_a_tool_sees_what_the_extension_says_of_each_unit(tmp_path: Path) -> Non
     with extension_of(tmp_path).open("r+b") as file:
         file.write(b"\0\0")
     run_on("uvloop", again())
-    assert place > 0
+    assert position > 0
 
 
 def test_without_the_second_switch_units_have_no_bits(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from mqcore.broker.bloom import BloomBits, BloomFilter
 from mqcore.broker.filters import FilterTable
-from mqcore.broker.wishes import Wishes
+from mqcore.broker.subscription_checks import SubscriptionCheck
 from mqcore.errors import BadJsonError
 from mqcore.model.relaxed_json import parse_object
 from mqcore.model.subscriptions import SubscriptionData
@@ -25,7 +25,7 @@ def sql(text: str, version: int = 1, topic: str = "T", kind: str = "SQL92") -> S
 
 
 def test_the_bits_are_those_of_the_official_filter() -> None:
-    # As rocketmq-filter 5.3.3 says; tests/interop asks it for more.
+    # As rocketmq-filter 5.3.3 decides; tests/interop asks it for more.
     assert BloomFilter(hashes=3, bits=112) == BLOOM
     assert BLOOM.bits_of("g#t") == BloomBits((22, 87, 58), 112)
     assert BLOOM.fits(BLOOM.bits_of(""))
@@ -41,7 +41,7 @@ def test_a_newer_version_replaces_an_expression_and_an_older_one_does_not() -> N
     assert found is not None
     assert (found.expression, found.version, found.born_ms) == ("a = 1", 5, 100)
     assert filters.register("g", [sql("a = 1", 6)], 300)
-    assert (found.version, found.born_ms) == (6, 100), "the same text keeps its time of birth"
+    assert (found.version, found.born_ms) == (6, 100), "the same text keeps its registration time"
     assert filters.register("g", [sql("a = 2", 7)], 400)
     found = filters.find("T", "g")
     assert found is not None
@@ -119,7 +119,7 @@ def test_the_file_is_the_official_one_and_is_read_again() -> None:
     again.load(text, 100_000)
     found = again.find("T", "g")
     assert found is not None
-    # Nobody is there when it is read: the official broker says since half a minute.
+    # Nobody is there when it is read: the official broker assumes since half a minute.
     assert (found.expression, found.version, found.dead_ms) == ("a > 1", 7, 70_000)
     soon = table()
     soon.load(text, 2_000)
@@ -173,29 +173,29 @@ def test_a_file_with_other_bits_is_left_out_and_a_bad_one_refused() -> None:
 
 
 def test_members_that_want_the_same_agree_however_they_spell_it() -> None:
-    wishes = Wishes()
-    wishes.note("a", [SubscriptionData.of_expression("T", "x || y"), SubscriptionData("%RETRY%g")])
-    wishes.note("b", [SubscriptionData.of_expression("T", "y||x", 5)])
-    assert (wishes.count, wishes.news()) == (1, False)
-    assert wishes.differences({"a": "A", "b": "B"}) == {}
+    check = SubscriptionCheck()
+    check.note("a", [SubscriptionData.of_expression("T", "x || y"), SubscriptionData("%RETRY%g")])
+    check.note("b", [SubscriptionData.of_expression("T", "y||x", 5)])
+    assert (check.count, check.news()) == (1, False)
+    assert check.differences({"a": "A", "b": "B"}) == {}
 
 
-def test_members_that_differ_are_told_once_per_change() -> None:
-    wishes = Wishes()
+def test_members_that_differ_are_logged_once_per_change() -> None:
+    check = SubscriptionCheck()
     common = SubscriptionData("C")
-    wishes.note("a", [common, sql("n > 1")])
-    wishes.note("b", [common, sql("n > 2")])
-    wishes.note("c", [common])
-    assert (wishes.count, wishes.news(), wishes.news()) == (3, True, False)
-    assert wishes.differences({"a": "A", "b": "B", "c": "C"}) == {
+    check.note("a", [common, sql("n > 1")])
+    check.note("b", [common, sql("n > 2")])
+    check.note("c", [common])
+    assert (check.count, check.news(), check.news()) == (3, True, False)
+    assert check.differences({"a": "A", "b": "B", "c": "C"}) == {
         "A": {"T": "n > 1"},
         "B": {"T": "n > 2"},
         "C": {"T": ""},
     }
-    wishes.note("b", [common, sql("n > 3")])
-    assert wishes.news()
-    wishes.forget("b")
-    wishes.forget("c")
-    assert (wishes.count, wishes.news()) == (1, False)
-    wishes.note("c", [common])
-    assert wishes.news(), "again, after they had agreed"
+    check.note("b", [common, sql("n > 3")])
+    assert check.news()
+    check.forget("b")
+    check.forget("c")
+    assert (check.count, check.news()) == (1, False)
+    check.note("c", [common])
+    assert check.news(), "again, after they had agreed"

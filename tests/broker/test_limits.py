@@ -137,8 +137,8 @@ def test_new_groups_are_refused_and_the_others_of_a_heartbeat_are_taken(tmp_path
         async with live(tmp_path, groupsMax=str(own + 5)) as client:
             state = client.broker.state
             assert len(state.groups.groups) == own + 20
-            told = [group("new"), *(group(f"g{at}") for at in range(20))]
-            assert is_refused(await beat(client, told), "groupsMax")
+            groups = [group("new"), *(group(f"g{at}") for at in range(20))]
+            assert is_refused(await beat(client, groups), "groupsMax")
             assert sorted(state.members.consumers) == sorted(f"g{at}" for at in range(20))
             assert state.topics.find("%RETRY%new") is None
             code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
@@ -173,15 +173,15 @@ def test_producer_groups_and_clients_of_a_group_are_bounded(tmp_path: Path) -> N
             assert (await beat(second, [group("g", ["T", "U"])], ["p"])).code == 0
         keys = {"groupsMax": "12"}
         async with live(tmp_path / "other", **keys) as client:
-            told = await beat(client, [], [f"p{at}" for at in range(20)])
-            assert is_refused(told, "groupsMax")
+            answer = await beat(client, [], [f"p{at}" for at in range(20)])
+            assert is_refused(answer, "groupsMax")
             assert len(client.broker.state.members.producers) == 12
 
     run_on("uvloop", run())
 
 
 @pytest.mark.parametrize(
-    ("told", "key"),
+    ("groups", "key"),
     [
         ([group("g", [f"t{at}" for at in range(11)])], "subscriptionsPerGroupMax"),
         (
@@ -194,7 +194,7 @@ def test_producer_groups_and_clients_of_a_group_are_bounded(tmp_path: Path) -> N
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_heartbeat_that_names_too_much_changes_nothing(
-    tmp_path: Path, told: list[dict[str, Any]], key: str
+    tmp_path: Path, groups: list[dict[str, Any]], key: str
 ) -> None:
     async def run() -> None:
         keys = {
@@ -205,7 +205,7 @@ def test_a_heartbeat_that_names_too_much_changes_nothing(
         }
         async with live(tmp_path, **keys) as client:
             before = len(client.broker.state.groups.groups)
-            assert is_refused(await beat(client, told), key)
+            assert is_refused(await beat(client, groups), key)
             assert len(client.broker.state.groups.groups) == before
             assert not client.broker.state.members.consumers
             assert (await beat(client, [group("g", [f"t{at}" for at in range(10)])])).code == 0
@@ -252,12 +252,12 @@ def test_a_large_heartbeat_lets_others_have_their_turn(
     async def run() -> None:
         async with live(tmp_path) as client, another(client) as other:
             state = client.broker.state
-            told = [group(f"g{at}", [f"t{n}" for n in range(100)]) for at in range(100)]
-            assert (await beat(client, told)).code == 0
+            groups = [group(f"g{at}", [f"t{n}" for n in range(100)]) for at in range(100)]
+            assert (await beat(client, groups)).code == 0
             counted.all_of_them.clear()
             for at in range(100):
-                told[at] = group(f"g{at}", [f"u{n}" for n in range(100)])
-            work = asyncio.create_task(beat(client, told))
+                groups[at] = group(f"g{at}", [f"u{n}" for n in range(100)])
+            work = asyncio.create_task(beat(client, groups))
             # In between some groups are taken and others not yet, each of them as a whole.
             await until(lambda: "u0" in state.members.consumers["g0"].subscriptions)
             assert "u0" not in state.members.consumers["g99"].subscriptions
@@ -278,10 +278,10 @@ def test_who_leaves_a_group_while_its_heartbeat_is_taken_has_left(tmp_path: Path
     async def run() -> None:
         async with live(tmp_path) as client:
             state = client.broker.state
-            told = [group(f"g{at}") for at in range(100)]
-            assert (await beat(client, told)).code == 0
-            told = [group(f"g{at}", ["U"]) for at in range(100)]
-            work = asyncio.create_task(beat(client, told, ["p"]))
+            groups = [group(f"g{at}") for at in range(100)]
+            assert (await beat(client, groups)).code == 0
+            groups = [group(f"g{at}", ["U"]) for at in range(100)]
+            work = asyncio.create_task(beat(client, groups, ["p"]))
             await until(lambda: "U" in state.members.consumers["g0"].subscriptions)
             left = await client.call(
                 RequestCode.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": "g99"}
@@ -301,8 +301,8 @@ def test_a_client_that_goes_leaves_its_groups_in_slices(
         async with live(tmp_path) as client:
             state = client.broker.state
             async with another(client) as gone:
-                told = [group(f"g{at}") for at in range(200)]
-                assert (await beat(gone, told, [f"p{at}" for at in range(50)])).code == 0
+                groups = [group(f"g{at}") for at in range(200)]
+                assert (await beat(gone, groups, [f"p{at}" for at in range(50)])).code == 0
                 counted.all_of_them.clear()
             await until(lambda: not state.members.consumers and not state.members.producers)
             assert len(counted.all_of_them) >= 250
@@ -312,15 +312,15 @@ def test_a_client_that_goes_leaves_its_groups_in_slices(
     run_on("uvloop", run())
 
 
-def test_members_are_told_of_changes_in_slices(tmp_path: Path, counted: type[Counted]) -> None:
+def test_members_are_notified_of_changes_in_slices(tmp_path: Path, counted: type[Counted]) -> None:
     async def run() -> None:
         async with live(tmp_path) as client, another(client) as other:
-            told = [group(f"g{at}") for at in range(50)]
-            assert (await beat(client, told)).code == 0
+            groups = [group(f"g{at}") for at in range(50)]
+            assert (await beat(client, groups)).code == 0
             await until(lambda: len(client.broker_requests) >= 50)
             client.broker_requests.clear()
             counted.all_of_them.clear()
-            assert (await beat(other, told)).code == 0
+            assert (await beat(other, groups)).code == 0
             await until(
                 lambda: len(client.broker_requests) == 50 and len(other.broker_requests) == 50
             )
@@ -333,9 +333,9 @@ def test_members_are_told_of_changes_in_slices(tmp_path: Path, counted: type[Cou
 def test_a_heartbeat_that_is_too_long_to_be_read_at_once_is_read_the_same(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
-            told = group("g", [f"topic-{at:060}" for at in range(1_000)])
-            assert len(json.dumps(told)) > clients._BODY_BYTES_AT_ONCE
-            assert (await beat(client, [told], ["p"])).code == 0
+            data = group("g", [f"topic-{at:060}" for at in range(1_000)])
+            assert len(json.dumps(data)) > clients._BODY_BYTES_AT_ONCE
+            assert (await beat(client, [data], ["p"])).code == 0
             found = client.broker.state.members.consumers["g"]
             assert len(found.subscriptions) == 1_000
             bad = await client.call(RequestCode.HEART_BEAT, {}, b"[" * 100_000)
@@ -348,15 +348,15 @@ def test_a_heartbeat_that_is_too_long_to_be_read_at_once_is_read_the_same(tmp_pa
     run_on("uvloop", run())
 
 
-def test_the_whole_table_is_told_as_before(tmp_path: Path) -> None:
+def test_the_whole_table_is_answered_as_before(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
             await client.create("T", 3)
             assert (await beat(client, [group("g")])).code == 0
-            told = parse_object((await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
-            assert told["topicConfigTable"]["T"]["readQueueNums"] == 3
+            table = parse_object((await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
+            assert table["topicConfigTable"]["T"]["readQueueNums"] == 3
             code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-            told = parse_object((await client.call(code)).body)
-            assert told == json.loads(json.dumps(client.broker.state.groups.to_json()))
+            table = parse_object((await client.call(code)).body)
+            assert table == json.loads(json.dumps(client.broker.state.groups.to_json()))
 
     run_on("uvloop", run())

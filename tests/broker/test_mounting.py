@@ -24,7 +24,7 @@ from small_store import body_of, filled
 
 
 def state_of(root: Path) -> dict[str, tuple[object, ...]]:
-    """Returns what tells whether anything of a directory was changed."""
+    """Returns what differs after any change in a directory."""
     found: dict[str, tuple[object, ...]] = {}
     for path in [root, *sorted(root.rglob("*"))]:
         stat = path.lstat()
@@ -80,7 +80,7 @@ def archive(tmp_path: Path) -> Path:
     return root
 
 
-def test_queues_alone_tell_of_topics_and_keys_are_found(archive: Path, tmp_path: Path) -> None:
+def test_topics_are_found_by_queues_alone_and_keys_are_found(archive: Path, tmp_path: Path) -> None:
     assert not (archive / "config" / "topics.json").exists()
     before = state_of(archive)
 
@@ -109,7 +109,7 @@ def test_what_would_change_it_is_refused(archive: Path, tmp_path: Path) -> None:
             half = await client.send("topic", b"x", TRAN_MSG=True)
             delayed = await client.send("topic", b"x", DELAY=1)
             assert {half.code, delayed.code} == {ResponseCode.NO_PERMISSION}
-            # Below the fast path's answer stands the store's.
+            # Below the fast path's answer is the store's.
             with pytest.raises(MQError, match="reading only"):
                 client.broker.state.store.append("topic", b"x")
 
@@ -181,7 +181,7 @@ def consumed(broker: Broker, count: int) -> list[tuple[MessageQueue, int]]:
     return found
 
 
-def test_a_producer_is_told_why(archive: Path, tmp_path: Path) -> None:
+def test_a_producer_is_refused_with_the_reason(archive: Path, tmp_path: Path) -> None:
     with (
         Broker(settings=pairs(archive), directory=tmp_path / "mount") as broker,
         Producer(broker.namesrv, group="p") as producer,
@@ -202,7 +202,7 @@ def refusals(archive: Path, tmp_path: Path) -> list[tuple[str, Callable[[], Moun
     ]
 
 
-def test_a_place_that_is_none_is_refused(archive: Path, tmp_path: Path) -> None:
+def test_an_unusable_directory_is_refused(archive: Path, tmp_path: Path) -> None:
     for why, mount in refusals(archive, tmp_path):
         with pytest.raises(MountError, match=why):
             mount()
@@ -234,7 +234,7 @@ def test_the_last_files_are_copies_and_the_others_links(archive: Path, tmp_path:
         assert last.read_bytes() == original.read_bytes()
 
 
-def test_the_settings_of_a_mount_are_told(archive: Path, tmp_path: Path) -> None:
+def test_the_settings_of_a_mount_are_printed(archive: Path, tmp_path: Path) -> None:
     settings = settings_of_pairs(
         SMALL | pairs(archive) | {"storePathRootDir": str(tmp_path / "mount")}
     )

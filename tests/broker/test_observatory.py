@@ -77,7 +77,7 @@ def test_pages_are_served_by_their_path() -> None:
     run(work)
 
 
-def test_a_page_that_fails_tells_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_that_fails_shows_no_secret(caplog: pytest.LogCaptureFixture) -> None:
     async def work(_: Observatory, port: int) -> None:
         status, body = await asked(port, "GET", "/broken")
         assert status == 500
@@ -122,8 +122,8 @@ def test_too_many_connections_are_closed_and_the_rest_go_on(
         reader, writer = held[0]
         writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert (await reader.read()).endswith(b"42\n")
-        for place in held:
-            place[1].close()
+        for connection in held:
+            connection[1].close()
 
     run(work)
 

@@ -62,7 +62,7 @@ def committed(running: Live) -> int | None:
     return running.broker.state.fast_path.offsets.find("g", "t", 0)
 
 
-def told(popped: list[Popped]) -> list[tuple[int, bytes]]:
+def offsets_and_bodies(popped: list[Popped]) -> list[tuple[int, bytes]]:
     return [(each.offset, each.body.encode()) for each in popped]
 
 
@@ -78,7 +78,7 @@ async def one_by_one(path: Path, has_buffer: str) -> None:
     async with popping(path, enablePopBufferMerge=has_buffer) as (running, group):
         await filled(running)
         popped = await group.pop()
-        assert told(popped) == ALL
+        assert offsets_and_bodies(popped) == ALL
         assert await group.pop() == []
         for each in popped:
             assert await group.ack(each) == 0
@@ -135,7 +135,7 @@ async def test_ordered_pops_go_on_behind_a_batch(tmp_path: Path) -> None:
         await filled(running)
         for expected, behind in zip(ALL, (1, 4, 5), strict=True):
             popped = await group.pop(**order)
-            assert told(popped) == [expected]
+            assert offsets_and_bodies(popped) == [expected]
             assert (await group.ack(popped[0]), committed(running)) == (0, behind)
         assert await group.pop(**order) == []
 
@@ -151,6 +151,6 @@ async def from_the_middle(path: Path, order: str) -> None:
         await group.pop(maxMsgNums=1)
         running.broker.state.fast_path.offsets.commit("g", "t", 0, 2)
         popped = await group.pop(order=order, queueId=0)
-        assert told(popped) == ALL[1:]
+        assert offsets_and_bodies(popped) == ALL[1:]
         assert [await group.ack(each) for each in popped] == [0, 0]
         assert committed(running) == 5

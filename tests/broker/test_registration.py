@@ -60,7 +60,7 @@ def test_every_name_server_knows_a_topic_when_it_is_made(tmp_path: Path) -> None
     run_on("uvloop", run())
 
 
-def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) -> None:
+def test_a_name_server_that_comes_back_empty_is_sent_everything(tmp_path: Path) -> None:
     async def run() -> None:
         async with name_server(tmp_path) as address:
             port = int(address.rpartition(":")[2])
@@ -76,7 +76,7 @@ def test_a_name_server_that_comes_back_empty_is_told_everything(tmp_path: Path) 
     run_on("uvloop", run())
 
 
-def test_a_name_server_that_is_restarted_is_told_at_once(tmp_path: Path) -> None:
+def test_a_name_server_that_is_restarted_is_registered_with_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with contextlib.AsyncExitStack() as first, contextlib.AsyncExitStack() as rest:
             address = await first.enter_async_context(name_server(tmp_path))
@@ -93,7 +93,7 @@ def test_a_name_server_that_is_restarted_is_told_at_once(tmp_path: Path) -> None
     run_on("uvloop", run())
 
 
-def test_a_broker_that_may_not_be_written_says_so_in_routes(tmp_path: Path) -> None:
+def test_a_broker_that_may_not_be_written_has_that_permission_in_routes(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path) as client:
             state = client.broker.state
@@ -127,7 +127,7 @@ def test_both_in_one_process(tmp_path: Path) -> None:
     run_on("uvloop", run())
 
 
-def test_a_name_server_says_which_topics_are_ordered(tmp_path: Path) -> None:
+def test_a_name_server_returns_which_topics_are_ordered(tmp_path: Path) -> None:
     """`updateOrderConf` writes it there; brokers learn of it with their registrations."""
 
     async def is_ordered(client: Live, topic: str) -> bool:

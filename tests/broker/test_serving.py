@@ -118,20 +118,20 @@ def test_members_hear_of_each_other(tmp_path: Path) -> None:
 
 def test_offsets_survive_a_restart(tmp_path: Path) -> None:
     async def run() -> None:
-        place = {"consumerGroup": "g", "topic": "T", "queueId": 0}
+        queue = {"consumerGroup": "g", "topic": "T", "queueId": 0}
         async with live(tmp_path) as client:
             await client.create("T")
             for number in range(5):
                 await client.send("T", b"%d" % number)
-            told = await client.call(
-                RequestCode.UPDATE_CONSUMER_OFFSET, place | {"commitOffset": 3}
+            committed = await client.call(
+                RequestCode.UPDATE_CONSUMER_OFFSET, queue | {"commitOffset": 3}
             )
-            assert told.code == 0
+            assert committed.code == 0
         assert b'"T@g":{0:3' in (tmp_path / "config" / "consumerOffset.json").read_bytes()
         async with live(tmp_path) as client:
-            found = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
+            found = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, queue)
             assert (found.code, found.ext["offset"]) == (0, "3")
-            assert (await client.call(RequestCode.GET_MAX_OFFSET, place)).ext["offset"] == "5"
+            assert (await client.call(RequestCode.GET_MAX_OFFSET, queue)).ext["offset"] == "5"
 
     run_on("uvloop", run())
 
@@ -276,7 +276,7 @@ def test_the_first_message_of_a_group_to_come_back_may_be_a_dead_letter(tmp_path
     run_on("uvloop", run())
 
 
-def test_half_messages_are_refused_where_the_settings_say_so(tmp_path: Path) -> None:
+def test_half_messages_are_refused_where_the_settings_forbid_them(tmp_path: Path) -> None:
     async def run() -> None:
         async with live(tmp_path, rejectTransactionMessage="true") as client:
             await client.create("T")

@@ -13,7 +13,7 @@ def settings() -> BrokerSettings:
     return settings_of_pairs(SMALL)
 
 
-def test_a_change_takes_effect_and_tells_its_source() -> None:
+def test_a_change_takes_effect_and_shows_its_source() -> None:
     fresh, made = changed(settings(), {"brokerPermission": "4"})
     assert fresh.permission == 4
     assert made == {"brokerPermission": "4"}

@@ -14,7 +14,7 @@ from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode
 
 ON = {"enablePropertyFilter": "true"}
-OFF_SAYS = "The broker does not support consumer to filter message by SQL92"
+OFF_REMARK = "The broker does not support consumer to filter message by SQL92"
 
 
 async def beat(client: Live, text: str, version: int = 1, name: str = "A") -> None:
@@ -93,8 +93,8 @@ def test_without_the_switch_every_way_is_refused(tmp_path: Path) -> None:
                 await pull(client, 0, "n > 7"),
                 await check(client, "n > 7"),
             ]
-            told = [(answer.code, answer.remark) for answer in answers]
-            assert told == [(ResponseCode.SYSTEM_ERROR, OFF_SAYS)] * 3
+            refusals = [(answer.code, answer.remark) for answer in answers]
+            assert refusals == [(ResponseCode.SYSTEM_ERROR, OFF_REMARK)] * 3
             change = b"enablePropertyFilter=true\n"
             assert (await client.call(RequestCode.UPDATE_BROKER_CONFIG, body=change)).code == 0
             found = await pull(client, 0)
@@ -104,7 +104,7 @@ def test_without_the_switch_every_way_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "remark"),
     [
         ("a = 1 AND\nb >> 2", 'not ">" at line 2, column 4'),
         ("", "the text ends at line 1, column 1"),
@@ -113,23 +113,23 @@ def test_without_the_switch_every_way_is_refused(tmp_path: Path) -> None:
     ],
     ids=["word", "empty", "nested", "long"],
 )
-def test_what_is_wrong_with_an_expression_is_told_with_its_place(
-    text: str, says: str, tmp_path: Path
+def test_what_is_wrong_with_an_expression_is_answered_with_its_position(
+    text: str, remark: str, tmp_path: Path
 ) -> None:
     async def run() -> None:
         async with live(tmp_path, **ON) as client:
             await fill(client, 1)
             assert (await check(client, "a = 1")).code == 0
             assert (await check(client, "a || b", "TAG")).code == 0
-            told = await check(client, text)
-            assert told.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-            assert told.remark is not None
-            assert told.remark.startswith("Invalid MessageSelector. ")
-            assert says in told.remark
+            checked = await check(client, text)
+            assert checked.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+            assert checked.remark is not None
+            assert checked.remark.startswith("Invalid MessageSelector. ")
+            assert remark in checked.remark
             if text:
                 pulled = await pull(client, 0, text)
                 assert pulled.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-                assert says in (pulled.remark or "")
+                assert remark in (pulled.remark or "")
             other = await check(client, "a = 1", "XPATH")
             assert other.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
@@ -182,17 +182,21 @@ def test_members_that_want_different_messages_are_seen(
             await fill(client, 1)
             asked = {"consumerGroup": "g"}
             await beat(client, "n > 5", 1, "A")
-            told = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
-            assert "inconsistentSubscriptions" not in told
+            found = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
+            assert "inconsistentSubscriptions" not in found
             for _ in range(2):
                 await beat(other, "n > 6", 2, "B")
-            told = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
-            assert told["inconsistentSubscriptions"] == {"A": {"T": "n > 5"}, "B": {"T": "n > 6"}}
+            found = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
+            assert found["inconsistentSubscriptions"] == {
+                "A": {"T": "n > 5"},
+                "B": {"T": "n > 6"},
+            }
             state = client.broker.state
-            assert (state.conflicts, state.members.consumers["g"].wishes.count) == (1, 2)
+            members = state.members.consumers["g"]
+            assert (state.conflicts, members.subscription_check.count) == (1, 2)
             await beat(client, "n > 6", 3, "A")
-            told = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
-            assert "inconsistentSubscriptions" not in told
+            found = await client.json(RequestCode.GET_CONSUMER_CONNECTION_LIST, asked)
+            assert "inconsistentSubscriptions" not in found
 
     run_on("uvloop", run())
     warnings = [each.message for each in caplog.records if "want different" in each.message]

@@ -131,8 +131,8 @@ def test_a_group_goes_on_at_the_end_of_a_queue_that_was_cut(tmp_path: Path) -> N
         path = tmp_path / "config" / "consumerOffset.json"
         path.write_bytes(b'{"offsetTable":{"T@g":{0:7}}}')
         async with live(tmp_path) as client:
-            place = {"consumerGroup": "g", "topic": "T", "queueId": 0}
-            found = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
+            queue = {"consumerGroup": "g", "topic": "T", "queueId": 0}
+            found = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, queue)
             assert found.ext["offset"] == "1"
 
     run_on("uvloop", run())

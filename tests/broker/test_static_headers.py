@@ -11,13 +11,13 @@ from loops import run_on
 from mqcore.remoting import RequestCode
 
 FIELDS = {"bname": "b", "n": "b", "ns": "space", "nsd": "true", "oway": "false"}
-PLACE = {"topic": "t", "queueId": "0", "consumerGroup": "g"}
+QUEUE = {"topic": "t", "queueId": "0", "consumerGroup": "g"}
 
 
 async def everything(running: Live, lo: str) -> None:
     fields = FIELDS | {"lo": lo}
-    before = int((await running.call(RequestCode.GET_MAX_OFFSET, PLACE | fields)).ext["offset"])
-    send = PLACE | {
+    before = int((await running.call(RequestCode.GET_MAX_OFFSET, QUEUE | fields)).ext["offset"])
+    send = QUEUE | {
         "producerGroup": "p",
         "defaultTopic": "TBW102",
         "defaultTopicQueueNums": "4",
@@ -29,7 +29,7 @@ async def everything(running: Live, lo: str) -> None:
     sent = await running.call(RequestCode.SEND_MESSAGE, send | fields, b"body")
     assert (sent.code, sent.ext["queueOffset"]) == (0, str(before))
     await running.settled()
-    pull = PLACE | {
+    pull = QUEUE | {
         "queueOffset": str(before),
         "maxMsgNums": "32",
         "sysFlag": "4",
@@ -40,11 +40,11 @@ async def everything(running: Live, lo: str) -> None:
     }
     pulled = await running.call(RequestCode.PULL_MESSAGE, pull | fields)
     assert (pulled.code, pulled.ext["nextBeginOffset"]) == (0, str(before + 1))
-    commit = PLACE | {"commitOffset": str(before + 1)}
+    commit = QUEUE | {"commitOffset": str(before + 1)}
     assert (await running.call(RequestCode.UPDATE_CONSUMER_OFFSET, commit | fields)).code == 0
-    asked = await running.call(RequestCode.QUERY_CONSUMER_OFFSET, PLACE | fields)
+    asked = await running.call(RequestCode.QUERY_CONSUMER_OFFSET, QUEUE | fields)
     assert asked.ext["offset"] == str(before + 1)
-    least = await running.call(RequestCode.GET_MIN_OFFSET, PLACE | fields)
+    least = await running.call(RequestCode.GET_MIN_OFFSET, QUEUE | fields)
     assert least.ext["offset"] == "0"
 
 

@@ -129,8 +129,8 @@ def client(link: str, now_ms: int) -> ClientInfo:
     return ClientInfo(link, "", f"{link}:1", "JAVA", 409, now_ms)
 
 
-def take(members: Members, link: str, told: HeartbeatData, now_ms: int) -> tuple[bool, bool]:
-    taken = members.beat(told, client(link, now_ms), told.consumers)
+def take(members: Members, link: str, heartbeat: HeartbeatData, now_ms: int) -> tuple[bool, bool]:
+    taken = members.beat(heartbeat, client(link, now_ms), heartbeat.consumers)
     return bool(taken.changed), bool(taken.updated)
 
 
@@ -219,10 +219,10 @@ def test_a_member_of_many_groups_leaves_them_in_turns() -> None:
     groups = [f"g{number}" for number in range(300)]
     for begin in range(0, 300, 100):
         data = "".join(f'{{"groupName":"{name}"}},' for name in groups[begin : begin + 100])
-        told = HeartbeatData.parse(
+        heartbeat = HeartbeatData.parse(
             f'{{"clientID":"c","consumerDataSet":[{data[:-1]}],"producerDataSet":[]}}'.encode()
         )
-        members.beat(told, client("a", 1), told.consumers)
+        members.beat(heartbeat, client("a", 1), heartbeat.consumers)
     # Who goes out of some of them in one turn is out of no other.
     steps = members.closing("a")
     left = [next(steps) for _ in range(64)]

@@ -22,16 +22,16 @@ def test_an_official_directory_is_served(golden: GoldenStore, tmp_path: Path) ->
             found = await client.pull("GoldenPlain", 0)
             assert found.code == 0, found.remark
             count = sum(each["queue_id"] == 0 for each in messages)
-            place = {"topic": "GoldenPlain", "queueId": 0}
-            newest = await client.call(RequestCode.GET_MAX_OFFSET, place)
+            queue = {"topic": "GoldenPlain", "queueId": 0}
+            newest = await client.call(RequestCode.GET_MAX_OFFSET, queue)
             assert int(newest.ext["offset"]) == count
             if golden is not V49_KILLED:
-                place["consumerGroup"] = "CG_push"
-                read = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, place)
+                queue["consumerGroup"] = "CG_push"
+                read = await client.call(RequestCode.QUERY_CONSUMER_OFFSET, queue)
                 assert read.ext["offset"] == "600"
         # And once more from what we wrote.
         async with live(root, **GOLDEN_CONFIG) as client:
-            again = await client.call(RequestCode.GET_MAX_OFFSET, place)
+            again = await client.call(RequestCode.GET_MAX_OFFSET, queue)
             assert again.ext["offset"] == newest.ext["offset"]
 
     run_on("uvloop", run())

@@ -1,4 +1,4 @@
-"""Messages with a time of their own through a running broker, and what tools are told of them."""
+"""Messages with a time of their own through a running broker, and what tools get of them."""
 
 import functools
 import time
@@ -72,8 +72,8 @@ async def test_a_timed_message_comes_in_its_step_and_is_counted_meanwhile(tmp_pa
 async def test_a_recall_is_answered_with_the_key(tmp_path: Path) -> None:
     async with live(tmp_path, **TIMED) as running:
         await running.create("t")
-        told = await running.send("t", b"no", TIMER_DELAY_MS=1_500, UNIQ_KEY="K1")
-        ext = {"producerGroup": "pg", "topic": "t", "recallHandle": told.ext["recallHandle"]}
+        sent = await running.send("t", b"no", TIMER_DELAY_MS=1_500, UNIQ_KEY="K1")
+        ext = {"producerGroup": "pg", "topic": "t", "recallHandle": sent.ext["recallHandle"]}
         answer = await running.call(RequestCode.RECALL_MESSAGE, ext)
         assert (answer.code, answer.ext["msgId"]) == (0, "K1")
         await running.send("t", b"yes", TIMER_DELAY_MS=1_700, UNIQ_KEY="K2")
@@ -113,7 +113,7 @@ async def test_the_table_of_levels_changes_while_messages_wait(tmp_path: Path) -
         assert list(await pulled(running, 0)) == ["first"], "longer than its level is now"
         await running.send("t", b"third", DELAY=99)
         assert list(await pulled(running, 1)) == ["third"], "the last level is the first"
-    # The second waits for the time that it was told, although its level is gone.
+    # The second waits for the time that it was given, although its level is gone.
     async with live(tmp_path, messageDelayLevel="1s") as running:
         assert list(running.broker.state.delays.levels) == [1, 2]
         running.broker.rounds.due_ms = lambda _length_ms: now_ms() + 7_200_000

@@ -51,15 +51,15 @@ class Transactions:
             half = self.open.pop(body)
             # One end in four is lost on its way.
             if self.decided[body] != UNKNOWN and self.dice.random() < 0.75:
-                await self.told(body, half, is_answer=False)
+                await self.send_end(body, half, is_answer=False)
 
     async def decide_late(self) -> None:
         unknown = [body for body, known in self.decided.items() if known == UNKNOWN]
         if unknown:
             self.decided[self.dice.choice(unknown)] = self.dice.choice([COMMIT, ROLLBACK])
 
-    async def told(self, body: bytes, half: Half, *, is_answer: bool) -> None:
-        """Tells the broker the end; it may be one that it heard before, and never another one."""
+    async def send_end(self, body: bytes, half: Half, *, is_answer: bool) -> None:
+        """Sends the broker the end; it may be one that it got before, and never another one."""
         flag = "true" if is_answer else "false"
         answer = await self.bench.end(half, self.decided[body], fromTransactionCheck=flag)
         assert answer.code == 0, answer.remark
@@ -72,7 +72,7 @@ class Transactions:
         asked, self.bench.asked[:] = list(self.bench.asked), []
         for half, body in asked:
             if self.decided[body] != UNKNOWN:
-                await self.told(body, half, is_answer=True)
+                await self.send_end(body, half, is_answer=True)
 
     async def lose_questions(self) -> None:
         self.bench.asked.clear()
@@ -151,7 +151,7 @@ def test_every_transaction_ends_as_it_was_decided(
         try:
             await bench.create("T")
             machine = Transactions(bench, random.Random(seed))
-            # Runs without a crash are judged harder: nothing may come twice there.
+            # Runs without a crash are checked harder: nothing may come twice there.
             await machine.run(WEIGHTS | CRASHES if may_crash else WEIGHTS)
             await machine.finish()
         finally:

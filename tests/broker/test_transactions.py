@@ -134,7 +134,7 @@ def test_rounds_come_by_themselves(tmp_path: Path) -> None:
     async def work(bench: Bench) -> None:
         await bench.half(b"one")
         async with asyncio.timeout(30):
-            while not bench.asked:  # noqa: ASYNC110 - the producer is told by its connection
+            while not bench.asked:  # noqa: ASYNC110 - the producer is asked over its connection
                 await asyncio.sleep(0.01)
 
     on(tmp_path, work, transactionCheckInterval="20", transactionTimeOut="0")

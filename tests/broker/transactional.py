@@ -32,7 +32,7 @@ class Half:
 
     Attributes:
         offset: Its offset in the half queue.
-        physical_offset: Its place in the log.
+        physical_offset: Bytes from the beginning of the log.
     """
 
     offset: int
@@ -50,7 +50,7 @@ class Bench:
         """Prepares; `start` begins."""
         pairs = SMALL | {
             "storePathRootDir": str(directory),
-            # Rounds come when a test says so.
+            # Rounds come when a test asks for them.
             "transactionCheckInterval": "86400000",
             "transactionCheckMax": str(CHECK_MAX),
         }
@@ -112,12 +112,12 @@ class Bench:
         return await self.client.call(self.address, code, texts, body, timeout_s=20.0)
 
     async def come(self) -> None:
-        """Tells the broker that the producer is there."""
+        """Registers the producer with the broker."""
         beat = HeartbeatData("producer@1", ("pg",), ()).encode()
         assert (await self.call(RequestCode.HEART_BEAT, {}, beat)).code == 0
 
     async def leave(self) -> None:
-        """Tells the broker that it is gone; its connection stays."""
+        """Unregisters it from the broker; its connection stays."""
         ext = {"clientID": "producer@1", "producerGroup": "pg"}
         assert (await self.call(RequestCode.UNREGISTER_CLIENT, ext)).code == 0
 
@@ -139,9 +139,9 @@ class Bench:
         }
         answer = await self.call(RequestCode.SEND_MESSAGE_V2, ext, body)
         assert answer.code == 0, answer.remark
-        place = parse_offset_id(answer.ext["msgId"])
-        assert place is not None
-        return Half(int(answer.ext["queueOffset"]), place.physical_offset)
+        parsed = parse_offset_id(answer.ext["msgId"])
+        assert parsed is not None
+        return Half(int(answer.ext["queueOffset"]), parsed.physical_offset)
 
     async def end(self, half: Half, state: int, **more: object) -> Command:
         """Ends a transaction; returns the answer."""

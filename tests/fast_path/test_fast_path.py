@@ -141,13 +141,13 @@ def test_with_synchronous_flush_an_answer_comes_after_the_sync(kind: str, tmp_pa
 def test_offsets_are_kept_and_asked_for(tmp_path: Path) -> None:
     async def talk() -> None:
         async with serving(tmp_path) as running, running.client() as client:
-            place: dict[str, str | int] = {"consumerGroup": "g", "topic": "t", "queueId": 2}
-            fresh = await client.ask(offset_of(14, **place))
+            queue: dict[str, str | int] = {"consumerGroup": "g", "topic": "t", "queueId": 2}
+            fresh = await client.ask(offset_of(14, **queue))
             assert (fresh.code, fresh.ext) == (0, {"offset": "0"}), "a young queue: from its start"
-            strict = await client.ask(offset_of(14, **place, setZeroIfNotFound="false"))
+            strict = await client.ask(offset_of(14, **queue, setZeroIfNotFound="false"))
             assert strict.code == 22
-            assert (await client.ask(offset_of(15, **place, commitOffset=77))).code == 0
-            assert (await client.ask(offset_of(14, **place))).ext == {"offset": "77"}
+            assert (await client.ask(offset_of(15, **queue, commitOffset=77))).code == 0
+            assert (await client.ask(offset_of(14, **queue))).ext == {"offset": "77"}
             assert running.fast_path.offsets.snapshot() == {"t@g": {2: 77}}
             assert running.fast_path.offsets.find("g", "t", 2) == 77
             carried = pull(5, 0, queue=2)

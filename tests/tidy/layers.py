@@ -75,7 +75,7 @@ def crate_map(document: str) -> Layers:
 def module_map(document: str, crate: str) -> Layers:
     """Returns the layers of a crate's modules in `ARCHITECTURE.md`; empty without a block of them.
 
-    One line of the block is one layer, what stands to the right of its names explains it.
+    One line of the block is one layer, the text to the right of its names explains it.
     """
     found = re.search(rf"Inside the {crate}, top down:\n\n((?:    .*\n)+)", document)
     lines = found[1].splitlines() if found else ()

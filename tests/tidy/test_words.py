@@ -63,6 +63,8 @@ def test_names_and_prose_keep_to_the_words_of_the_field() -> None:
         ("a.rs", 'fn f() { println!("{told}", told = 1) }', 1),
         ("a.md", "Who tells whom.", 1),
         ("a.md", "Machine rooms, in place.", 0),
+        ("a.md", "`mqcore_deduplication_told_apart_total`", 0),
+        ("a.md", "told_apart", 1),
     ],
 )
 def test_a_banned_word_is_found(path: str, planted: str, count: int) -> None:

@@ -58,9 +58,12 @@ IN_PROSE: Final = {
         *("wish", "wishes"),
     )
 }
-# What is the term of others: the allocation by machine rooms of RocketMQ, idioms of the languages.
+# What is the term of others: the allocation by machine rooms of RocketMQ, idioms of the languages;
+# and the name of a metric, which dashboards read.
 _TERMS: Final = re.compile(
-    r"machine[_ -]?rooms?|in[_ -]place|placeholder|place_?of_?birth|that is to say", re.IGNORECASE
+    r"machine[_ -]?rooms?|in[_ -]place|placeholder|place_?of_?birth|that is to say"
+    r"|mqcore_deduplication_told_apart_total",
+    re.IGNORECASE,
 )
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

@@ -5,8 +5,8 @@
     print(broker.address)
     await broker.stop()
 
-Holds no algorithm: it opens in order and wires. Whatever is opened says at once how it is ended, by
-a stop and by a kill (`Broker._ends_with`); both go through that in the reverse order.
+Holds no algorithm: it opens in order and wires. What is opened registers at once how it ends, by a
+stop and by a kill (`Broker._ends_with`); both go through that in the reverse order.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _log = logging.getLogger("mqcore.broker")
 
 # Half-done requests get this long at a stop: the rest of a second is for the files.
 _GRACE_S = 0.5
-# Figures are for this machine unless the settings say otherwise.
+# Figures are for this machine unless the settings give others.
 _METRICS_HOST = "127.0.0.1"
 # As often it is tried to store open pops at a stop: the next log file is there within a second.
 _STORE_POPS_ATTEMPTS = 500
@@ -62,7 +62,7 @@ _PARKED_LOOK_S = 0.002
 
 
 class _Departures(LinkEvents):
-    """Takes a closed connection out of every group, and tells those who stay."""
+    """Takes a closed connection out of every group, and notifies those that stay."""
 
     def __init__(self, state: BrokerState, membership: MembershipChanges) -> None:
         self._state = state
@@ -164,7 +164,7 @@ class Broker:
         return self._registrar.registered if self._registrar is not None else frozenset()
 
     async def until_registered(self, name_server: str, *, timeout_s: float) -> bool:
-        """Waits until a name server knows the broker; tells whether it does."""
+        """Waits until a name server knows the broker; returns whether it does."""
         if self._registrar is None:
             return False
         return await self._registrar.until_registered(name_server, timeout_s=timeout_s)
@@ -316,7 +316,7 @@ class Broker:
         await self._end(self._stopping)
 
     async def abandon(self) -> None:
-        """Ends as a kill would: nothing is answered, told or written any more.
+        """Ends as a kill would: nothing is answered, sent or written any more.
 
         The directory stays as it lies: what was appended is in the page cache, offsets of consumers
         are as they were saved last, and the next start recovers.
@@ -401,7 +401,7 @@ class Broker:
             await asyncio.to_thread(self.state.store.abandon)
 
     async def _store_pops(self) -> bool:
-        """Stores every open pop, which may wait for the next log file; tells whether it could."""
+        """Stores every open pop, which may wait for the next log file; returns whether it could."""
         for _attempt in range(_STORE_POPS_ATTEMPTS):
             if await asyncio.to_thread(self.state.fast_path.pops.store):
                 return True

@@ -37,8 +37,8 @@ def assigned(
         clients: All members.
 
     Returns:
-        Its queues; an empty set where it is to give up those that it has; None where nothing can be
-        said and it is to keep them: no queue, no member, or a strategy that is not served.
+        Its queues; an empty set where it is to give up those that it has; None where nothing is
+        known and it is to keep them: no queue, no member, or a strategy that is not served.
     """
     strategy = STRATEGIES.get(strategy_name)
     every = sorted(set(queues), key=queue_key)

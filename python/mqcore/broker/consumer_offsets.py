@@ -59,11 +59,11 @@ def beyond_end(
     """
     found: dict[str, dict[int, int]] = {}
     for key, queues in table.items():
-        place = split_key(key)
-        if place is None:
+        topic_group = split_key(key)
+        if topic_group is None:
             continue
         for queue_id, offset in queues.items():
-            known = bounds(place[0], queue_id)
+            known = bounds(topic_group[0], queue_id)
             if known is not None and offset > known.max_offset:
                 found.setdefault(key, {})[queue_id] = known.max_offset
     return found
@@ -77,11 +77,11 @@ def split_key(key: str) -> tuple[str, str] | None:
 
 def topics_of_group(table: OffsetTable, group: str) -> list[str]:
     """Returns the topics in which a group has offsets."""
-    places = (split_key(key) for key in table)
-    return [place[0] for place in places if place is not None and place[1] == group]
+    keys = (split_key(key) for key in table)
+    return [key[0] for key in keys if key is not None and key[1] == group]
 
 
 def groups_of_topic(table: OffsetTable, topic: str) -> list[str]:
     """Returns the groups that have offsets in a topic."""
-    places = (split_key(key) for key in table)
-    return [place[1] for place in places if place is not None and place[0] == topic]
+    keys = (split_key(key) for key in table)
+    return [key[1] for key in keys if key is not None and key[0] == topic]

@@ -30,7 +30,7 @@ class DamageReport:
 
     Attributes:
         path: The report.
-        kind: `cut`: the log ends at the physical offset since; `keep`: other records stand in place
+        kind: `cut`: the log ends at the physical offset since; `keep`: other records are in place
             of the damaged bytes.
         physical_offset: Where it begins in the log.
         bytes: Bytes that were cut or replaced.

@@ -19,10 +19,10 @@ from mqcore.remoting import Family, RequestCode, ResponseCode, family
 _log = logging.getLogger("mqcore.broker")
 
 # Requests that wait for one topic to be made: some milliseconds of the fastest client. What comes
-# beyond is decided as the topic stands, that is refused, and the client tries again.
+# beyond is decided by the topic as it is, that is refused, and the client tries again.
 WAITING_MAX = 10_000
-# The same in bytes of bodies, over all topics, where nothing else is said: some of the largest
-# frames.
+# The same in bytes of bodies, over all topics, where the settings give no other bound: some of
+# the largest frames.
 WAITING_BYTES_MAX = 64 << 20
 # Requests of them that are executed in one turn of the loop: some milliseconds.
 EXECUTED_PER_TURN = 256
@@ -33,7 +33,7 @@ _MAKING_MAX = 1_024
 
 _SENDS = family(Family.SEND)
 _PULLS = family(Family.PULL)
-# The bit of a pull's flags that says that it brings its subscription (`PullSysFlag`).
+# The bit of a pull's flags that means that it brings its subscription (`PullSysFlag`).
 _SUBSCRIPTION = 4
 # Fields of a send by its long name and, from V2 on, by letter.
 _DEFAULT_TOPIC = ("defaultTopic", "c")
@@ -140,7 +140,7 @@ class Decisions:
             self._spawn(self._write_group(name))
 
     def _need_topic(self, link: Executor, name: str, command: Command) -> bool:
-        """Tells whether the request waits: its topic is being made."""
+        """Returns whether the request waits: its topic is being made."""
         waiting = self._making.get(name)
         is_new = waiting is None
         if waiting is None:
@@ -169,7 +169,7 @@ class Decisions:
         return True
 
     def _create(self, name: str, command: Command) -> bool:
-        """Creates a topic in the table, where that is allowed; tells whether it did."""
+        """Creates a topic in the table, where that is allowed; returns whether it did."""
         topics, now_ms = self._state.topics, self._state.now_ms()
         if command.code in _SENDS:
             return (
@@ -235,7 +235,7 @@ class Decisions:
 
 
 def _is_given_up(command: Command) -> bool:
-    """Tells whether a message that is sent back is to be a dead letter at once."""
+    """Returns whether a message that is sent back is to be a dead letter at once."""
     is_back = command.code == RequestCode.CONSUMER_SEND_MSG_BACK
     return is_back and command.ext.get("delayLevel", "").startswith("-")
 
@@ -247,7 +247,7 @@ def _field(command: Command, names: tuple[str, str]) -> str:
 
 
 def has_subscription(flags: str) -> bool:
-    """Tells whether the flags of a pull say that it brings its subscription."""
+    """Returns whether the flags of a pull mean that it brings its subscription."""
     # The fast path has read them as a number already.
     return flags.lstrip("-").isdigit() and bool(int(flags) & _SUBSCRIPTION)
 

@@ -21,15 +21,15 @@ class Deduplication(NamedTuple):
     """The window in numbers.
 
     Attributes:
-        repeats: Sends answered with the place of an earlier one, since the start.
-        told_apart: Sends with the key of an earlier one that were stored all the same.
+        repeats: Sends answered with the result of an earlier one, since the start.
+        distinguished: Sends with the key of an earlier one that were stored all the same.
         keys: Messages that are remembered.
         displaced: Messages forgotten before their time, since the start: the memory was full.
         window_ms: How far back the window reaches now.
     """
 
     repeats: int
-    told_apart: int
+    distinguished: int
     keys: int
     displaced: int
     window_ms: int
@@ -41,7 +41,7 @@ class Deduplication(NamedTuple):
             return None
         return cls(
             repeats=fast_path["repeats"],
-            told_apart=fast_path["repeats_told_apart"],
+            distinguished=fast_path["repeats_told_apart"],
             keys=fast_path["repeat_keys"],
             displaced=fast_path["repeat_keys_displaced"],
             window_ms=fast_path["repeat_window_ms"],
@@ -71,13 +71,13 @@ def remember_sends(settings: BrokerSettings, fast_path: FastPath) -> None:
 
 
 def runtime_rows(fast_path: Mapping[str, int]) -> dict[str, str]:
-    """Returns what the runtime table says of it, nothing without a window."""
+    """Returns its rows of the runtime table, nothing without a window."""
     window = Deduplication.of(fast_path)
     if window is None:
         return {}
     return {
         "deduplicationRepeats": str(window.repeats),
-        "deduplicationToldApart": str(window.told_apart),
+        "deduplicationToldApart": str(window.distinguished),
         "deduplicationKeys": str(window.keys),
         "deduplicationDisplaced": str(window.displaced),
         "deduplicationWindowMs": str(window.window_ms),

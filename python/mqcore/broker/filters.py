@@ -21,8 +21,8 @@ TEXTS_MAX: Final = 16 << 20
 # assumes.
 _DEAD_BEFORE_LOAD_MS: Final = 30_000
 
-# Says what is wrong with an expression, None when nothing is.
-Judge = Callable[[str], str | None]
+# Returns what is wrong with an expression, None when nothing is.
+ExpressionCheck = Callable[[str], str | None]
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class FilterData:
         bits: Its bits in the Bloom filter.
         born_ms: When it was registered.
         dead_ms: When its group went, 0 while it is there.
-        is_settled: Whether messages stored after its birth surely have its bits.
+        is_settled: Whether messages stored after its registration surely have its bits.
     """
 
     topic: str
@@ -56,8 +56,8 @@ class FilterData:
         """Whether its group is gone, or does not want the topic any more."""
         return self.dead_ms >= self.born_ms
 
-    def bear_later(self, born_ms: int) -> None:
-        """Moves its birth, when that was earlier; who is dead stays so."""
+    def register_later(self, born_ms: int) -> None:
+        """Moves its registration time, when that was earlier; who is dead stays so."""
         was_dead = self.is_dead
         self.born_ms = max(self.born_ms, born_ms)
         if was_dead:
@@ -100,7 +100,7 @@ class FilterTable:
 
     Args:
         bloom: The filter that gives them their bits.
-        judge: Says what is wrong with an SQL92 text.
+        check: Returns what is wrong with an SQL92 text.
         keep_ms: How long one stays after its group went (`filterDataCleanTimeSpan`).
 
     Attributes:
@@ -108,10 +108,10 @@ class FilterTable:
         placed: Rises when an expression comes or goes.
     """
 
-    def __init__(self, bloom: BloomFilter, judge: Judge, keep_ms: int) -> None:
+    def __init__(self, bloom: BloomFilter, check: ExpressionCheck, keep_ms: int) -> None:
         """Begins with none."""
         self._bloom = bloom
-        self._judge = judge
+        self._check = check
         self._keep_ms = keep_ms
         self._groups: dict[str, dict[str, FilterData]] = {}
         self._texts = 0
@@ -134,8 +134,8 @@ class FilterTable:
             stored_ms: When the message was stored.
             bits: The message's bits; empty where none were made.
         """
-        is_told = data.is_settled and stored_ms > data.born_ms and self._bloom.fits(data.bits)
-        if not is_told or len(bits) * 8 != data.bits.count:
+        is_comparable = data.is_settled and stored_ms > data.born_ms and self._bloom.fits(data.bits)
+        if not is_comparable or len(bits) * 8 != data.bits.count:
             return True
         return all(bits[at // 8] >> at % 8 & 1 for at in data.bits.positions)
 
@@ -143,10 +143,10 @@ class FilterTable:
         """Returns what is wrong with an expression, None when nothing is."""
         if kind != SQL92:
             return f"no expressions of kind {kind[:100]!r} are known"
-        return self._judge(expression)
+        return self._check(expression)
 
     def register(self, group: str, wanted: Iterable[SubscriptionData], now_ms: int) -> bool:
-        """Takes what a heartbeat says a group wants; returns whether that changed anything."""
+        """Takes what a group wants by a heartbeat; returns whether that changed anything."""
         before = self.changes
         topics = set()
         for subscription in wanted:
@@ -189,7 +189,7 @@ class FilterTable:
             )
             self._put(made)
         elif old is not None:
-            # The pulls that follow are refused, which tells its clients.
+            # The pulls that follow are refused, so that its clients notice.
             self._remove(old)
 
     def unregister(self, group: str, now_ms: int) -> None:
@@ -212,7 +212,7 @@ class FilterTable:
         """
         for data in self.all():
             if not data.is_settled:
-                data.bear_later(since_ms)
+                data.register_later(since_ms)
                 data.is_settled = True
                 self.changes += 1
 
@@ -240,7 +240,7 @@ class FilterTable:
             if data.dead_ms == 0:
                 data.dead_ms = max(data.born_ms, now_ms - _DEAD_BEFORE_LOAD_MS)
             if not was_clean:
-                data.bear_later(now_ms)
+                data.register_later(now_ms)
             data.is_settled = was_clean
             self._put(data)
 

@@ -1,6 +1,6 @@
 """The table of consumer groups and its file, `subscriptionGroup.json`.
 
-Pure state: no file, no socket, no clock. A new `version` tells of a change.
+Pure state: no file, no socket, no clock. Each change makes a new `version`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -86,7 +86,7 @@ class GroupTable:
             raise refused(f"the new group {new[0]}", "groupsMax", self.groups_max)
 
     def put(self, group: GroupConfig, now_ms: int) -> None:
-        """Creates or replaces a group; `check` says before whether it may come."""
+        """Creates or replaces a group; `check` decides before whether it may come."""
         self._groups[group.name] = group
         self._version = self._version.next(now_ms)
 
@@ -99,15 +99,15 @@ class GroupTable:
         return True
 
     def is_forbidden(self, name: str, topic: str) -> bool:
-        """Tells whether a group may not read a topic."""
+        """Returns whether a group may not read a topic."""
         return bool(self._forbidden.get(name, {}).get(topic, 0) & _READ)
 
     def forbids(self, name: str) -> bool:
-        """Tells whether there is any topic that a group may not read."""
+        """Returns whether there is any topic that a group may not read."""
         return any(bits & _READ for bits in self._forbidden.get(name, {}).values())
 
     def forbid(self, name: str, topic: str, now_ms: int, *, is_forbidden: bool) -> bool:
-        """Forbids a group to read a topic, or allows it again; tells whether there was room.
+        """Forbids a group to read a topic, or allows it again; returns whether there was space.
 
         The official broker allows every topic of a group again where one of them is.
         """

@@ -23,7 +23,7 @@ class KeptTexts(Generic[_Entry]):
     """The pretty text of a table, made of those of its entries."""
 
     def __init__(self, *, depth: int) -> None:
-        """Takes how many levels deep the table stands in its file."""
+        """Takes how many levels deep the table is in its file."""
         self._depth = depth
         # Each entry with its text as a member of the table.
         self._kept: dict[str, tuple[_Entry, str]] = {}

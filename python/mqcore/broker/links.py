@@ -72,11 +72,11 @@ class BrokerConnection(FastPathProtocol):
 
     def stop_reading(self) -> None:
         """Stops taking bytes for the fast path's reasons; Python's have the same gate."""
-        self.link.hold_reading("lane")
+        self.link.hold_reading("fast path")
 
     def go_on_reading(self) -> None:
         """Takes bytes again, unless Python has a reason not to."""
-        self.link.release_reading("lane")
+        self.link.release_reading("fast path")
 
     def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
         """Counts what the fast path holds of an unfinished frame."""

@@ -1,6 +1,6 @@
 """Topics that have queues in the store and no entry in `topics.json`.
 
-Says which they are, and what an entry would be. Knows no store and no command, and writes no file:
+Finds which they are, and what an entry would be. Knows no store and no command, and writes no file:
 the text of `with_topics` is its caller's to save.
 """
 
@@ -74,7 +74,7 @@ def named(topics: Iterable[str]) -> str:
 def entry(name: str, queues: int, *, has_batches: bool = False) -> TopicConfig:
     """Returns the entry that a topic gets again: readable and writable, as clients make them.
 
-    What its queues do not say (order, filter type, a permission taken away) is the usual.
+    What its queues do not show (order, filter type, a permission taken away) is the usual.
     """
     attributes = {QUEUE_TYPE: BATCH_QUEUE} if has_batches else {}
     return TopicConfig(name=name, read_queues=queues, write_queues=queues, attributes=attributes)

@@ -1,7 +1,7 @@
 """Who is there: the clients of every producer and consumer group, by heartbeat.
 
 Pure state over passed-in times; a connection is any hashable thing. Methods return the groups whose
-membership changed: the caller tells their members.
+membership changed: the caller notifies their members.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mqcore.broker.limits import UNLIMITED, BrokerLimits, refused
-from mqcore.broker.wishes import Wishes
+from mqcore.broker.subscription_checks import SubscriptionCheck
 from mqcore.model.heartbeats import ConsumerData, HeartbeatData
 from mqcore.model.subscriptions import SubscriptionData
 
@@ -26,8 +26,8 @@ class ClientInfo:
         link: Its connection.
         client_id: Its id.
         address: Its address and port.
-        language: The language that it told.
-        version: The version that it told.
+        language: The language that it reported.
+        version: The version that it reported.
         seen_ms: Time of its last heartbeat.
     """
 
@@ -53,7 +53,7 @@ class Beaten:
     """What a heartbeat did.
 
     Attributes:
-        changed: Consumer groups whose members or topics changed: their members are told.
+        changed: Consumer groups whose members or topics changed: their members are notified.
         updated: Those, and the groups in which only an expression did.
     """
 
@@ -66,22 +66,24 @@ class ConsumerGroup:
     """The members of a consumer group that are online, and what the group wants.
 
     Attributes:
-        data: What the last heartbeat told of the group.
+        data: What the last heartbeat contained of the group.
         clients: Its members by connection.
         subscriptions: What it wants, by topic.
         changed_ms: Time of the last change.
-        wishes: What each member wants, to see whether they agree.
+        subscription_check: Whether all members subscribe to the same.
     """
 
     data: ConsumerData
     clients: dict[Hashable, ClientInfo] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     changed_ms: int = 0
-    wishes: Wishes = field(default_factory=Wishes)
+    subscription_check: SubscriptionCheck = field(default_factory=SubscriptionCheck)
 
     def differences(self) -> dict[str, dict[str, str]]:
         """Returns what its members want where they differ, by client id and topic."""
-        return self.wishes.differences({link: c.client_id for link, c in self.clients.items()})
+        return self.subscription_check.differences(
+            {link: c.client_id for link, c in self.clients.items()}
+        )
 
     def client_ids(self) -> list[str]:
         """Returns the ids of its members, each once, in the order of their arrival."""
@@ -92,7 +94,7 @@ class ConsumerGroup:
         known = self.clients.get(client.link)
         self.clients[client.link] = client
         self.data = data
-        self.wishes.note(client.link, data.subscriptions)
+        self.subscription_check.note(client.link, data.subscriptions)
         is_changed = known is None or known.client_id != client.client_id
         for wanted in data.subscriptions:
             old = self.subscriptions.get(wanted.topic)
@@ -242,10 +244,10 @@ class Members:
             yield group if is_changed else ""
 
     def _leave_one(self, link: Hashable, kind: str, group: str) -> bool:
-        places = self._links.get(link)
-        if places is not None:
-            places.discard((kind, group))
-            if not places:
+        roles = self._links.get(link)
+        if roles is not None:
+            roles.discard((kind, group))
+            if not roles:
                 del self._links[link]
                 self._seen_ms.pop(link, None)
         if kind == "producer":
@@ -257,7 +259,7 @@ class Members:
         known = self._consumers.get(group)
         if known is None or known.clients.pop(link, None) is None:
             return False
-        known.wishes.forget(link)
+        known.subscription_check.forget(link)
         if not known.clients:
             del self._consumers[group]
         return True

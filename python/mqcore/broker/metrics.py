@@ -108,7 +108,7 @@ class Snapshot:
         checks: Questions about half messages since the start, by what became of them.
         producers: Connected producers by language and version.
         consumers: Connected consumers by group, language and version.
-        divided: Groups whose members want different messages: how many different wishes.
+        divided: Groups whose members want different messages: how many different subscriptions.
         conflicts: How often a group came to be divided since the start.
         messages_in: Messages stored for sends since the start.
         messages_out: Messages given to pulls since the start.
@@ -347,8 +347,8 @@ def _store_metrics(snapshot: Snapshot, family: _Family) -> Iterator[Metric]:
         ("mqcore_damage_bytes", "Bytes cut off the log or replaced, not acknowledged"),
         ("mqcore_damage_whole_records", "Whole records that were cut off"),
     )
-    for place, (name, what) in enumerate(damage):
-        rows = {kind: numbers[place] for kind, numbers in snapshot.damage.items()}
+    for index, (name, what) in enumerate(damage):
+        rows = {kind: numbers[index] for kind, numbers in snapshot.damage.items()}
         yield family.gauge(name, what, ("kind",), _keyed(rows))
     yield family.counter(
         "mqcore_store_damage",
@@ -394,7 +394,7 @@ def _timer_metrics(timers: TimerFigures, family: _Family) -> Iterator[Metric]:
 def _deduplication_metrics(window: Deduplication, family: _Family) -> Iterator[Metric]:
     counters = (
         ("mqcore_deduplication_repeats", "Sends answered as an earlier one", window.repeats),
-        ("mqcore_deduplication_told_apart", "Same key, another message", window.told_apart),
+        ("mqcore_deduplication_told_apart", "Same key, another message", window.distinguished),
         ("mqcore_deduplication_displaced", "Forgotten before their time", window.displaced),
     )
     for name, what, number in counters:

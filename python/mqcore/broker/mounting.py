@@ -4,7 +4,7 @@
 
 The directory of the mount gets links to the files that are only read, and copies of the few that
 opening a store writes to: the last file of each queue, the last of the index, the checkpoint, and
-the tables of `config`. The engine opens what stands behind a link for reading alone, so that the
+the tables of `config`. The engine opens what is behind a link for reading alone, so that the
 kernel refuses every write. Offsets of consumers are kept in the directory of the mount. Knows no
 request, and no format but the names of files.
 """
@@ -22,7 +22,7 @@ from mqcore.errors import MountError
 
 __all__ = ["Mount"]
 
-# Says whose links stand here; its lock keeps a second mount away.
+# Names the source of the links; its lock keeps a second mount away.
 _MARKER: Final = "mounted"
 # The folders of queues, and whether an open writes to the last file of one. Of extensions nothing
 # is written: what a start puts into queues again has none.
@@ -53,7 +53,7 @@ class Mount:
             log_dir: The directory of the log where it is not below `source`.
 
         Raises:
-            MountError: There is no store, or something else stands in `into`, or a file cannot be
+            MountError: There is no store, or `into` contains something else, or a file cannot be
                 linked or copied.
         """
         self.source = source.absolute()
@@ -83,7 +83,7 @@ class Mount:
         self.close()
 
     def close(self) -> None:
-        """Gives the directory back; what stands in it stays."""
+        """Gives the directory back; what is in it stays."""
         if self._marker >= 0:
             os.close(self._marker)
             self._marker = -1

@@ -74,7 +74,9 @@ async def snapshot(state: BrokerState) -> Snapshot:
     )
     consumer_groups = state.members.consumers.items()
     divided = {
-        name: group.wishes.count for name, group in consumer_groups if group.wishes.count > 1
+        name: group.subscription_check.count
+        for name, group in consumer_groups
+        if group.subscription_check.count > 1
     }
     clients = _Clients(producers, consumers, divided)
     transactions = tuple(
@@ -195,10 +197,10 @@ def _flows(state: BrokerState) -> tuple[TopicFlow, ...]:
 def _lags(state: BrokerState, offsets: Mapping[str, Mapping[int, int]]) -> tuple[GroupLag, ...]:
     lags = []
     for key, queues in offsets.items():
-        place = split_key(key)
-        if place is None:
+        topic_group = split_key(key)
+        if topic_group is None:
             continue
-        topic, group = place
+        topic, group = topic_group
         behind = sum(
             max(0, state.bounds(topic, queue_id)[1] - queues.get(queue_id, 0))
             for queue_id in state.read_queues(topic)

@@ -126,7 +126,7 @@ class Observatory:
             return await source(), with_body
         except Exception:
             _log.exception("the page %s could not be made", path)
-            return Page(500, b"the page could not be made; the broker's log says why\n"), with_body
+            return Page(500, b"the page could not be made; see the broker's log\n"), with_body
 
 
 async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request:

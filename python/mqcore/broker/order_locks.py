@@ -1,7 +1,7 @@
 """Locks of ordered consumption: which client may read a queue for its group.
 
 Pure state over passed-in times. Locks are not kept over a restart: clients renew every 20 s. Those
-of a group stand in the order of their renewal, so that neither the newest nor the expired ones are
+of a group are in the order of their renewal, so that neither the newest nor the expired ones are
 searched for.
 """
 

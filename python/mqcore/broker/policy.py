@@ -37,9 +37,9 @@ __all__ = [
 ]
 
 
-# What a client is told that sends to a store that is only read here.
+# Remark for a client that sends to a store that is only read here.
 _MOUNTED = "the broker[{}] serves {} for reading alone: it takes no message"
-# What a client is told that sends while the broker stops: another broker may take it.
+# Remark for a client that sends while the broker stops: another broker may take it.
 _STOPPING = "[REJECTREQUEST]the broker is stopping"
 
 
@@ -141,7 +141,7 @@ def _bits(data: FilterData) -> FilterBits:
 
 def fill_subscriptions(state: BrokerState, groups: Iterable[str]) -> None:
     """Fills what some groups want; nothing for a group that is not online."""
-    # First: that may move births, which the groups' own rows tell.
+    # First: that may move registration times, which are in the groups' own rows.
     fill_bits(state)
     for name in groups:
         group = state.members.consumers.get(name)

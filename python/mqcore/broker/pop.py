@@ -27,8 +27,8 @@ _DISPATCHED_TIMEOUT_MS: Final = 5_000
 _MS_PER_S: Final = 1_000
 # However small the setting is, a round leaves the loop some time.
 _PERIOD_MIN_MS: Final = 10
-# A failure that lasts is told of this often.
-_TELL_EVERY: Final = 60
+# A failure that lasts is logged once in so many.
+_LOG_EVERY: Final = 60
 
 
 class PopRounds:
@@ -84,7 +84,7 @@ class PopRounds:
         return count
 
     def _has_news(self, queue_id: int) -> bool:
-        """Tells whether a queue has check points that wait, or something that was not read."""
+        """Returns whether a queue has check points that wait, or something that was not read."""
         end = self._state.bounds(self._topic, queue_id)[1]
         return self._waiting.get(queue_id, 0) > 0 or self._offset(queue_id) < end - 1
 
@@ -95,7 +95,7 @@ class PopRounds:
     def _timers_ms(self) -> int:
         """Returns up to which time the timers have brought everything. May wait for them."""
         timers, now_ms = self._state.timers, self._state.now_ms() + self._state.timers_ahead_ms
-        # Idle timers stand still: they have brought all there is up to now.
+        # Idle timers do not move: they have brought all there is up to now.
         if timers is None or not timers.is_due(now_ms):
             return now_ms
         return min(now_ms, timers.progress().read_ms)
@@ -134,5 +134,5 @@ class PopRounds:
 
 
 def _report(error: Exception, failures: int) -> None:
-    if failures % _TELL_EVERY == 0:
+    if failures % _LOG_EVERY == 0:
         log_error("popped messages cannot come back", error)

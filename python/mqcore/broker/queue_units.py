@@ -22,12 +22,12 @@ _BITS_MAX_BYTES: Final = 1 << 20
 # What a unit of an extension has beside its bits.
 _EXTENSION_HEAD_BYTES: Final = 20
 
-# Says of tags code, store time and bits whether a group may want the message.
+# Returns by tags code, store time and bits whether a group may want the message.
 Test: TypeAlias = Callable[[int, int, bytes], bool]
 
 
 def test_of(wanted: SubscriptionData | None, filters: FilterTable, group: str) -> Test | None:
-    """Returns how an extension tells what a group wants; None for a group that is not online."""
+    """Returns the test of an extension for a group; None for a group that is not online."""
     if wanted is None:
         return None
     data = filters.find(wanted.topic, group)

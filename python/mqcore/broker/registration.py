@@ -72,7 +72,7 @@ def register_body(state: BrokerState, names: Iterable[str] | None = None) -> byt
 
 
 def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) -> bytes:
-    """Returns the body of a registration from what it says.
+    """Returns the body of a registration from its content.
 
     Args:
         topics: The topics.
@@ -99,7 +99,7 @@ def body_of(topics: Mapping[str, TopicConfig], version: DataVersion, perm: int) 
 def ordered_topics(body: bytes) -> tuple[str, ...]:
     """Returns the topics in the answer to a registration: those with an order configuration.
 
-    A name server tells them with `returnOrderTopicConfigToBroker` alone.
+    A name server sends them with `returnOrderTopicConfigToBroker` alone.
 
     Raises:
         BadJsonError: It cannot be read.
@@ -137,7 +137,7 @@ class Registrar(LinkEvents):
             renewal.wake()
 
     async def until_registered(self, address: str, *, timeout_s: float) -> bool:
-        """Waits until a name server knows the broker; tells whether it does."""
+        """Waits until a name server knows the broker; returns whether it does."""
         try:
             async with asyncio.timeout(timeout_s):
                 while address not in self._known:
@@ -160,12 +160,12 @@ class Registrar(LinkEvents):
             )
 
     async def announce(self, names: tuple[str, ...] | None) -> None:
-        """Tells the name servers of changed topics at once; waits for them, within a bound.
+        """Sends changed topics to the name servers at once; waits for them, within a bound.
 
         Args:
             names: The topics; None for all.
         """
-        # Those that do not know us are tried again every second and then told everything.
+        # Those that do not know us are tried again every second and then sent everything.
         await asyncio.gather(*(self._announce_to(address, names) for address in list(self._known)))
 
     async def stop(self) -> None:

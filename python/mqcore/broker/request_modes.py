@@ -28,7 +28,7 @@ class RequestModeTable:
         return self._modes.get(topic, {}).get(group)
 
     def put(self, wanted: RequestMode) -> bool:
-        """Sets how a group asks for a topic; tells whether there was room."""
+        """Sets how a group asks for a topic; returns whether there was space."""
         groups = self._modes.get(wanted.topic, {})
         is_new = wanted.group not in groups
         if is_new and self._count >= PAIRS_MAX:
@@ -79,7 +79,7 @@ class RequestModeTable:
         return lambda: pretty(_table_json(frozen))
 
     def to_json(self) -> dict[str, object]:
-        """Returns the table as slaves are told it."""
+        """Returns the table as slaves get it."""
         return _table_json(self._modes)
 
 

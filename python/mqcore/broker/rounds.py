@@ -37,8 +37,8 @@ _DELIVER_MAX = 1_024
 # A level with nothing due is looked at this often at the least: what arrives meanwhile is due
 # later than that, but for a clock that was set.
 _LOOK_MAX_MS = 500
-# A level that fails is told of this often, not ten times a second.
-_TELL_EVERY = 60
+# A level that fails is logged once in so many failures, not ten times a second.
+_LOG_EVERY = 60
 # However small the settings are, what is repeated leaves the loop some time.
 _PERIOD_MIN_S = 0.01
 
@@ -128,7 +128,7 @@ class Rounds:
         """Asks about the half messages that nobody ended; gives up those asked about too often.
 
         Args:
-            ahead_ms: How much older than the clock says they are, for tests.
+            ahead_ms: How much older than they are by the clock, for tests.
         """
         for queue_id in self._state.read_queues(HALF_TOPIC):
             check = await self._halves.begin(queue_id)
@@ -156,7 +156,7 @@ class Rounds:
                     has_more = await self._deliver_level(level)
 
     async def _deliver_level(self, level: int) -> bool:
-        """Delivers what is due of one level; tells whether more may be.
+        """Delivers what is due of one level; returns whether more may be.
 
         A delivery that began is noted, whatever ends us.
         """
@@ -177,7 +177,7 @@ class Rounds:
                 now_ms=due_ms,
             )
         except MQError as error:
-            if self._failures % _TELL_EVERY == 0:
+            if self._failures % _LOG_EVERY == 0:
                 _log.error("delay level %d cannot be delivered: %s", level, error.message)
             self._failures += 1
             state.delays.delivered(level, offset, now_ms + FAILED_MS, now_ms)

@@ -1,4 +1,4 @@
-"""What the broker tells of itself: the table of the runtime request, and counters over time.
+"""What the broker reports of itself: the table of the runtime request, and counters over time.
 
 Functions of the state; `sample_totals` is called every second, `sample` every ten, `runtime_table`
 when a tool asks.
@@ -22,7 +22,7 @@ PUT_TOTAL = "BROKER_PUT_NUMS"
 GET_TOTAL = "BROKER_GET_NUMS"
 TOPIC_PUT = "TOPIC_PUT_NUMS"
 GROUP_GET = "GROUP_GET_NUMS"
-# Totals of the fast path whose rates are told, by its names for them.
+# Totals of the fast path whose rates are reported, by its names for them.
 _TOTALS = ("sends", "found", "missed", "pulled")
 TIMER_ENTERED = "TIMER_ENQUEUE_NUMS"
 TIMER_DELIVERED = "TIMER_DEQUEUE_NUMS"
@@ -69,11 +69,11 @@ def sample(
     cluster = state.settings.cluster
     numbers.note(PUT_TOTAL, cluster, fast_path.get("sends", 0), now_ms)
     numbers.note(GET_TOTAL, cluster, fast_path.get("pulled", 0), now_ms)
-    places = [(PUT_TOTAL, cluster), (GET_TOTAL, cluster)]
+    kept = [(PUT_TOTAL, cluster), (GET_TOTAL, cluster)]
     if timers is not None:
         for name, total in ((TIMER_ENTERED, timers.entered), (TIMER_DELIVERED, timers.delivered)):
             numbers.note(name, cluster, total, now_ms)
-            places.append((name, cluster))
+            kept.append((name, cluster))
     totals: dict[str, int] = {}
     for at, queue in enumerate(queues):
         totals[queue.topic] = totals.get(queue.topic, 0) + queue.max_offset
@@ -81,15 +81,15 @@ def sample(
             yield
     for at, (topic, total) in enumerate(totals.items()):
         numbers.note(TOPIC_PUT, topic, total, now_ms)
-        places.append((TOPIC_PUT, topic))
+        kept.append((TOPIC_PUT, topic))
         if at % _PER_STEP == 0:
             yield
     for at, got in enumerate(state.fast_path.group_gets()):
         numbers.note(GROUP_GET, f"{got.topic}@{got.group}", got.messages, now_ms)
-        places.append((GROUP_GET, f"{got.topic}@{got.group}"))
+        kept.append((GROUP_GET, f"{got.topic}@{got.group}"))
         if at % _PER_STEP == 0:
             yield
-    numbers.forget(places)
+    numbers.forget(kept)
     numbers.end_of_round(now_ms)
 
 

@@ -17,7 +17,7 @@ from mqcore.errors import RefusedError
 from mqcore.native.errors import SettingError
 from mqcore.remoting import ResponseCode
 
-# Refused by the official broker whatever its own black list says.
+# Refused by the official broker whatever its own black list contains.
 _NEVER: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 
 SOURCE: Final = "changed by a tool"

@@ -1,6 +1,6 @@
 """Everything that the broker's request handlers share: settings, tables, store, fast path, time.
 
-Belongs to the event loop. Holds no socket: what has to be written or told is others'.
+Belongs to the event loop. Holds no socket: writing and sending is done by others.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ from mqcore.native import Command, FastPath, Store, Timers, sql_fault
 from mqcore.remoting import ResponseCode
 
 # First release that answers INVALID_PARAMETER where older ones answer SYSTEM_ERROR: V5_3_2.
-_TELLS_INVALID_FROM = 477
+_INVALID_CODE_FROM = 477
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class BrokerState:
 
     Attributes:
         settings: Its settings; replaced as a whole when a tool changes one.
-        address: The address that routes and message ids tell.
+        address: The address in routes and message ids.
         store: The store.
         fast_path: What executes hot requests; it owns the live consumer offsets.
         now_ms: The wall clock.
@@ -154,7 +154,7 @@ class BrokerState:
     @property
     def invalid_code(self) -> ResponseCode:
         """The code for a bad argument in the release that we report."""
-        if self.version >= _TELLS_INVALID_FROM:
+        if self.version >= _INVALID_CODE_FROM:
             return ResponseCode.INVALID_PARAMETER
         return ResponseCode.SYSTEM_ERROR
 

@@ -18,7 +18,7 @@ DAY_STEP_MS = 3_600_000
 _MINUTE_SAMPLES = 7
 _HOUR_SAMPLES = 7
 _DAY_SAMPLES = 25
-# Distance of two samples of the rates of the whole broker, and the windows that are told of them
+# Distance of two samples of the rates of the whole broker, and the windows that are reported
 # (`StoreStatsService`).
 RATE_STEP_MS: Final = 1_000
 _RATE_WINDOWS_S: Final = (10, 60, 600)
@@ -147,7 +147,7 @@ class Rates:
         """Returns three rates: of the last ten seconds, the last minute, the last ten minutes.
 
         While the broker is younger than a window, that of the time since its start: the official
-        broker tells nothing then.
+        broker reports nothing then.
         """
         samples = self._samples
         rates = []
@@ -234,4 +234,4 @@ class Statistics:
     def forget(self, keep: Iterable[tuple[str, str]]) -> None:
         """Drops every counter but those."""
         kept = set(keep)
-        self._series = {place: series for place, series in self._series.items() if place in kept}
+        self._series = {key: series for key, series in self._series.items() if key in kept}

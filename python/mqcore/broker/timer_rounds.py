@@ -21,8 +21,8 @@ _MS_PER_S: Final = 1_000
 _LOOK_MS: Final = 100
 # After a failure, as long as the official broker waits (`holdMomentForUnknownError`, 500 ms).
 _FAILED_MS: Final = 500
-# A failure that lasts is told of this often.
-_TELL_EVERY: Final = 120
+# A failure that lasts is logged once in so many.
+_LOG_EVERY: Final = 120
 # Files of the timer log whose messages are gone are looked for this often, as officially.
 _RETAIN_S: Final = 30.0
 
@@ -128,5 +128,5 @@ class TimerRounds:
 
 
 def _report_tick(error: Exception, failures: int) -> None:
-    if failures % _TELL_EVERY == 0:
+    if failures % _LOG_EVERY == 0:
         log_error("timed messages cannot be delivered", error)

@@ -12,7 +12,7 @@ from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.versions import DataVersion
 from mqcore.native import TimedTopic
 
-# Spans that figures of waiting messages are told for, in seconds (`TimerMetrics.timerDist`).
+# Spans that figures of waiting messages are reported for, in seconds (`TimerMetrics.timerDist`).
 BOUNDS_S: Final = (5, 60, 300, 900, 3_600, 14_400, 28_800, 86_400)
 
 
@@ -23,7 +23,7 @@ def metrics_text(topics: Iterable[TimedTopic], version: DataVersion) -> bytes:
 
 
 def parse_metrics(text: bytes) -> tuple[list[TimedTopic], DataVersion]:
-    """Returns what the file says.
+    """Returns the content of the file, parsed.
 
     Raises:
         BadJsonError: It cannot be read.

@@ -21,7 +21,7 @@ _log = logging.getLogger("mqcore.broker")
 
 # How long one name server may take, as officially (`GET_TOPIC_ROUTE_TIMEOUT`).
 _ASK_TIMEOUT_S = 3.0
-# Topics that are kept; the one that was asked for longest ago makes room.
+# Topics that are kept; the one that was asked for longest ago makes space.
 TOPICS_MAX = 65_536
 # Topics that are asked for at once; beyond it nothing is known of another, and clients keep what
 # they have.
@@ -40,7 +40,7 @@ class _Known:
 
 
 class TopicQueues:
-    """What the name servers say of topics that members ask about.
+    """What the name servers know of topics that members ask about.
 
     Args:
         state: The broker; without a name server its own topics are all there is.

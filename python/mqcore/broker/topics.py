@@ -140,7 +140,7 @@ class TopicTable:
         return self._system
 
     def is_system(self, name: str) -> bool:
-        """Tells whether a topic is the broker's own: nobody may change or delete it."""
+        """Returns whether a topic is the broker's own: nobody may change or delete it."""
         return name in self._system or name.startswith(SYSTEM_PREFIX)
 
     def find(self, name: str) -> TopicConfig | None:
@@ -175,7 +175,7 @@ class TopicTable:
         return table_json(self._version, self._topics.values())
 
     def put(self, topic: TopicConfig, now_ms: int) -> None:
-        """Creates or replaces a topic; `check` says before whether it may come."""
+        """Creates or replaces a topic; `check` decides before whether it may come."""
         known = self._topics.get(topic.name)
         self._queues += topic.queues - (known.queues if known is not None else 0)
         self._topics[topic.name] = topic
@@ -303,5 +303,5 @@ def table_json(version: DataVersion, topics: Iterable[TopicConfig]) -> dict[str,
 
 
 def is_of_group(name: str) -> bool:
-    """Tells whether a topic is a group's own: of its retries or its dead letters."""
+    """Returns whether a topic is a group's own: of its retries or its dead letters."""
     return name.startswith((RETRY_PREFIX, DLQ_PREFIX))

@@ -41,7 +41,7 @@ class HalfMessages:
         """Begins a round over one queue: what is ended by now is known to it.
 
         Raises:
-            MQError: Ends cannot be noted, or dispatch stands still.
+            MQError: Ends cannot be noted, or dispatch does not go on.
         """
         written = self._state.fast_path.half_messages.write_op_messages()
         if not written.is_all:
@@ -75,7 +75,7 @@ class HalfMessages:
         if done.end:
             await self._persistence.save_offsets()
         self._ask(done.questions)
-        self._tell_given_up(done.given_up)
+        self._log_given_up(done.given_up)
         if done.needs_topic:
             await self._make_topic()
         return done
@@ -131,7 +131,7 @@ class HalfMessages:
         links = [link for link in members if isinstance(link, Link) and link.is_open]
         return links[next(self._turns) % len(links)] if links else None
 
-    def _tell_given_up(self, number: int) -> None:
+    def _log_given_up(self, number: int) -> None:
         if number:
             self._state.checks["given_up"] += number
             _log.error(

@@ -76,7 +76,7 @@ def run(name: str, assignments: tuple[str, ...], master: str | None, java: str |
     from mqcore.spark.pipelines.running import run as run_pipeline
 
     own = {key: value for key, value in texts.items() if not key.startswith(_SPARK_PREFIX)}
-    # Judged before a JVM is started.
+    # Checked before a JVM is started.
     arguments = bound(name, own)
     config = _QUIET | {key: value for key, value in texts.items() if key not in own}
     if master is None and "spark.master" not in config:

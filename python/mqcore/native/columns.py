@@ -92,10 +92,10 @@ class Asked:
 class RecordColumns(NativeRecordColumns):
     """Reads records into columns.
 
-    For a log give a span and feed pieces with their places, from `span.start` on without a gap, of
-    any length, until `is_done` or the file ends; then `finish`. For answers of a broker feed each
-    body without a place; batches that are one record are taken apart there, as a client does.
-    `flush` gives what waits for a full batch.
+    For a log give a span and feed pieces with their physical offsets, from `span.start` on without
+    a gap, of any length, until `is_done` or the file ends; then `finish`. For answers of a broker
+    feed each body without an offset; batches that are one record are taken apart there, as a client
+    does. `flush` gives what waits for a full batch.
 
     Args:
         columns: Names of `mqcore.spark.schema.READ_COLUMNS`, in the order wanted. Bodies that are
@@ -110,11 +110,11 @@ class RecordColumns(NativeRecordColumns):
         start_queue_offset: Only messages at this queue offset or behind.
         end_queue_offset: Only messages before this queue offset.
         is_queued_only: No prepared and no rolled back records of old transactions.
-        broker_name: What the column `brokerName` says.
+        broker_name: Content of the column `brokerName`.
         batch_rows: Rows of a batch at the most.
         batch_bytes: Bytes of texts after which a batch is done.
         inflated_bytes: Longest inflated body; a longer one is a damaged record.
-        bad_records: What is done where no whole record stands: `fail`, `skip` (see `tally`), or
+        bad_records: What is done where there is no whole record: `fail`, `skip` (see `tally`), or
             `emit` a row with `physicalOffset` and `_corrupt` alone.
         verify_crc: Whether the CRC of each body is compared. For answers it always is.
         span: The part of the log.

@@ -93,7 +93,7 @@ class SettingError(StoreError):
 
 
 class FileSizeError(StoreError):
-    """A store file has not the size that the settings say.
+    """A store file has not the size that the settings give.
 
     Attributes:
         path: The file.
@@ -109,7 +109,7 @@ class FileSizeError(StoreError):
 
 
 class ForeignFileError(StoreError):
-    """A file or directory stands where none, or another kind, is expected.
+    """A file or directory is where none, or another kind, is expected.
 
     Attributes:
         path: The file.
@@ -126,7 +126,7 @@ class DamagedError(StoreError):
     Attributes:
         path: The file.
         position: Byte in the file.
-        physical_offset: The same place as an offset of the log, in bytes.
+        physical_offset: The same as an offset of the log, in bytes.
         why: What does not hold there.
         whole_records: Whole records behind it.
         store: The directory of the store.
@@ -207,10 +207,10 @@ class StoreTimeoutError(StoreError):
 
 
 class NoRecordError(StoreError):
-    """Nothing is stored at this place.
+    """Nothing is stored at this offset.
 
     Attributes:
-        physical_offset: The place asked for, in bytes of the log.
+        physical_offset: The offset asked for, in bytes of the log.
         why: Why there is none.
     """
 
@@ -262,7 +262,7 @@ class BadMagicError(RecordError):
     """Neither a record nor a blank starts here.
 
     Attributes:
-        magic: What stands in place of the magic.
+        magic: What is there in place of the magic.
     """
 
     magic: int
@@ -337,7 +337,7 @@ class PropertiesTooLongError(RecordError):
 
 
 class TopicTooLongError(RecordError):
-    """The topic is longer than the record's version can say.
+    """The topic is longer than the record's version can hold.
 
     Attributes:
         len_bytes: Its length.
@@ -422,7 +422,7 @@ class CompressionError(RecordError):
     """A body cannot be inflated.
 
     Attributes:
-        compression: How it says it is compressed.
+        compression: How it is marked as compressed.
         why: What is wrong.
     """
 

@@ -1,6 +1,6 @@
 """A store directory looked at as it lies there: nothing is changed, nothing is locked.
 
-A broker may run on it meanwhile. Sizes are those of the files unless settings say otherwise.
+A broker may run on it meanwhile. Sizes are those of the files unless settings give others.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ def rebuild(path: str | Path, *, config: Mapping[str, Setting]) -> Rebuilt:
 
     Raises:
         StoreLockedError: A broker runs on it.
-        DamagedError: Whole records stand behind a bad one.
+        DamagedError: Whole records are behind a bad one.
     """
     return _rebuild(setting_texts(path, config))
 
@@ -46,7 +46,7 @@ class Inspection(NativeInspection):
         return super().__new__(cls, str(path), setting_texts(path, config))
 
     def message_at(self, physical_offset: int) -> Message | None:
-        """Returns the message that starts at a place of the log, or None.
+        """Returns the message that starts at a physical offset, or None.
 
         Args:
             physical_offset: Bytes of the log.

@@ -28,7 +28,7 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FilterBits:
-    """Bits that stand for an expression in the extension of a queue.
+    """Bits that represent an expression in the extension of a queue.
 
     Attributes:
         positions: Where they are.

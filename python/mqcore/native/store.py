@@ -63,7 +63,7 @@ class Store(NativeStore):
         config: Settings by the official keys of `broker.conf`; see `mqcore.read_properties` for a
             file of them. Keys that are not the store's are ignored.
         on_damage: What to do about bytes of the log that were whole once and are not any more:
-            "refuse" to open, "cut" the log there with all that stands behind, or "keep" what stands
+            "refuse" to open, "cut" the log there with all that is behind, or "keep" what is
             whole behind by putting other records in place of the bad bytes.
         store_host: Address and port of the broker, for message ids.
 
@@ -130,7 +130,7 @@ class Store(NativeStore):
         return stored_units(self, topic, queue_id, first, count)
 
     def notices(self) -> list[Notice]:
-        """Takes what the store has to tell, logs it as `mqcore.store`, and returns it."""
+        """Takes what the store has to report, logs it as `mqcore.store`, and returns it."""
         notices = self.take_notices()
         for notice in notices:
             _log.log(notice.level, "%s", notice.text)
@@ -154,14 +154,14 @@ class Store(NativeStore):
             RuntimeError: Another event loop waits on this store already.
         """
         self._attach(asyncio.get_running_loop())
-        place = end if isinstance(end, int) else end.end
-        ticket = self.park(place, needs_replica=needs_replica)
+        physical_offset = end if isinstance(end, int) else end.end
+        ticket = self.park(physical_offset, needs_replica=needs_replica)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         (self._watcher or self._answer)()
         try:
             if future.done():
-                # Others were answered by the same call and stand below: they go on first.
+                # Others were answered by the same call and wait below: they go on first.
                 await asyncio.sleep(0)
             return await future
         finally:
@@ -224,7 +224,7 @@ class Store(NativeStore):
             return super().close()
         finally:
             self.notices()
-            self._tell_closed()
+            self._notify_closed()
 
     def abandon(self) -> None:
         """Closes the store as a kill would: the directory stays as it lies; the next open recovers.
@@ -232,9 +232,9 @@ class Store(NativeStore):
         What was appended is in the page cache, and survives all but a power failure.
         """
         super().abandon()
-        self._tell_closed()
+        self._notify_closed()
 
-    def _tell_closed(self) -> None:
+    def _notify_closed(self) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
             if loop.is_running():

@@ -1,6 +1,6 @@
 """Name server and broker in one process: the embedded default.
 
-The only room that knows both; they still talk to each other through remoting alone.
+The only module that knows both; they still talk to each other through remoting alone.
 """
 
 from mqcore.standalone.both import DEFAULTS, Standalone, namesrv_settings_of

@@ -18,11 +18,11 @@ from mqcore.errors import RemotingError
 from mqcore.namesrv import NameServer
 from mqcore.remoting import TcpAddress, connections_within
 
-# What is weaker than everything that a user says: one machine rarely wants files of a gigabyte.
+# What is weaker than everything that a user sets: one machine rarely wants files of a gigabyte.
 DEFAULTS = EMBEDDED
 # Brokers and clients ask a name server now and then: this part of the connections is for it.
 _NAMESRV_PART = 4
-# Routes are there when the program says that it is ready; nothing but a fault takes longer.
+# Routes are there when the program prints that it is ready; nothing but a fault takes longer.
 _REGISTERED_TIMEOUT_S = 5.0
 
 

@@ -1,4 +1,4 @@
-"""How much older than the wall clock says delayed messages are: what a test let pass.
+"""How much older than by the wall clock delayed messages are: what a test let pass.
 
 Pure numbers: the wall time is passed in. A message that was stored before `advance` is older by
 what was advanced, one that is stored after it is not, as if the test had waited.
@@ -34,7 +34,7 @@ class Ageing:
         """Returns until which due time messages of a delay are due, on the store's clock.
 
         A message is due at the time when it was stored, plus its delay. That it has become older
-        since is said by a later limit.
+        since is expressed by a later limit.
 
         Args:
             length_ms: The delay.

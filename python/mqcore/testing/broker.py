@@ -176,7 +176,7 @@ class Broker(_Face):
         """Ends it as `kill -9` ends a process; `restart` recovers what it stored.
 
         Connections break, sends under way are not answered, offsets since the last save (5 s) are
-        lost, name servers are not told, and the store is left unclean. What was acknowledged is
+        lost, name servers are not notified, and the store is left unclean. What was acknowledged is
         in the page cache and comes back: only a power failure would take it. Its own name server
         dies with it; one that it joined lives on.
         """

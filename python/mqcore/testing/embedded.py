@@ -23,7 +23,7 @@ from mqcore.standalone import Standalone, namesrv_settings_of
 from mqcore.testing.ageing import Ageing
 from mqcore.testing.send_faults import SendFaults
 
-# Weaker than what a test says: files are small, and nothing is made ahead of need.
+# Weaker than what a test sets: files are small, and nothing is made ahead of need.
 DEFAULTS: Mapping[str, str] = MappingProxyType(
     {
         "bindAddress": "127.0.0.1",
@@ -97,7 +97,7 @@ class Embedded:
 
     @property
     def namesrv(self) -> str:
-        """The name servers, as clients are told them."""
+        """The name servers, as clients get them."""
         return self._joined or f"{_HOST}:{self._port('namesrv')}"
 
     @property
@@ -227,8 +227,8 @@ class Embedded:
             raise ValueError(f"time does not go back: {by_ms} ms")
         broker, jumped_ms = self._running(), wall_ms()
         self._ageing.advance(by_ms, jumped_ms)
-        # What is stored from now on must be told from what was stored before.
-        while wall_ms() <= jumped_ms:  # noqa: ASYNC110 - the clock does not tell
+        # What is stored from now on must differ in time from what was stored before.
+        while wall_ms() <= jumped_ms:  # noqa: ASYNC110 - the clock has no event
             await asyncio.sleep(0.0005)
         # What was acknowledged is in its level's queue a moment later.
         await asyncio.to_thread(_until_dispatched, broker)

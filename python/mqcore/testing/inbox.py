@@ -22,7 +22,7 @@ from mqcore.testing.loop_thread import LoopThread
 
 __all__ = ["TAKE_TIMEOUT_S", "Inbox"]
 
-# Nothing that a test waits for takes longer; a failure is told then.
+# Nothing that a test waits for takes longer; a failure is reported then.
 TAKE_TIMEOUT_S = 10.0
 
 _numbers = count(1)

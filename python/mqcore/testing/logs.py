@@ -1,6 +1,6 @@
 """What one broker logs, kept for the test that wants to read it.
 
-Several brokers live in one process: whose a record is, the name of its thread says.
+Several brokers live in one process: whose a record is, the name of its thread shows.
 """
 
 import logging

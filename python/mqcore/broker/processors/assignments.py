@@ -1,6 +1,6 @@
 """Queues that the broker assigns to members, and whether a group asks for a topic by pull or pop.
 
-After `QueryAssignmentProcessor` of 5.x. What is computed stands in `broker/assignment.py`.
+After `QueryAssignmentProcessor` of 5.x. The computation is in `broker/assignment.py`.
 """
 
 import logging

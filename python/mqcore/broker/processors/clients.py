@@ -179,7 +179,7 @@ class Clients:
                 del self._beats[link]
 
     def _take(self, data: ConsumerData, client: ClientInfo) -> None:
-        """Takes what a heartbeat says of one group."""
+        """Takes what a heartbeat contains of one group."""
         state = self._state
         is_changed, is_updated = state.members.take(data, client)
         is_filtered = state.filters.register(data.group, data.subscriptions, client.seen_ms)
@@ -187,12 +187,12 @@ class Clients:
             self._membership.subscriptions_changed((data.group,))
         if is_changed:
             self._membership.members_changed((data.group,))
-        self._tell_differences(data.group)
+        self._report_differences(data.group)
 
-    def _tell_differences(self, name: str) -> None:
-        """Tells of a group whose members have come to want different messages."""
+    def _report_differences(self, name: str) -> None:
+        """Logs a group whose members have come to want different messages."""
         group = self._state.members.consumers.get(name)
-        if group is None or not group.wishes.news():
+        if group is None or not group.subscription_check.news():
             return
         self._state.conflicts += 1
         shown = list(group.differences().items())[:_DIFFERENCES_SHOWN_MAX]
@@ -205,7 +205,7 @@ class Clients:
 
     async def _admitted(
         self,
-        told: Iterable[ConsumerData],
+        groups_data: Iterable[ConsumerData],
         now_ms: int,
         slices: Slices,
         faults: list[RefusedError],
@@ -214,7 +214,7 @@ class Clients:
         topics, groups = self._state.topics, self._state.groups
         allowed: list[ConsumerData] = []
         new_groups, new_topics = [], []
-        for data in told:
+        for data in groups_data:
             await slices.turn()
             was_there = groups.find(data.group) is not None
             group = _try(faults, groups.find_or_create, data.group, now_ms)

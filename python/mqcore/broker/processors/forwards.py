@@ -38,7 +38,7 @@ class Forwards:
         }
 
     async def running_info(self, request: Request) -> Command:
-        """307: what a consumer tells of itself."""
+        """307: what a consumer reports of itself."""
         return await self._forward(request, b"")
 
     async def consume_directly(self, request: Request) -> Command:
@@ -46,17 +46,17 @@ class Forwards:
         message_id = request.ext.get("msgId")
         if message_id is None:
             return await self._forward(request, b"")
-        place = parse_offset_id(message_id)
-        if place is None:
+        parsed = parse_offset_id(message_id)
+        if parsed is None:
             raise RefusedError(
                 f"{message_id} is no message id of a broker", code=ResponseCode.SYSTEM_ERROR
             )
         try:
-            at = place.physical_offset
+            at = parsed.physical_offset
             message = await asyncio.to_thread(self._state.store.message_at, at)
         except MQError as error:
             raise RefusedError(
-                f"can not find message by the offset, {place.physical_offset}",
+                f"can not find message by the offset, {parsed.physical_offset}",
                 code=ResponseCode.SYSTEM_ERROR,
             ) from error
         return await self._forward(request, message.record)
@@ -97,7 +97,7 @@ class Forwards:
             )
         asked = [client for client in clients if not only or client.client_id == only]
         found = await asyncio.gather(*(self._status_of(each, topic, group) for each in asked))
-        table = {each.client_id: told for each, told in zip(asked, found, strict=True)}
+        table = {each.client_id: offsets for each, offsets in zip(asked, found, strict=True)}
         return request.answer(body=with_queue_keys({"consumerTable": table}))
 
     async def _status_of(

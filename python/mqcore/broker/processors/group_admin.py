@@ -73,7 +73,7 @@ class GroupAdmin:
         return request.answer(body=compact(group.to_json()))
 
     async def delete(self, request: Request) -> Command:
-        """207: forgets a group, and its offsets where that is asked for (4.9 and 5.x say it so)."""
+        """207: forgets a group, and its offsets where a flag of 4.9 or 5.x asks for that."""
         name = request.field("groupName")
         if request.flag("removeOffset") or request.flag("cleanOffset"):
             self._state.fast_path.offsets.remove(group=name)
@@ -82,7 +82,7 @@ class GroupAdmin:
         return request.answer()
 
     async def forbid(self, request: Request) -> Command:
-        """353: whether a group may read a topic; changes it where that is said (5.x)."""
+        """353: whether a group may read a topic; changes it where that is asked for (5.x)."""
         name, topic = request.field("group"), request.field("topic")
         groups = self._state.groups
         if "readable" in request.ext:
@@ -90,5 +90,5 @@ class GroupAdmin:
             if not groups.forbid(name, topic, self._state.now_ms(), is_forbidden=is_forbidden):
                 raise RefusedError("too much is forbidden already", code=ResponseCode.SYSTEM_ERROR)
             await self._persistence.groups_changed([name])
-        told = {"group": name, "readable": not groups.is_forbidden(name, topic), "topic": topic}
-        return request.answer(remark="", body=compact(told))
+        row = {"group": name, "readable": not groups.is_forbidden(name, topic), "topic": topic}
+        return request.answer(remark="", body=compact(row))

@@ -1,4 +1,4 @@
-"""What all handlers have in common: errors with a cause become refusals, slow requests are told.
+"""What all handlers have in common: errors with a cause become refusals, slow requests are logged.
 
 A handler that is a plain function stays one: most answers need no task.
 """
@@ -16,7 +16,7 @@ _log = logging.getLogger("mqcore.broker")
 
 
 def guarded(handler: Handler, state: BrokerState) -> Handler:
-    """Returns a handler whose errors are refusals with a remark, and whose slow calls are told."""
+    """Returns a handler whose errors are refusals with a remark; its slow calls are logged."""
 
     async def awaited(request: Request, work: Awaitable[Answer], began_ms: int) -> Answer:
         try:
@@ -24,7 +24,7 @@ def guarded(handler: Handler, state: BrokerState) -> Handler:
         except MQError as error:
             raise _counted(_refusal(request, error), state) from error
         finally:
-            _tell_slow(request, began_ms, state)
+            _log_slow(request, began_ms, state)
 
     def serve(request: Request) -> Answer | Awaitable[Answer]:
         began_ms = monotonic_ms()
@@ -34,14 +34,14 @@ def guarded(handler: Handler, state: BrokerState) -> Handler:
             raise _counted(_refusal(request, error), state) from error
         if inspect.isawaitable(outcome):
             return awaited(request, outcome, began_ms)
-        _tell_slow(request, began_ms, state)
+        _log_slow(request, began_ms, state)
         return outcome
 
     return serve
 
 
 def _refusal(request: Request, error: MQError) -> MQError:
-    """Returns what the client is told; what is the store's fault is logged, without a trace."""
+    """Returns the error for the client; what is the store's fault is logged, without a trace."""
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, BadJsonError):
@@ -63,7 +63,7 @@ def _counted(error: MQError, state: BrokerState) -> MQError:
     return error
 
 
-def _tell_slow(request: Request, began_ms: int, state: BrokerState) -> None:
+def _log_slow(request: Request, began_ms: int, state: BrokerState) -> None:
     took_ms = monotonic_ms() - began_ms
     if took_ms > state.settings.slow_operation_ms:
         _log.warning(

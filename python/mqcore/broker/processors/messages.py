@@ -83,7 +83,7 @@ class Messages:
         return request.answer(ext={"timestamp": str(stored_ms)})
 
     async def queue_units(self, request: Request) -> Command:
-        """321: the units of a queue, and what its extension tells a group about them."""
+        """321: the units of a queue, and whether its extension lets a group have them."""
         topic, queue_id = request.field("topic"), request.integer("queueId", bits=32)
         index, count = request.integer("index"), request.integer("count")
         bounds = self._state.store.bounds(topic, queue_id)

@@ -86,7 +86,7 @@ class OffsetAdmin:
         if not request.flag("isForce"):
             targets = {queue: min(offset, offsets[queue]) for queue, offset in targets.items()}
         table = self._by_queue(topic, targets)
-        if not self._tell(request, topic, group, timestamp_ms, table):
+        if not self._notify_members(request, topic, group, timestamp_ms, table):
             remark = (
                 f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} "
                 f"Timestamp: {timestamp_ms}"
@@ -118,7 +118,7 @@ class OffsetAdmin:
                 targets[queue_id] = high if found is None else min(max(found, low), high)
         return targets
 
-    def _tell(
+    def _notify_members(
         self,
         request: Request,
         topic: str,

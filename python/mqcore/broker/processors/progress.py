@@ -80,10 +80,10 @@ class Progress:
         table = await asyncio.to_thread(self._state.fast_path.offsets.snapshot)
         for key, offsets in table.items():
             await slices.turn()
-            place = split_key(key)
-            if place is None:
+            topic_group = split_key(key)
+            if topic_group is None:
                 continue
-            topic, group = place
+            topic, group = topic_group
             known = self._state.topics.find(topic)
             is_asked = known is not None and known.order == is_order
             if is_asked and self._state.groups.find(group) and self._is_wanted(group, topic):

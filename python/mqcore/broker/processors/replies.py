@@ -89,8 +89,8 @@ class Replies:
                 f"push reply message to {client_id} fail: {answer.remark or answer.code}",
                 code=ResponseCode.SYSTEM_ERROR,
             )
-        place = {"msgId": "0", "queueId": fields.get("queueId", "0"), "queueOffset": "0"}
-        return request.answer(ext=place | stamp)
+        sent = {"msgId": "0", "queueId": fields.get("queueId", "0"), "queueOffset": "0"}
+        return request.answer(ext=sent | stamp)
 
 
 def _property(text: str, name: str) -> str | None:

@@ -1,7 +1,7 @@
-"""Whether the members of a group want the same: where they do not, each loses messages.
+"""Whether the members of a group subscribe to the same: if not, each loses messages.
 
 A broker filters for a group as its newest member asked, so that a member that wants something else
-never sees it: the official broker says nothing of it. Pure state; knows no group's name.
+never sees it: the official broker does not report it. Pure state; knows no group's name.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -10,53 +10,53 @@ from typing import TypeAlias
 from mqcore.model.subscriptions import ALL, SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX
 
-# What one member wants: topics with an expression's kind and text.
-Wish: TypeAlias = frozenset[tuple[str, str, str]]
+# What one member subscribes to: topics with an expression's kind and text.
+Subscribed: TypeAlias = frozenset[tuple[str, str, str]]
 
 
-class Wishes:
-    """What each member of one group wants."""
+class SubscriptionCheck:
+    """What each member of one group subscribes to."""
 
     def __init__(self) -> None:
         """Begins with nobody."""
-        self._of_member: dict[Hashable, Wish] = {}
-        # Equal wishes are kept once, with the number of members that have them.
-        self._counts: dict[Wish, int] = {}
-        self._kept: dict[Wish, Wish] = {}
-        self._told: frozenset[Wish] = frozenset()
+        self._of_member: dict[Hashable, Subscribed] = {}
+        # Equal subscriptions are kept once, with the number of members that have them.
+        self._counts: dict[Subscribed, int] = {}
+        self._kept: dict[Subscribed, Subscribed] = {}
+        self._reported: frozenset[Subscribed] = frozenset()
 
     def note(self, member: Hashable, wanted: Iterable[SubscriptionData]) -> None:
         """Notes what a member wants; the group's retry topic is left out."""
-        wish = frozenset(
+        subscribed = frozenset(
             (each.topic, each.kind, _spelled(each))
             for each in wanted
             if not each.topic.startswith(RETRY_PREFIX)
         )
-        if self._of_member.get(member) == wish:
+        if self._of_member.get(member) == subscribed:
             return
         self.forget(member)
-        self._of_member[member] = self._kept.setdefault(wish, wish)
-        self._counts[wish] = self._counts.get(wish, 0) + 1
+        self._of_member[member] = self._kept.setdefault(subscribed, subscribed)
+        self._counts[subscribed] = self._counts.get(subscribed, 0) + 1
 
     def forget(self, member: Hashable) -> None:
         """Forgets a member."""
-        wish = self._of_member.pop(member, None)
-        if wish is None:
+        subscribed = self._of_member.pop(member, None)
+        if subscribed is None:
             return
-        self._counts[wish] -= 1
-        if not self._counts[wish]:
-            del self._counts[wish], self._kept[wish]
+        self._counts[subscribed] -= 1
+        if not self._counts[subscribed]:
+            del self._counts[subscribed], self._kept[subscribed]
 
     @property
     def count(self) -> int:
-        """How many different wishes there are; more than one is one too many."""
+        """How many different subscriptions there are; more than one is one too many."""
         return len(self._counts)
 
     def news(self) -> bool:
         """Returns whether members differ, in another way than at the last call."""
         now = frozenset(self._counts) if self.count > 1 else frozenset()
-        is_news = bool(now) and now != self._told
-        self._told = now
+        is_news = bool(now) and now != self._reported
+        self._reported = now
         return is_news
 
     def differences(self, names: Mapping[Hashable, str]) -> dict[str, dict[str, str]]:
@@ -72,11 +72,11 @@ class Wishes:
         if self.count <= 1:
             return {}
         common = frozenset.intersection(*self._counts)
-        topics = sorted({topic for wish in self._counts for topic, _, _ in wish - common})
+        topics = sorted({topic for each in self._counts for topic, _, _ in each - common})
         shown = {}
-        for member, wish in self._of_member.items():
+        for member, subscribed in self._of_member.items():
             if member in names:
-                wanted = {topic: text for topic, _, text in wish}
+                wanted = {topic: text for topic, _, text in subscribed}
                 shown[names[member]] = {topic: wanted.get(topic, "") for topic in topics}
         return shown
 
