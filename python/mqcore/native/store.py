@@ -154,8 +154,8 @@ class Store(NativeStore):
             RuntimeError: Another event loop waits on this store already.
         """
         self._attach(asyncio.get_running_loop())
-        place = end if isinstance(end, int) else end.end
-        ticket = self.park(place, needs_replica=needs_replica)
+        end_offset = end if isinstance(end, int) else end.end
+        ticket = self.park(end_offset, needs_replica=needs_replica)
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = future
         (self._watcher or self._answer)()
@@ -224,7 +224,7 @@ class Store(NativeStore):
             return super().close()
         finally:
             self.notices()
-            self._tell_closed()
+            self._report_closed()
 
     def abandon(self) -> None:
         """Closes the store as a kill would: the directory stays as it lies; the next open recovers.
@@ -232,9 +232,9 @@ class Store(NativeStore):
         What was appended is in the page cache, and survives all but a power failure.
         """
         super().abandon()
-        self._tell_closed()
+        self._report_closed()
 
-    def _tell_closed(self) -> None:
+    def _report_closed(self) -> None:
         loop = self._loop
         if loop is not None and not loop.is_closed():
             if loop.is_running():

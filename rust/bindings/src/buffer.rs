@@ -90,7 +90,7 @@ impl ColumnBytes {
         Self { buffer }
     }
 
-    fn place(&self) -> (*const u8, usize) {
+    fn region(&self) -> (*const u8, usize) {
         match &self.buffer {
             Buffer::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
             Buffer::Ints(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
@@ -107,11 +107,11 @@ impl ColumnBytes {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let (start, len) = slf.get().place();
-        let place = (start.cast_mut().cast(), len);
+        let (start, len) = slf.get().region();
+        let region = (start.cast_mut().cast(), len);
         // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
         // asks to write is refused.
-        unsafe { fill(view, slf.as_any(), place, 1, flags) }
+        unsafe { fill(view, slf.as_any(), region, 1, flags) }
     }
 }
 

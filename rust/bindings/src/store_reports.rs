@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use mqcore_engine::consume_queue::QueueInfo;
 use mqcore_engine::notice::{Level, Notice as EngineNotice};
 use mqcore_engine::store::{
-    Cleaned, OpenReport as EngineReport, Rotten, SegmentStat, Stats as EngineStats,
+    Cleaned, DamagedRecord as EngineDamagedRecord, OpenReport as EngineReport, SegmentStat,
+    Stats as EngineStats,
 };
 use pyo3::prelude::*;
 
@@ -286,8 +287,8 @@ impl From<QueueInfo> for QueueBounds {
     }
 }
 
-impl From<Rotten> for DamagedRecord {
-    fn from(found: Rotten) -> Self {
+impl From<EngineDamagedRecord> for DamagedRecord {
+    fn from(found: EngineDamagedRecord) -> Self {
         Self {
             physical_offset: found.physical_offset,
             topic: found.topic,

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_place_in_the_text_that_was_given() {
+    fn an_error_names_its_position_in_the_text_that_was_given() {
         let error = parse(b"{1:2,3:4,\n5:x}").unwrap_err();
         assert_eq!((error.position, error.line, error.column), (12, 2, 3));
         let error = parse(b"{1:2,3:").unwrap_err();

@@ -141,9 +141,9 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             };
             let stopped = self.push_run(records, &mut at, run, &mut done);
             // Also when it failed: what was appended before is to be dispatched.
-            self.files.bells.dispatch.ring();
+            self.files.signals.dispatch.notify();
             if self.wakes_flush {
-                self.files.bells.flush.ring();
+                self.files.signals.flush.notify();
             }
             match stopped? {
                 Stopped::AtEnd => {}
@@ -153,7 +153,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
                     guarded.offsets.register(hash, topic, queue_id, next);
                 }
                 Stopped::NeedsSegment(base) => {
-                    self.files.bells.prepare.ring();
+                    self.files.signals.prepare.notify();
                     self.files.preparer.wait(base, self.segment_wait)?;
                 }
             }
@@ -179,11 +179,11 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             return Ok(Stopped::UnknownQueue);
         };
         while let Some(record) = records.get_mut(*at) {
-            let room = match run.whole_len {
+            let space = match run.whole_len {
                 Some(whole_len) if *at == 0 => whole_len,
                 _ => record.total_len() as u64,
             };
-            match self.push(tail, record, next, room)? {
+            match self.push(tail, record, next, space)? {
                 Step::Done(appended) => done(appended),
                 Step::NeedsSegment(base) => return Ok(Stopped::NeedsSegment(base)),
             }
@@ -224,9 +224,9 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         tail: &mut Tail<D>,
         record: &mut Prepared<'_>,
         next_queue_offset: &mut u64,
-        room: u64,
+        space: u64,
     ) -> Result<Step> {
-        if let Some(base) = self.roll.make_room(tail, room)? {
+        if let Some(base) = self.roll.make_space(tail, space)? {
             return Ok(Step::NeedsSegment(base));
         }
         let Some(segment) = &tail.segment else {
@@ -277,7 +277,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         self.files.positions.appended.publish(tail.position);
         if tail.position >= tail.ring_at {
             tail.ring_at = tail.position + (self.files.window.bytes() / 8).max(1);
-            self.files.bells.prepare.ring();
+            self.files.signals.prepare.notify();
         }
         Ok(Step::Done(Appended {
             physical_offset,
@@ -292,11 +292,11 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         record.write_to(into);
         if record.sys_flag() & INNER_BATCH != 0 {
             // A record without a place for it (a replica's, say) says its place itself.
-            let _has_place = inner_offsets::fill(into, record.properties().len(), queue_offset);
+            let _is_filled = inner_offsets::fill(into, record.properties().len(), queue_offset);
         }
         if self.fills_crc {
             // A record without a place for it (a replica's, say) goes without.
-            let _no_place = crc_property::fill(into);
+            let _is_filled = crc_property::fill(into);
         }
     }
 

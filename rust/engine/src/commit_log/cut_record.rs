@@ -28,7 +28,7 @@ use crate::units::{MIB, offset_file_name};
 /// Longest record: one name per log file that was cut.
 const RECORD_LEN_MAX_BYTES: u64 = 16 * MIB;
 /// Cuts at one place that are told apart; a store that is cut there more often reuses the last name.
-const SAME_PLACE_MAX: u32 = 1000;
+const SAME_OFFSET_MAX: u32 = 1000;
 
 /// What was done to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -109,7 +109,7 @@ impl CutNames {
             physical_offset,
             begun: None,
         };
-        for again in 2..SAME_PLACE_MAX {
+        for again in 2..SAME_OFFSET_MAX {
             match names.state(disk, kind)? {
                 Taken::No => return Ok(names),
                 Taken::Begun(record) => {

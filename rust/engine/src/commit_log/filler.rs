@@ -64,11 +64,12 @@ pub(super) struct Gap {
 
 impl Lost {
     /// The message at the start of `bytes`, which stand at `place`, as far as its head can be read.
-    pub(super) fn read(bytes: &[u8], place: u64) -> Option<Self> {
+    pub(super) fn read(bytes: &[u8], physical_offset: u64) -> Option<Self> {
         let Ok(Found::Record(view)) = head(bytes) else {
             return None;
         };
-        let is_there = view.physical_offset.cast_unsigned() == place && is_topic(view.topic);
+        let is_there =
+            view.physical_offset.cast_unsigned() == physical_offset && is_topic(view.topic);
         if !is_there || view.queue_id < 0 || view.queue_offset < 0 {
             return None;
         }
@@ -76,7 +77,7 @@ impl Lost {
             topic: String::from_utf8(view.topic.to_vec()).ok()?,
             queue_id: view.queue_id,
             queue_offset: view.queue_offset,
-            stood: Some((place, view.total_len_bytes)),
+            stood: Some((physical_offset, view.total_len_bytes)),
             record: bytes.get(..view.total_len_bytes).map(<[u8]>::to_vec),
         })
     }
@@ -125,11 +126,11 @@ impl Lost {
         };
         let bare = prepared_len(&message)? + crc_len;
         let mut properties = Vec::new();
-        let room = len.map_or(usize::MAX, |len| len.saturating_sub(bare));
-        if DAMAGED_PROPERTY.len() <= room {
+        let space = len.map_or(usize::MAX, |len| len.saturating_sub(bare));
+        if DAMAGED_PROPERTY.len() <= space {
             properties.extend_from_slice(DAMAGED_PROPERTY);
         }
-        if kept.len() <= room - properties.len().min(room) {
+        if kept.len() <= space - properties.len().min(space) {
             properties.extend_from_slice(kept);
         }
         let mut rest = match len {

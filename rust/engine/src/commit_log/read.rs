@@ -133,26 +133,26 @@ impl<D: Disk> LogReader<'_, D> {
             return Ok(None);
         };
         let readable = segment.base()..segment.end().min(self.readable);
-        let is_inside = |&(place, len): &(u64, usize)| {
-            readable.contains(&place) && place + len as u64 <= readable.end
+        let is_inside = |&(physical_offset, len): &(u64, usize)| {
+            readable.contains(&physical_offset) && physical_offset + len as u64 <= readable.end
         };
         if segment.region().is_some() || !is_inside(&(physical_offset, len)) {
             return Ok(None);
         }
-        let mut room = TOGETHER_BYTES.saturating_sub(len);
-        let has_room = |&(_, len): &(u64, usize)| {
-            let is_short = len <= room;
-            room = room.saturating_sub(len);
+        let mut space = TOGETHER_BYTES.saturating_sub(len);
+        let has_space = |&(_, len): &(u64, usize)| {
+            let is_short = len <= space;
+            space = space.saturating_sub(len);
             is_short
         };
         let wanted: Vec<(u64, usize)> = std::iter::once((physical_offset, len))
-            .chain(behind.take_while(is_inside).take_while(has_room))
+            .chain(behind.take_while(is_inside).take_while(has_space))
             .collect();
         if wanted.len() == 1 {
             return Ok(None);
         }
-        let piece = |&(place, len): &(u64, usize)| Piece {
-            position: place - readable.start,
+        let piece = |&(physical_offset, len): &(u64, usize)| Piece {
+            position: physical_offset - readable.start,
             len,
         };
         let pieces: Vec<Piece> = wanted.iter().map(piece).collect();

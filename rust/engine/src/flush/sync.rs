@@ -165,7 +165,7 @@ impl<D: Disk> Syncer<D> {
             self.flushed_store_ms.fetch_max(store_ms, Ordering::AcqRel);
         }
         if to > from && files.reads_flushed_only {
-            files.bells.dispatch.ring();
+            files.signals.dispatch.notify();
         }
         Ok(files.positions.flushed.position())
     }

@@ -40,7 +40,7 @@ pub struct Preparer<D: Disk> {
     ready: Mutex<Ready<D>>,
     made: Condvar,
     has_thread: AtomicBool,
-    names_in_doubt: Poison,
+    uncertain_names: Poison,
 }
 
 struct Ready<D: Disk> {
@@ -69,7 +69,7 @@ impl<D: Disk> Preparer<D> {
             }),
             made: Condvar::new(),
             has_thread: AtomicBool::new(false),
-            names_in_doubt: Poison::default(),
+            uncertain_names: Poison::default(),
         }
     }
 
@@ -123,12 +123,12 @@ impl<D: Disk> Preparer<D> {
                 _ => return Ok(false),
             }
         };
-        let made = self.names_in_doubt.check().and_then(|()| self.make(base));
+        let made = self.uncertain_names.check().and_then(|()| self.make(base));
         if let Err(error) = &made
             && error.is_failed_dir_sync()
         {
             // Nothing is known of the names now, and a second sync could lie.
-            self.names_in_doubt.set(error.to_string());
+            self.uncertain_names.set(error.to_string());
         }
         let mut ready = self.ready.lock();
         match made {

@@ -62,7 +62,7 @@ pub struct Got<D: Disk> {
     /// The records, in queue order.
     pub records: Vec<RecordBytes<D>>,
     /// Where messages are, in queue order, of a read that gives no records.
-    pub places: Vec<Place>,
+    pub offsets: Vec<RecordOffsets>,
     /// Bytes of the records.
     pub bytes: u64,
     /// The reader is so far behind that a replica should serve it.
@@ -71,7 +71,7 @@ pub struct Got<D: Disk> {
 
 /// Where a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordOffsets {
     /// In its queue: messages.
     pub queue_offset: u64,
     /// In the log: bytes.
@@ -88,7 +88,7 @@ impl<D: Disk> Got<D> {
             min_offset: bounds.min,
             max_offset: bounds.max,
             records: Vec::new(),
-            places: Vec::new(),
+            offsets: Vec::new(),
             bytes: 0,
             suggests_replica: false,
         }
@@ -97,7 +97,7 @@ impl<D: Disk> Got<D> {
     /// How many messages it tells of.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.records.len() + self.places.len()
+        self.records.len() + self.offsets.len()
     }
 
     /// Whether it tells of none.

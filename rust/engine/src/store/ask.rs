@@ -22,7 +22,7 @@ pub struct Ask<'a> {
 
 /// What is to be done with a record that a read has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FilterDecision {
     /// It is given.
     Give,
     /// It is passed over.
@@ -33,12 +33,12 @@ pub enum Verdict {
 
 /// Looks at records before they are given. The first record that a read comes to must not stop it:
 /// its reader would come back to the same place for ever.
-pub trait Judge {
+pub trait MessageFilter {
     /// Whether it looks at all.
     const LOOKS: bool;
 
     /// Decides about one record.
-    fn judge(&mut self, record: &[u8]) -> Verdict;
+    fn decide(&mut self, record: &[u8]) -> FilterDecision;
 
     /// Whether it can tell by the extension of a queue alone that a record is not wanted.
     fn reads_extensions(&self) -> bool {

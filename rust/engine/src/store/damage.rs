@@ -172,6 +172,6 @@ fn is_older_than_checkpoint<D: Disk>(found: &Looked<D>, end: &LogEnd) -> Result<
     if not_after < not_before {
         return Ok(false);
     }
-    let place = whole_record_after(&found.chain, end.end, not_before, not_after)?;
-    Ok(place.is_some())
+    let physical_offset = whole_record_after(&found.chain, end.end, not_before, not_after)?;
+    Ok(physical_offset.is_some())
 }

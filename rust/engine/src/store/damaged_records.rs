@@ -17,7 +17,7 @@ const ROTTEN_MAX: usize = 1_000;
 
 /// A record that is not what was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rotten {
+pub struct DamagedRecord {
     /// First byte of it in the log.
     pub physical_offset: u64,
     /// Its topic, as far as it can be read; else empty.
@@ -39,7 +39,7 @@ pub struct DamagedRecords {
 
 #[derive(Debug, Default)]
 struct Kept {
-    by_offset: BTreeMap<u64, Rotten>,
+    by_offset: BTreeMap<u64, DamagedRecord>,
     count: u64,
 }
 
@@ -54,34 +54,34 @@ impl DamagedRecords {
     /// Damaged records that were found since the store was opened, by place, and
     /// their number.
     #[must_use]
-    pub fn rotten(&self) -> (Vec<Rotten>, u64) {
+    pub fn records(&self) -> (Vec<DamagedRecord>, u64) {
         let found = self.found.lock();
         (found.by_offset.values().cloned().collect(), found.count)
     }
 
     /// Notes a damaged record and notifies the owner, once per physical offset. False when it was known.
-    pub(super) fn note(&self, rotten: Rotten) -> bool {
+    pub(super) fn note(&self, damaged: DamagedRecord) -> bool {
         let mut found = self.found.lock();
-        if found.by_offset.contains_key(&rotten.physical_offset)
+        if found.by_offset.contains_key(&damaged.physical_offset)
             || found.by_offset.len() >= ROTTEN_MAX
         {
             // Beyond the bound nobody can say what is new.
             return false;
         }
-        let Rotten {
+        let DamagedRecord {
             physical_offset,
             topic,
             queue_id,
             queue_offset,
             why,
-        } = &rotten;
+        } = &damaged;
         self.notices.error(format!(
             "the record at physical offset {physical_offset} (topic {topic:?}, queue {queue_id}, \
              queue offset {queue_offset}) is damaged: {why}"
         ));
         found.count += 1;
         let physical_offset = *physical_offset;
-        found.by_offset.insert(physical_offset, rotten);
+        found.by_offset.insert(physical_offset, damaged);
         true
     }
 
@@ -101,7 +101,7 @@ impl DamagedRecords {
             ),
             _ => (String::new(), -1, -1),
         };
-        self.note(Rotten {
+        self.note(DamagedRecord {
             physical_offset,
             topic,
             queue_id,

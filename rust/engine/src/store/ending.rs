@@ -9,7 +9,7 @@ use super::look::Looked;
 use super::report::{OpenHow, OpenReport};
 use super::session::Mark;
 use crate::checkpoint::Field;
-use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan};
+use crate::commit_log::{DoubtfulRecords, LogEnd, Scan, Stop, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, ReadBy, Trust};
 use crate::disk::Disk;
@@ -93,7 +93,9 @@ fn are_named_behind<D: Disk>(queues: &QueueTable<D>, end: u64) -> Result<bool> {
         let topic = info.topic.as_bytes();
         queues.read_by(topic, info.queue_id, from, (2, &mut units), ReadBy::AsItIs)?;
         let behind = units.iter().filter(|unit| {
-            !unit.is_blank() && u64::try_from(unit.physical_offset).is_ok_and(|place| place >= end)
+            !unit.is_blank()
+                && u64::try_from(unit.physical_offset)
+                    .is_ok_and(|physical_offset| physical_offset >= end)
         });
         named += behind.count();
         if named >= 2 {
@@ -123,10 +125,11 @@ fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<
         return without_broken_off(found, walk, end);
     }
     // A record of the very millisecond of the checkpoint may have come after the sync.
-    let mut doubts = Doubts::since(found.checkpoint.value(Field::PhysicTimestamp));
+    let mut doubtful_records =
+        DoubtfulRecords::since(found.checkpoint.value(Field::PhysicTimestamp));
     let end = scan(&found.chain, walk, |record, physical_offset| {
         if physical_offset >= walk.torn_from {
-            doubts.look_at(record, physical_offset);
+            doubtful_records.look_at(record, physical_offset);
         }
         Ok(true)
     })?;
@@ -134,7 +137,7 @@ fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<
         limit: end.end,
         ..walk
     };
-    let Some(torn) = doubts.first_torn(&found.chain, walked)? else {
+    let Some(torn) = doubtful_records.first_torn(&found.chain, walked)? else {
         return Ok(end);
     };
     let before = Scan {

@@ -36,11 +36,11 @@ impl<D: Disk> Lookup<'_, D> {
     /// record there has to name.
     pub(super) fn meet(
         &mut self,
-        (place, size): (u64, u64),
+        (physical_offset, size): (u64, u64),
         behind: impl Iterator<Item = (u64, usize)>,
         named: Option<(&[u8], u64)>,
     ) -> Result<Met<D>> {
-        let is_wrong = match self.reader.record(place, size as usize, behind) {
+        let is_wrong = match self.reader.record(physical_offset, size as usize, behind) {
             Ok(record) if Self::is_whole(&record) => {
                 return Ok(if self.is_damaged(&record, named) {
                     Met::Passed
@@ -49,14 +49,16 @@ impl<D: Disk> Lookup<'_, D> {
                 });
             }
             Ok(_no_record) => true,
-            Err(Error::NoRecord { .. }) if place < self.reader.start() => return Ok(Met::Removed),
+            Err(Error::NoRecord { .. }) if physical_offset < self.reader.start() => {
+                return Ok(Met::Removed);
+            }
             // Behind all that was ever stored, or not readable any more after a failed sync.
-            Err(Error::NoRecord { .. }) => place.saturating_add(size) > self.stored_end(),
+            Err(Error::NoRecord { .. }) => physical_offset.saturating_add(size) > self.stored_end(),
             Err(error) => return Err(error),
         };
         Ok(match is_wrong {
             false => Met::NotYet,
-            true if self.damaged.has(place) => Met::Passed,
+            true if self.damaged.has(physical_offset) => Met::Passed,
             true => Met::Wrong,
         })
     }

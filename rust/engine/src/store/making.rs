@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::lock::Mutex;
 use crate::notice::Notices;
 use crate::poison::Poison;
-use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
+use crate::segment::{Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Signals, Window};
 
 /// Assumed memory of the machine where the system does not say.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
@@ -63,7 +63,7 @@ pub(super) fn log_files<D: Disk>(
         window: Window::new(config),
         pool,
         reclaimer: Reclaimer::default(),
-        bells: Bells::default(),
+        signals: Signals::default(),
         last_store_ms: AtomicI64::new(0),
         reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
             && !config.read_uncommitted,

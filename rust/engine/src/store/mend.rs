@@ -68,8 +68,8 @@ impl Filling {
         queue_offset: u64,
         unit: &Unit,
     ) -> Result<usize> {
-        let place = unit.physical_offset.cast_unsigned();
-        if !(self.hole.log_from..self.hole.log_to).contains(&place) {
+        let physical_offset = unit.physical_offset.cast_unsigned();
+        if !(self.hole.log_from..self.hole.log_to).contains(&physical_offset) {
             return Ok(0);
         }
         if queue_offset < self.next && queue_offset > 0 {
@@ -157,7 +157,7 @@ pub(super) fn mend<D: Disk>(
     }
     let mut pending = 0;
     walk(source, &fillings_range(&fillings, source), |record, at| {
-        each_place(
+        each_queue_of(
             record,
             at,
             source.levels,
@@ -223,7 +223,7 @@ fn walk<D: Disk>(
             break;
         }
         match whole_record_after(source.chain, end.end, 1, i64::MAX)? {
-            Some(place) if place < range.end => from = place,
+            Some(physical_offset) if physical_offset < range.end => from = physical_offset,
             _ => break,
         }
     }
@@ -231,7 +231,7 @@ fn walk<D: Disk>(
 }
 
 /// Calls `put` with each queue that a record is in, its offset there, and its unit.
-fn each_place(
+fn each_queue_of(
     record: &RecordView<'_>,
     physical_offset: u64,
     levels: &LiveLevels,
@@ -309,7 +309,7 @@ pub(super) fn feed_unnamed<D: Disk>(
     let mut fed: HashMap<(Vec<u8>, i32), u64> = HashMap::new();
     walk(source, &range, |record, at| {
         let store_ms = record.store_timestamp_ms;
-        each_place(
+        each_queue_of(
             record,
             at,
             source.levels,
@@ -367,7 +367,7 @@ fn first_offsets<D: Disk>(
     }
     let range = source.chain.start()..source.limit;
     walk(source, &range, |record, at| {
-        each_place(
+        each_queue_of(
             record,
             at,
             source.levels,
@@ -419,16 +419,16 @@ fn agrees<D: Disk>(
     if unit.is_blank() {
         return Ok(true);
     }
-    let (place, end) = (unit.physical_offset, unit.physical_end());
+    let (physical_offset, end) = (unit.physical_offset, unit.physical_end());
     if !unit.is_present() {
         return Ok(false);
     }
-    let (place, end) = (place.cast_unsigned(), end.cast_unsigned());
-    if place < chain.start() {
+    let (physical_offset, end) = (physical_offset.cast_unsigned(), end.cast_unsigned());
+    if physical_offset < chain.start() {
         return Ok(true);
     }
-    let size = (end - place) as usize;
-    let Some(chunk) = chain.chunk(place, end, size)? else {
+    let size = (end - physical_offset) as usize;
+    let Some(chunk) = chain.chunk(physical_offset, end, size)? else {
         return Ok(false);
     };
     let Ok(Found::Record(record)) = head(chunk.bytes.as_bytes()) else {
@@ -438,7 +438,7 @@ fn agrees<D: Disk>(
         && record.queue_id == queue.queue_id()
         && record.queue_offset.cast_unsigned() == queue_offset;
     let is_guest = || scan_wanted(record.properties).multi_dispatch.is_some();
-    Ok(record.total_len_bytes as u64 == end - place && (is_owner || is_guest()))
+    Ok(record.total_len_bytes as u64 == end - physical_offset && (is_owner || is_guest()))
 }
 
 /// Makes again what the dispatch of the log's end has shown to be missing before it.

@@ -11,13 +11,15 @@ use super::damage::{Plan, warn_of_start};
 use super::delay_levels::LiveLevels;
 use super::ending::find_end;
 use super::gap::{Gap, find_gap};
-use super::keep::named_places;
-use super::look::{Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_place};
+use super::keep::named_records;
+use super::look::{
+    Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_directory,
+};
 use super::making::Making;
 use super::mend::{QueueLog, Source, feed_unnamed, mend, mend_suspects};
 use super::names::{ABORT_NAME, INDEX_DIR, TRUNCATED_DIR};
 use super::rebuild::make_missing_batches;
-use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
+use super::report::{OpenHow, OpenReport, Replaced, report_cut};
 use super::session::{Mark, Session, read_lock, read_mark};
 use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker};
@@ -130,13 +132,13 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     ) -> Result<Store<D, C>> {
         let Self { disk, config, .. } = self;
         let (root, notices) = (&self.root, &self.notices);
-        warn_of_place(disk, root, notices)?;
+        warn_of_directory(disk, root, notices)?;
         let aside = root.join(TRUNCATED_DIR);
         let moved = match &gap {
             Some(gap) => gap.cut(disk, config, &aside, self.clock.now_ms())?,
             None => CutReport::default(),
         };
-        tell_cut(notices, &moved);
+        report_cut(notices, &moved);
         let mark = if config.is_read_only {
             None
         } else {
@@ -240,7 +242,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
             return Ok(());
         }
         report.cut = cut_at(self.disk, &found.chain, end.end, aside, &facts)?;
-        tell_cut(&self.notices, &report.cut);
+        report_cut(&self.notices, &report.cut);
         report.cut.add(moved);
         Ok(())
     }
@@ -252,7 +254,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         (walked_from, behind): (u64, &Behind),
         facts: &CutFacts,
     ) -> Result<Replaced> {
-        let named = named_places(self.disk, &self.root, self.config, behind)?;
+        let named = named_records(self.disk, &self.root, self.config, behind)?;
         let aside = self.root.join(TRUNCATED_DIR);
         let done = keep_behind(
             self.disk,

@@ -40,14 +40,14 @@ impl Refusals {
     /// Sets or lifts the reason of one cause; true when that changed whether it stands.
     pub fn set(&self, cause: &'static str, reason: Option<String>) -> bool {
         let mut reasons = self.reasons.lock();
-        let stood = reasons.contains_key(cause);
-        let stands = reason.is_some();
+        let held = reasons.contains_key(cause);
+        let holds = reason.is_some();
         match reason {
             Some(reason) => reasons.insert(cause, reason),
             None => reasons.remove(cause),
         };
         self.is_any.store(!reasons.is_empty(), Ordering::Release);
-        stood != stands
+        held != holds
     }
 
     /// As [`Refusals::set`], with a notice when that changed whether the cause holds.

@@ -75,7 +75,7 @@ impl OpenReport {
 }
 
 /// Says what was taken out of the log, so that it stands in the broker's own log.
-pub(super) fn tell_cut(notices: &Notices, cut: &CutReport) {
+pub(super) fn report_cut(notices: &Notices, cut: &CutReport) {
     let (Some(why), Some(record)) = (&cut.why, cut.recorded_in.first()) else {
         return;
     };

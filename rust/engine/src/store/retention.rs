@@ -132,7 +132,7 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         if done.files == 0 {
             return Ok(cleaned);
         }
-        self.files.bells.prepare.ring();
+        self.files.signals.prepare.notify();
         if done.unread_bytes > 0 {
             self.files.notices.warn(format!(
                 "retention removed {} bytes that were not read yet",

@@ -137,9 +137,9 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
             forgets: true,
         };
         let mut ahead = AheadOf::new();
-        let end = scan(chain, part, |record, place| {
-            self.compare_unit(record, place, &mut ahead)?;
-            Ok(place + record.total_len_bytes as u64 - from < STEP_BYTES)
+        let end = scan(chain, part, |record, physical_offset| {
+            self.compare_unit(record, physical_offset, &mut ahead)?;
+            Ok(physical_offset + record.total_len_bytes as u64 - from < STEP_BYTES)
         })?;
         if chain
             .find(from)
@@ -156,29 +156,34 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
     }
 
     /// Notes a damaged record; gives where the next whole one stands.
-    fn pass_damaged(&self, place: u64, why: String) -> Result<u64> {
+    fn pass_damaged(&self, physical_offset: u64, why: String) -> Result<u64> {
         let chain = &self.files.chain;
-        let Some(segment) = chain.find(place) else {
-            return Ok(place);
+        let Some(segment) = chain.find(physical_offset) else {
+            return Ok(physical_offset);
         };
         let len_max = self.body_len_max + (1 << 17);
-        let chunk = chain.chunk(place, segment.end(), len_max)?;
+        let chunk = chain.chunk(physical_offset, segment.end(), len_max)?;
         let bytes = chunk
             .as_ref()
             .map_or(&[][..], |chunk| chunk.bytes.as_bytes());
-        self.damaged.note_at(place, bytes, why);
+        self.damaged.note_at(physical_offset, bytes, why);
         // Its length may be good though its body is not.
         if let Ok(Found::Record(record)) = head(bytes)
-            && record.physical_offset.cast_unsigned() == place
+            && record.physical_offset.cast_unsigned() == physical_offset
         {
-            return Ok(place + record.total_len_bytes as u64);
+            return Ok(physical_offset + record.total_len_bytes as u64);
         }
-        let next = whole_record_after(chain, place, 1, i64::MAX)?;
+        let next = whole_record_after(chain, physical_offset, 1, i64::MAX)?;
         Ok(next.unwrap_or_else(|| segment.end()))
     }
 
     /// Compares the unit of a record with its place; what cannot be right is made again.
-    fn compare_unit(&self, record: &RecordView<'_>, place: u64, ahead: &mut AheadOf) -> Result<()> {
+    fn compare_unit(
+        &self,
+        record: &RecordView<'_>,
+        physical_offset: u64,
+        ahead: &mut AheadOf,
+    ) -> Result<()> {
         if !is_queued(record) || self.batches.has_topic(record.topic) {
             return Ok(());
         }
@@ -214,7 +219,8 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
             unit = at(queue);
         }
         // A later record may have the place, where the topic was deleted and made anew.
-        let is_right = unit.is_some_and(|unit| unit.physical_offset >= place.cast_signed());
+        let is_right =
+            unit.is_some_and(|unit| unit.physical_offset >= physical_offset.cast_signed());
         if !is_right {
             self.queues
                 .mender()

@@ -83,8 +83,8 @@ impl Slot {
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&crc.to_be_bytes());
         let mut slot = [0; SLOT_LEN_BYTES];
-        for (place, byte) in slot.iter_mut().zip(bytes) {
-            *place = byte;
+        for (target, byte) in slot.iter_mut().zip(bytes) {
+            *target = byte;
         }
         slot
     }

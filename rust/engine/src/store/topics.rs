@@ -154,7 +154,7 @@ impl<D: Disk, C: Clock> Topics<D, C> {
     ///
     /// # Blocking
     /// Reads the disk.
-    pub fn batch_place(
+    pub fn batch_physical_offset(
         &self,
         topic: &[u8],
         queue_id: i32,
@@ -164,11 +164,11 @@ impl<D: Disk, C: Clock> Topics<D, C> {
         Ok(units.first().map(|unit| unit.physical_offset))
     }
 
-    /// As [`Topics::batch_place`], without waiting for the disk: `None` where it would have to.
+    /// As [`Topics::batch_physical_offset`], without waiting for the disk: `None` where it would have to.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
-    pub fn batch_place_now(
+    pub fn batch_physical_offset_now(
         &self,
         topic: &[u8],
         queue_id: i32,
