@@ -1,4 +1,4 @@
-"""The extension as type checkers see it: what the names do not say.
+"""The extension as type checkers see it: what the names do not show.
 
 `mypy.stubtest` compares the two (`make lint`).
 """
@@ -215,7 +215,7 @@ class NativeStore:
         `bodies` holds all bodies one after another, `lens` their lengths as unsigned 32-bit
         numbers (`array("I")`). `queue_ids` is one number or signed 32-bit numbers (`array("i")`).
         `properties` is one text for all (`encode_properties`), or, with `properties_lens`, one per
-        message. At the first message that is refused the error says how many were `stored`.
+        message. At the first message that is refused the error gives how many were `stored`.
         """
 
     def get(
@@ -392,7 +392,7 @@ class QueueBounds:
 
 @final
 class QueueUnit:
-    """One unit of a queue, as it stands there.
+    """One unit of a queue, as it is stored.
 
     Attributes:
         queue_offset: Queue offset of its first message.
@@ -477,7 +477,7 @@ class RemovedFiles:
 
 @final
 class Notice:
-    """Something that the store has to tell its user.
+    """Something that the store reports to its user.
 
     Attributes:
         level: The level, as Python's `logging` numbers it.
@@ -638,7 +638,7 @@ class OpenReport:
         whole_records: Whole records among the bytes that were cut off.
         missing_bytes: Bytes that were durable once and that no file had any more.
         cut_why: What was wrong where the log was cut, or None where nothing was taken out of it.
-        recorded_in: Files that tell what was taken out of the log, until they are acknowledged.
+        recorded_in: Files that record what was taken out of the log, until they are acknowledged.
         replaced_bytes: Bad bytes of which others took the place, so that what follows them stays.
         replaced_at: Where they stood.
         whole_records_kept: Whole records behind the first of them.
@@ -934,7 +934,7 @@ class FileSize:
         path: Its path below the store's directory.
         len_bytes: Its length.
         allocated_bytes: Bytes it takes on the device.
-        resident_bytes: Bytes of it in memory, None where the system does not say.
+        resident_bytes: Bytes of it in memory, None where the system does not report it.
     """
 
     @property
@@ -1165,7 +1165,7 @@ class ColumnBuffers:
 
 @final
 class ColumnBytes:
-    """One buffer of a column; a buffer, as this Python cannot say."""
+    """One buffer of a column; a buffer, not in its types."""
 
 @final
 class Tally:
@@ -1683,7 +1683,7 @@ class Pops:
     """
 
     def store(self) -> bool:
-        """Stores every open pop; tells whether it could."""
+        """Stores every open pop; returns whether it could."""
 
     @property
     def records_stored(self) -> int: ...
@@ -1836,7 +1836,7 @@ class FastPathConnection:
 
 @final
 class ReceiveBuffer:
-    """Where the transports of a loop put what they receive; a buffer, as this Python cannot say."""
+    """Where the transports of a loop put what they receive; a buffer, not in its types."""
 
 @final
 class Timers:
@@ -1850,7 +1850,7 @@ class Timers:
     @property
     def step_ms(self) -> int: ...
     def is_due(self, now_ms: int | None = None) -> bool:
-        """Tells whether `tick` would do anything; True while one is under way."""
+        """Returns whether `tick` would do anything; True while one is under way."""
 
     def tick(self, now_ms: int | None = None, *, limit: int = ...) -> Ticked:
         """Enters what came, and delivers what is due. Bounded; may wait for the disk.

@@ -110,11 +110,11 @@ class RecordColumns(NativeRecordColumns):
         start_queue_offset: Only messages at this queue offset or behind.
         end_queue_offset: Only messages before this queue offset.
         is_queued_only: No prepared and no rolled back records of old transactions.
-        broker_name: What the column `brokerName` says.
+        broker_name: What the column `brokerName` contains.
         batch_rows: Rows of a batch at the most.
         batch_bytes: Bytes of texts after which a batch is done.
         inflated_bytes: Longest inflated body; a longer one is a damaged record.
-        bad_records: What is done where no whole record stands: `fail`, `skip` (see `tally`), or
+        bad_records: What is done where there is no whole record: `fail`, `skip` (see `tally`), or
             `emit` a row with `physicalOffset` and `_corrupt` alone.
         verify_crc: Whether the CRC of each body is compared. For answers it always is.
         span: The part of the log.

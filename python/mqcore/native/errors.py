@@ -93,7 +93,7 @@ class SettingError(StoreError):
 
 
 class FileSizeError(StoreError):
-    """A store file has not the size that the settings say.
+    """A store file has not the size that the settings give.
 
     Attributes:
         path: The file.
@@ -109,7 +109,7 @@ class FileSizeError(StoreError):
 
 
 class ForeignFileError(StoreError):
-    """A file or directory stands where none, or another kind, is expected.
+    """There is a file or directory where none, or another kind, is expected.
 
     Attributes:
         path: The file.
@@ -262,7 +262,7 @@ class BadMagicError(RecordError):
     """Neither a record nor a blank starts here.
 
     Attributes:
-        magic: What stands in place of the magic.
+        magic: What is there instead of the magic.
     """
 
     magic: int
@@ -337,7 +337,7 @@ class PropertiesTooLongError(RecordError):
 
 
 class TopicTooLongError(RecordError):
-    """The topic is longer than the record's version can say.
+    """The topic is longer than the record's version can hold.
 
     Attributes:
         len_bytes: Its length.
@@ -422,7 +422,7 @@ class CompressionError(RecordError):
     """A body cannot be inflated.
 
     Attributes:
-        compression: How it says it is compressed.
+        compression: The compression that it names.
         why: What is wrong.
     """
 

@@ -73,13 +73,13 @@ class GroupPolicy(NamedTuple):
 class FastPath(NativeFastPath):
     """Executes hot requests of the connections of one loop.
 
-    `set_bounds` says how many bytes of unfinished frames, of answers that wait and of sends that
+    `set_bounds` sets how many bytes of unfinished frames, of answers that wait and of sends that
     wait for a log file all connections may have, and for how many microseconds one of them is
     executed before others.
 
     `set_broker`, `set_topics`, `set_groups` replace a whole table, `set_topic`, `set_group` and
     `set_members` one row (None: it is not known any more, or nobody is online); requests for what
-    is not known are handed over. `set_group_lock` says until when, Unix ms, somebody holds a queue
+    is not known are handed over. `set_group_lock` sets until when, Unix ms, somebody holds a queue
     for a group that consumes in order: what it gives up is a dead letter. `set_timers` lets sends
     ask how full a step of time is, `set_delay_levels` replaces the levels of delay,
     `set_filter_bits` those expressions that set bits of messages. `remember` answers sends that

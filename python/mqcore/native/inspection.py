@@ -1,6 +1,6 @@
 """A store directory looked at as it lies there: nothing is changed, nothing is locked.
 
-A broker may run on it meanwhile. Sizes are those of the files unless settings say otherwise.
+A broker may run on it meanwhile. Sizes are those of the files unless settings give others.
 """
 
 from collections.abc import Iterator, Mapping

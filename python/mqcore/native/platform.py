@@ -1,4 +1,4 @@
-"""Says whether this machine can run the extension: Linux x86-64 or aarch64, glibc 2.28 or newer.
+"""Checks whether this machine can run the extension: Linux x86-64 or aarch64, glibc 2.28 or newer.
 
 Asked before the extension is loaded, so that the refusal is a sentence and no linker message.
 """
@@ -38,7 +38,7 @@ def check() -> None:
     """Refuses a machine that cannot run the extension.
 
     Raises:
-        ImportError: It cannot, and says what is needed.
+        ImportError: It cannot; the text gives what is needed.
     """
     try:
         libc = os.confstr("CS_GNU_LIBC_VERSION") or ""

@@ -63,7 +63,7 @@ class Store(NativeStore):
         config: Settings by the official keys of `broker.conf`; see `mqcore.read_properties` for a
             file of them. Keys that are not the store's are ignored.
         on_damage: What to do about bytes of the log that were whole once and are not any more:
-            "refuse" to open, "cut" the log there with all that stands behind, or "keep" what stands
+            "refuse" to open, "cut" the log there with all that is behind, or "keep" what is
             whole behind by putting other records in place of the bad bytes.
         store_host: Address and port of the broker, for message ids.
 
@@ -130,7 +130,7 @@ class Store(NativeStore):
         return stored_units(self, topic, queue_id, first, count)
 
     def notices(self) -> list[Notice]:
-        """Takes what the store has to tell, logs it as `mqcore.store`, and returns it."""
+        """Takes what the store reports, logs it as `mqcore.store`, and returns it."""
         notices = self.take_notices()
         for notice in notices:
             _log.log(notice.level, "%s", notice.text)

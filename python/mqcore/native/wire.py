@@ -74,7 +74,7 @@ def parse_relaxed_json(text: bytes) -> Any:
     """Returns the value of JSON as RocketMQ writes it (fastjson).
 
     Strict JSON, but for the keys of maps: a bare integer (`{0:5}`) becomes its text, and a bare
-    object (`{{"queueId":0,"topic":"T"}:5}`) the text of that object as it stands, for `json.loads`.
+    object (`{{"queueId":0,"topic":"T"}:5}`) the text of that object as it is, for `json.loads`.
 
     Raises:
         JsonTextError: It is none, nests deeper than 64, or is longer than 256 MiB.

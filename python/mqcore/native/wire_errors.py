@@ -32,7 +32,7 @@ class FrameError(MQError):
 
 
 class FrameTooLargeError(FrameError):
-    """A frame says it is longer than frames may be.
+    """The length of a frame is more than frames may have.
 
     Attributes:
         len_bytes: Length of the frame with its length word.
@@ -44,7 +44,7 @@ class FrameTooLargeError(FrameError):
 
 
 class FrameLengthError(FrameError):
-    """A frame says it is negative, or too short to hold a header's length.
+    """The length of a frame is negative, or too short to hold a header's length.
 
     Attributes:
         len_bytes: The length word as read.
@@ -54,7 +54,7 @@ class FrameLengthError(FrameError):
 
 
 class HeaderLengthError(FrameError):
-    """A header says it is longer than its frame.
+    """The length of a header is more than its frame has.
 
     Attributes:
         len_bytes: Length of the header as read.
@@ -94,7 +94,7 @@ class BinaryHeaderError(FrameError):
 
     Attributes:
         part: The part.
-        need_bytes: Bytes it says it needs; negative as read.
+        need_bytes: Length that it gives, bytes; negative as read.
         have_bytes: Bytes left for it.
     """
 

@@ -26,7 +26,7 @@ pub(crate) const RECEIVE_BYTES: usize = 256 * 1024;
 /// Where the transports of a loop put what they receive. Invariants:
 /// B1: the memory is never moved or given back while the object lives.
 /// B2: only the thread of the loop touches it: a transport writes into it, and the fast path reads it in
-/// the call that tells how much was written, before any transport of that loop writes again.
+/// the call that reports how much was written, before any transport of that loop writes again.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ReceiveBuffer {
     bytes: Box<UnsafeCell<[u8; RECEIVE_BYTES]>>,
@@ -42,7 +42,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The first `len` bytes, copied nowhere: good for the call that was told of them.
+    /// The first `len` bytes, copied nowhere: good for the call that was given them.
     pub(crate) fn filled<'a>(&'a self, _py: Python<'a>, len: usize) -> &'a [u8] {
         // SAFETY: B1 and B2; no transport writes before this call has returned to it.
         let bytes: &[u8; RECEIVE_BYTES] = unsafe { &*self.bytes.get() };
@@ -158,7 +158,7 @@ impl Still {
         if buffer.readonly() {
             return Ok(Self::Lent(buffer));
         }
-        // Somebody may write into it: what is read is what stands there now.
+        // Somebody may write into it: what is read is what is there now.
         Ok(Self::Copied(lent(&buffer).to_vec()))
     }
 

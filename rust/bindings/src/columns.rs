@@ -126,7 +126,7 @@ frozen! {
     Tally {
         /// Whole records.
         records: u64,
-        /// Damaged places that were left out.
+        /// Damaged ranges that were left out.
         skipped: u64,
         /// Bytes of these.
         skipped_bytes: u64,
@@ -226,7 +226,7 @@ impl NativeRecordColumns {
         Ok(Self { reading })
     }
 
-    /// Takes the next piece of the log, or an answer where no place is given.
+    /// Takes the next piece of the log, or an answer where no offset is given.
     #[pyo3(signature = (data, physical_offset=None))]
     fn feed(
         &mut self,

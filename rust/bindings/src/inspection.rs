@@ -27,7 +27,7 @@ frozen! {
         len_bytes: u64,
         /// Bytes it takes on the device.
         allocated_bytes: u64,
-        /// Bytes of it in memory, None where the system does not say.
+        /// Bytes of it in memory, None where the system does not report it.
         resident_bytes: Option<u64>,
     }
 

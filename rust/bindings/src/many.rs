@@ -1,7 +1,7 @@
 //! The columns of `append_many`: many messages from one buffer, checked once, then appended without
 //! touching Python.
 //!
-//! Bodies lie one after another in one buffer; `lens` says how long each is. Properties are either
+//! Bodies lie one after another in one buffer; `lens` has the length of each. Properties are either
 //! one text for all messages, or a second buffer with lengths of its own. Queue ids are one number
 //! for all, or a buffer of them.
 

@@ -121,7 +121,7 @@ frozen! {
         missing_bytes: u64,
         /// What was wrong where the log was cut, or None where nothing was taken out of it.
         cut_why: Option<String>,
-        /// Files that tell what was taken out of the log, until they are acknowledged.
+        /// Files that record what was taken out of the log, until they are acknowledged.
         recorded_in: Vec<String>,
         /// Bad bytes of which others took the place, so that what follows them stays.
         replaced_bytes: u64,
@@ -175,7 +175,7 @@ frozen! {
         unread_bytes: u64,
     }
 
-    /// Something that the store has to tell its user.
+    /// Something that the store reports to its user.
     Notice {
         /// The level, as Python's `logging` numbers it.
         level: i32,

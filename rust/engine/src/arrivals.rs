@@ -61,7 +61,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Watches a queue until [`Arrivals::unwatch`]. What came before is not told: look after this.
+    /// Watches a queue until [`Arrivals::unwatch`]. What came before is not reported: look after this.
     pub fn watch(&self, topic: &[u8], queue_id: i32) {
         let mut guard = self.watches.lock();
         let watches = &mut *guard;

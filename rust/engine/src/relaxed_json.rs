@@ -24,8 +24,8 @@ pub struct JsonError {
     pub why: String,
 }
 
-/// The value that the text stands for. Bare integer keys and bare object keys become their text, as
-/// it stands; where a key occurs twice the last one wins.
+/// The value of the text. Bare integer keys and bare object keys become their text, as
+/// it is; where a key occurs twice the last one wins.
 ///
 /// # Errors
 /// [`JsonError`].
@@ -104,7 +104,7 @@ impl Strict {
     }
 }
 
-/// Where the scan stands between two tokens.
+/// Where the scan is between two tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Object,

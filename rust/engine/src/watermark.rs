@@ -65,7 +65,7 @@ impl Watermark {
         self.raised.notify_all();
     }
 
-    /// Waits until the position is at least `target`, `give_up` says so, or `timeout` has passed;
+    /// Waits until the position is at least `target`, `give_up` returns true, or `timeout` has passed;
     /// true when the position was reached.
     ///
     /// # Blocking
@@ -124,7 +124,7 @@ impl Signal {
         }
     }
 
-    /// Worker only: waits for a ring, at most `timeout` (`None`: as long as it takes); true when it
+    /// Worker only: waits for a signal, at most `timeout` (`None`: as long as it takes); true when it
     /// was notified.
     ///
     /// # Blocking
@@ -137,7 +137,7 @@ impl Signal {
             .compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // Rung while busy, or never waited before (the first state is idle).
+            // Notified while busy, or never waited before (the first state is idle).
             if self.state.load(Ordering::Acquire) == NOTIFIED {
                 self.state.store(BUSY, Ordering::Release);
                 fence(Ordering::SeqCst);
@@ -188,7 +188,7 @@ mod tests {
         let (b, s, w) = (Arc::clone(&signal), Arc::clone(&seen), Arc::clone(&work));
         let worker = std::thread::spawn(move || {
             while s.load(Ordering::SeqCst) < 100_000 {
-                assert!(b.wait(Some(Duration::from_secs(20))), "a ring was lost");
+                assert!(b.wait(Some(Duration::from_secs(20))), "a signal was lost");
                 s.store(w.load(Ordering::SeqCst), Ordering::SeqCst);
             }
         });

@@ -1,5 +1,5 @@
 //! Reading ahead of cold readers: who reads on where it stopped gets a window that grows, who jumps
-//! loses it. Pure: places in, ranges to be fetched out; the file is asked by the caller.
+//! loses it. Pure: offsets in, ranges to be fetched out; the file is asked by the caller.
 
 use crate::units::{KIB, MIB};
 
@@ -9,7 +9,7 @@ const WINDOW_FIRST_BYTES: u64 = 128 * KIB;
 const WINDOW_MAX_BYTES: u64 = 8 * MIB;
 /// A reader that skips less than this still reads on: other queues' records lie between its own.
 const SKIP_MAX_BYTES: u64 = MIB;
-/// Readers followed at a time. The longest unused makes room, so a store with more cold readers
+/// Readers followed at a time. The longest unused is dropped, so a store with more cold readers
 /// than this reads ahead for the newest of them.
 const READERS_MAX: usize = 64;
 
@@ -29,8 +29,8 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Takes note of a read of `[place, place + len)` below the hot window; the range that should be
-    /// fetched now, if any.
+    /// Takes note of a read of `[physical_offset, physical_offset + len)` below the hot window; the range
+    /// that should be fetched now, if any.
     pub fn on_read(&mut self, physical_offset: u64, len: u64) -> Option<std::ops::Range<u64>> {
         self.turn += 1;
         let end = physical_offset + len;

@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
 
-/// Bytes behind a record that the processor is told to fetch for the next one, which is likely as
+/// Bytes behind a record that the processor is asked to fetch for the next one, which is likely as
 /// long: beyond this its own prefetcher has understood where the copy goes.
 const EXPECTED_LEN_MAX: usize = 4096;
 
@@ -61,7 +61,7 @@ enum Stopped {
     NeedsSegment(u64),
 }
 
-/// Says that the lock is free again, however the hold of it ends.
+/// Marks the lock as free again, however the hold of it ends.
 struct Held<'a>(&'a AtomicI64);
 
 impl Drop for Held<'_> {
@@ -71,7 +71,7 @@ impl Drop for Held<'_> {
 }
 
 impl<D: Disk, C: Clock> CommitLog<D, C> {
-    /// Appends one record. `first_offset` tells where a queue starts that had no append yet.
+    /// Appends one record. `first_offset` is where a queue starts that had no append yet.
     ///
     /// # Durability
     /// On return the record is in the page cache (with a pool: in the pool's buffer); wait for the
@@ -218,7 +218,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         guarded
     }
 
-    /// Appends under the lock, or says which file it needs first.
+    /// Appends under the lock, or returns which file it needs first.
     fn push(
         &self,
         tail: &mut Tail<D>,
@@ -291,11 +291,11 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     fn write(&self, record: &Prepared<'_>, queue_offset: u64, into: &mut [u8]) {
         record.write_to(into);
         if record.sys_flag() & INNER_BATCH != 0 {
-            // A record without a place for it (a replica's, say) says its place itself.
+            // A record without such a property (of a replica) keeps its own offsets.
             let _is_filled = inner_offsets::fill(into, record.properties().len(), queue_offset);
         }
         if self.fills_crc {
-            // A record without a place for it (a replica's, say) goes without.
+            // A record without such a property (of a replica) has no CRC.
             let _is_filled = crc_property::fill(into);
         }
     }

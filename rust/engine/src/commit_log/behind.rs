@@ -1,4 +1,4 @@
-//! What stands whole behind a bad place of the log: a function of file contents. Changes nothing.
+//! What is whole behind a bad position of the log: a function of file contents. Changes nothing.
 
 use mqcore_record::layout::{BLANK_LEN_BYTES, MAGIC_V1, MAGIC_V2};
 use mqcore_record::{CrcCheck, Found, check, peek_total_len};
@@ -23,20 +23,20 @@ pub struct Stretch {
     pub to: u64,
 }
 
-/// What stands behind a bad place.
+/// What is behind a bad position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// The bad places before whole records, in their order.
+    /// The bad stretches before whole records, in their order.
     pub stretches: Vec<Stretch>,
     /// Whole records behind the first of them.
     pub whole_records: u64,
-    /// Physical offset behind the last whole record; that of the bad place where there is none.
+    /// Physical offset behind the last whole record; that of the bad position where there is none.
     pub end: u64,
     /// Store time of the last whole record, ms.
     pub last_store_ms: Option<i64>,
 }
 
-/// Looks for whole records behind `bad`: those that stand where they say, with the right CRC. Records
+/// Looks for whole records behind `bad`: those whose own offset is right, with the right CRC. Records
 /// older than `not_before_ms` do not count: another broker that cut the log may have left them.
 /// Where none begins within 256 MiB of the last one, the search ends.
 ///

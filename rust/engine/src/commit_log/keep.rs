@@ -1,5 +1,5 @@
-//! Keeping what stands whole behind bad bytes: other records take their place. The bad bytes are kept
-//! aside and written down first. Knows no queue file: what queues say of the lost messages is given to
+//! Keeping what is whole behind bad bytes: other records take their place. The bad bytes are kept
+//! aside and written down first. Knows no queue file: what queues hold of the lost messages is given to
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,22 +29,22 @@ pub struct KeepReport {
     pub recorded_in: Vec<PathBuf>,
 }
 
-/// What a queue says of a record that may be lost.
+/// What a queue holds of a record that may be lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedRecord {
     /// Its topic.
     pub topic: String,
     /// Its queue.
     pub queue_id: i32,
-    /// Its place in the queue.
+    /// Its queue offset.
     pub queue_offset: i64,
-    /// Where it stands in the log.
+    /// Where it is in the log.
     pub physical_offset: u64,
     /// Bytes of its record.
     pub len_bytes: usize,
 }
 
-/// What queues say of the records before and in the bad stretches.
+/// What queues hold of the records before and in the bad stretches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     /// Records in the stretches.
@@ -53,7 +53,7 @@ pub struct Named {
     pub ends: Next,
 }
 
-/// A part of a bad stretch inside of one file, and what is to stand there.
+/// A part of a bad stretch inside of one file, and what is to be written there.
 struct Part {
     from: u64,
     to: u64,
@@ -64,7 +64,7 @@ struct Part {
 pub type Next = HashMap<(String, i32), i64>;
 
 /// Puts records in place of the bad bytes before whole records. `walked_from` is where the log was
-/// walked from to the first of them; `named` is what queues say stood there.
+/// walked from to the first of them; `named` is what queues hold of it.
 ///
 /// # Durability
 /// The copies are durable before the first byte is changed, and the new records on return. A crash
@@ -155,7 +155,7 @@ impl<D: Disk> Course<'_, D> {
         Ok(())
     }
 
-    /// Store time of the record at `place`.
+    /// Store time of the record at `physical_offset`.
     fn first_ms(&self, physical_offset: u64) -> Result<i64> {
         let mut first_ms = 1;
         let walk = Scan {
@@ -174,8 +174,8 @@ impl<D: Disk> Course<'_, D> {
         Ok(first_ms)
     }
 
-    /// Lost messages whose places are known: by what queues say, and by heads that can be read. In the
-    /// order of their places.
+    /// Lost messages whose offsets are known: by units of queues, and by heads that can be read. In the
+    /// order of their offsets.
     fn placed(&self, from: u64, to: u64, named: &[NamedRecord]) -> Result<Vec<Lost>> {
         let mut found: BTreeMap<u64, Lost> = BTreeMap::new();
         let mut at = from;

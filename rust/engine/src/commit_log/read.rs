@@ -1,4 +1,4 @@
-//! Reading records by their place. Inside the hot window a record is a slice of the map; below it
+//! Reading records by physical offset. Inside the hot window a record is a slice of the map; below it
 //! it is read through the file, from the page cache where that has it.
 
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub struct LogReader<'a, D: Disk> {
 }
 
 impl<D: Disk> LogReader<'_, D> {
-    /// As [`LogRecords::record`]. `behind` are records that are wanted next, by place and length:
+    /// As [`LogRecords::record`]. `behind` are records that are wanted next, by offset and length:
     /// below the hot window they are read together with this one.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ impl<D: Disk> LogRecords<D> {
     /// The record at `physical_offset` of `len` bytes, as a queue unit names it.
     ///
     /// # Errors
-    /// [`Error::NoRecord`] when the place is not readable (below the oldest file, beyond the end),
+    /// [`Error::NoRecord`] when the offset is not readable (below the oldest file, beyond the end),
     /// [`Error::Io`].
     ///
     /// # Blocking
@@ -263,7 +263,7 @@ impl<D: Disk> LogRecords<D> {
     /// The record that starts at `physical_offset`, whatever its length.
     ///
     /// # Errors
-    /// [`Error::NoRecord`] when no whole record with its own place in it starts there.
+    /// [`Error::NoRecord`] when no whole record with this offset in it starts there.
     ///
     /// # Blocking
     /// As [`LogRecords::record`].

@@ -26,7 +26,7 @@ pub(super) struct Tail<D: Disk> {
     pub(super) ring_at: u64,
 }
 
-/// Makes room at the end of a log.
+/// Makes space at the end of a log.
 pub(super) struct Rollover<D: Disk> {
     files: Arc<LogFiles<D>>,
     /// Whether an append fails where no pool buffer is free.

@@ -36,9 +36,9 @@ pub enum Stop {
     TornText,
     /// A record whose head ends in a lost sector; its body came with the next one.
     TornHead,
-    /// A whole record that says it belongs elsewhere.
+    /// A whole record whose own offset is another.
     Misplaced {
-        /// The place it names.
+        /// The physical offset that it names.
         stored: i64,
     },
 }
@@ -67,7 +67,7 @@ pub struct Scan {
     pub limit: u64,
     /// Whether bodies are checked against their CRC.
     pub crc: CrcCheck,
-    /// Whether the record must be where it says it is, with a text that no power loss has torn: for
+    /// Whether the record must be at its own offset, with a text that no power loss has torn: for
     /// recovery.
     pub is_recovery: bool,
     /// Records from here on may have been torn by a power loss; those below are known to have been
@@ -94,7 +94,7 @@ impl Stop {
     }
 }
 
-/// Walks records from `scan.from`. The visitor gets each record with its physical offset and says
+/// Walks records from `scan.from`. The visitor gets each record with its physical offset and returns
 /// whether to go on.
 ///
 /// # Errors
@@ -275,7 +275,7 @@ fn is_head_torn(record: &RecordView<'_>, bytes: &[u8], physical_offset: u64) -> 
 
 /// The first whole record behind `after` whose store time lies in `[not_before_ms, not_after_ms]`:
 /// the proof that a bad record before it is damage and not the torn end. A record counts only when
-/// its stored offset is its place and its CRC is good. Old records that a cut log still holds behind
+/// its stored offset is where it is and its CRC is good. Old records that a cut log still holds behind
 /// its end are older than its last good record, so `not_before_ms` keeps them out.
 ///
 /// # Errors

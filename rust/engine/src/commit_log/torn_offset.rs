@@ -1,10 +1,10 @@
 //! Records that may have lost queue id or queue offset to a power failure, and the proof that they
 //! have: a function of file contents. Changes nothing, and knows no queue file.
 //!
-//! The CRC covers the body, the place is checked against where the record stands; queue id and queue
+//! The CRC covers the body, the physical offset is checked against where the record is; queue id and queue
 //! offset have no such witness in the record itself. Where the end of a sector cuts the head behind
 //! them, the words before it may be zeros while the rest is whole. Such a record is doubtful; the
-//! other records of its topic tell whether it is torn.
+//! other records of its topic show whether it is torn.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -50,7 +50,7 @@ struct QueuePosition {
 
 impl DoubtfulRecords {
     /// Of a log whose records older than `synced_before_ms` are known to be on the device: those are
-    /// beyond doubt.
+    /// not doubtful.
     #[must_use]
     pub fn since(synced_before_ms: i64) -> Self {
         Self {
@@ -84,15 +84,15 @@ impl DoubtfulRecords {
         }
     }
 
-    /// Where the first torn record stands, `None` where there is none. A doubtful record is torn when
-    /// its queue goes on elsewhere, zeros in place of the words before the border explain what stands
+    /// Where the first torn record is, `None` where there is none. A doubtful record is torn when
+    /// its queue goes on elsewhere, zeros in place of the words before the border explain what is
     /// there, and no later record goes on from it (as in a topic that was deleted and made again).
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     ///
     /// # Blocking
-    /// Reads what `walk` walked once more, when there is any doubt.
+    /// Reads what `walk` walked once more, when any record is doubtful.
     pub fn first_torn<D: Disk>(self, chain: &Chain<D>, walk: Scan) -> Result<Option<u64>> {
         if self.records.is_empty() {
             return Ok(None);
@@ -134,7 +134,7 @@ impl DoubtfulRecords {
 impl DoubtfulRecord {
     fn is_torn(&self, next: &HashMap<i32, i64>) -> bool {
         let Some(expected) = next.get(&self.queue.queue_id) else {
-            // Its queue's first record in the walk: nothing says where the queue stood.
+            // Its queue's first record in the walk: nothing shows where the queue was.
             return false;
         };
         *expected != self.queue.queue_offset

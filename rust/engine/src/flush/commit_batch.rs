@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// Of the last sync's duration that a wave is waited for at most. Half a sync is less than what a
+/// Of the last sync's duration that a commit batch is waited for at most. Half a sync is less than what a
 /// straggler would otherwise wait: the whole sync that began without it.
 const SHARE_OF_SYNC: u32 = 2;
 
@@ -30,7 +30,7 @@ impl CommitBatch {
     #[must_use]
     pub fn is_full(&self, parked: usize, fresh: usize, waited: Duration) -> bool {
         let linger = (self.took / SHARE_OF_SYNC).min(LINGER_MAX);
-        // A wave of one has nobody to wait for; one that stopped growing will not grow.
+        // A batch of one has nobody to wait for; one that stopped growing will not grow.
         parked >= self.in_flight || waited >= linger || (fresh == 0 && !waited.is_zero())
     }
 }

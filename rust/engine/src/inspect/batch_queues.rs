@@ -30,7 +30,7 @@ pub(super) struct BatchWalk {
     buffer_first: u64,
 }
 
-/// One queue and what the log said of it.
+/// One queue and what the log has of it.
 pub(super) struct CheckedBatches {
     walk: BatchWalk,
     /// Units passed so far.
@@ -39,7 +39,7 @@ pub(super) struct CheckedBatches {
 }
 
 impl BatchWalk {
-    /// The unit that the walk stands before; `None` at the end.
+    /// The unit that comes next in the walk; `None` at the end.
     fn peek<D: Disk>(&mut self, disk: &D) -> Result<Option<BatchUnit>> {
         if let Some(unit) = self.buffered() {
             return Ok(unit);
@@ -67,7 +67,7 @@ impl BatchWalk {
 }
 
 impl CheckedBatches {
-    /// Passes the units in front of a place of the log; those that the log should know are told.
+    /// Passes the units in front of a physical offset; those that the log should have are reported.
     fn pass<D: Disk>(
         &mut self,
         disk: &D,

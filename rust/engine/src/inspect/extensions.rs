@@ -1,4 +1,4 @@
-//! The extensions of queues, read as they lie there: what stands at the places that queue units name.
+//! The extensions of queues, read as they lie there: what is at the positions that queue units name.
 //! Trusts nothing but the names of files.
 
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ impl ExtensionReader {
         }
     }
 
-    /// The unit at the place that a queue unit names; `None` where none stands there whole.
+    /// The unit at the position that a queue unit names; `None` where no whole one is there.
     pub(super) fn find<D: Disk>(&mut self, disk: &D, code: i64) -> Result<Option<Extended<'_>>> {
         let Some(position) = place_of(code) else {
             return Ok(None);

@@ -9,7 +9,7 @@ pub(super) const PROBLEMS_MAX: usize = 1_000;
 pub struct Problem {
     /// "log", "queue" or "index".
     pub part: &'static str,
-    /// Which file, queue or place.
+    /// Which file, queue or offset.
     pub location: String,
     /// What disagrees with what.
     pub why: String,

@@ -15,7 +15,7 @@ pub(super) struct KeyCounts {
 }
 
 impl KeyCounts {
-    /// Counts for the files of a store: what they range over, their headers say.
+    /// Counts for the files of a store: what they range over is in their headers.
     pub(super) fn of(headers: &[(PathBuf, IndexHeader)]) -> Self {
         let mut range: Option<(u64, u64)> = None;
         for (_, header) in headers {

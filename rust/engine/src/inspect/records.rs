@@ -1,4 +1,4 @@
-//! One record by its place, for whoever follows a unit or an index entry. Verifying asks for many
+//! One record by its physical offset, for whoever follows a unit or an index entry. Verifying asks for many
 //! records side by side, so the bytes are kept between looks.
 
 use mqcore_record::{CrcCheck, Found, RecordError, RecordView, check};
@@ -11,7 +11,7 @@ use crate::units::KIB;
 /// Bytes read at once: some records ahead; units and entries follow the order of the log.
 const READ_BYTES: usize = 64 * KIB as usize;
 
-/// Reads records at places.
+/// Reads records at physical offsets.
 pub(super) struct RecordReader<'a, D: Disk> {
     chain: &'a Chain<D>,
     start: u64,
@@ -27,13 +27,13 @@ impl<'a, D: Disk> RecordReader<'a, D> {
         }
     }
 
-    /// The record at a place that says itself that it stands there; `None` when there is none.
+    /// The record at a physical offset that is its own, too; `None` when there is none.
     pub(super) fn at(&mut self, physical_offset: u64) -> Result<Option<RecordView<'_>>> {
         let mut need = match self.peek(physical_offset) {
             Ok(()) => 0,
             Err(need) => need.max(READ_BYTES),
         };
-        // Twice at the most for a whole record: its first bytes say how long it is.
+        // Twice at the most for a whole record: its first bytes hold its length.
         while need > 0 {
             let Some(chunk) = self.chain.chunk(physical_offset, self.chain.end(), need)? else {
                 return Ok(None);
@@ -67,7 +67,7 @@ impl<'a, D: Disk> RecordReader<'a, D> {
             .unwrap_or_default()
     }
 
-    /// Whether what is held decides about the place; else the bytes needed for that.
+    /// Whether what is held decides about the offset; else the bytes needed for that.
     fn peek(&self, physical_offset: u64) -> std::result::Result<(), usize> {
         match check(self.rest(physical_offset), CrcCheck::Skip) {
             Err(RecordError::Truncated { need, .. }) => Err(need),

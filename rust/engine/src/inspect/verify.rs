@@ -24,13 +24,13 @@ const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
 /// Bytes per step of the walk.
 const STEP_BYTES: usize = MIB as usize;
 
-/// One queue and what the log said of it.
+/// One queue and what the log has of it.
 pub(super) struct Checked {
     pub(super) reader: UnitReader,
     extension: ExtensionReader,
-    /// Units that name a place of the extension where nothing whole stands.
+    /// Units that name a position of the extension where nothing whole is.
     pub(super) unextended: u64,
-    /// Units that name a record that says the same.
+    /// Units that name a record that agrees.
     pub(super) matched: u64,
     /// Records whose unit names a later record of the same queue offset.
     pub(super) superseded: u64,
@@ -71,7 +71,7 @@ impl<D: Disk> Inspection<D> {
         (self.walked.load(Ordering::Relaxed).min(all), all)
     }
 
-    /// Walks log, queues and index and says everything that disagrees.
+    /// Walks log, queues and index and reports everything that disagrees.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`]: a file cannot be read. What files hold is never an error.
@@ -236,7 +236,7 @@ impl<D: Disk> Verifying<'_, D> {
         if unit.is_extended() && is_of_record {
             let disk = &self.inspection.disk;
             match queue.extension.find(disk, unit.tags_code)? {
-                // Of another message: the unit stays as it is, and is told.
+                // Of another message: the unit stays as it is, and is reported.
                 Some(found) if found.store_timestamp_ms != record.store_timestamp_ms => {
                     code = Some(code.unwrap_or_default());
                 }
@@ -297,7 +297,7 @@ impl<D: Disk> Verifying<'_, D> {
                 continue;
             }
             let Some(found) = found.filter(|queue| !queue.files.is_empty()) else {
-                // Where the log has records of it that says so already.
+                // Where the log has records of it that is reported already.
                 if !self.queueless.contains_key(&(topic.clone(), *queue_id)) {
                     let why = format!("its files are gone: it ended at {}", left.end);
                     self.findings.report("queue", name, why);

@@ -1,4 +1,4 @@
-//! The queue side of a verification: units that no record matched are followed to their place.
+//! The queue side of a verification: units that no record matched are followed to their offset.
 
 use mqcore_record::scan_wanted;
 
@@ -102,7 +102,7 @@ impl<D: Disk> Verifying<'_, D> {
     }
 }
 
-/// Whether the last unit lies behind the end of the log: places only rise.
+/// Whether the last unit lies behind the end of the log: offsets only rise.
 fn has_beyond<D: Disk>(
     queue: &mut Checked,
     inspection: &super::Inspection<D>,

@@ -1,4 +1,4 @@
-//! What the rooms of one log share: its files, its positions, the latch, the notices and the bells
+//! What the modules of one log share: its files, its positions, the latch, the notices and the signals
 //! of its threads. Holds no algorithm.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct LogFiles<D: Disk> {
     pub positions: LogPositions,
     /// Fail stop.
     pub poison: Poison,
-    /// What to tell the owner.
+    /// What is reported to the owner.
     pub notices: Arc<Notices>,
     /// Makes files ahead.
     pub preparer: Preparer<D>,
@@ -32,7 +32,7 @@ pub struct LogFiles<D: Disk> {
     pub pool: Option<Pool>,
     /// Gives removed files back.
     pub reclaimer: Reclaimer<D>,
-    /// The threads' bells.
+    /// The threads' signals.
     pub signals: Signals,
     /// Store time of the newest record, ms.
     pub last_store_ms: AtomicI64,
@@ -44,7 +44,7 @@ pub struct LogFiles<D: Disk> {
     pub committing: Mutex<()>,
 }
 
-/// The bells of the threads that follow the log.
+/// The signals of the threads that follow the log.
 #[derive(Default)]
 pub struct Signals {
     /// Dispatch: something was appended, committed or flushed.

@@ -73,7 +73,7 @@ impl<D: Disk> Preparer<D> {
         }
     }
 
-    /// Says that a thread calls [`Preparer::step`] from now on (or no longer).
+    /// Sets that a thread calls [`Preparer::step`] from now on (or no longer).
     pub fn set_has_thread(&self, has_thread: bool) {
         self.has_thread.store(has_thread, Ordering::Release);
         self.made.notify_all();
@@ -110,7 +110,7 @@ impl<D: Disk> Preparer<D> {
     /// Makes the wanted file, if one is wanted; true when it made one.
     ///
     /// # Errors
-    /// [`Error::Io`], `is_no_space` among them; the wish stays. [`Error::Poisoned`] for good once
+    /// [`Error::Io`], `is_no_space` among them; the request stays. [`Error::Poisoned`] for good once
     /// the sync of a directory has failed.
     ///
     /// # Blocking
@@ -357,7 +357,7 @@ impl Window {
         if segment.populated() == 0 {
             // Read-ahead would populate folios of up to 2 MiB, and each sync of a few records would
             // write a whole one: six times the bytes, twice the time. And it populates a whole
-            // read-ahead at once, 8 MiB on some machines: what else runs on that core stands still
+            // read-ahead at once, 8 MiB on some machines: what else runs on that core waits
             // meanwhile, for 30 ms where the memory is fetched from a host.
             region.advise(Use::Random, 0, region.len_bytes());
         }

@@ -94,13 +94,13 @@ impl<D: Disk> Got<D> {
         }
     }
 
-    /// How many messages it tells of.
+    /// How many messages it names.
     #[must_use]
     pub fn len(&self) -> usize {
         self.records.len() + self.offsets.len()
     }
 
-    /// Whether it tells of none.
+    /// Whether it names none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -110,7 +110,7 @@ impl<D: Disk> Got<D> {
 /// Records found by key.
 #[derive(Debug)]
 pub struct Queried<D: Disk> {
-    /// Records whose key has the hash asked for, ascending by place; the caller compares keys.
+    /// Records whose key has the hash asked for, ascending by offset; the caller compares keys.
     pub records: Vec<RecordBytes<D>>,
     /// Store time of the newest record that is indexed, ms.
     pub index_last_update_ms: i64,

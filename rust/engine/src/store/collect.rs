@@ -11,7 +11,7 @@ use crate::error::Result;
 
 /// Bytes that one read gives at the most, whatever was asked for (5.3's cap).
 const READ_BYTES_MAX: u64 = 128 << 20;
-/// Records that are read together where a judge may end the read at any of them.
+/// Records that are read together where a filter may end the read at any of them.
 const FILTERED_TOGETHER: usize = 32;
 
 /// How much one answer gives.
@@ -60,7 +60,7 @@ pub(super) struct Collecting<'a, D: Disk> {
 
 impl<D: Disk> Collecting<'_, D> {
     /// Reads the records of units, each with the queue offset behind its messages. With the topic of a
-    /// plain queue records that are read from the disk must name their places in it.
+    /// plain queue records that are read from the disk must name their queue offsets in it.
     pub(super) fn collect<J: MessageFilter>(
         mut self,
         (ask, bounds, topic): (Ask<'_>, Bounds, Option<&[u8]>),
@@ -85,7 +85,7 @@ impl<D: Disk> Collecting<'_, D> {
                 break;
             }
             if unit.is_blank() {
-                // Stands in for a message that was never seen: the log has nothing for it.
+                // Replaces a message that was never seen: the log has nothing for it.
                 got.next_offset = behind;
                 continue;
             }
@@ -139,7 +139,7 @@ impl<D: Disk> Collecting<'_, D> {
     }
 }
 
-/// Whether a unit, with its extension where it has one, tells that its record is not wanted.
+/// Whether a unit, with its extension where it has one, shows that its record is not wanted.
 fn is_ruled_out<D: Disk, J: MessageFilter>(
     unit: &Unit,
     tags_codes: &[i64],
@@ -162,7 +162,7 @@ fn is_ruled_out<D: Disk, J: MessageFilter>(
     }))
 }
 
-/// Places and lengths of the records that the next units name, as many as an answer has room for.
+/// Offsets and lengths of the records that the next units name, as many as an answer has space for.
 fn follow(
     units: impl Iterator<Item = (Unit, u64)>,
     count_max: usize,

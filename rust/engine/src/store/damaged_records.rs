@@ -1,5 +1,5 @@
-//! The damaged records that the scrub and cold reads have found: a list by place, each with one notice. Reads
-//! nothing.
+//! The damaged records that the scrub and cold reads have found: a list by physical offset, each with one
+//! notice. Reads nothing.
 //!
 //! Locks: the list is held for a look at it and over a notice, whose lock comes behind it.
 
@@ -11,8 +11,8 @@ use mqcore_record::{Found, head};
 use crate::lock::Mutex;
 use crate::notice::Notices;
 
-/// Damaged records that are kept with their place, and counted: beyond that the disk is to be
-/// replaced, and a list says no more.
+/// Damaged records that are kept with their offset, and counted: beyond that the disk is to be
+/// replaced, and a list shows no more.
 const ROTTEN_MAX: usize = 1_000;
 
 /// A record that is not what was stored.
@@ -51,7 +51,7 @@ impl DamagedRecords {
         }
     }
 
-    /// Damaged records that were found since the store was opened, by place, and
+    /// Damaged records that were found since the store was opened, by offset, and
     /// their number.
     #[must_use]
     pub fn records(&self) -> (Vec<DamagedRecord>, u64) {
@@ -65,7 +65,7 @@ impl DamagedRecords {
         if found.by_offset.contains_key(&damaged.physical_offset)
             || found.by_offset.len() >= ROTTEN_MAX
         {
-            // Beyond the bound nobody can say what is new.
+            // Beyond the bound nobody knows what is new.
             return false;
         }
         let DamagedRecord {
@@ -85,13 +85,13 @@ impl DamagedRecords {
         true
     }
 
-    /// Whether a damaged record is known at a place.
+    /// Whether a damaged record is known at an offset.
     pub(super) fn has(&self, physical_offset: u64) -> bool {
         let found = self.found.lock();
         found.by_offset.contains_key(&physical_offset) || found.by_offset.len() >= ROTTEN_MAX
     }
 
-    /// Notes the record at a place by what can still be read of it.
+    /// Notes the record at an offset by what can still be read of it.
     pub(super) fn note_at(&self, physical_offset: u64, bytes: &[u8], why: String) {
         let (topic, queue_id, queue_offset) = match head(bytes) {
             Ok(Found::Record(record)) => (

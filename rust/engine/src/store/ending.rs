@@ -1,4 +1,4 @@
-//! Where the log ends: walked from where the last stop, or the checkpoint, says that all was well
+//! Where the log ends: walked from where the last stop, or the checkpoint, shows that all was well
 //! (`CommitLog.recoverNormally`, `recoverAbnormally`). Changes nothing.
 
 use mqcore_record::layout::HEAD_LEN_MAX;
@@ -114,7 +114,7 @@ fn torn_from(mark: Option<Mark>) -> u64 {
     }
 }
 
-/// Walks to the end of the log; after an unclean end also to before a record whose place in its queue
+/// Walks to the end of the log; after an unclean end also to before a record whose queue offset
 /// is torn.
 fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<LogEnd> {
     if found.was_clean {
@@ -175,7 +175,7 @@ fn without_broken_off<D: Disk>(found: &Looked<D>, walk: Scan, end: LogEnd) -> Re
     })
 }
 
-/// After a clean end: where the farthest queue ends, when our own manifest says so; else at the
+/// After a clean end: where the farthest queue ends, by our own manifest; else at the
 /// start of the third-last file, as the official broker does.
 fn clean_start<D: Disk>(chain: &Chain<D>, report: &OpenReport) -> u64 {
     if report.used_manifest && (chain.start()..=chain.end()).contains(&report.dispatched_from) {

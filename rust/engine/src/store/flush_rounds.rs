@@ -1,5 +1,5 @@
 //! The rounds of the flush: with synchronous flush a sync for all who wait, else one when enough is
-//! unflushed or enough time has gone by. Waits on the machine's own clock for a wave to gather.
+//! unflushed or enough time has gone by. Waits on the machine's own clock for a batch to gather.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use crate::error::Result;
 use crate::flush::{Cadence, CommitBatch};
 use crate::segment::LogFiles;
 
-/// Between two looks at a wave: the system makes some 70 us of it, in which a thread appends a
+/// Between two looks at a batch: the system makes some 70 us of it, in which a thread appends a
 /// hundred records.
 const LOOK_AT_BATCH: Duration = Duration::from_micros(20);
 
-/// When the log is synced next, and how large waves of waiting appends were.
+/// When the log is synced next, and how large batches of waiting appends were.
 pub(super) struct FlushRounds<'a, D: Disk, C: Clock> {
     durability: &'a Durability<D, C>,
     files: Arc<LogFiles<D>>,
@@ -53,7 +53,7 @@ impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
     /// The failed sync or write.
     ///
     /// # Blocking
-    /// For a wave to gather, and until the device has answered.
+    /// For a batch to gather, and until the device has answered.
     pub(super) fn step(&mut self) -> Result<bool> {
         if self.is_sync && self.durability.is_sync_awaited() {
             self.sync_commit_batch()?;

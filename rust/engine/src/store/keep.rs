@@ -1,4 +1,4 @@
-//! What the queues say of messages whose records are bad, for an open that keeps what stands behind
+//! What the queues hold of messages whose records are bad, for an open that keeps what is behind
 //! them. Changes nothing.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::notice::Notices;
 /// Units that are read at once.
 const UNITS_AT_ONCE: usize = 1024;
 
-/// The units of all queues that name a place in a bad stretch.
+/// The units of all queues that name an offset in a bad stretch.
 ///
 /// # Blocking
 /// Looks at every queue.

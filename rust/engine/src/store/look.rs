@@ -117,7 +117,7 @@ pub(super) fn stamp_of<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Resu
     Ok(out)
 }
 
-/// Whether the record of a unit of a batch queue stands where the unit says; taken for granted of
+/// Whether the record of a unit of a batch queue is where the unit names it; taken for granted of
 /// records that the log has given up.
 pub(super) fn has_record<D: Disk>(
     chain: &Chain<D>,

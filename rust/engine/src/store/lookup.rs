@@ -9,7 +9,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::LogFiles;
 
-/// What stands where a unit sends a read.
+/// What is where a unit sends a read.
 pub(super) enum Met<D: Disk> {
     Record(RecordBytes<D>),
     /// A damaged record that was reported.
@@ -32,7 +32,7 @@ pub(super) struct Lookup<'a, D: Disk> {
 }
 
 impl<D: Disk> Lookup<'_, D> {
-    /// What a read finds where a unit sends it; `named` are the topic and the place in its queue that the
+    /// What a read finds where a unit sends it; `named` are the topic and the queue offset that the
     /// record there has to name.
     pub(super) fn meet(
         &mut self,
@@ -63,14 +63,14 @@ impl<D: Disk> Lookup<'_, D> {
         })
     }
 
-    /// Whether a record starts where a unit says it, with the length that it says.
+    /// Whether a record starts where a unit names it, with the length that it gives.
     fn is_whole(record: &RecordBytes<D>) -> bool {
         let bytes = record.as_bytes();
         peek_total_len(bytes) == Some(bytes.len())
     }
 
     /// Whether a record that was read from the disk is not what was stored, by the CRC of its body and by
-    /// the place in its queue that it names: it is noted, and passed over. A record in the hot window was
+    /// the queue offset that it names: it is noted, and passed over. A record in the hot window was
     /// written by this process, or looked at when the store was opened.
     fn is_damaged(&self, record: &RecordBytes<D>, named: Option<(&[u8], u64)>) -> bool {
         if !self.checks_crc || !record.is_copy() {
@@ -78,7 +78,7 @@ impl<D: Disk> Lookup<'_, D> {
         }
         let why = match (record.view(CrcCheck::Verify), named) {
             (Err(error), _) => error.to_string(),
-            // A record may stand in queues of other topics too, and names its place in its own.
+            // A record may be in queues of other topics too, and has the offset of its own.
             (Ok(view), Some((topic, queue_offset)))
                 if view.topic == topic && view.queue_offset.cast_unsigned() != queue_offset =>
             {

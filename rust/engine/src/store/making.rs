@@ -17,7 +17,7 @@ use crate::notice::Notices;
 use crate::poison::Poison;
 use crate::segment::{Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Signals, Window};
 
-/// Assumed memory of the machine where the system does not say.
+/// Assumed memory of the machine where the system does not report it.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
 
 /// What every part of a store is made with.

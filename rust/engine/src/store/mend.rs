@@ -73,7 +73,7 @@ impl Filling {
             return Ok(0);
         }
         if queue_offset < self.next && queue_offset > 0 {
-            // Another record has its place.
+            // Another record has its offset.
             return Ok(0);
         }
         if queue_offset < self.next {
@@ -92,12 +92,12 @@ impl Filling {
         Ok(1)
     }
 
-    /// Stands blanks in for what the log does not have.
+    /// Writes blanks for what the log does not have.
     fn fill_to<D: Disk>(&mut self, queues: &HoleMender<D>, to: u64) -> Result<()> {
         while self.cursor < to {
             let count = (to - self.cursor).min(BLANKS_TOGETHER);
             for index in self.cursor..self.cursor + count {
-                // A unit whose record is damaged stays: it says what is lost.
+                // A unit whose record is damaged stays: it names what is lost.
                 let mut unit = queues.unit_in_file(&self.hole.queue, index)?;
                 if !unit.is_present() {
                     self.lost += u64::from(index >= self.hole.min);
@@ -133,7 +133,7 @@ impl Filling {
     }
 }
 
-/// Makes the units of holes again, by one walk over the log, and tells what was done.
+/// Makes the units of holes again, by one walk over the log, and reports what was done.
 ///
 /// # Errors
 /// [`crate::error::Error::Io`].
@@ -198,7 +198,7 @@ fn fillings_range<D: Disk>(fillings: &[Filling], source: &Source<'_, D>) -> std:
     from.unwrap_or(0).max(source.chain.start())..to.unwrap_or(0).min(source.limit)
 }
 
-/// Walks all records of a range that can be read, those behind a damaged place among them.
+/// Walks all records of a range that can be read, those behind a damaged record among them.
 fn walk<D: Disk>(
     source: &Source<'_, D>,
     range: &std::ops::Range<u64>,
@@ -408,7 +408,7 @@ impl<D: Disk> LogSide<D> for QueueLog<D> {
     }
 }
 
-/// Whether the record that a unit names is that of its place in the queue; taken for granted of
+/// Whether the record that a unit names is that of its queue offset; taken for granted of
 /// records that retention has removed.
 fn agrees<D: Disk>(
     chain: &Chain<D>,

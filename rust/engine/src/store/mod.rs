@@ -2,7 +2,7 @@
 //! out. Holds no algorithm.
 //!
 //! Locks: each part holds its own for its own state alone, but for these chains, outermost first: turn of
-//! the dispatcher, queues or who puts into the index, files of the index, notices; place of the scrub,
+//! the dispatcher, queues or who puts into the index, files of the index, notices; position of the scrub,
 //! queues, damaged records, notices; append lock, commit of pool buffers, prepared files, list of log
 //! files. Parked acknowledgements, refusals and the list of threads are in none of them.
 
@@ -171,7 +171,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         &self.durability
     }
 
-    /// What reads by queue and by place.
+    /// What reads by queue and by physical offset.
     #[must_use]
     pub fn reader(&self) -> &Reader<D, C> {
         &self.reader
@@ -225,7 +225,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         &self.levels
     }
 
-    /// Takes what the store has to tell, oldest first.
+    /// Takes what the store reports, oldest first.
     #[must_use]
     pub fn notices(&self) -> Vec<crate::notice::Notice> {
         self.files.notices.drain()

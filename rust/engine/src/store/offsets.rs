@@ -1,4 +1,4 @@
-//! What readers get of the units of queues without the records: places of messages, the units
+//! What readers get of the units of queues without the records: offsets of messages, the units
 //! themselves (`AdminBrokerProcessor.queryConsumeQueue`), and the offset that goes with a time
 //! (`getOffsetInQueueByTime`).
 
@@ -15,9 +15,9 @@ use crate::disk::Disk;
 use crate::error::Result;
 
 impl<D: Disk, C: Clock> Reader<D, C> {
-    /// As [`Reader::get`] of all messages, without their records: the answer has places instead. Of
-    /// queues of batches it has records, since one of their units stands for many messages.
-    /// `ask.bytes_max` and `ask.tags_codes` say nothing here.
+    /// As [`Reader::get`] of all messages, without their records: the answer has offsets instead. Of
+    /// queues of batches it has records, since one of their units is of many messages.
+    /// `ask.bytes_max` and `ask.tags_codes` mean nothing here.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -133,7 +133,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
             .search_by_time(topic, queue_id, timestamp_ms, boundary, &store_time)
     }
 
-    /// Puts the codes that the extension of a queue has into units that name places there. Units
+    /// Puts the codes that the extension of a queue has into units that name positions there. Units
     /// of which it has none stay as they are.
     ///
     /// # Errors

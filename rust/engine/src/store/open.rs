@@ -224,7 +224,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         find_end(found, queues, self.config, known, how, report)
     }
 
-    /// Takes out of the log what is behind its end, or keeps it, and tells what was lost.
+    /// Takes out of the log what is behind its end, or keeps it, and reports what was lost.
     fn settle_end(
         &self,
         found: &Looked<D>,
@@ -235,7 +235,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     ) -> Result<()> {
         let (Plan::Cut(mut facts) | Plan::Keep(_, mut facts)) = plan;
         if moved.is_loss() {
-            // What was durable behind the gap is told.
+            // What was durable behind the gap is reported.
             facts.durable_end = 0;
         }
         if report.used_manifest && facts.durable_end <= end.end {
@@ -247,7 +247,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         Ok(())
     }
 
-    /// Puts other records in place of the bad bytes before whole records, and tells it.
+    /// Puts other records in place of the bad bytes before whole records, and reports it.
     fn keep(
         &self,
         found: &Looked<D>,
@@ -283,7 +283,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         })
     }
 
-    /// The mark of this session. It says that the log is durable up to `end`: what was found there was
+    /// The mark of this session. It means that the log is durable up to `end`: what was found there was
     /// synced, at the last stop or by this open.
     fn begin_session(&self, start: u64, end: u64) -> Result<Option<Session<D>>> {
         if self.config.is_read_only {
@@ -312,7 +312,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     }
 
     /// Feeds queues with records that were walked and dispatch would pass over: without a manifest
-    /// nothing else says that they have lost the end, or their files.
+    /// nothing else shows that they have lost the end, or their files.
     fn feed_unnamed(
         &self,
         (queues, batches): (&QueueTable<D>, &BatchTable<D>),

@@ -1,5 +1,5 @@
-//! Reading records: by queue offset and by place (`DefaultMessageStore.getMessage`), and whether that
-//! would wait for the disk.
+//! Reading records: by queue offset and by physical offset (`DefaultMessageStore.getMessage`), and whether
+//! that would wait for the disk.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         self.select(topic, queue_id, ask, &mut GiveAll)
     }
 
-    /// As [`Reader::get`], of the records that a judge gives.
+    /// As [`Reader::get`], of the records that a message filter gives.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -196,7 +196,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         }
     }
 
-    /// The record that starts at a place.
+    /// The record that starts at a physical offset.
     ///
     /// # Errors
     /// [`Error::NoRecord`](crate::error::Error::NoRecord), [`crate::error::Error::Io`].
@@ -207,7 +207,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         self.records.record_at(physical_offset)
     }
 
-    /// A record whose place and length are known, without waiting for a disk: `None` when it would
+    /// A record whose offset and length are known, without waiting for a disk: `None` when it would
     /// have to.
     ///
     /// # Errors
@@ -271,7 +271,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         Ok(self.is_mapped(first.physical_offset.cast_unsigned()))
     }
 
-    /// Whether a place lies in the mapped end of the log.
+    /// Whether a physical offset lies in the mapped end of the log.
     fn is_mapped(&self, physical_offset: u64) -> bool {
         let segment = self.files.chain.find(physical_offset);
         segment.is_some_and(|segment| segment.region().is_some())

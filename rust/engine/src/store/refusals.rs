@@ -19,7 +19,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Goes on only while no cause stands.
+    /// Goes on only while no cause holds.
     ///
     /// # Errors
     /// [`Error::NotWritable`] with every reason.
@@ -37,7 +37,7 @@ impl Refusals {
         }
     }
 
-    /// Sets or lifts the reason of one cause; true when that changed whether it stands.
+    /// Sets or lifts the reason of one cause; true when that changed whether it holds.
     pub fn set(&self, cause: &'static str, reason: Option<String>) -> bool {
         let mut reasons = self.reasons.lock();
         let held = reasons.contains_key(cause);
@@ -67,7 +67,7 @@ impl Refusals {
         }
     }
 
-    /// Every cause that stands with its reason.
+    /// Every cause that holds with its reason.
     #[must_use]
     pub fn reasons(&self) -> Vec<(&'static str, String)> {
         self.reasons

@@ -1,7 +1,7 @@
 //! The scrub: a slow walk over the log from the oldest record on, round after round, that checks each
 //! record by its CRC and each record's unit in its queue. Changes nothing of the log.
 //!
-//! Locks: the place of the walk is held over a step, for one step at a time; the list of damaged records
+//! Locks: the position of the walk is held over a step, for one step at a time; the list of damaged records
 //! and the locks of queues come behind it.
 
 use std::collections::HashMap;
@@ -155,7 +155,7 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
         self.pass_damaged(end.end, why)
     }
 
-    /// Notes a damaged record; gives where the next whole one stands.
+    /// Notes a damaged record; gives where the next whole one is.
     fn pass_damaged(&self, physical_offset: u64, why: String) -> Result<u64> {
         let chain = &self.files.chain;
         let Some(segment) = chain.find(physical_offset) else {
@@ -177,7 +177,7 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
         Ok(next.unwrap_or_else(|| segment.end()))
     }
 
-    /// Compares the unit of a record with its place; what cannot be right is made again.
+    /// Compares the unit of a record with its offset; what cannot be right is made again.
     fn compare_unit(
         &self,
         record: &RecordView<'_>,
@@ -218,7 +218,7 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
             }
             unit = at(queue);
         }
-        // A later record may have the place, where the topic was deleted and made anew.
+        // A later record may have the offset, where the topic was deleted and made anew.
         let is_right =
             unit.is_some_and(|unit| unit.physical_offset >= physical_offset.cast_signed());
         if !is_right {

@@ -147,7 +147,7 @@ impl<D: Disk, C: Clock> Topics<D, C> {
         self.batches.has_topic(topic)
     }
 
-    /// Where the record stands that a batch queue has for a queue offset.
+    /// Where the record is that a batch queue has for a queue offset.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].

@@ -184,7 +184,7 @@ impl<D: Disk, C: Clock> Writer<D, C> {
     }
 }
 
-/// The properties of a message with a place for the CRC of its record (`enabledAppendPropCRC`).
+/// The properties of a message with space for the CRC of its record (`enabledAppendPropCRC`).
 fn with_crc_property(message: &Message<'_>) -> Vec<u8> {
     let mut properties = message.properties.to_vec();
     crc_property::reserve(&mut properties);
