@@ -11,18 +11,18 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from mqcore.cli.options import settings_of, store_directory
 from mqcore.errors import MQError
-from mqcore.native import Inspection, Verdict, fields_of
+from mqcore.native import Findings, Inspection, fields_of
 
 # Between two looks at how far it is.
 _LOOK_SECONDS = 0.1
 
 
-def verified(inspection: Inspection) -> Verdict:
+def verified(inspection: Inspection) -> Findings:
     """Verifies, with a progress bar on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         return inspection.verify()
-    outcome: list[Verdict | MQError] = []
+    outcome: list[Findings | MQError] = []
 
     def work() -> None:
         try:
@@ -65,7 +65,7 @@ def verify(
     sys.exit(1 if result.problem_count else 0)
 
 
-def print_result(result: Verdict) -> None:
+def print_result(result: Findings) -> None:
     """Prints an outcome for people."""
     console = Console(soft_wrap=True, highlight=False)
     console.print(

@@ -37,6 +37,7 @@ __all__ = [
     "FastPathConnection",
     "FastPathDrained",
     "FileSize",
+    "Findings",
     "FrameForm",
     "FrameReader",
     "GetResult",
@@ -81,7 +82,6 @@ __all__ = [
     "Timers",
     "TransactionCount",
     "UnitExtension",
-    "Verdict",
     "VerifyProgress",
     "compress",
     "decode_records",
@@ -917,7 +917,7 @@ class NativeInspection:
 
     def checkpoint(self) -> list[int] | None: ...
     def has_abort(self) -> bool: ...
-    def verify(self) -> Verdict:
+    def verify(self) -> Findings:
         """Walks log, queues and index and returns everything that disagrees.
 
         `progress` may be called meanwhile from another thread.
@@ -1017,7 +1017,7 @@ class LogRange:
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final
-class Verdict:
+class Findings:
     """What a verification found.
 
     Attributes:

@@ -18,7 +18,7 @@ pub(crate) fn pass_of(engine: &Store<RealDisk, SystemClock>, bytes: usize) -> Gi
         && engine.durability().acknowledges_at_once()
         && engine
             .writer()
-            .has_room_for((bytes + RECORD_REST_BYTES) as u64);
+            .has_space_for((bytes + RECORD_REST_BYTES) as u64);
     Gil::kept_if(is_short)
 }
 

@@ -338,7 +338,7 @@ impl Scan {
         self.batches.position()
     }
 
-    /// What stands at the end of the walk when that is no record and not the limit.
+    /// What is at the end of the walk when that is no record and not the limit.
     #[getter]
     fn end_why(&self) -> Option<String> {
         self.batches.stop().and_then(Stop::why)

@@ -26,7 +26,7 @@ pub(crate) const RECEIVE_BYTES: usize = 256 * 1024;
 /// Where the transports of a loop put what they receive. Invariants:
 /// B1: the memory is never moved or given back while the object lives.
 /// B2: only the thread of the loop touches it: a transport writes into it, and the fast path reads it in
-/// the call that tells how much was written, before any transport of that loop writes again.
+/// the call that reports how much was written, before any transport of that loop writes again.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ReceiveBuffer {
     bytes: Box<UnsafeCell<[u8; RECEIVE_BYTES]>>,
@@ -42,7 +42,7 @@ impl ReceiveBuffer {
         }
     }
 
-    /// The first `len` bytes, copied nowhere: good for the call that was told of them.
+    /// The first `len` bytes, copied nowhere: good for the call that was given them.
     pub(crate) fn filled<'a>(&'a self, _py: Python<'a>, len: usize) -> &'a [u8] {
         // SAFETY: B1 and B2; no transport writes before this call has returned to it.
         let bytes: &[u8; RECEIVE_BYTES] = unsafe { &*self.bytes.get() };
@@ -90,7 +90,7 @@ impl ColumnBytes {
         Self { buffer }
     }
 
-    fn place(&self) -> (*const u8, usize) {
+    fn region(&self) -> (*const u8, usize) {
         match &self.buffer {
             Buffer::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
             Buffer::Ints(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
@@ -107,11 +107,11 @@ impl ColumnBytes {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let (start, len) = slf.get().place();
-        let place = (start.cast_mut().cast(), len);
+        let (start, len) = slf.get().region();
+        let region = (start.cast_mut().cast(), len);
         // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
         // asks to write is refused.
-        unsafe { fill(view, slf.as_any(), place, 1, flags) }
+        unsafe { fill(view, slf.as_any(), region, 1, flags) }
     }
 }
 
@@ -158,7 +158,7 @@ impl Still {
         if buffer.readonly() {
             return Ok(Self::Lent(buffer));
         }
-        // Somebody may write into it: what is read is what stands there now.
+        // Somebody may write into it: what is read is what is there now.
         Ok(Self::Copied(lent(&buffer).to_vec()))
     }
 

@@ -126,7 +126,7 @@ frozen! {
     Tally {
         /// Whole records.
         records: u64,
-        /// Damaged places that were left out.
+        /// Damaged ranges that were left out.
         skipped: u64,
         /// Bytes of these.
         skipped_bytes: u64,
@@ -226,7 +226,7 @@ impl NativeRecordColumns {
         Ok(Self { reading })
     }
 
-    /// Takes the next piece of the log, or an answer where no place is given.
+    /// Takes the next piece of the log, or an answer where no offset is given.
     #[pyo3(signature = (data, physical_offset=None))]
     fn feed(
         &mut self,
@@ -237,12 +237,12 @@ impl NativeRecordColumns {
         let still = Still::of(data)?;
         let bytes = still.as_bytes();
         let pass = Gil::kept_if(bytes.len() <= KEEP_BYTES_MAX);
-        let Some(place) = physical_offset else {
+        let Some(begins) = physical_offset else {
             return self.run(py, pass, |reading, out| reading.answer(bytes, out));
         };
         let next = self.next_position();
-        if place != next {
-            let why = format!("the piece begins at {place}, the one before ended at {next}");
+        if begins != next {
+            let why = format!("the piece begins at {begins}, the one before ended at {next}");
             return Err(PyValueError::new_err(why));
         }
         self.run(py, pass, |reading, out| reading.feed(bytes, out))

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 use crate::errors;
 
-/// The host of messages whose producer did not say where it is.
+/// The host of messages whose producer did not give its address.
 pub(crate) const LOCAL_HOST: Host = Host::V4 {
     address: [127, 0, 0, 1],
     port: 0,
@@ -23,7 +23,7 @@ const TAG_SEPARATOR: &str = "||";
 /// The subscription to everything (`SubscriptionData.SUB_ALL`).
 const ALL_TAGS: &str = "*";
 
-/// Room for usual properties: it saves growing step by step, and one allocation costs the same.
+/// Space for usual properties: it saves growing step by step, and one allocation costs the same.
 const TEXT_LEN_USUAL: usize = 256;
 
 /// The bytes of a `bytes` object, or a copy of what another buffer holds.
@@ -168,7 +168,7 @@ fn push(py: Python<'_>, name: &str, value: &str, out: &mut Vec<u8>) -> PyResult<
         .map_err(|error| errors::raised(py, &Error::Message(error)))
 }
 
-/// The properties text of a message, as it stands in a record: for `append_many`.
+/// The properties text of a message, as it is in a record: for `append_many`.
 #[pyfunction]
 #[pyo3(signature = (*, tags=None, keys=None, properties=None))]
 pub(crate) fn encode_properties<'py>(

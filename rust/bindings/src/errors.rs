@@ -91,7 +91,7 @@ fn made(py: Python<'_>, module: &str, class: &str, message: &str, facts: Facts) 
         let class = py.import(module)?.getattr(class)?;
         Ok(PyErr::from_value(class.call((message,), Some(&kwargs))?))
     };
-    // Without its own classes the extension still says what failed.
+    // Without its own classes the extension still reports what failed.
     make().unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }
 

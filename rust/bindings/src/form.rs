@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 
 use crate::errors;
 
-/// Room for usual headers: it saves growing step by step.
+/// Space for usual headers: it saves growing step by step.
 const HEADER_LEN_USUAL: usize = 512;
 
 /// What frames of one kind have in common.

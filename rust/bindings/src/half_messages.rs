@@ -25,7 +25,7 @@ frozen! {
         offset_id: String,
         /// Its offset in the half queue.
         half_offset: u64,
-        /// Its place in the log.
+        /// Its physical offset.
         physical_offset: u64,
         /// The message as its producers read it.
         record: Py<PyBytes>,

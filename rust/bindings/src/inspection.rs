@@ -27,7 +27,7 @@ frozen! {
         len_bytes: u64,
         /// Bytes it takes on the device.
         allocated_bytes: u64,
-        /// Bytes of it in memory, None where the system does not say.
+        /// Bytes of it in memory, None where the system does not report it.
         resident_bytes: Option<u64>,
     }
 
@@ -74,7 +74,7 @@ frozen! {
     }
 
     /// What a verification found.
-    Verdict {
+    Findings {
         /// First byte of the log that is there.
         log_start: u64,
         /// Byte behind the last good record.
@@ -255,17 +255,17 @@ impl NativeInspection {
         self.call(py, Engine::has_abort)
     }
 
-    fn verify(&self, py: Python<'_>) -> PyResult<Verdict> {
+    fn verify(&self, py: Python<'_>) -> PyResult<Findings> {
         let found = self.call(py, Engine::verify)?;
         let problems = found.problems.into_iter().map(|problem| {
             let problem = Problem {
                 part: problem.part,
-                at: problem.place,
+                at: problem.location,
                 why: problem.why,
             };
             Py::new(py, problem)
         });
-        Ok(Verdict {
+        Ok(Findings {
             log_start: found.log_start,
             log_end: found.log_end,
             records: found.records,

@@ -13,7 +13,7 @@ use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 /// millisecond of work.
 const VALUES_PER_TURN: u32 = 1024;
 
-/// What a text stands for; its nesting is bounded by the parser. Lets other threads run between: a
+/// The value of a text; its nesting is bounded by the parser. Lets other threads run between: a
 /// body of 16 MiB is a million values.
 fn object<'py>(py: Python<'py>, value: &Value, made: &mut u32) -> PyResult<Bound<'py, PyAny>> {
     *made += 1;

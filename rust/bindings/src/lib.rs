@@ -105,7 +105,7 @@ mod _native {
     };
     #[pymodule_export]
     use crate::inspection::{
-        FileSize, IndexHeader, LogRange, NativeInspection, Problem, QueueState, Rebuilt, Verdict,
+        FileSize, Findings, IndexHeader, LogRange, NativeInspection, Problem, QueueState, Rebuilt,
         VerifyProgress, rebuild,
     };
     #[pymodule_export]

@@ -1,7 +1,7 @@
 //! The columns of `append_many`: many messages from one buffer, checked once, then appended without
 //! touching Python.
 //!
-//! Bodies lie one after another in one buffer; `lens` says how long each is. Properties are either
+//! Bodies lie one after another in one buffer; `lens` has the length of each. Properties are either
 //! one text for all messages, or a second buffer with lengths of its own. Queue ids are one number
 //! for all, or a buffer of them.
 
@@ -29,7 +29,7 @@ pub(crate) struct AppendedMany {
 }
 
 impl AppendedMany {
-    pub(crate) fn with_room(count: usize) -> Self {
+    pub(crate) fn with_capacity(count: usize) -> Self {
         Self {
             count: 0,
             end: 0,
@@ -40,13 +40,13 @@ impl AppendedMany {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, place: Appended) {
+    pub(crate) fn push(&mut self, appended: Appended) {
         self.count += 1;
-        self.end = place.end();
+        self.end = appended.end();
         self.physical_offsets
-            .extend_from_slice(&place.physical_offset.to_ne_bytes());
+            .extend_from_slice(&appended.physical_offset.to_ne_bytes());
         self.queue_offsets
-            .extend_from_slice(&place.queue_offset.to_ne_bytes());
+            .extend_from_slice(&appended.queue_offset.to_ne_bytes());
     }
 }
 

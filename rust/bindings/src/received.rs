@@ -151,13 +151,13 @@ impl ReceivedMessage {
         self.stored().message_id(py)
     }
 
-    /// Its place in the queue.
+    /// Its queue offset.
     #[getter]
     fn queue_offset(&self, py: Python<'_>) -> PyResult<i64> {
         self.stored().queue_offset(py)
     }
 
-    /// Its place in the broker's log, in bytes.
+    /// Its physical offset in the broker's log.
     #[getter]
     fn physical_offset(&self, py: Python<'_>) -> PyResult<i64> {
         self.stored().physical_offset(py)

@@ -56,7 +56,7 @@ impl Message {
         }
     }
 
-    fn place(&self) -> u64 {
+    fn stored_offset(&self) -> u64 {
         match &self.source {
             Source::One(record) => record.physical_offset,
             Source::Part { batch, placed } => batch.physical_offset(*placed),
@@ -70,7 +70,7 @@ impl Message {
             errors::raised(
                 py,
                 &Error::NoRecord {
-                    physical_offset: self.place(),
+                    physical_offset: self.stored_offset(),
                     why,
                 },
             )

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mqcore_engine::clock::{Clock, SystemClock};
-use mqcore_engine::commit_log::Appended as Place;
+use mqcore_engine::commit_log::Appended as RecordPosition;
 use mqcore_engine::config::StoreConfig;
 use mqcore_engine::consume_queue::Boundary;
 use mqcore_engine::disk::RealDisk;
@@ -153,11 +153,11 @@ impl NativeStore {
             ..head.draft(topic, &body, &text)
         };
         let pass = pass_of(&self.engine, body.len() + text.len());
-        let (place, status) = self.call(py, pass, |engine| {
-            let place = engine.writer().append(&message)?;
-            Ok((place, settle(engine, place.end(), wait)?))
+        let (appended, status) = self.call(py, pass, |engine| {
+            let appended = engine.writer().append(&message)?;
+            Ok((appended, settle(engine, appended.end(), wait)?))
         })?;
-        Ok(Appended::new(place, status, self.store_host))
+        Ok(Appended::new(appended, status, self.store_host))
     }
 
     #[pyo3(signature = (topic, messages, *, queue_id=0, born_timestamp_ms=None, born_host=None,
@@ -189,14 +189,14 @@ impl NativeStore {
             .iter()
             .map(|(body, text)| body.len() + text.len() + RECORD_REST_BYTES)
             .sum();
-        let (places, status) = self.call(py, pass_of(&self.engine, bytes), |engine| {
-            let places = engine.writer().append_batch(&drafts)?;
-            let end = places.last().map_or(0, Place::end);
-            Ok((places, settle(engine, end, wait)?))
+        let (appended, status) = self.call(py, pass_of(&self.engine, bytes), |engine| {
+            let appended = engine.writer().append_batch(&drafts)?;
+            let end = appended.last().map_or(0, RecordPosition::end);
+            Ok((appended, settle(engine, end, wait)?))
         })?;
-        Ok(places
+        Ok(appended
             .into_iter()
-            .map(|place| Appended::new(place, status, self.store_host))
+            .map(|appended| Appended::new(appended, status, self.store_host))
             .collect())
     }
 
@@ -234,9 +234,14 @@ impl NativeStore {
             bodies.len() + columns.lens.len() * RECORD_REST_BYTES,
         );
         let engine = &*self.engine;
-        let mut many = AppendedMany::with_room(columns.lens.len());
+        let mut many = AppendedMany::with_capacity(columns.lens.len());
         let outcome = gil_call(py, pass, || {
-            columns.each(|draft| engine.writer().append(draft).map(|place| many.push(place)))?;
+            columns.each(|draft| {
+                engine
+                    .writer()
+                    .append(draft)
+                    .map(|appended| many.push(appended))
+            })?;
             many.status = settle(engine, many.end, wait).map_err(|error| (many.count, error))?;
             Ok(())
         });
@@ -363,7 +368,7 @@ impl NativeStore {
     }
 
     fn damaged_records(&self, py: Python<'_>) -> PyResult<Vec<DamagedRecord>> {
-        let (found, _count) = self.call(py, Gil::Kept, |engine| Ok(engine.damaged().rotten()))?;
+        let (found, _count) = self.call(py, Gil::Kept, |engine| Ok(engine.damaged().records()))?;
         Ok(found.into_iter().map(DamagedRecord::from).collect())
     }
 

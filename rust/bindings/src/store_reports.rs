@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use mqcore_engine::consume_queue::QueueInfo;
 use mqcore_engine::notice::{Level, Notice as EngineNotice};
 use mqcore_engine::store::{
-    Cleaned, OpenReport as EngineReport, Rotten, SegmentStat, Stats as EngineStats,
+    Cleaned, DamagedRecord as EngineDamagedRecord, OpenReport as EngineReport, SegmentStat,
+    Stats as EngineStats,
 };
 use pyo3::prelude::*;
 
@@ -120,7 +121,7 @@ frozen! {
         missing_bytes: u64,
         /// What was wrong where the log was cut, or None where nothing was taken out of it.
         cut_why: Option<String>,
-        /// Files that tell what was taken out of the log, until they are acknowledged.
+        /// Files that record what was taken out of the log, until they are acknowledged.
         recorded_in: Vec<String>,
         /// Bad bytes of which others took the place, so that what follows them stays.
         replaced_bytes: u64,
@@ -174,7 +175,7 @@ frozen! {
         unread_bytes: u64,
     }
 
-    /// Something that the store has to tell its user.
+    /// Something that the store reports to its user.
     Notice {
         /// The level, as Python's `logging` numbers it.
         level: i32,
@@ -286,8 +287,8 @@ impl From<QueueInfo> for QueueBounds {
     }
 }
 
-impl From<Rotten> for DamagedRecord {
-    fn from(found: Rotten) -> Self {
+impl From<EngineDamagedRecord> for DamagedRecord {
+    fn from(found: EngineDamagedRecord) -> Self {
         Self {
             physical_offset: found.physical_offset,
             topic: found.topic,

@@ -205,7 +205,7 @@ impl From<MembersRow> for Members {
             };
             (row.topic.into_boxed_str(), subscription)
         });
-        // One that does not compile is as one that is not there: nobody is told it was taken.
+        // One that does not compile is as one that is not there: nothing reports that it was taken.
         let filters = row.filters.into_iter().filter_map(|row| {
             let sql = Arc::new(Sql::compile(&row.expression).ok()?);
             let bits = row.bits.and_then(|bits| bits.group_bits());

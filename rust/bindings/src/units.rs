@@ -17,7 +17,7 @@ frozen! {
         bits: Py<PyBytes>,
     }
 
-    /// One unit of a queue, as it stands there.
+    /// One unit of a queue, as it is stored.
     QueueUnit {
         /// Queue offset of its first message.
         queue_offset: u64,

@@ -273,7 +273,7 @@ impl FrameReader {
     }
 }
 
-/// The compression of a number as it stands in bits 8 to 10 of a system flag.
+/// The compression of a number as it is in bits 8 to 10 of a system flag.
 pub(crate) fn compression(kind: u8) -> Compression {
     let bits = i32::from(kind) << 8 | sys_flag::COMPRESSED;
     match sys_flag::compression(bits) {

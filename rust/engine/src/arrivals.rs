@@ -61,7 +61,7 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// Watches a queue until [`Arrivals::unwatch`]. What came before is not told: look after this.
+    /// Watches a queue until [`Arrivals::unwatch`]. What came before is not reported: look after this.
     pub fn watch(&self, topic: &[u8], queue_id: i32) {
         let mut guard = self.watches.lock();
         let watches = &mut *guard;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_watched_queues_are_told_and_each_once() {
+    fn only_watched_queues_are_reported_and_each_once() {
         let arrivals = Arrivals::default();
         arrivals.note(b"t", 0, 1, 5);
         assert!(!arrivals.has_news());
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_codes_are_told_as_none_and_the_next_drain_begins_anew() {
+    fn too_many_codes_are_reported_as_none_and_the_next_drain_begins_anew() {
         let arrivals = Arrivals::default();
         arrivals.watch(b"t", 0);
         for at in 0..=CODES_MAX as u64 {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_watched_any_more_is_not_told() {
+    fn what_is_not_watched_any_more_is_not_reported() {
         let arrivals = Arrivals::default();
         arrivals.watch(b"t", 0);
         arrivals.note(b"t", 0, 1, 1);
@@ -241,8 +241,8 @@ mod tests {
         assert_eq!((out.len(), arrivals.has_news()), (2, true));
         arrivals.note(b"t", 4, 2, 8);
         arrivals.drain(usize::MAX, &mut out);
-        let told: Vec<_> = out.iter().map(|arrival| arrival.queue.queue_id).collect();
-        assert_eq!(told, [0, 1, 2, 3, 4]);
+        let reported: Vec<_> = out.iter().map(|arrival| arrival.queue.queue_id).collect();
+        assert_eq!(reported, [0, 1, 2, 3, 4]);
         assert_eq!(out.last().unwrap().tags_codes, [7, 8]);
         assert!(!arrivals.has_news());
     }

@@ -215,7 +215,7 @@ pub enum AbortContent {
 }
 
 /// The `abort` file: made when the store starts, removed when it stops cleanly, so that its
-/// presence at a start says that the last end was abnormal.
+/// presence at a start means that the last end was abnormal.
 #[derive(Debug, Clone)]
 pub struct AbortMarker<D: Disk> {
     disk: D,

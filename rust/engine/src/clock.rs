@@ -45,7 +45,7 @@ impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
         match SystemTime::now().duration_since(UNIX_EPOCH) {
             Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            // A machine set before 1970: RocketMQ's times are signed, so say so.
+            // A machine set before 1970: RocketMQ's times are signed, so it is negative.
             Err(before) => -i64::try_from(before.duration().as_millis()).unwrap_or(i64::MAX),
         }
     }
@@ -55,7 +55,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to; clones share their hands.
+/// A clock that moves only when it is set; clones share the time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock {
     now_ms: Arc<AtomicI64>,

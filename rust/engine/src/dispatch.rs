@@ -386,7 +386,7 @@ impl<D: Disk> Dispatcher<D> {
     }
 }
 
-/// Says what a follower's failure means for appends: they are refused until it heals.
+/// Sets what a follower's failure means for appends: they are refused until it heals.
 #[must_use]
 pub fn refusal_of(error: &Error) -> String {
     format!("queues or index cannot be written: {error}; reads go on, appends resume when it heals")

@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What the disks call the sync of a directory.
 pub(crate) const SYNC_DIR_ACTION: &str = "sync directory";
 
-/// Why the store refused or failed. Each says what, where, and what to do.
+/// Why the store refused or failed. Each gives what, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
@@ -42,7 +42,7 @@ pub enum Error {
         /// What is wrong and what would be right.
         why: String,
     },
-    /// A store file has not the size that the settings say.
+    /// A store file has not the size that the settings give.
     #[error(
         "{} is {len_bytes} bytes long, {key} says {expected_bytes}: set {key} to the size the \
          store was written with", path.display()
@@ -57,7 +57,7 @@ pub enum Error {
         /// The setting.
         key: &'static str,
     },
-    /// A file or directory stands where none, or another kind, is expected.
+    /// There is a file or directory where none, or another kind, is expected.
     #[error("{}: {why}", path.display())]
     ForeignFile {
         /// The file.
@@ -184,7 +184,7 @@ impl Error {
         matches!(self, Self::Io { action, .. } if *action == SYNC_DIR_ACTION)
     }
 
-    /// True when the disk has no room (ENOSPC, EDQUOT): it may heal when space returns.
+    /// True when the disk has no space (ENOSPC, EDQUOT): it may heal when space returns.
     #[must_use]
     pub fn is_no_space(&self) -> bool {
         matches!(self.errno(), Some(libc::ENOSPC | libc::EDQUOT))

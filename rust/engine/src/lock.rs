@@ -1,4 +1,4 @@
-//! The locks of the house: the standard library's, without poisoning.
+//! The locks of the project: the standard library's, without poisoning.
 //!
 //! Knows no file. Not a lock with a table of waiters for the whole process: after a fork such a
 //! table still names threads that the child does not have, and the child's first contended lock

@@ -1,5 +1,5 @@
-//! What the store has to tell its owner: a bounded list that the owner drains. No Rust thread ever
-//! calls the owner; when nobody drains, the oldest notices make room and are counted.
+//! What the store reports to its owner: a bounded list that the owner drains. No Rust thread ever
+//! calls the owner; when nobody drains, the oldest notices are dropped and counted.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub enum Level {
     Error,
 }
 
-/// One thing to tell.
+/// One notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// How much it matters.
@@ -42,7 +42,7 @@ struct Kept {
 }
 
 impl Notices {
-    /// Adds one; the oldest makes room at the bound.
+    /// Adds one; the oldest is dropped at the bound.
     pub fn push(&self, level: Level, text: impl Into<String>) {
         let mut kept = self.kept.lock();
         if kept.list.len() == NOTICES_MAX {
@@ -70,7 +70,7 @@ impl Notices {
         self.push(Level::Error, text);
     }
 
-    /// Takes all, oldest first; says how many were dropped before.
+    /// Takes all, oldest first; with how many were dropped before.
     #[must_use]
     pub fn drain(&self) -> Vec<Notice> {
         let mut kept = self.kept.lock();

@@ -59,7 +59,7 @@ pub fn remove_topic<D: Disk>(disk: &D, root: &Path, topic: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes the files of a queue, and its directory where nothing else stands in it; nothing where it
+/// Removes the files of a queue, and its directory where nothing else is in it; nothing where it
 /// has none. The directory above is the caller's to sync.
 ///
 /// # Errors

@@ -24,8 +24,8 @@ pub struct JsonError {
     pub why: String,
 }
 
-/// The value that the text stands for. Bare integer keys and bare object keys become their text, as
-/// it stands; where a key occurs twice the last one wins.
+/// The value of the text. Bare integer keys and bare object keys become their text, as
+/// it is; where a key occurs twice the last one wins.
 ///
 /// # Errors
 /// [`JsonError`].
@@ -104,7 +104,7 @@ impl Strict {
     }
 }
 
-/// Where the scan stands between two tokens.
+/// Where the scan is between two tokens.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Object,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_place_in_the_text_that_was_given() {
+    fn an_error_names_its_position_in_the_text_that_was_given() {
         let error = parse(b"{1:2,3:4,\n5:x}").unwrap_err();
         assert_eq!((error.position, error.line, error.column), (12, 2, 3));
         let error = parse(b"{1:2,3:").unwrap_err();

@@ -73,9 +73,9 @@ pub fn write<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the newest generation that `parse` accepts: the file, else its `.bak` (which a notice
-/// tells). `None` when nothing was ever written: both are absent or empty, as `ConfigManager.load`
-/// has it.
+/// Reads the newest generation that `parse` accepts: the file, else its `.bak` (a
+/// notice reports it). `None` when nothing was ever written: both are absent or empty, as
+/// `ConfigManager.load` has it.
 ///
 /// # Errors
 /// [`Error::BadText`] when what there is cannot be parsed, [`Error::Io`], [`Error::ForeignFile`]

@@ -20,7 +20,7 @@ pub fn offset_file_name(offset: u64) -> String {
     format!("{offset:020}")
 }
 
-/// The offset that a file name stands for, or `None` when the name is not 20 digits.
+/// The offset that a file name means, or `None` when the name is not 20 digits.
 #[must_use]
 pub fn parse_offset_file_name(name: &str) -> Option<u64> {
     if name.len() != OFFSET_NAME_DIGITS || !name.bytes().all(|b| b.is_ascii_digit()) {
@@ -41,7 +41,7 @@ pub fn round_up(value: u64, unit: u64) -> u64 {
     value.div_ceil(unit) * unit
 }
 
-/// The number that a directory name stands for; `None` when it is no queue's.
+/// The number that a directory name means; `None` when it is no queue's.
 #[must_use]
 pub fn parse_queue_id(name: &str) -> Option<i32> {
     let queue_id: i32 = name.parse().ok()?;

@@ -65,7 +65,7 @@ impl Watermark {
         self.raised.notify_all();
     }
 
-    /// Waits until the position is at least `target`, `give_up` says so, or `timeout` has passed;
+    /// Waits until the position is at least `target`, `give_up` returns true, or `timeout` has passed;
     /// true when the position was reached.
     ///
     /// # Blocking
@@ -99,36 +99,36 @@ impl Watermark {
 
 const IDLE: usize = 0;
 const BUSY: usize = 1;
-const RUNG: usize = 2;
+const NOTIFIED: usize = 2;
 
-/// Wakes one worker thread, on the edge from idle only: ringing costs one atomic read while the
-/// worker is busy and has already been rung.
+/// Wakes one worker thread, on the edge from idle only: notifying costs one atomic read while the
+/// worker is busy and has already been notified.
 #[derive(Debug, Default)]
-pub struct Doorbell {
+pub struct Signal {
     state: AtomicUsize,
     gate: Mutex<()>,
-    rung: Condvar,
+    notified: Condvar,
 }
 
-impl Doorbell {
-    /// Tells the worker that there is work. What was written before is seen by the worker's next
+impl Signal {
+    /// Notifies the worker that there is work. What was written before is seen by the worker's next
     /// look.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         fence(Ordering::SeqCst);
-        if self.state.load(Ordering::Relaxed) == RUNG {
+        if self.state.load(Ordering::Relaxed) == NOTIFIED {
             return;
         }
-        if self.state.swap(RUNG, Ordering::AcqRel) == IDLE {
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) == IDLE {
             let _gate = self.gate.lock();
-            self.rung.notify_one();
+            self.notified.notify_one();
         }
     }
 
-    /// Worker only: waits for a ring, at most `timeout` (`None`: as long as it takes); true when it
-    /// was rung.
+    /// Worker only: waits for a signal, at most `timeout` (`None`: as long as it takes); true when it
+    /// was notified.
     ///
     /// # Blocking
-    /// Until rung or timed out.
+    /// Until notified or timed out.
     pub fn wait(&self, timeout: Option<Duration>) -> bool {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut gate = self.gate.lock();
@@ -137,8 +137,8 @@ impl Doorbell {
             .compare_exchange(BUSY, IDLE, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
-            // Rung while busy, or never waited before (the first state is idle).
-            if self.state.load(Ordering::Acquire) == RUNG {
+            // Notified while busy, or never waited before (the first state is idle).
+            if self.state.load(Ordering::Acquire) == NOTIFIED {
                 self.state.store(BUSY, Ordering::Release);
                 fence(Ordering::SeqCst);
                 return true;
@@ -147,10 +147,10 @@ impl Doorbell {
         loop {
             let timed_out;
             (gate, timed_out) = match deadline {
-                Some(deadline) => self.rung.wait_until(gate, deadline),
-                None => (self.rung.wait(gate), false),
+                Some(deadline) => self.notified.wait_until(gate, deadline),
+                None => (self.notified.wait(gate), false),
             };
-            let was_rung = self.state.load(Ordering::Acquire) == RUNG;
+            let was_rung = self.state.load(Ordering::Acquire) == NOTIFIED;
             if was_rung || timed_out {
                 self.state.store(BUSY, Ordering::Release);
                 fence(Ordering::SeqCst);
@@ -182,19 +182,19 @@ mod tests {
 
     #[test]
     fn a_ring_is_never_lost() {
-        let bell = Arc::new(Doorbell::default());
+        let signal = Arc::new(Signal::default());
         let seen = Arc::new(AtomicU64::new(0));
         let work = Arc::new(AtomicU64::new(0));
-        let (b, s, w) = (Arc::clone(&bell), Arc::clone(&seen), Arc::clone(&work));
+        let (b, s, w) = (Arc::clone(&signal), Arc::clone(&seen), Arc::clone(&work));
         let worker = std::thread::spawn(move || {
             while s.load(Ordering::SeqCst) < 100_000 {
-                assert!(b.wait(Some(Duration::from_secs(20))), "a ring was lost");
+                assert!(b.wait(Some(Duration::from_secs(20))), "a signal was lost");
                 s.store(w.load(Ordering::SeqCst), Ordering::SeqCst);
             }
         });
         for n in 1..=100_000u64 {
             work.store(n, Ordering::SeqCst);
-            bell.ring();
+            signal.notify();
         }
         worker.join().unwrap();
     }

@@ -141,12 +141,12 @@ fn places_are_those_of_the_records_whatever_retention_took() {
                 ..ONE
             };
             let whole = setup.store.reader().get(b"T", 0, ask).unwrap();
-            let bare = setup.store.reader().places(b"T", 0, ask).unwrap();
+            let bare = setup.store.reader().offsets(b"T", 0, ask).unwrap();
             let head = |got: &Got<_>| (got.status, got.next_offset, got.min_offset, got.max_offset);
             assert_eq!(head(&bare), head(&whole), "{ask:?}");
             assert_eq!((bare.len(), bare.bytes), (whole.len(), whole.bytes));
-            assert!(bare.records.is_empty() && whole.places.is_empty());
-            for (place, record) in bare.places.iter().zip(&whole.records) {
+            assert!(bare.records.is_empty() && whole.offsets.is_empty());
+            for (place, record) in bare.offsets.iter().zip(&whole.records) {
                 let view = record.view(mqcore_record::CrcCheck::Verify).unwrap();
                 assert_eq!(place.queue_offset, view.queue_offset.cast_unsigned());
                 assert_eq!(place.physical_offset, view.physical_offset.cast_unsigned());
@@ -166,7 +166,7 @@ fn places_are_those_of_the_records_whatever_retention_took() {
     );
     assert!(setup.store.topics().bounds(b"T", 0).unwrap().unwrap().min > 5);
     same_everywhere();
-    let nowhere = setup.store.reader().places(b"T", 1, ONE).unwrap();
+    let nowhere = setup.store.reader().offsets(b"T", 1, ONE).unwrap();
     assert_eq!(nowhere.status, GetStatus::NoMatchedLogicQueue);
 }
 

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::consume_queue::Extended;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::store::{Ask, BitMaker, GetStatus, Judge, Store, Verdict};
+use mqcore_engine::store::{Ask, BitMaker, FilterDecision, GetStatus, MessageFilter, Store};
 use mqcore_record::{Found, head};
 
 use crate::bits::{BitRow, FilterBits};
@@ -302,14 +302,14 @@ impl<'a> Sieve<'a> {
     }
 }
 
-impl Judge for Sieve<'_> {
+impl MessageFilter for Sieve<'_> {
     const LOOKS: bool = true;
 
     #[inline]
-    fn judge(&mut self, record: &[u8]) -> Verdict {
+    fn decide(&mut self, record: &[u8]) -> FilterDecision {
         if self.meter.is_spent() {
             self.is_cut = true;
-            return Verdict::Stop;
+            return FilterDecision::Stop;
         }
         // What is no record has no properties.
         let properties = match head(record) {
@@ -326,14 +326,14 @@ impl Judge for Sieve<'_> {
             let is_wanted = self.filter.wants(properties, &mut self.meter);
             if self.meter.is_spent() {
                 self.is_cut = true;
-                return Verdict::Stop;
+                return FilterDecision::Stop;
             }
             is_wanted
         };
         if is_wanted {
-            Verdict::Give
+            FilterDecision::Give
         } else {
-            Verdict::Pass
+            FilterDecision::Pass
         }
     }
 

@@ -216,7 +216,7 @@ pub(crate) fn read<D: Disk, C: Clock>(store: &Store<D, C>, pull: &Pull) -> Resul
         let count_max = pull.count_max.min(offsets_max(&pull.topic, pull.bytes_max));
         return store
             .reader()
-            .places(topic, pull.queue_id, Ask { count_max, ..ask });
+            .offsets(topic, pull.queue_id, Ask { count_max, ..ask });
     }
     store.reader().get(topic, pull.queue_id, ask)
 }

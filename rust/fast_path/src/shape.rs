@@ -2,7 +2,7 @@
 //! over, and the bodies of the answers that bring less than all.
 
 use mqcore_engine::disk::Disk;
-use mqcore_engine::store::{Got, Place};
+use mqcore_engine::store::{Got, RecordOffsets};
 use mqcore_record::encode::{Limits, Message, Prepared};
 use mqcore_record::{Host, RecordError, write_bodiless};
 
@@ -64,8 +64,8 @@ pub(crate) fn bodiless<D: Disk>(
     got: &Got<D>,
 ) -> Result<Vec<u8>, RecordError> {
     let mut out = Vec::new();
-    if !got.places.is_empty() {
-        write_offsets(topic, queue_id, &got.places, &mut out)?;
+    if !got.offsets.is_empty() {
+        write_offsets(topic, queue_id, &got.offsets, &mut out)?;
     }
     for record in &got.records {
         write_bodiless(record.as_bytes(), &mut out);
@@ -82,7 +82,7 @@ pub(crate) fn offsets_max(topic: &str, bytes_max: u64) -> usize {
 fn write_offsets(
     topic: &str,
     queue_id: i32,
-    offsets: &[Place],
+    offsets: &[RecordOffsets],
     out: &mut Vec<u8>,
 ) -> Result<(), RecordError> {
     let mut record = bare(topic, queue_id)?;

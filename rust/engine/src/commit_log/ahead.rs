@@ -1,5 +1,5 @@
 //! Reading ahead of cold readers: who reads on where it stopped gets a window that grows, who jumps
-//! loses it. Pure: places in, ranges to be fetched out; the file is asked by the caller.
+//! loses it. Pure: offsets in, ranges to be fetched out; the file is asked by the caller.
 
 use crate::units::{KIB, MIB};
 
@@ -9,7 +9,7 @@ const WINDOW_FIRST_BYTES: u64 = 128 * KIB;
 const WINDOW_MAX_BYTES: u64 = 8 * MIB;
 /// A reader that skips less than this still reads on: other queues' records lie between its own.
 const SKIP_MAX_BYTES: u64 = MIB;
-/// Readers followed at a time. The longest unused makes room, so a store with more cold readers
+/// Readers followed at a time. The longest unused is dropped, so a store with more cold readers
 /// than this reads ahead for the newest of them.
 const READERS_MAX: usize = 64;
 
@@ -29,13 +29,14 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Takes note of a read of `[place, place + len)` below the hot window; the range that should be
-    /// fetched now, if any.
-    pub fn on_read(&mut self, place: u64, len: u64) -> Option<std::ops::Range<u64>> {
+    /// Takes note of a read of `[physical_offset, physical_offset + len)` below the hot window; the range
+    /// that should be fetched now, if any.
+    pub fn on_read(&mut self, physical_offset: u64, len: u64) -> Option<std::ops::Range<u64>> {
         self.turn += 1;
-        let end = place + len;
-        let follows =
-            |reader: &Reader| place >= reader.next && place - reader.next <= SKIP_MAX_BYTES;
+        let end = physical_offset + len;
+        let follows = |reader: &Reader| {
+            physical_offset >= reader.next && physical_offset - reader.next <= SKIP_MAX_BYTES
+        };
         let Some(reader) = self.readers.iter_mut().find(|reader| follows(reader)) else {
             let fresh = Reader {
                 next: end,
@@ -82,11 +83,11 @@ mod tests {
         let mut one = ReadAhead::default();
         let (mut asked, mut alone) = (0, 0);
         let len_of = |range: Option<std::ops::Range<u64>>| range.map_or(0, |r| r.end - r.start);
-        for place in (0..256 * MIB).step_by(MIB as usize) {
-            alone += len_of(one.on_read(place, MIB));
+        for physical_offset in (0..256 * MIB).step_by(MIB as usize) {
+            alone += len_of(one.on_read(physical_offset, MIB));
             // Four queues whose records lie by turns.
             for queue in 0..4 {
-                asked += len_of(ahead.on_read(place + queue * 1_000, MIB));
+                asked += len_of(ahead.on_read(physical_offset + queue * 1_000, MIB));
             }
         }
         assert!(asked < alone * 3 / 2, "{asked} beside {alone}");
@@ -97,8 +98,8 @@ mod tests {
         let mut ahead = ReadAhead::default();
         let mut covered = 0;
         let mut longest = 0;
-        for place in (0..64 * MIB).step_by(1_000) {
-            if let Some(range) = ahead.on_read(place, 1_000) {
+        for physical_offset in (0..64 * MIB).step_by(1_000) {
+            if let Some(range) = ahead.on_read(physical_offset, 1_000) {
                 assert!(
                     covered == 0 || range.start == covered,
                     "{range:?} after {covered}"
@@ -106,7 +107,7 @@ mod tests {
                 covered = range.end;
                 longest = longest.max(range.end - range.start);
             }
-            assert!(place < 3_000 || covered > place);
+            assert!(physical_offset < 3_000 || covered > physical_offset);
         }
         assert_eq!(longest, WINDOW_MAX_BYTES);
     }

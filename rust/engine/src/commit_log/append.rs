@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::disk::{Disk, Region};
 use crate::error::{Error, Result};
 
-/// Bytes behind a record that the processor is told to fetch for the next one, which is likely as
+/// Bytes behind a record that the processor is asked to fetch for the next one, which is likely as
 /// long: beyond this its own prefetcher has understood where the copy goes.
 const EXPECTED_LEN_MAX: usize = 4096;
 
@@ -61,7 +61,7 @@ enum Stopped {
     NeedsSegment(u64),
 }
 
-/// Says that the lock is free again, however the hold of it ends.
+/// Marks the lock as free again, however the hold of it ends.
 struct Held<'a>(&'a AtomicI64);
 
 impl Drop for Held<'_> {
@@ -71,7 +71,7 @@ impl Drop for Held<'_> {
 }
 
 impl<D: Disk, C: Clock> CommitLog<D, C> {
-    /// Appends one record. `first_offset` tells where a queue starts that had no append yet.
+    /// Appends one record. `first_offset` is where a queue starts that had no append yet.
     ///
     /// # Durability
     /// On return the record is in the page cache (with a pool: in the pool's buffer); wait for the
@@ -141,9 +141,9 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             };
             let stopped = self.push_run(records, &mut at, run, &mut done);
             // Also when it failed: what was appended before is to be dispatched.
-            self.files.bells.dispatch.ring();
+            self.files.signals.dispatch.notify();
             if self.wakes_flush {
-                self.files.bells.flush.ring();
+                self.files.signals.flush.notify();
             }
             match stopped? {
                 Stopped::AtEnd => {}
@@ -153,7 +153,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
                     guarded.offsets.register(hash, topic, queue_id, next);
                 }
                 Stopped::NeedsSegment(base) => {
-                    self.files.bells.prepare.ring();
+                    self.files.signals.prepare.notify();
                     self.files.preparer.wait(base, self.segment_wait)?;
                 }
             }
@@ -179,11 +179,11 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             return Ok(Stopped::UnknownQueue);
         };
         while let Some(record) = records.get_mut(*at) {
-            let room = match run.whole_len {
+            let space = match run.whole_len {
                 Some(whole_len) if *at == 0 => whole_len,
                 _ => record.total_len() as u64,
             };
-            match self.push(tail, record, next, room)? {
+            match self.push(tail, record, next, space)? {
                 Step::Done(appended) => done(appended),
                 Step::NeedsSegment(base) => return Ok(Stopped::NeedsSegment(base)),
             }
@@ -218,15 +218,15 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         guarded
     }
 
-    /// Appends under the lock, or says which file it needs first.
+    /// Appends under the lock, or returns which file it needs first.
     fn push(
         &self,
         tail: &mut Tail<D>,
         record: &mut Prepared<'_>,
         next_queue_offset: &mut u64,
-        room: u64,
+        space: u64,
     ) -> Result<Step> {
-        if let Some(base) = self.roll.make_room(tail, room)? {
+        if let Some(base) = self.roll.make_space(tail, space)? {
             return Ok(Step::NeedsSegment(base));
         }
         let Some(segment) = &tail.segment else {
@@ -277,7 +277,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         self.files.positions.appended.publish(tail.position);
         if tail.position >= tail.ring_at {
             tail.ring_at = tail.position + (self.files.window.bytes() / 8).max(1);
-            self.files.bells.prepare.ring();
+            self.files.signals.prepare.notify();
         }
         Ok(Step::Done(Appended {
             physical_offset,
@@ -291,12 +291,12 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     fn write(&self, record: &Prepared<'_>, queue_offset: u64, into: &mut [u8]) {
         record.write_to(into);
         if record.sys_flag() & INNER_BATCH != 0 {
-            // A record without a place for it (a replica's, say) says its place itself.
-            let _has_place = inner_offsets::fill(into, record.properties().len(), queue_offset);
+            // A record without such a property (of a replica) keeps its own offsets.
+            let _is_filled = inner_offsets::fill(into, record.properties().len(), queue_offset);
         }
         if self.fills_crc {
-            // A record without a place for it (a replica's, say) goes without.
-            let _no_place = crc_property::fill(into);
+            // A record without such a property (of a replica) has no CRC.
+            let _is_filled = crc_property::fill(into);
         }
     }
 

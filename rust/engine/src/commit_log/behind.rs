@@ -1,4 +1,4 @@
-//! What stands whole behind a bad place of the log: a function of file contents. Changes nothing.
+//! What is whole behind a bad position of the log: a function of file contents. Changes nothing.
 
 use mqcore_record::layout::{BLANK_LEN_BYTES, MAGIC_V1, MAGIC_V2};
 use mqcore_record::{CrcCheck, Found, check, peek_total_len};
@@ -23,20 +23,20 @@ pub struct Stretch {
     pub to: u64,
 }
 
-/// What stands behind a bad place.
+/// What is behind a bad position.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// The bad places before whole records, in their order.
+    /// The bad stretches before whole records, in their order.
     pub stretches: Vec<Stretch>,
     /// Whole records behind the first of them.
     pub whole_records: u64,
-    /// Physical offset behind the last whole record; that of the bad place where there is none.
+    /// Physical offset behind the last whole record; that of the bad position where there is none.
     pub end: u64,
     /// Store time of the last whole record, ms.
     pub last_store_ms: Option<i64>,
 }
 
-/// Looks for whole records behind `bad`: those that stand where they say, with the right CRC. Records
+/// Looks for whole records behind `bad`: those whose own offset is right, with the right CRC. Records
 /// older than `not_before_ms` do not count: another broker that cut the log may have left them.
 /// Where none begins within 256 MiB of the last one, the search ends.
 ///
@@ -57,9 +57,9 @@ pub fn records_behind<D: Disk>(
     };
     let mut not_before_ms = not_before_ms;
     let mut looked_at = bad;
-    while let Some(place) = next_record(chain, looked_at, not_before_ms)? {
+    while let Some(physical_offset) = next_record(chain, looked_at, not_before_ms)? {
         let walk = Scan {
-            from: place,
+            from: physical_offset,
             limit: chain.end(),
             crc: CrcCheck::Verify,
             is_recovery: true,
@@ -74,12 +74,12 @@ pub fn records_behind<D: Disk>(
         })?;
         if run.records == 0 {
             // Whole but for what `has_property_crc` asks: looked for behind its first byte.
-            looked_at = place;
+            looked_at = physical_offset;
             continue;
         }
         behind.stretches.push(Stretch {
             from: behind.end,
-            to: place,
+            to: physical_offset,
         });
         behind.whole_records += run.records;
         behind.end = run.end;
@@ -98,16 +98,20 @@ fn next_record<D: Disk>(chain: &Chain<D>, after: u64, not_before_ms: i64) -> Res
     while let Some(chunk) = chain.chunk_into(at, limit, CHUNK_BYTES, spare)? {
         let bytes = chunk.bytes.as_bytes();
         let end = at + bytes.len() as u64;
-        for start in magic_places(bytes) {
-            let place = at + start as u64;
+        for start in magic_positions(bytes) {
+            let physical_offset = at + start as u64;
             let claimed = bytes.get(start..).and_then(peek_total_len).unwrap_or(0);
-            let long = chain.chunk(place, chunk.segment_end, claimed.min(RECORD_LEN_MAX))?;
+            let long = chain.chunk(
+                physical_offset,
+                chunk.segment_end,
+                claimed.min(RECORD_LEN_MAX),
+            )?;
             let Some(long) = long else { continue };
             if let Ok(Found::Record(record)) = check(long.bytes.as_bytes(), CrcCheck::Verify)
-                && record.physical_offset.cast_unsigned() == place
+                && record.physical_offset.cast_unsigned() == physical_offset
                 && record.store_timestamp_ms >= not_before_ms
             {
-                return Ok(Some(place));
+                return Ok(Some(physical_offset));
             }
         }
         // Length and magic of a record may begin in this chunk and end in the next one of the file.
@@ -126,7 +130,7 @@ fn next_record<D: Disk>(chain: &Chain<D>, after: u64, not_before_ms: i64) -> Res
 }
 
 /// Starts of what has a record's magic. Pages of zeros, most of what is behind an end, are passed.
-fn magic_places(bytes: &[u8]) -> impl Iterator<Item = usize> {
+fn magic_positions(bytes: &[u8]) -> impl Iterator<Item = usize> {
     let magics = [MAGIC_V1.to_be_bytes(), MAGIC_V2.to_be_bytes()];
     let pages = (0..bytes.len()).step_by(PAGE_BYTES);
     let with_content = pages.filter_map(move |from| {

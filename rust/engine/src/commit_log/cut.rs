@@ -79,8 +79,8 @@ pub fn cut_at<D: Disk>(
     keep_aside: &Path,
     facts: &CutFacts,
 ) -> Result<CutReport> {
-    // The oldest file stays even when nothing of it does: its name says where the log goes on. A
-    // log that began at 0 again would give places, and queue offsets with them, to other messages.
+    // The oldest file stays even when nothing of it does: its name is where the log goes on. A
+    // log that began at 0 again would give physical offsets, and queue offsets with them, to other messages.
     let remove_from = end.max(chain.start() + 1);
     let parts = parts_behind(chain, end, remove_from)?;
     let last = parts.first().map(|part| part.segment.base() + part.to);
@@ -228,7 +228,7 @@ fn parts_behind<D: Disk>(chain: &Chain<D>, end: u64, remove_from: u64) -> Result
 /// in the page cache alone, and what recovery found counts as flushed from then on.
 ///
 /// # Durability
-/// The log from `from` on survives power loss when this returns; below it the checkpoint said so.
+/// The log from `from` on survives power loss when this returns; below it by the checkpoint.
 ///
 /// # Errors
 /// [`crate::error::Error::Io`].

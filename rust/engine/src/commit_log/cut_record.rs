@@ -1,5 +1,5 @@
 //! What is written down of every cut: `truncated/<physical offset>.json` beside the bytes that were
-//! kept. It stands there before the first byte of the log is changed, and until somebody has
+//! kept. It is written before the first byte of the log is changed, and until somebody has
 //! acknowledged it (then it is named `<physical offset>.acknowledged.json`). Knows no log.
 //!
 //! One JSON object:
@@ -27,8 +27,8 @@ use crate::units::{MIB, offset_file_name};
 
 /// Longest record: one name per log file that was cut.
 const RECORD_LEN_MAX_BYTES: u64 = 16 * MIB;
-/// Cuts at one place that are told apart; a store that is cut there more often reuses the last name.
-const SAME_PLACE_MAX: u32 = 1000;
+/// Cuts at one offset with names of their own; a store that is cut there more often reuses the last.
+const SAME_OFFSET_MAX: u32 = 1000;
 
 /// What was done to the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,12 +83,12 @@ pub(super) struct CutNames {
     dir: PathBuf,
     suffix: String,
     physical_offset: u64,
-    /// What a cut at this place has written down that was interrupted: the bytes that it keeps are on
+    /// What a cut at this offset has written down that was interrupted: the bytes that it keeps are on
     /// the disk already.
     pub(super) begun: Option<CutRecord>,
 }
 
-/// What the files of a name say.
+/// What the files of a name contain.
 enum Taken {
     No,
     Begun(CutRecord),
@@ -109,7 +109,7 @@ impl CutNames {
             physical_offset,
             begun: None,
         };
-        for again in 2..SAME_PLACE_MAX {
+        for again in 2..SAME_OFFSET_MAX {
             match names.state(disk, kind)? {
                 Taken::No => return Ok(names),
                 Taken::Begun(record) => {

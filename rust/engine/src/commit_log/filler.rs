@@ -1,7 +1,7 @@
 //! Records that take the place of bad bytes, so that the whole records behind them stay readable for
 //! every broker: pure functions of bytes. Knows no file and no queue.
 //!
-//! Of a message whose place in its queue is known a record of the same length stays there, with the
+//! Of a message whose queue offset is known a record of the same length stays there, with the
 //! same topic, queue and queue offset, an empty body and the property `MQCORE_DAMAGED=1`: a queue
 //! without that offset would give the numbers of all later messages to others (the official brokers
 //! put the next unit there). Its keys and tags stay where they could be read. What is too long is made
@@ -38,7 +38,7 @@ pub(super) struct Lost {
     pub(super) topic: String,
     /// Its queue.
     pub(super) queue_id: i32,
-    /// Its place in the queue.
+    /// Its queue offset.
     pub(super) queue_offset: i64,
     /// Where its record stood and how long it was, where that is known.
     pub(super) stood: Option<(u64, usize)>,
@@ -63,12 +63,13 @@ pub(super) struct Gap {
 }
 
 impl Lost {
-    /// The message at the start of `bytes`, which stand at `place`, as far as its head can be read.
-    pub(super) fn read(bytes: &[u8], place: u64) -> Option<Self> {
+    /// The message at the start of `bytes`, which are at `physical_offset`, as far as its head can be read.
+    pub(super) fn read(bytes: &[u8], physical_offset: u64) -> Option<Self> {
         let Ok(Found::Record(view)) = head(bytes) else {
             return None;
         };
-        let is_there = view.physical_offset.cast_unsigned() == place && is_topic(view.topic);
+        let is_there =
+            view.physical_offset.cast_unsigned() == physical_offset && is_topic(view.topic);
         if !is_there || view.queue_id < 0 || view.queue_offset < 0 {
             return None;
         }
@@ -76,12 +77,12 @@ impl Lost {
             topic: String::from_utf8(view.topic.to_vec()).ok()?,
             queue_id: view.queue_id,
             queue_offset: view.queue_offset,
-            stood: Some((place, view.total_len_bytes)),
+            stood: Some((physical_offset, view.total_len_bytes)),
             record: bytes.get(..view.total_len_bytes).map(<[u8]>::to_vec),
         })
     }
 
-    /// Whether it had a place in its queue.
+    /// Whether it had a queue offset.
     pub(super) fn is_queued(&self) -> bool {
         self.view()
             .is_none_or(|view| view.transaction().has_queue_offset())
@@ -125,11 +126,11 @@ impl Lost {
         };
         let bare = prepared_len(&message)? + crc_len;
         let mut properties = Vec::new();
-        let room = len.map_or(usize::MAX, |len| len.saturating_sub(bare));
-        if DAMAGED_PROPERTY.len() <= room {
+        let space = len.map_or(usize::MAX, |len| len.saturating_sub(bare));
+        if DAMAGED_PROPERTY.len() <= space {
             properties.extend_from_slice(DAMAGED_PROPERTY);
         }
-        if kept.len() <= room - properties.len().min(room) {
+        if kept.len() <= space - properties.len().min(space) {
             properties.extend_from_slice(kept);
         }
         let mut rest = match len {
@@ -159,7 +160,7 @@ impl Lost {
     }
 }
 
-/// Fills the gap: messages that are lost where they stood, those of unknown place between them. Takes
+/// Fills the gap: messages that are lost where they stood, those of unknown offset between them. Takes
 /// what it has placed out of `unplaced`; `None` where bytes are left that no record fits.
 pub(super) fn fill(gap: &Gap, placed: &[Lost], unplaced: &mut Vec<Lost>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity((gap.to - gap.from) as usize);

@@ -1,5 +1,5 @@
-//! Keeping what stands whole behind bad bytes: other records take their place. The bad bytes are kept
-//! aside and written down first. Knows no queue file: what queues say of the lost messages is given to
+//! Keeping what is whole behind bad bytes: other records take their place. The bad bytes are kept
+//! aside and written down first. Knows no queue file: what queues hold of the lost messages is given to
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,31 +29,31 @@ pub struct KeepReport {
     pub recorded_in: Vec<PathBuf>,
 }
 
-/// What a queue says of a record that may be lost.
+/// What a queue holds of a record that may be lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LostPlace {
+pub struct NamedRecord {
     /// Its topic.
     pub topic: String,
     /// Its queue.
     pub queue_id: i32,
-    /// Its place in the queue.
+    /// Its queue offset.
     pub queue_offset: i64,
-    /// Where it stands in the log.
+    /// Where it is in the log.
     pub physical_offset: u64,
     /// Bytes of its record.
     pub len_bytes: usize,
 }
 
-/// What queues say of the records before and in the bad stretches.
+/// What queues hold of the records before and in the bad stretches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Named {
     /// Records in the stretches.
-    pub places: Vec<LostPlace>,
+    pub records: Vec<NamedRecord>,
     /// The next offset of each queue at the first stretch.
     pub ends: Next,
 }
 
-/// A part of a bad stretch inside of one file, and what is to stand there.
+/// A part of a bad stretch inside of one file, and what is to be written there.
 struct Part {
     from: u64,
     to: u64,
@@ -64,7 +64,7 @@ struct Part {
 pub type Next = HashMap<(String, i32), i64>;
 
 /// Puts records in place of the bad bytes before whole records. `walked_from` is where the log was
-/// walked from to the first of them; `named` is what queues say stood there.
+/// walked from to the first of them; `named` is what queues hold of it.
 ///
 /// # Durability
 /// The copies are durable before the first byte is changed, and the new records on return. A crash
@@ -96,7 +96,7 @@ pub fn keep_behind<D: Disk>(
     let mut from = walked_from;
     for (number, stretch) in behind.stretches.iter().enumerate() {
         course.walk(from, stretch.from, None)?;
-        let placed = course.placed(stretch.from, stretch.to, &named.places)?;
+        let placed = course.placed(stretch.from, stretch.to, &named.records)?;
         let run_end = behind
             .stretches
             .get(number + 1)
@@ -155,11 +155,11 @@ impl<D: Disk> Course<'_, D> {
         Ok(())
     }
 
-    /// Store time of the record at `place`.
-    fn first_ms(&self, place: u64) -> Result<i64> {
+    /// Store time of the record at `physical_offset`.
+    fn first_ms(&self, physical_offset: u64) -> Result<i64> {
         let mut first_ms = 1;
         let walk = Scan {
-            from: place,
+            from: physical_offset,
             limit: self.chain.end(),
             crc: CrcCheck::Skip,
             is_recovery: true,
@@ -174,9 +174,9 @@ impl<D: Disk> Course<'_, D> {
         Ok(first_ms)
     }
 
-    /// Lost messages whose places are known: by what queues say, and by heads that can be read. In the
-    /// order of their places.
-    fn placed(&self, from: u64, to: u64, named: &[LostPlace]) -> Result<Vec<Lost>> {
+    /// Lost messages whose offsets are known: by units of queues, and by heads that can be read. In the
+    /// order of their offsets.
+    fn placed(&self, from: u64, to: u64, named: &[NamedRecord]) -> Result<Vec<Lost>> {
         let mut found: BTreeMap<u64, Lost> = BTreeMap::new();
         let mut at = from;
         while at < to {
@@ -187,25 +187,25 @@ impl<D: Disk> Course<'_, D> {
             found.insert(at, lost);
             at += len as u64;
         }
-        for place in named {
-            let end = place.physical_offset + place.len_bytes as u64;
-            if place.physical_offset < from || end > to {
+        for each in named {
+            let end = each.physical_offset + each.len_bytes as u64;
+            if each.physical_offset < from || end > to {
                 continue;
             }
-            let head = self.head_at(place.physical_offset, to)?;
+            let head = self.head_at(each.physical_offset, to)?;
             let is_same = |lost: &Lost| {
                 (&*lost.topic, lost.queue_id, lost.queue_offset)
-                    == (&*place.topic, place.queue_id, place.queue_offset)
-                    && lost.stood.is_some_and(|(_, len)| len == place.len_bytes)
+                    == (&*each.topic, each.queue_id, each.queue_offset)
+                    && lost.stood.is_some_and(|(_, len)| len == each.len_bytes)
             };
             let lost = head.filter(is_same).unwrap_or_else(|| Lost {
-                topic: place.topic.clone(),
-                queue_id: place.queue_id,
-                queue_offset: place.queue_offset,
-                stood: Some((place.physical_offset, place.len_bytes)),
+                topic: each.topic.clone(),
+                queue_id: each.queue_id,
+                queue_offset: each.queue_offset,
+                stood: Some((each.physical_offset, each.len_bytes)),
                 record: None,
             });
-            found.insert(place.physical_offset, lost);
+            found.insert(each.physical_offset, lost);
         }
         // Two that overlap: the one in front was there first.
         let mut end = from;
@@ -318,7 +318,7 @@ impl<D: Disk> Course<'_, D> {
                 .iter()
                 .filter(|lost| {
                     lost.stood
-                        .is_some_and(|(place, _)| (at..end).contains(&place))
+                        .is_some_and(|(physical_offset, _)| (at..end).contains(&physical_offset))
                 })
                 .cloned()
                 .collect();

@@ -1,7 +1,7 @@
 //! The commit log as who appends sees it: its end and the next queue offsets, which the append lock
 //! guards. Reads nothing back.
 //!
-//! Locks: the append lock comes before all that making room for a record may take: the commit of pool
+//! Locks: the append lock comes before all that making space for a record may take: the commit of pool
 //! buffers, the list of files, the prepared file.
 
 use std::sync::Arc;

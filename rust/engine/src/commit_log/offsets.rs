@@ -1,5 +1,5 @@
 //! The next queue offset of each queue (`CommitLog.topicQueueTable`). Kept at the end of the log,
-//! under the append lock. Knows no file: who registers a queue says where it starts.
+//! under the append lock. Knows no file: who registers a queue passes where it starts.
 
 use std::hash::BuildHasher;
 

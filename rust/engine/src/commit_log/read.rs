@@ -1,4 +1,4 @@
-//! Reading records by their place. Inside the hot window a record is a slice of the map; below it
+//! Reading records by physical offset. Inside the hot window a record is a slice of the map; below it
 //! it is read through the file, from the page cache where that has it.
 
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub struct LogReader<'a, D: Disk> {
 }
 
 impl<D: Disk> LogReader<'_, D> {
-    /// As [`LogRecords::record`]. `behind` are records that are wanted next, by place and length:
+    /// As [`LogRecords::record`]. `behind` are records that are wanted next, by offset and length:
     /// below the hot window they are read together with this one.
     ///
     /// # Errors
@@ -133,26 +133,26 @@ impl<D: Disk> LogReader<'_, D> {
             return Ok(None);
         };
         let readable = segment.base()..segment.end().min(self.readable);
-        let is_inside = |&(place, len): &(u64, usize)| {
-            readable.contains(&place) && place + len as u64 <= readable.end
+        let is_inside = |&(physical_offset, len): &(u64, usize)| {
+            readable.contains(&physical_offset) && physical_offset + len as u64 <= readable.end
         };
         if segment.region().is_some() || !is_inside(&(physical_offset, len)) {
             return Ok(None);
         }
-        let mut room = TOGETHER_BYTES.saturating_sub(len);
-        let has_room = |&(_, len): &(u64, usize)| {
-            let is_short = len <= room;
-            room = room.saturating_sub(len);
+        let mut space = TOGETHER_BYTES.saturating_sub(len);
+        let has_space = |&(_, len): &(u64, usize)| {
+            let is_short = len <= space;
+            space = space.saturating_sub(len);
             is_short
         };
         let wanted: Vec<(u64, usize)> = std::iter::once((physical_offset, len))
-            .chain(behind.take_while(is_inside).take_while(has_room))
+            .chain(behind.take_while(is_inside).take_while(has_space))
             .collect();
         if wanted.len() == 1 {
             return Ok(None);
         }
-        let piece = |&(place, len): &(u64, usize)| Piece {
-            position: place - readable.start,
+        let piece = |&(physical_offset, len): &(u64, usize)| Piece {
+            position: physical_offset - readable.start,
             len,
         };
         let pieces: Vec<Piece> = wanted.iter().map(piece).collect();
@@ -214,7 +214,7 @@ impl<D: Disk> LogRecords<D> {
     /// The record at `physical_offset` of `len` bytes, as a queue unit names it.
     ///
     /// # Errors
-    /// [`Error::NoRecord`] when the place is not readable (below the oldest file, beyond the end),
+    /// [`Error::NoRecord`] when the offset is not readable (below the oldest file, beyond the end),
     /// [`Error::Io`].
     ///
     /// # Blocking
@@ -263,7 +263,7 @@ impl<D: Disk> LogRecords<D> {
     /// The record that starts at `physical_offset`, whatever its length.
     ///
     /// # Errors
-    /// [`Error::NoRecord`] when no whole record with its own place in it starts there.
+    /// [`Error::NoRecord`] when no whole record with this offset in it starts there.
     ///
     /// # Blocking
     /// As [`LogRecords::record`].

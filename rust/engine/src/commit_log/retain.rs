@@ -28,7 +28,7 @@ pub struct RetainPlan {
     pub refuses_appends: bool,
 }
 
-/// What the fill of the disk demands, as the official watermarks say (store format 9.2).
+/// What the fill of the disk demands, by the official watermarks (store format 9.2).
 #[must_use]
 pub fn plan_space(space: Space, config: &StoreConfig) -> RetainPlan {
     let used = space.used_percent();
@@ -49,15 +49,15 @@ pub struct Retained {
     pub bytes: u64,
     /// Where the log starts now.
     pub start: u64,
-    /// Bytes removed beyond a place that the caller named as still unread.
+    /// Bytes removed beyond an offset that the caller named as still unread.
     pub unread_bytes: u64,
 }
 
 /// Removes the oldest files that are older than `expired_before_ms` (all of them when that is
 /// `None`), at most `files_max`, never the newest one, never one that holds what is not flushed
-/// or not dispatched. `unread_from` is the lowest place somebody still wants to read; it does
+/// or not dispatched. `unread_from` is the lowest offset somebody still wants to read; it does
 /// not keep a file, but what goes beyond it is counted. `before_first` is called when a file is
-/// about to go, to keep what only that file still says.
+/// about to go, to keep what only that file still has.
 ///
 /// # Errors
 /// [`crate::error::Error::Io`], and that of `before_first`; files before the failing one are

@@ -26,7 +26,7 @@ pub(super) struct Tail<D: Disk> {
     pub(super) ring_at: u64,
 }
 
-/// Makes room at the end of a log.
+/// Makes space at the end of a log.
 pub(super) struct Rollover<D: Disk> {
     files: Arc<LogFiles<D>>,
     /// Whether an append fails where no pool buffer is free.
@@ -41,13 +41,13 @@ impl<D: Disk> Rollover<D> {
         }
     }
 
-    /// Makes sure that `room` bytes and a blank marker fit the file at the end; rolls when they do
+    /// Makes sure that `space` bytes and a blank marker fit the file at the end; rolls when they do
     /// not. `Some(base)`: the file that starts there must be prepared first.
-    pub(super) fn make_room(&self, tail: &mut Tail<D>, room: u64) -> Result<Option<u64>> {
+    pub(super) fn make_space(&self, tail: &mut Tail<D>, space: u64) -> Result<Option<u64>> {
         loop {
             if let Some(segment) = &tail.segment {
                 let remaining = segment.end() - tail.position;
-                if room + BLANK_LEN_BYTES as u64 <= remaining {
+                if space + BLANK_LEN_BYTES as u64 <= remaining {
                     return Ok(None);
                 }
                 if remaining > 0 {
@@ -123,7 +123,7 @@ impl<D: Disk> Rollover<D> {
             }
         };
         files.preparer.want(segment.end());
-        files.bells.prepare.ring();
+        files.signals.prepare.notify();
         if files.chain.find(segment.base()).is_none() {
             files.chain.push(Arc::clone(&segment));
         }

@@ -36,9 +36,9 @@ pub enum Stop {
     TornText,
     /// A record whose head ends in a lost sector; its body came with the next one.
     TornHead,
-    /// A whole record that says it belongs elsewhere.
+    /// A whole record whose own offset is another.
     Misplaced {
-        /// The place it names.
+        /// The physical offset that it names.
         stored: i64,
     },
 }
@@ -67,7 +67,7 @@ pub struct Scan {
     pub limit: u64,
     /// Whether bodies are checked against their CRC.
     pub crc: CrcCheck,
-    /// Whether the record must be where it says it is, with a text that no power loss has torn: for
+    /// Whether the record must be at its own offset, with a text that no power loss has torn: for
     /// recovery.
     pub is_recovery: bool,
     /// Records from here on may have been torn by a power loss; those below are known to have been
@@ -94,7 +94,7 @@ impl Stop {
     }
 }
 
-/// Walks records from `scan.from`. The visitor gets each record with its physical offset and says
+/// Walks records from `scan.from`. The visitor gets each record with its physical offset and returns
 /// whether to go on.
 ///
 /// # Errors
@@ -225,8 +225,8 @@ fn is_text_torn(record: &RecordView<'_>, physical_offset: u64) -> bool {
     [(topic_at, record.topic), (properties_at, record.properties)]
         .into_iter()
         .any(|(at, text)| {
-            let is_zero = |place: u64| {
-                let within = place
+            let is_zero = |physical_offset: u64| {
+                let within = physical_offset
                     .checked_sub(at)
                     .and_then(|within| usize::try_from(within).ok());
                 within.and_then(|within| text.get(within)) == Some(&0)
@@ -247,7 +247,7 @@ fn is_text_torn(record: &RecordView<'_>, physical_offset: u64) -> bool {
 /// the body, whole. The bytes before the border are zeros then, eight at least; a border right
 /// behind the time shows by them, a later one by a host without a port. (Place and lengths, which
 /// stand before and behind, are checked anyway; queue id and queue offset are settled after the walk:
-/// [`super::Doubts`]; what else may be lost is zeros, but for a user's flag and a retried message.)
+/// [`super::DoubtfulRecords`]; what else may be lost is zeros, but for a user's flag and a retried message.)
 fn is_head_torn(record: &RecordView<'_>, bytes: &[u8], physical_offset: u64) -> bool {
     if record.store_timestamp_ms <= 0 {
         return true;
@@ -275,7 +275,7 @@ fn is_head_torn(record: &RecordView<'_>, bytes: &[u8], physical_offset: u64) -> 
 
 /// The first whole record behind `after` whose store time lies in `[not_before_ms, not_after_ms]`:
 /// the proof that a bad record before it is damage and not the torn end. A record counts only when
-/// its stored offset is its place and its CRC is good. Old records that a cut log still holds behind
+/// its stored offset is where it is and its CRC is good. Old records that a cut log still holds behind
 /// its end are older than its last good record, so `not_before_ms` keeps them out.
 ///
 /// # Errors
@@ -301,7 +301,7 @@ pub fn whole_record_after<D: Disk>(
         } else {
             bytes.len().min(CHUNK_BYTES)
         };
-        for start in magic_places(bytes, tried) {
+        for start in magic_positions(bytes, tried) {
             let physical_offset = at + start as u64;
             let long = chain.chunk(physical_offset, chunk.segment_end, longest(bytes, start))?;
             let Some(long) = long else { continue };
@@ -318,7 +318,7 @@ pub fn whole_record_after<D: Disk>(
 }
 
 /// Starts of what has a record's magic, among the first `tried` bytes.
-fn magic_places(bytes: &[u8], tried: usize) -> impl Iterator<Item = usize> {
+fn magic_positions(bytes: &[u8], tried: usize) -> impl Iterator<Item = usize> {
     let magics = [MAGIC_V1.to_be_bytes(), MAGIC_V2.to_be_bytes()];
     bytes
         .windows(8)

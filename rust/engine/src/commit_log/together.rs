@@ -80,7 +80,7 @@ impl Together {
         Self::new(Arc::new([]), Vec::new())
     }
 
-    /// Records by place and length, side by side in a buffer.
+    /// Records by offset and length, side by side in a buffer.
     pub(super) fn new(buffer: SharedBytes, pieces: Vec<(u64, usize)>) -> Self {
         Self {
             buffer,

@@ -1,10 +1,10 @@
 //! Records that may have lost queue id or queue offset to a power failure, and the proof that they
 //! have: a function of file contents. Changes nothing, and knows no queue file.
 //!
-//! The CRC covers the body, the place is checked against where the record stands; queue id and queue
+//! The CRC covers the body, the physical offset is checked against where the record is; queue id and queue
 //! offset have no such witness in the record itself. Where the end of a sector cuts the head behind
 //! them, the words before it may be zeros while the rest is whole. Such a record is doubtful; the
-//! other records of its topic tell whether it is torn.
+//! other records of its topic show whether it is torn.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -27,15 +27,15 @@ const WORD_BYTES: usize = 8;
 const SYSTEM_TOPIC_PREFIX: &[u8] = b"RMQ_SYS_";
 
 /// Collects doubtful records during a walk, and settles them after it.
-pub struct Doubts {
+pub struct DoubtfulRecords {
     synced_before_ms: i64,
-    records: Vec<Doubt>,
+    records: Vec<DoubtfulRecord>,
 }
 
-struct Doubt {
+struct DoubtfulRecord {
     physical_offset: u64,
     topic: Box<[u8]>,
-    queue: Place,
+    queue: QueuePosition,
     /// Queue offsets that it takes.
     span: i64,
     lost: Range<usize>,
@@ -43,14 +43,14 @@ struct Doubt {
 
 /// A queue id with an offset in that queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct QueuePosition {
     queue_id: i32,
     queue_offset: i64,
 }
 
-impl Doubts {
+impl DoubtfulRecords {
     /// Of a log whose records older than `synced_before_ms` are known to be on the device: those are
-    /// beyond doubt.
+    /// not doubtful.
     #[must_use]
     pub fn since(synced_before_ms: i64) -> Self {
         Self {
@@ -71,10 +71,10 @@ impl Doubts {
             return;
         }
         if let Some(lost) = zero_words(&head_of(record), border) {
-            self.records.push(Doubt {
+            self.records.push(DoubtfulRecord {
                 physical_offset,
                 topic: record.topic.into(),
-                queue: Place {
+                queue: QueuePosition {
                     queue_id: record.queue_id,
                     queue_offset: record.queue_offset,
                 },
@@ -84,61 +84,62 @@ impl Doubts {
         }
     }
 
-    /// Where the first torn record stands, `None` where there is none. A doubtful record is torn when
-    /// its queue goes on elsewhere, zeros in place of the words before the border explain what stands
+    /// Where the first torn record is, `None` where there is none. A doubtful record is torn when
+    /// its queue goes on elsewhere, zeros in place of the words before the border explain what is
     /// there, and no later record goes on from it (as in a topic that was deleted and made again).
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     ///
     /// # Blocking
-    /// Reads what `walk` walked once more, when there is any doubt.
+    /// Reads what `walk` walked once more, when any record is doubtful.
     pub fn first_torn<D: Disk>(self, chain: &Chain<D>, walk: Scan) -> Result<Option<u64>> {
         if self.records.is_empty() {
             return Ok(None);
         }
         let mut next_by_topic: HashMap<&[u8], HashMap<i32, i64>> = HashMap::new();
-        for doubt in &self.records {
-            next_by_topic.entry(&doubt.topic).or_default();
+        for doubtful in &self.records {
+            next_by_topic.entry(&doubtful.topic).or_default();
         }
-        let mut doubts = self.records.iter().peekable();
-        let mut torn: Vec<&Doubt> = Vec::new();
+        let mut doubtful_records = self.records.iter().peekable();
+        let mut torn: Vec<&DoubtfulRecord> = Vec::new();
         let again = Scan {
             crc: CrcCheck::Skip,
             has_property_crc: false,
             ..walk
         };
         scan(chain, again, |record, physical_offset| {
-            let doubt = doubts.next_if(|doubt| doubt.physical_offset == physical_offset);
+            let doubtful =
+                doubtful_records.next_if(|doubtful| doubtful.physical_offset == physical_offset);
             let Some(next) = next_by_topic.get_mut(record.topic) else {
                 return Ok(true);
             };
-            if let Some(doubt) = doubt
-                && doubt.is_torn(next)
+            if let Some(doubtful) = doubtful
+                && doubtful.is_torn(next)
             {
-                torn.push(doubt);
+                torn.push(doubtful);
                 return Ok(true);
             }
-            torn.retain(|doubt| !doubt.goes_on_with(record));
+            torn.retain(|doubtful| !doubtful.goes_on_with(record));
             if record.transaction().has_queue_offset() {
                 let behind = record.queue_offset.saturating_add(span_of(record));
                 next.insert(record.queue_id, behind);
             }
             Ok(true)
         })?;
-        Ok(torn.first().map(|doubt| doubt.physical_offset))
+        Ok(torn.first().map(|doubtful| doubtful.physical_offset))
     }
 }
 
-impl Doubt {
+impl DoubtfulRecord {
     fn is_torn(&self, next: &HashMap<i32, i64>) -> bool {
         let Some(expected) = next.get(&self.queue.queue_id) else {
-            // Its queue's first record in the walk: nothing says where the queue stood.
+            // Its queue's first record in the walk: nothing shows where the queue was.
             return false;
         };
         *expected != self.queue.queue_offset
             && next.iter().any(|(queue_id, queue_offset)| {
-                let sent = Place {
+                let sent = QueuePosition {
                     queue_id: *queue_id,
                     queue_offset: *queue_offset,
                 };
@@ -153,7 +154,7 @@ impl Doubt {
     }
 }
 
-impl Place {
+impl QueuePosition {
     /// What is read where zeros stand in `lost` (bytes of a record).
     fn without(self, lost: &Range<usize>) -> Self {
         let kept = |at: usize, value: i64, len_bytes: usize| {
@@ -184,8 +185,8 @@ fn span_of(record: &RecordView<'_>) -> i64 {
 fn head_of(record: &RecordView<'_>) -> [u8; SYS_FLAG_AT] {
     let mut head = [u8::MAX; SYS_FLAG_AT];
     let mut put = |at: usize, bytes: &[u8]| {
-        if let Some(place) = head.get_mut(at..at + bytes.len()) {
-            place.copy_from_slice(bytes);
+        if let Some(field) = head.get_mut(at..at + bytes.len()) {
+            field.copy_from_slice(bytes);
         }
     };
     put(BODY_CRC_AT, &record.body_crc.to_be_bytes());
@@ -210,18 +211,18 @@ fn zero_words(head: &[u8], border: usize) -> Option<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn place(queue_id: i32, queue_offset: i64) -> Place {
-        Place {
+    fn position(queue_id: i32, queue_offset: i64) -> QueuePosition {
+        QueuePosition {
             queue_id,
             queue_offset,
         }
     }
 
-    fn doubt(queue_id: i32, queue_offset: i64, lost: Range<usize>) -> Doubt {
-        Doubt {
+    fn doubtful(queue_id: i32, queue_offset: i64, lost: Range<usize>) -> DoubtfulRecord {
+        DoubtfulRecord {
             physical_offset: 0,
             topic: Box::from(*b"t"),
-            queue: place(queue_id, queue_offset),
+            queue: position(queue_id, queue_offset),
             span: 1,
             lost,
         }
@@ -229,11 +230,11 @@ mod tests {
 
     #[test]
     fn what_is_lost_reads_as_zero() {
-        assert_eq!(place(3, 7).without(&(20..28)), place(3, 0));
-        assert_eq!(place(3, 7).without(&(12..28)), place(0, 0));
-        assert_eq!(place(3, 0x102).without(&(27..35)), place(3, 0x100));
-        assert_eq!(place(0x105, 9).without(&(15..23)), place(0x100, 9));
-        assert_eq!(place(-1, 9).without(&(16..24)), place(-1, 9));
+        assert_eq!(position(3, 7).without(&(20..28)), position(3, 0));
+        assert_eq!(position(3, 7).without(&(12..28)), position(0, 0));
+        assert_eq!(position(3, 0x102).without(&(27..35)), position(3, 0x100));
+        assert_eq!(position(0x105, 9).without(&(15..23)), position(0x100, 9));
+        assert_eq!(position(-1, 9).without(&(16..24)), position(-1, 9));
     }
 
     #[test]
@@ -251,22 +252,25 @@ mod tests {
     #[test]
     fn an_offset_that_zeros_explain_is_torn() {
         let next = HashMap::from([(0, 5), (1, 300)]);
-        assert!(doubt(0, 0, 20..28).is_torn(&next));
+        assert!(doubtful(0, 0, 20..28).is_torn(&next));
         assert!(
-            doubt(1, 256, 27..35).is_torn(&next),
+            doubtful(1, 256, 27..35).is_torn(&next),
             "the last byte is lost"
         );
-        assert!(doubt(0, 300, 12..20).is_torn(&next), "the queue id is lost");
+        assert!(
+            doubtful(0, 300, 12..20).is_torn(&next),
+            "the queue id is lost"
+        );
     }
 
     #[test]
     fn an_offset_that_they_do_not_explain_is_not() {
         let next = HashMap::from([(0, 5), (1, 300)]);
-        assert!(!doubt(0, 5, 20..28).is_torn(&next), "it goes on");
-        assert!(!doubt(2, 0, 20..28).is_torn(&next), "a new queue");
-        assert!(!doubt(1, 0, 27..35).is_torn(&next), "more is missing");
+        assert!(!doubtful(0, 5, 20..28).is_torn(&next), "it goes on");
+        assert!(!doubtful(2, 0, 20..28).is_torn(&next), "a new queue");
+        assert!(!doubtful(1, 0, 27..35).is_torn(&next), "more is missing");
         assert!(
-            !doubt(0, 9, 20..28).is_torn(&next),
+            !doubtful(0, 9, 20..28).is_torn(&next),
             "the lost word is not zero"
         );
     }

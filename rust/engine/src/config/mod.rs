@@ -16,9 +16,9 @@ pub const RECORD_OVERHEAD_MAX_BYTES: u64 = 64 * KIB;
 /// RocketMQ keeps positions in a file as Java `int`.
 pub const FILE_LEN_MAX_BYTES: u64 = i32::MAX as u64;
 
-/// Shortest file of a queue's extension: room for a unit with some bits and the mark of the end.
+/// Shortest file of a queue's extension: space for a unit with some bits and the mark of the end.
 const EXTENSION_FILE_MIN_BYTES: u64 = 64;
-/// Shortest file of the timer log: room for a unit and the mark of the end.
+/// Shortest file of the timer log: space for a unit and the mark of the end.
 const TIMER_LOG_FILE_MIN_BYTES: u64 = PAGE_BYTES;
 
 /// When an acknowledgement is given (`FlushDiskType`).

@@ -25,7 +25,7 @@ pub struct Needs {
     pub replicated: bool,
 }
 
-/// Where the log stands when acknowledgements are looked at.
+/// Where the log is when acknowledgements are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reached {
     /// Committed watermark.
@@ -73,7 +73,7 @@ impl AckQueue {
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        // Callers park right after their append, so the place is at or near the back.
+        // Callers park right after their append, so the position is at or near the back.
         let mut at = self.parked.len();
         while at > 0
             && self
@@ -208,7 +208,7 @@ fn answer(parked: &Parked, reached: &Reached) -> Option<PutStatus> {
     if *deadline_ms > reached.now_ms {
         return None;
     }
-    // The replica's verdict overrides the disk's, as in the official combination of both results.
+    // The replica's result overrides the disk's, as in the official combination of both results.
     Some(if lacks_replica {
         PutStatus::FlushSlaveTimeout
     } else {

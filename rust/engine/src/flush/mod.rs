@@ -3,10 +3,10 @@
 
 mod acks;
 mod cadence;
+mod commit_batch;
 mod sync;
-mod wave;
 
 pub use acks::{ACKS_PARKED_MAX, AckQueue, Needs, Reached, Ticket};
 pub use cadence::Cadence;
+pub use commit_batch::CommitBatch;
 pub use sync::Syncer;
-pub use wave::Wave;

@@ -48,7 +48,7 @@ impl<D: Disk> Syncer<D> {
         self.syncs.load(Ordering::Relaxed)
     }
 
-    /// Every record with a store time up to this, ms, is flushed: what the checkpoint may say.
+    /// Every record with a store time up to this, ms, is flushed: what the checkpoint may hold.
     #[must_use]
     pub fn flushed_store_ms(&self) -> i64 {
         self.flushed_store_ms.load(Ordering::Acquire)
@@ -165,7 +165,7 @@ impl<D: Disk> Syncer<D> {
             self.flushed_store_ms.fetch_max(store_ms, Ordering::AcqRel);
         }
         if to > from && files.reads_flushed_only {
-            files.bells.dispatch.ring();
+            files.signals.dispatch.notify();
         }
         Ok(files.positions.flushed.position())
     }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use mqcore_record::{RecordView, Wanted, inner_offsets, tags_code};
 
 use super::Inspection;
+use super::findings::Findings;
 use super::queue_report::QueueReport;
-use super::verdict::Verdict;
 use crate::batch_queue::BatchUnit;
 use crate::config::BATCH_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile, Open};
@@ -30,7 +30,7 @@ pub(super) struct BatchWalk {
     buffer_first: u64,
 }
 
-/// One queue and what the log said of it.
+/// One queue and what the log has of it.
 pub(super) struct CheckedBatches {
     walk: BatchWalk,
     /// Units passed so far.
@@ -39,7 +39,7 @@ pub(super) struct CheckedBatches {
 }
 
 impl BatchWalk {
-    /// The unit that the walk stands before; `None` at the end.
+    /// The unit that comes next in the walk; `None` at the end.
     fn peek<D: Disk>(&mut self, disk: &D) -> Result<Option<BatchUnit>> {
         if let Some(unit) = self.buffered() {
             return Ok(unit);
@@ -67,15 +67,15 @@ impl BatchWalk {
 }
 
 impl CheckedBatches {
-    /// Passes the units in front of a place of the log; those that the log should know are told.
+    /// Passes the units in front of a physical offset; those that the log should have are reported.
     fn pass<D: Disk>(
         &mut self,
         disk: &D,
-        place: u64,
+        physical_offset: u64,
         mut stray: impl FnMut(&BatchUnit),
     ) -> Result<Option<BatchUnit>> {
         while let Some(unit) = self.walk.peek(disk)? {
-            if unit.physical_offset >= place {
+            if unit.physical_offset >= physical_offset {
                 return Ok(Some(unit));
             }
             stray(&unit);
@@ -115,8 +115,8 @@ impl<'a, D: Disk> Batches<'a, D> {
     /// Compares a record with the next unit of its batch queue; false where it has none.
     pub(super) fn check(
         &mut self,
-        verdict: &mut Verdict,
-        (record, place): (&RecordView<'_>, u64),
+        findings: &mut Findings,
+        (record, physical_offset): (&RecordView<'_>, u64),
         wanted: &Wanted<'_>,
     ) -> Result<bool> {
         let queues = self.queues.get_mut(record.topic);
@@ -124,16 +124,16 @@ impl<'a, D: Disk> Batches<'a, D> {
             return Ok(false);
         };
         let name = name_of(record.topic, record.queue_id);
-        let log_start = verdict.log_start;
-        let found = queue.pass(self.disk, place, |unit| {
+        let log_start = findings.log_start;
+        let found = queue.pass(self.disk, physical_offset, |unit| {
             if unit.physical_offset >= log_start {
-                verdict.tell("queue", &name, stray(unit));
+                findings.report("queue", &name, stray(unit));
             }
         })?;
         let (base, count) =
             inner_offsets::base_and_count(wanted, record.queue_offset.cast_unsigned());
         let expected = BatchUnit {
-            physical_offset: place,
+            physical_offset,
             size_bytes: u32::try_from(record.total_len_bytes).unwrap_or(u32::MAX),
             tags_code: wanted.tags.map_or(0, tags_code),
             store_timestamp_ms: record.store_timestamp_ms,
@@ -141,10 +141,10 @@ impl<'a, D: Disk> Batches<'a, D> {
             count,
         };
         match found {
-            Some(unit) if unit.physical_offset == place => {
+            Some(unit) if unit.physical_offset == physical_offset => {
                 if unit != expected {
                     let why = format!("it has {unit:?}, the log has {expected:?}");
-                    verdict.tell("queue", &name, why);
+                    findings.report("queue", &name, why);
                 }
                 queue.walk.at += 1;
                 queue.units += 1;
@@ -155,35 +155,35 @@ impl<'a, D: Disk> Batches<'a, D> {
     }
 
     /// What no record matched, and what no unit did.
-    pub(super) fn finish(&mut self, verdict: &mut Verdict, was_killed: bool) -> Result<()> {
+    pub(super) fn finish(&mut self, findings: &mut Findings, was_killed: bool) -> Result<()> {
         for (topic, queues) in std::mem::take(&mut self.queues) {
             for (queue_id, mut queue) in queues {
                 let name = name_of(&topic, queue_id);
-                let (start, end) = (verdict.log_start, verdict.log_end);
+                let (start, end) = (findings.log_start, findings.log_end);
                 let mut beyond = None;
                 queue.pass(self.disk, u64::MAX, |unit| {
                     if unit.physical_offset >= end && was_killed {
                         beyond.get_or_insert(unit.base);
                     } else if unit.physical_offset >= start {
-                        verdict.tell("queue", &name, stray(unit));
+                        findings.report("queue", &name, stray(unit));
                     }
                 })?;
-                verdict.queues += 1;
-                verdict.units += queue.units;
+                findings.queues += 1;
+                findings.units += queue.units;
                 if let Some(base) = beyond {
-                    verdict.note(format!(
+                    findings.note(format!(
                         "queue {name}: from offset {base} on it names places behind the end of the \
                          log: a start cuts them"
                     ));
                 }
                 let missing = queue.missing;
                 if missing > 0 && was_killed {
-                    verdict.note(format!(
+                    findings.note(format!(
                         "queue {name}: {missing} records are not in it yet: a start adds them"
                     ));
                 } else if missing > 0 {
                     let why = format!("{missing} records of the log are not in it");
-                    verdict.tell("queue", &name, why);
+                    findings.report("queue", &name, why);
                 }
             }
         }

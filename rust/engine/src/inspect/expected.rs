@@ -1,5 +1,5 @@
-//! What a directory says beside its log and its queues about which queues there should be: the
-//! manifest of our last clean stop, and the topics of the broker's configuration. Judges nothing.
+//! What a directory has beside its log and its queues on which queues there should be: the
+//! manifest of our last clean stop, and the topics of the broker's configuration. Decides nothing.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    /// Reads what a directory says.
+    /// Reads what a directory has of it.
     pub(super) fn of<D: Disk>(inspection: &Inspection<D>) -> Result<Self> {
         let (disk, root) = (&inspection.disk, &inspection.root);
         let file_len_bytes = inspection.config.queue_file_len_bytes;

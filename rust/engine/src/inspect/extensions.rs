@@ -1,4 +1,4 @@
-//! The extensions of queues, read as they lie there: what stands at the places that queue units name.
+//! The extensions of queues, read as they lie there: what is at the positions that queue units name.
 //! Trusts nothing but the names of files.
 
 use std::path::PathBuf;
@@ -14,47 +14,47 @@ const PIECE_LEN: usize = 2 << 10;
 const UNIT_LEN_MAX: usize = i16::MAX as usize;
 
 /// Reads units of one extension; keeps the last read bytes, no descriptor.
-pub(super) struct PlaceReader {
+pub(super) struct ExtensionReader {
     dir: PathBuf,
     file_len_bytes: u64,
     piece: Vec<u8>,
-    piece_place: u64,
+    piece_start: u64,
 }
 
-impl PlaceReader {
+impl ExtensionReader {
     pub(super) fn new(dir: PathBuf, file_len_bytes: u64) -> Self {
         Self {
             dir,
             file_len_bytes,
             piece: Vec::new(),
-            piece_place: 0,
+            piece_start: 0,
         }
     }
 
-    /// The unit at the place that a queue unit names; `None` where none stands there whole.
+    /// The unit at the position that a queue unit names; `None` where no whole one is there.
     pub(super) fn find<D: Disk>(&mut self, disk: &D, code: i64) -> Result<Option<Extended<'_>>> {
-        let Some(place) = place_of(code) else {
+        let Some(position) = place_of(code) else {
             return Ok(None);
         };
         for len in [PIECE_LEN, UNIT_LEN_MAX] {
-            if Extended::decode(self.piece_from(place)).is_none() {
-                self.fill(disk, place, len)?;
+            if Extended::decode(self.piece_from(position)).is_none() {
+                self.fill(disk, position, len)?;
             }
         }
-        Ok(Extended::decode(self.piece_from(place)))
+        Ok(Extended::decode(self.piece_from(position)))
     }
 
-    fn piece_from(&self, place: u64) -> &[u8] {
-        let at = place.checked_sub(self.piece_place);
+    fn piece_from(&self, position: u64) -> &[u8] {
+        let at = position.checked_sub(self.piece_start);
         let at = at.and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.piece.get(at..)).unwrap_or_default()
     }
 
-    fn fill<D: Disk>(&mut self, disk: &D, place: u64, len_max: usize) -> Result<()> {
+    fn fill<D: Disk>(&mut self, disk: &D, position: u64, len_max: usize) -> Result<()> {
         self.piece.clear();
-        self.piece_place = place;
-        let in_file = place % self.file_len_bytes;
-        let path = self.dir.join(offset_file_name(place - in_file));
+        self.piece_start = position;
+        let in_file = position % self.file_len_bytes;
+        let path = self.dir.join(offset_file_name(position - in_file));
         if disk.stat(&path)?.is_none() {
             return Ok(());
         }

@@ -16,7 +16,7 @@ pub struct FileReport {
     pub len_bytes: u64,
     /// Bytes it takes on the device.
     pub allocated_bytes: u64,
-    /// Bytes of it in the page cache; `None` when the system does not say.
+    /// Bytes of it in the page cache; `None` when the system does not report it.
     pub resident_bytes: Option<u64>,
 }
 

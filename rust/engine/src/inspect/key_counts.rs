@@ -15,7 +15,7 @@ pub(super) struct KeyCounts {
 }
 
 impl KeyCounts {
-    /// Counts for the files of a store: what they range over, their headers say.
+    /// Counts for the files of a store: what they range over is in their headers.
     pub(super) fn of(headers: &[(PathBuf, IndexHeader)]) -> Self {
         let mut range: Option<(u64, u64)> = None;
         for (_, header) in headers {
@@ -35,7 +35,12 @@ impl KeyCounts {
     }
 
     /// Counts the keys of a record.
-    pub(super) fn add(&mut self, record: &RecordView<'_>, wanted: &Wanted<'_>, place: u64) {
+    pub(super) fn add(
+        &mut self,
+        record: &RecordView<'_>,
+        wanted: &Wanted<'_>,
+        physical_offset: u64,
+    ) {
         let Some((first, last)) = self.range else {
             return;
         };
@@ -45,9 +50,9 @@ impl KeyCounts {
         let keys = wanted.keys.unwrap_or_default().split(|byte| *byte == b' ');
         let count = keys.filter(|key| !key.is_empty()).count() as u64
             + u64::from(wanted.uniq_key.is_some());
-        if place > last {
+        if physical_offset > last {
             self.behind += count;
-        } else if place >= first {
+        } else if physical_offset >= first {
             self.in_range += count;
         }
     }

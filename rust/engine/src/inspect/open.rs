@@ -110,7 +110,7 @@ impl<D: Disk> Inspection<D> {
         &self.config
     }
 
-    /// A walk through the log, from a record's first byte or the oldest file to a place or the end.
+    /// A walk through the log, from a record's first byte or the oldest file to an offset or the end.
     #[must_use]
     pub fn walk(
         &self,

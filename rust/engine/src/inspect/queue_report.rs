@@ -9,7 +9,7 @@ pub struct QueueReport {
     pub queue_id: i32,
     /// First queue offset whose record the log still has.
     pub min_offset: u64,
-    /// Where that record stands; `None` when the queue has none.
+    /// Where that record is; `None` when the queue has none.
     pub min_physical_offset: Option<u64>,
     /// Queue offset behind the last unit.
     pub max_offset: u64,

@@ -26,7 +26,7 @@ pub struct QueueFiles {
     pub queue_id: i32,
     /// Base in bytes of the queue, and path, of each file.
     pub files: Vec<(u64, PathBuf)>,
-    /// First queue offset that the files have room for.
+    /// First queue offset that the files have space for.
     pub first: u64,
     /// Queue offset behind the last unit.
     pub end: u64,

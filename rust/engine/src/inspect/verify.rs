@@ -9,10 +9,10 @@ use mqcore_record::{CrcCheck, RecordView, Transaction, scan_wanted, tags_code};
 use super::Inspection;
 use super::batch_queues::Batches;
 use super::expected::Expected;
-use super::extensions::PlaceReader;
+use super::extensions::ExtensionReader;
+use super::findings::Findings;
 use super::key_counts::KeyCounts;
 use super::queues::UnitReader;
-use super::verdict::Verdict;
 use crate::commit_log::{Stop, whole_record_after};
 use crate::consume_queue::{EXTENSION_DIR, Unit};
 use crate::disk::Disk;
@@ -24,13 +24,13 @@ const SCHEDULE_TOPIC: &[u8] = b"SCHEDULE_TOPIC_XXXX";
 /// Bytes per step of the walk.
 const STEP_BYTES: usize = MIB as usize;
 
-/// One queue and what the log said of it.
+/// One queue and what the log has of it.
 pub(super) struct Checked {
     pub(super) reader: UnitReader,
-    extension: PlaceReader,
-    /// Units that name a place of the extension where nothing whole stands.
+    extension: ExtensionReader,
+    /// Units that name a position of the extension where nothing whole is.
     pub(super) unextended: u64,
-    /// Units that name a record that says the same.
+    /// Units that name a record that agrees.
     pub(super) matched: u64,
     /// Records whose unit names a later record of the same queue offset.
     pub(super) superseded: u64,
@@ -51,7 +51,7 @@ struct Queueless {
 /// Everything known while a store is verified.
 pub(super) struct Verifying<'a, D: Disk> {
     pub(super) inspection: &'a Inspection<D>,
-    pub(super) verdict: Verdict,
+    pub(super) findings: Findings,
     pub(super) queues: HashMap<Vec<u8>, HashMap<i32, Checked>>,
     /// Records of topics and queues that have no files.
     queueless: HashMap<(Vec<u8>, i32), Queueless>,
@@ -71,19 +71,19 @@ impl<D: Disk> Inspection<D> {
         (self.walked.load(Ordering::Relaxed).min(all), all)
     }
 
-    /// Walks log, queues and index and says everything that disagrees.
+    /// Walks log, queues and index and reports everything that disagrees.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`]: a file cannot be read. What files hold is never an error.
     ///
     /// # Blocking
     /// Reads all of the store.
-    pub fn verify(&self) -> Result<Verdict> {
+    pub fn verify(&self) -> Result<Findings> {
         let mut verifying = Verifying {
             inspection: self,
-            verdict: Verdict {
+            findings: Findings {
                 log_start: self.chain.start(),
-                ..Verdict::default()
+                ..Findings::default()
             },
             queues: HashMap::new(),
             queueless: HashMap::new(),
@@ -99,7 +99,7 @@ impl<D: Disk> Inspection<D> {
             let reader = UnitReader::new(queue, self.config.queue_file_len_bytes);
             let checked = Checked {
                 reader,
-                extension: PlaceReader::new(dir, self.config.extension_file_len_bytes),
+                extension: ExtensionReader::new(dir, self.config.extension_file_len_bytes),
                 unextended: 0,
                 matched: 0,
                 superseded: 0,
@@ -119,9 +119,9 @@ impl<D: Disk> Inspection<D> {
         let was_killed = self.has_abort()?;
         verifying
             .batches
-            .finish(&mut verifying.verdict, was_killed)?;
+            .finish(&mut verifying.findings, was_killed)?;
         verifying.index()?;
-        Ok(verifying.verdict)
+        Ok(verifying.findings)
     }
 }
 
@@ -134,7 +134,7 @@ impl<D: Disk> Verifying<'_, D> {
         while let Some(batch) = batches.step(chain)? {
             for placed in &batch.placed {
                 if placed.is_blank {
-                    self.verdict.blanks += 1;
+                    self.findings.blanks += 1;
                     continue;
                 }
                 let Some(record) = batch.view(*placed) else {
@@ -147,39 +147,39 @@ impl<D: Disk> Verifying<'_, D> {
             inspection.walked.store(seen, Ordering::Relaxed);
         }
         let end = batches.position();
-        self.verdict.log_end = end;
+        self.findings.log_end = end;
         inspection
             .walked
             .store(chain.end() - chain.start(), Ordering::Relaxed);
         if let Some(stop) = batches.stop().filter(|stop| !matches!(stop, Stop::End))
-            && let Some(place) = whole_record_after(chain, end, last_store_ms, i64::MAX)?
+            && let Some(physical_offset) = whole_record_after(chain, end, last_store_ms, i64::MAX)?
         {
             let bad = stop.why().unwrap_or_else(|| "zeros".to_owned());
-            let why = format!("{bad}; a whole record follows at {place}: this is damage");
-            self.verdict.tell("log", end, why);
+            let why = format!("{bad}; a whole record follows at {physical_offset}: this is damage");
+            self.findings.report("log", end, why);
         }
         Ok(())
     }
 
-    fn record(&mut self, record: &RecordView<'_>, place: u64) -> Result<()> {
-        self.verdict.records += 1;
-        if record.physical_offset.cast_unsigned() != place {
+    fn record(&mut self, record: &RecordView<'_>, physical_offset: u64) -> Result<()> {
+        self.findings.records += 1;
+        if record.physical_offset.cast_unsigned() != physical_offset {
             let why = format!(
                 "the record there says it stands at {}",
                 record.physical_offset
             );
-            self.verdict.tell("log", place, why);
+            self.findings.report("log", physical_offset, why);
         }
         let wanted = scan_wanted(record.properties);
-        self.keys.add(record, &wanted, place);
+        self.keys.add(record, &wanted, physical_offset);
         if !matches!(
             record.transaction(),
             Transaction::None | Transaction::Commit
         ) {
             return Ok(());
         }
-        let (batches, verdict) = (&mut self.batches, &mut self.verdict);
-        if batches.check(verdict, (record, place), &wanted)? {
+        let (batches, findings) = (&mut self.batches, &mut self.findings);
+        if batches.check(findings, (record, physical_offset), &wanted)? {
             return Ok(());
         }
         let code = match wanted.delay {
@@ -188,7 +188,7 @@ impl<D: Disk> Verifying<'_, D> {
             _ => Some(wanted.tags.map_or(0, tags_code)),
         };
         let own = (record.topic, record.queue_id, record.queue_offset);
-        self.in_queue(own, place, record, code)?;
+        self.in_queue(own, physical_offset, record, code)?;
         if let (Some(names), Some(offsets)) = (wanted.multi_dispatch, wanted.multi_queue_offset) {
             let names = names.split(|byte| *byte == b',');
             let offsets = offsets.split(|byte| *byte == b',');
@@ -197,7 +197,7 @@ impl<D: Disk> Verifying<'_, D> {
                     .ok()
                     .and_then(|text| text.parse().ok());
                 let Some(offset) = offset else { continue };
-                self.in_queue((name, 0, offset), place, record, code)?;
+                self.in_queue((name, 0, offset), physical_offset, record, code)?;
             }
         }
         Ok(())
@@ -206,7 +206,7 @@ impl<D: Disk> Verifying<'_, D> {
     fn in_queue(
         &mut self,
         (topic, queue_id, queue_offset): (&[u8], i32, i64),
-        place: u64,
+        physical_offset: u64,
         record: &RecordView<'_>,
         mut code: Option<i64>,
     ) -> Result<()> {
@@ -232,11 +232,11 @@ impl<D: Disk> Verifying<'_, D> {
             queue.lost += u64::from(was_synced);
             return Ok(());
         };
-        let is_of_record = unit.physical_offset == place.cast_signed();
+        let is_of_record = unit.physical_offset == physical_offset.cast_signed();
         if unit.is_extended() && is_of_record {
             let disk = &self.inspection.disk;
             match queue.extension.find(disk, unit.tags_code)? {
-                // Of another message: the unit stays as it is, and is told.
+                // Of another message: the unit stays as it is, and is reported.
                 Some(found) if found.store_timestamp_ms != record.store_timestamp_ms => {
                     code = Some(code.unwrap_or_default());
                 }
@@ -248,7 +248,7 @@ impl<D: Disk> Verifying<'_, D> {
             }
         }
         let expected = Unit {
-            physical_offset: place.cast_signed(),
+            physical_offset: physical_offset.cast_signed(),
             size_bytes: i32::try_from(record.total_len_bytes).unwrap_or(i32::MAX),
             tags_code: code.unwrap_or(unit.tags_code),
         };
@@ -259,7 +259,7 @@ impl<D: Disk> Verifying<'_, D> {
         } else {
             let name = format!("{} {queue_id}", String::from_utf8_lossy(topic));
             let why = format!("offset {offset} holds {unit:?}, the log has {expected:?}");
-            self.verdict.tell("queue", name, why);
+            self.findings.report("queue", name, why);
         }
         Ok(())
     }
@@ -273,7 +273,7 @@ impl<D: Disk> Verifying<'_, D> {
             let name = format!("{} {queue_id}", String::from_utf8_lossy(&topic));
             if lost > 0 && self.expected.has(&topic, queue_id) {
                 let why = format!("its files are gone, and {records} records of it are in the log");
-                self.verdict.tell("queue", name, why);
+                self.findings.report("queue", name, why);
             } else {
                 notes.push(format!(
                     "{records} records of {name} have no queue: its files are gone"
@@ -281,7 +281,7 @@ impl<D: Disk> Verifying<'_, D> {
             }
         }
         notes.sort();
-        self.verdict.notes.extend(notes);
+        self.findings.notes.extend(notes);
     }
 
     /// A queue must hold what our last clean stop has left of it.
@@ -297,10 +297,10 @@ impl<D: Disk> Verifying<'_, D> {
                 continue;
             }
             let Some(found) = found.filter(|queue| !queue.files.is_empty()) else {
-                // Where the log has records of it that says so already.
+                // Where the log has records of it that is reported already.
                 if !self.queueless.contains_key(&(topic.clone(), *queue_id)) {
                     let why = format!("its files are gone: it ended at {}", left.end);
-                    self.verdict.tell("queue", name, why);
+                    self.findings.report("queue", name, why);
                 }
                 continue;
             };
@@ -309,14 +309,14 @@ impl<D: Disk> Verifying<'_, D> {
             let missing = (files.end - files.start) / len - kept.count() as u64;
             if missing > 0 {
                 let why = format!("{missing} of its files are gone");
-                self.verdict.tell("queue", &name, why);
+                self.findings.report("queue", &name, why);
             }
             if found.end < left.end && lost == 0 {
                 let why = format!(
                     "its units end at {}, the last stop left it at {}",
                     found.end, left.end
                 );
-                self.verdict.tell("queue", name, why);
+                self.findings.report("queue", name, why);
             }
         }
     }

@@ -21,9 +21,9 @@ impl<D: Disk> Verifying<'_, D> {
             if disk.stat(&path)?.is_some_and(|stat| stat.len_bytes == 0) {
                 continue;
             }
-            self.verdict.index_files += 1;
+            self.findings.index_files += 1;
             for problem in verify_file(disk, &path, inspection.layout)? {
-                self.verdict.tell(
+                self.findings.report(
                     "index",
                     &name,
                     format!("entry {}: {}", problem.number, problem.why),
@@ -33,15 +33,15 @@ impl<D: Disk> Verifying<'_, D> {
             let mut records = RecordReader::new(&inspection.chain);
             for entry in scan {
                 let entry = entry?;
-                self.verdict.index_entries += 1;
-                let place = entry.physical_offset.cast_unsigned();
-                if place < self.verdict.log_start {
+                self.findings.index_entries += 1;
+                let physical_offset = entry.physical_offset.cast_unsigned();
+                if physical_offset < self.findings.log_start {
                     continue;
                 }
                 in_log += 1;
-                let why = match records.at(place)? {
+                let why = match records.at(physical_offset)? {
                     None => Some(format!(
-                        "entry {}: no record stands at {place}",
+                        "entry {}: no record stands at {physical_offset}",
                         entry.number
                     )),
                     Some(record) => {
@@ -51,21 +51,22 @@ impl<D: Disk> Verifying<'_, D> {
                         let is_there = record.transaction() != Transaction::Rollback
                             && all.any(|key| index_key_hash(record.topic, key) == entry.key_hash);
                         let number = entry.number;
-                        (!is_there)
-                            .then(|| format!("entry {number}: no key of {place} has its hash"))
+                        (!is_there).then(|| {
+                            format!("entry {number}: no key of {physical_offset} has its hash")
+                        })
                     }
                 };
                 if let Some(why) = why {
-                    self.verdict.tell("index", &name, why);
+                    self.findings.report("index", &name, why);
                 }
             }
         }
-        self.tell_missing_keys(in_log);
+        self.report_missing_keys(in_log);
         Ok(())
     }
 
     /// Compares the number of entries with the number of keys of the records they range over.
-    fn tell_missing_keys(&mut self, entries: u64) {
+    fn report_missing_keys(&mut self, entries: u64) {
         let KeyCounts {
             range,
             in_range,
@@ -75,16 +76,16 @@ impl<D: Disk> Verifying<'_, D> {
         if entries < in_range {
             let why =
                 format!("{entries} entries for {in_range} keys of records from {first} to {last}");
-            self.verdict.tell("index", "all files", why);
+            self.findings.report("index", "all files", why);
         }
         if entries > in_range {
             let more = entries - in_range;
-            self.verdict.note(format!(
+            self.findings.note(format!(
                 "index: {more} keys are in it twice, from a recovery"
             ));
         }
         if behind > 0 {
-            self.verdict.note(format!(
+            self.findings.note(format!(
                 "index: {behind} keys behind {last} are not in it yet"
             ));
         }

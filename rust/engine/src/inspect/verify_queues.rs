@@ -1,9 +1,9 @@
-//! The queue side of a verification: units that no record matched are followed to their place.
+//! The queue side of a verification: units that no record matched are followed to their offset.
 
 use mqcore_record::scan_wanted;
 
+use super::findings::Findings;
 use super::records::RecordReader;
-use super::verdict::Verdict;
 use super::verify::{Checked, Verifying};
 use crate::disk::Disk;
 use crate::error::Result;
@@ -26,9 +26,9 @@ impl<D: Disk> Verifying<'_, D> {
             else {
                 continue;
             };
-            self.verdict.queues += 1;
+            self.findings.queues += 1;
             let name = format!("{} {queue_id}", String::from_utf8_lossy(&topic));
-            tell_counts(&mut self.verdict, &name, queue, was_killed);
+            report_counts(&mut self.findings, &name, queue, was_killed);
             self.units(&name, queue, was_killed)?;
         }
         Ok(())
@@ -36,7 +36,7 @@ impl<D: Disk> Verifying<'_, D> {
 
     fn units(&mut self, name: &str, queue: &mut Checked, was_killed: bool) -> Result<()> {
         let inspection = self.inspection;
-        let (start, end) = (self.verdict.log_start, self.verdict.log_end);
+        let (start, end) = (self.findings.log_start, self.findings.log_end);
         let (first, last) = (queue.reader.queue.first, queue.reader.queue.end);
         let mut counted = 0;
         let mut holes = 0u64;
@@ -44,15 +44,16 @@ impl<D: Disk> Verifying<'_, D> {
             match queue.reader.unit(&inspection.disk, index)? {
                 None => holes += 1,
                 Some(unit) => {
-                    let place = unit.physical_offset.cast_unsigned();
-                    counted += u64::from(!unit.is_blank() && (start..end).contains(&place));
+                    let physical_offset = unit.physical_offset.cast_unsigned();
+                    counted +=
+                        u64::from(!unit.is_blank() && (start..end).contains(&physical_offset));
                 }
             }
         }
-        self.verdict.units += last - first;
+        self.findings.units += last - first;
         if holes > 0 {
             let why = format!("{holes} units between {first} and {last} are not there");
-            self.verdict.tell("queue", name, why);
+            self.findings.report("queue", name, why);
         }
         if counted == queue.matched && !has_beyond(queue, inspection, end)? {
             return Ok(());
@@ -62,11 +63,11 @@ impl<D: Disk> Verifying<'_, D> {
             let Some(unit) = queue.reader.unit(&inspection.disk, index)? else {
                 continue;
             };
-            let place = unit.physical_offset.cast_unsigned();
-            if unit.is_blank() || place < start {
+            let physical_offset = unit.physical_offset.cast_unsigned();
+            if unit.is_blank() || physical_offset < start {
                 continue;
             }
-            let record = records.at(place)?;
+            let record = records.at(physical_offset)?;
             let why = match record {
                 Some(record) => {
                     let is_owner = record.topic == queue.reader.queue.topic.as_bytes()
@@ -78,7 +79,7 @@ impl<D: Disk> Verifying<'_, D> {
                         continue;
                     }
                     format!(
-                        "offset {index} names {place}, where {} {} {} of {} bytes stands",
+                        "offset {index} names {physical_offset}, where {} {} {} of {} bytes stands",
                         record.topic_str(),
                         record.queue_id,
                         record.queue_offset,
@@ -86,22 +87,22 @@ impl<D: Disk> Verifying<'_, D> {
                     )
                 }
                 // A running broker goes on, and a killed one's queues may be ahead of its log.
-                None if place >= end && was_killed => {
-                    self.verdict.note(format!(
+                None if physical_offset >= end && was_killed => {
+                    self.findings.note(format!(
                         "queue {name}: from offset {index} on it names places behind the end of \
                          the log: a start cuts them"
                     ));
                     break;
                 }
-                None => format!("offset {index} names {place}, where no record stands"),
+                None => format!("offset {index} names {physical_offset}, where no record stands"),
             };
-            self.verdict.tell("queue", name, why);
+            self.findings.report("queue", name, why);
         }
         Ok(())
     }
 }
 
-/// Whether the last unit lies behind the end of the log: places only rise.
+/// Whether the last unit lies behind the end of the log: offsets only rise.
 fn has_beyond<D: Disk>(
     queue: &mut Checked,
     inspection: &super::Inspection<D>,
@@ -114,16 +115,16 @@ fn has_beyond<D: Disk>(
     Ok(unit.is_some_and(|unit| !unit.is_blank() && unit.physical_offset.cast_unsigned() >= end))
 }
 
-fn tell_counts(verdict: &mut Verdict, name: &str, queue: &Checked, was_killed: bool) {
+fn report_counts(findings: &mut Findings, name: &str, queue: &Checked, was_killed: bool) {
     if queue.superseded > 0 {
-        verdict.note(format!(
+        findings.note(format!(
             "queue {name}: {} records share their queue offset with a later one, which the queue \
              names: the queue was deleted and began again",
             queue.superseded
         ));
     }
     if queue.unextended > 0 {
-        verdict.note(format!(
+        findings.note(format!(
             "queue {name}: {} of its units name places of its extension where nothing stands: \
              such messages are given whatever their tags",
             queue.unextended
@@ -131,18 +132,18 @@ fn tell_counts(verdict: &mut Verdict, name: &str, queue: &Checked, was_killed: b
     }
     if queue.lost > 0 {
         let why = format!("{} records of the log are not in it", queue.lost);
-        verdict.tell("queue", name, why);
+        findings.report("queue", name, why);
     }
     if queue.missing == 0 {
         return;
     }
     let missing = queue.missing;
     if was_killed {
-        verdict.note(format!(
+        findings.note(format!(
             "queue {name}: {missing} records are not in it yet: a start adds them"
         ));
     } else {
-        verdict.tell(
+        findings.report(
             "queue",
             name,
             format!("{missing} records of the log are not in it"),

@@ -259,8 +259,8 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
         physical_offset: u64,
         store_timestamp_ms: i64,
     ) -> Result<bool> {
-        let has_room = writer.current.as_ref().is_some_and(|file| !file.is_full());
-        if !has_room && !self.next_file_or_pause(writer, physical_offset)? {
+        let has_space = writer.current.as_ref().is_some_and(|file| !file.is_full());
+        if !has_space && !self.next_file_or_pause(writer, physical_offset)? {
             return Ok(false);
         }
         if let Some(file) = &writer.current {

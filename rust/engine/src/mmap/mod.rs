@@ -269,7 +269,7 @@ impl Map {
         Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 
-    /// Tells the processor that a range will be written next: its cache lines are fetched while
+    /// Announces to the processor that a range will be written next: its cache lines are fetched while
     /// other work goes on. Without it the unlock after a record waits for them. Changes nothing.
     #[inline]
     pub fn expect_write(&self, position: u64, len: usize) {
@@ -421,7 +421,7 @@ impl Cells {
         })
     }
 
-    /// Tells the kernel what the cells will be used for.
+    /// Advises the kernel what the cells will be used for.
     ///
     /// # Errors
     /// The system's.

@@ -37,7 +37,7 @@ impl Map {
         self.raw.advise_range(Advice::PopulateRead, position, len)
     }
 
-    /// Tells the kernel what a range will be used for.
+    /// Advises the kernel what a range will be used for.
     ///
     /// # Errors
     /// The system's.
@@ -53,7 +53,7 @@ impl Map {
     /// whole; the others of the file are left as they are.
     ///
     /// # Errors
-    /// The system's, also of write-back that failed anywhere in the file before: it is told once.
+    /// The system's, also of write-back that failed anywhere in the file before: it is reported once.
     /// `InvalidInput` where no file lies under the map.
     ///
     /// # Blocking

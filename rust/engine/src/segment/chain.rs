@@ -262,7 +262,7 @@ impl<D: Disk> Chain<D> {
         segment.bytes(physical_offset - segment.base(), len)
     }
 
-    /// Tells the kernel that a range was read and will not be again.
+    /// Advises the kernel that a range was read and will not be again.
     pub fn forget(&self, from: u64, to: u64) {
         let mut at = from;
         while let Some(segment) = self.find(at).filter(|_| at < to) {

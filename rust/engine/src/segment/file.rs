@@ -14,7 +14,7 @@ use crate::segment::PoolBuffer;
 
 type Region<D> = <<D as Disk>::File as DiskFile>::Region;
 
-/// The map of a file: at most one lives at a time, so that one look tells whether any slice does.
+/// The map of a file: at most one lives at a time, so that one look shows whether any slice does.
 struct Mapped<D: Disk> {
     held: Option<SharedRegion<D>>,
     last: Weak<Region<D>>,
@@ -142,7 +142,7 @@ impl<D: Disk> Segment<D> {
         self.content_end.load(Ordering::Acquire)
     }
 
-    /// Says where the blank marker ends.
+    /// Sets where the blank marker ends.
     pub fn set_content_end(&self, position: u64) {
         self.content_end.store(position, Ordering::Release);
     }
@@ -153,7 +153,7 @@ impl<D: Disk> Segment<D> {
         self.populated.load(Ordering::Relaxed)
     }
 
-    /// Says that bytes below `position` need no more populating.
+    /// Marks that bytes below `position` need no more populating.
     pub fn set_populated(&self, position: u64) {
         self.populated.fetch_max(position, Ordering::Relaxed);
     }

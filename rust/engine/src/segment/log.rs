@@ -1,4 +1,4 @@
-//! What the rooms of one log share: its files, its positions, the latch, the notices and the bells
+//! What the modules of one log share: its files, its positions, the latch, the notices and the signals
 //! of its threads. Holds no algorithm.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::notice::Notices;
 use crate::poison::Poison;
 use crate::segment::{Chain, LogPositions, Pool, Preparer, Reclaimer, Window};
-use crate::watermark::Doorbell;
+use crate::watermark::Signal;
 
 /// One log and what goes with it.
 pub struct LogFiles<D: Disk> {
@@ -22,7 +22,7 @@ pub struct LogFiles<D: Disk> {
     pub positions: LogPositions,
     /// Fail stop.
     pub poison: Poison,
-    /// What to tell the owner.
+    /// What is reported to the owner.
     pub notices: Arc<Notices>,
     /// Makes files ahead.
     pub preparer: Preparer<D>,
@@ -32,8 +32,8 @@ pub struct LogFiles<D: Disk> {
     pub pool: Option<Pool>,
     /// Gives removed files back.
     pub reclaimer: Reclaimer<D>,
-    /// The threads' bells.
-    pub bells: Bells,
+    /// The threads' signals.
+    pub signals: Signals,
     /// Store time of the newest record, ms.
     pub last_store_ms: AtomicI64,
     /// Whether consumers may see only what survives power loss.
@@ -44,17 +44,17 @@ pub struct LogFiles<D: Disk> {
     pub committing: Mutex<()>,
 }
 
-/// The bells of the threads that follow the log.
+/// The signals of the threads that follow the log.
 #[derive(Default)]
-pub struct Bells {
+pub struct Signals {
     /// Dispatch: something was appended, committed or flushed.
-    pub dispatch: Doorbell,
+    pub dispatch: Signal,
     /// Preparation: a file is wanted or the window is short.
-    pub prepare: Doorbell,
+    pub prepare: Signal,
     /// Commit: the pool has bytes that someone waits for.
-    pub commit: Doorbell,
+    pub commit: Signal,
     /// Flush: someone waits for a sync.
-    pub flush: Doorbell,
+    pub flush: Signal,
 }
 
 impl<D: Disk> LogFiles<D> {
@@ -96,9 +96,9 @@ impl<D: Disk> LogFiles<D> {
             .error(format!("nothing is acknowledged any more: {reason}"));
         self.poison.set(reason);
         self.positions.wake_all();
-        self.bells.dispatch.ring();
-        self.bells.flush.ring();
-        self.bells.commit.ring();
+        self.signals.dispatch.notify();
+        self.signals.flush.notify();
+        self.signals.commit.notify();
     }
 
     /// Whether the store is being closed.

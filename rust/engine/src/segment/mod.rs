@@ -12,7 +12,7 @@ mod reclaim;
 
 pub use chain::{Chain, Chunk};
 pub use file::{LogSlice, Segment, SharedBytes};
-pub use log::{Bells, LogFiles};
+pub use log::{LogFiles, Signals};
 pub use pool::{Pool, PoolBuffer};
 pub use positions::LogPositions;
 pub use prepare::{Preparer, Window};

@@ -40,7 +40,7 @@ pub struct Preparer<D: Disk> {
     ready: Mutex<Ready<D>>,
     made: Condvar,
     has_thread: AtomicBool,
-    names_in_doubt: Poison,
+    uncertain_names: Poison,
 }
 
 struct Ready<D: Disk> {
@@ -69,11 +69,11 @@ impl<D: Disk> Preparer<D> {
             }),
             made: Condvar::new(),
             has_thread: AtomicBool::new(false),
-            names_in_doubt: Poison::default(),
+            uncertain_names: Poison::default(),
         }
     }
 
-    /// Says that a thread calls [`Preparer::step`] from now on (or no longer).
+    /// Sets that a thread calls [`Preparer::step`] from now on (or no longer).
     pub fn set_has_thread(&self, has_thread: bool) {
         self.has_thread.store(has_thread, Ordering::Release);
         self.made.notify_all();
@@ -110,7 +110,7 @@ impl<D: Disk> Preparer<D> {
     /// Makes the wanted file, if one is wanted; true when it made one.
     ///
     /// # Errors
-    /// [`Error::Io`], `is_no_space` among them; the wish stays. [`Error::Poisoned`] for good once
+    /// [`Error::Io`], `is_no_space` among them; the request stays. [`Error::Poisoned`] for good once
     /// the sync of a directory has failed.
     ///
     /// # Blocking
@@ -123,12 +123,12 @@ impl<D: Disk> Preparer<D> {
                 _ => return Ok(false),
             }
         };
-        let made = self.names_in_doubt.check().and_then(|()| self.make(base));
+        let made = self.uncertain_names.check().and_then(|()| self.make(base));
         if let Err(error) = &made
             && error.is_failed_dir_sync()
         {
             // Nothing is known of the names now, and a second sync could lie.
-            self.names_in_doubt.set(error.to_string());
+            self.uncertain_names.set(error.to_string());
         }
         let mut ready = self.ready.lock();
         match made {
@@ -357,7 +357,7 @@ impl Window {
         if segment.populated() == 0 {
             // Read-ahead would populate folios of up to 2 MiB, and each sync of a few records would
             // write a whole one: six times the bytes, twice the time. And it populates a whole
-            // read-ahead at once, 8 MiB on some machines: what else runs on that core stands still
+            // read-ahead at once, 8 MiB on some machines: what else runs on that core waits
             // meanwhile, for 30 ms where the memory is fetched from a host.
             region.advise(Use::Random, 0, region.len_bytes());
         }

@@ -62,7 +62,7 @@ pub struct Got<D: Disk> {
     /// The records, in queue order.
     pub records: Vec<RecordBytes<D>>,
     /// Where messages are, in queue order, of a read that gives no records.
-    pub places: Vec<Place>,
+    pub offsets: Vec<RecordOffsets>,
     /// Bytes of the records.
     pub bytes: u64,
     /// The reader is so far behind that a replica should serve it.
@@ -71,7 +71,7 @@ pub struct Got<D: Disk> {
 
 /// Where a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordOffsets {
     /// In its queue: messages.
     pub queue_offset: u64,
     /// In the log: bytes.
@@ -88,19 +88,19 @@ impl<D: Disk> Got<D> {
             min_offset: bounds.min,
             max_offset: bounds.max,
             records: Vec::new(),
-            places: Vec::new(),
+            offsets: Vec::new(),
             bytes: 0,
             suggests_replica: false,
         }
     }
 
-    /// How many messages it tells of.
+    /// How many messages it names.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.records.len() + self.places.len()
+        self.records.len() + self.offsets.len()
     }
 
-    /// Whether it tells of none.
+    /// Whether it names none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -110,7 +110,7 @@ impl<D: Disk> Got<D> {
 /// Records found by key.
 #[derive(Debug)]
 pub struct Queried<D: Disk> {
-    /// Records whose key has the hash asked for, ascending by place; the caller compares keys.
+    /// Records whose key has the hash asked for, ascending by offset; the caller compares keys.
     pub records: Vec<RecordBytes<D>>,
     /// Store time of the newest record that is indexed, ms.
     pub index_last_update_ms: i64,

@@ -22,7 +22,7 @@ pub struct Ask<'a> {
 
 /// What is to be done with a record that a read has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FilterDecision {
     /// It is given.
     Give,
     /// It is passed over.
@@ -32,42 +32,42 @@ pub enum Verdict {
 }
 
 /// Looks at records before they are given. The first record that a read comes to must not stop it:
-/// its reader would come back to the same place for ever.
-pub trait Judge {
+/// its reader would come back to the same offset for ever.
+pub trait MessageFilter {
     /// Whether it looks at all.
     const LOOKS: bool;
 
     /// Decides about one record.
-    fn judge(&mut self, record: &[u8]) -> Verdict;
+    fn decide(&mut self, record: &[u8]) -> FilterDecision;
 
-    /// Whether it can tell by the extension of a queue alone that a record is not wanted.
+    /// Whether it can decide by the extension of a queue alone that a record is not wanted.
     fn reads_extensions(&self) -> bool {
         false
     }
 
-    /// Whether that is so for the record of which the extension says this.
+    /// Whether that is so for the record of which the extension has this.
     fn rules_out(&self, _extended: &Extended<'_>) -> bool {
         false
     }
 }
 
-/// A unit and where it stands in its queue.
+/// A unit and its queue offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenUnit {
     /// Queue offset of its first message.
     pub queue_offset: u64,
     /// The unit. Its code is that of the extension where that has one.
     pub unit: Unit,
-    /// What the extension of the queue says, where the unit names a place there.
+    /// What the extension of the queue has, where the unit names a position there.
     pub extension: SeenExtension,
 }
 
-/// What the extension of a queue says of a unit.
+/// What the extension of a queue has of a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenExtension {
-    /// The unit names no place there.
+    /// The unit names no position there.
     None,
-    /// Nothing whole stands at the place that it names.
+    /// Nothing whole is at the position that it names.
     Missing,
     /// Store time, ms, and bits.
     Found(i64, Box<[u8]>),

@@ -1,5 +1,5 @@
 //! The bits that messages get in the extensions of their queues: which groups want them, as far as
-//! their expressions say. Who knows the expressions makes them; the store asks once per message, on
+//! their expressions mean. Who knows the expressions makes them; the store asks once per message, on
 //! its way into its queue (`CommitLogDispatcherCalcBitMap`).
 //!
 //! Locks: who makes the bits, held for reading while bits are made, under the turn of the dispatcher.

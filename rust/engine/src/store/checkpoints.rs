@@ -33,7 +33,7 @@ pub struct Checkpoints<D: Disk, C: Clock> {
 
 impl<D: Disk, C: Clock> Checkpoints<D, C> {
     /// Writes and syncs queues that are at least `least_pages` behind, then what that allows the
-    /// checkpoint to say.
+    /// checkpoint to hold.
     ///
     /// # Durability
     /// The checkpoint covers only what was written and synced.

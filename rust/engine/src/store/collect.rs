@@ -2,7 +2,7 @@
 //! want, up to where a record cannot be given.
 
 use super::answers::{GetStatus, Got};
-use super::ask::{Ask, Judge, Verdict};
+use super::ask::{Ask, FilterDecision, MessageFilter};
 use super::lookup::{Lookup, Met};
 use crate::config::StoreConfig;
 use crate::consume_queue::{Bounds, ExtensionReader, Unit};
@@ -11,8 +11,8 @@ use crate::error::Result;
 
 /// Bytes that one read gives at the most, whatever was asked for (5.3's cap).
 const READ_BYTES_MAX: u64 = 128 << 20;
-/// Records that are read together where a judge may end the read at any of them.
-const JUDGED_TOGETHER: usize = 32;
+/// Records that are read together where a filter may end the read at any of them.
+const FILTERED_TOGETHER: usize = 32;
 
 /// How much one answer gives.
 #[derive(Debug, Clone, Copy)]
@@ -60,22 +60,22 @@ pub(super) struct Collecting<'a, D: Disk> {
 
 impl<D: Disk> Collecting<'_, D> {
     /// Reads the records of units, each with the queue offset behind its messages. With the topic of a
-    /// plain queue records that are read from the disk must name their places in it.
-    pub(super) fn collect<J: Judge>(
+    /// plain queue records that are read from the disk must name their queue offsets in it.
+    pub(super) fn collect<J: MessageFilter>(
         mut self,
         (ask, bounds, topic): (Ask<'_>, Bounds, Option<&[u8]>),
         mut units: impl ExactSizeIterator<Item = (Unit, u64)> + Clone,
         mut extensions: Option<ExtensionReader<'_, D>>,
-        judge: &mut J,
+        filter: &mut J,
         bad: &mut Option<(u64, Unit)>,
     ) -> Result<Got<D>> {
         let mut got = Got::empty(GetStatus::NoMatchedMessage, ask.from, bounds);
         got.records.reserve(units.len().min(ask.count_max));
         let mut given = 0usize;
         while let Some((unit, behind)) = units.next() {
-            let place = unit.physical_offset.cast_unsigned();
+            let physical_offset = unit.physical_offset.cast_unsigned();
             let size = u64::from(unit.size_bytes.cast_unsigned());
-            let is_far = self.end.saturating_sub(place) > self.limits.near_bytes;
+            let is_far = self.end.saturating_sub(physical_offset) > self.limits.near_bytes;
             let before = got.next_offset;
             let span = usize::try_from(behind - before).unwrap_or(usize::MAX);
             let with = given.saturating_add(span);
@@ -85,32 +85,32 @@ impl<D: Disk> Collecting<'_, D> {
                 break;
             }
             if unit.is_blank() {
-                // Stands in for a message that was never seen: the log has nothing for it.
+                // Replaces a message that was never seen: the log has nothing for it.
                 got.next_offset = behind;
                 continue;
             }
             got.suggests_replica = is_far;
             got.next_offset = behind;
-            if is_ruled_out(&unit, ask.tags_codes, &mut extensions, judge)? {
+            if is_ruled_out(&unit, ask.tags_codes, &mut extensions, filter)? {
                 continue;
             }
             let bytes_left = bytes_max.saturating_sub(got.bytes + size);
             let count_left = match (ask.tags_codes.is_empty(), J::LOOKS) {
                 (false, _) => 0,
-                (true, true) => JUDGED_TOGETHER,
+                (true, true) => FILTERED_TOGETHER,
                 (true, false) => count_max.min(ask.count_max).saturating_sub(given),
             };
             let next = follow(units.clone(), count_left, bytes_left);
             let named = topic.map(|topic| (topic, before));
-            match self.lookup.meet((place, size), next, named)? {
-                Met::Record(record) => match judge.judge(record.as_bytes()) {
-                    Verdict::Give => {
+            match self.lookup.meet((physical_offset, size), next, named)? {
+                Met::Record(record) => match filter.decide(record.as_bytes()) {
+                    FilterDecision::Give => {
                         got.bytes += size;
                         given = with;
                         got.records.push(record);
                     }
-                    Verdict::Pass => {}
-                    Verdict::Stop => {
+                    FilterDecision::Pass => {}
+                    FilterDecision::Stop => {
                         got.next_offset = before;
                         break;
                     }
@@ -139,12 +139,12 @@ impl<D: Disk> Collecting<'_, D> {
     }
 }
 
-/// Whether a unit, with its extension where it has one, tells that its record is not wanted.
-fn is_ruled_out<D: Disk, J: Judge>(
+/// Whether a unit, with its extension where it has one, shows that its record is not wanted.
+fn is_ruled_out<D: Disk, J: MessageFilter>(
     unit: &Unit,
     tags_codes: &[i64],
     extensions: &mut Option<ExtensionReader<'_, D>>,
-    judge: &J,
+    filter: &J,
 ) -> Result<bool> {
     if !unit.is_extended() {
         return Ok(!tags_codes.is_empty() && !tags_codes.contains(&unit.tags_code));
@@ -152,17 +152,17 @@ fn is_ruled_out<D: Disk, J: Judge>(
     let Some(extensions) = extensions else {
         return Ok(false);
     };
-    if tags_codes.is_empty() && !judge.reads_extensions() {
+    if tags_codes.is_empty() && !filter.reads_extensions() {
         return Ok(false);
     }
     // What the extension has lost excludes nothing: readers compare the tags themselves.
     Ok(extensions.get(unit.tags_code)?.is_some_and(|extended| {
         let has_tags = tags_codes.is_empty() || tags_codes.contains(&extended.tags_code);
-        !has_tags || judge.rules_out(&extended)
+        !has_tags || filter.rules_out(&extended)
     }))
 }
 
-/// Places and lengths of the records that the next units name, as many as an answer has room for.
+/// Offsets and lengths of the records that the next units name, as many as an answer has space for.
 fn follow(
     units: impl Iterator<Item = (Unit, u64)>,
     count_max: usize,

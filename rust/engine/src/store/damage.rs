@@ -34,7 +34,7 @@ pub(super) struct Known {
     pub(super) mark: Option<Mark>,
     /// Where the farthest record ends that a queue names, where that counts; else 0.
     pub(super) queues_end: u64,
-    /// The log was walked to where the manifest of the queues says that it ends.
+    /// The log was walked to its end by the manifest of the queues.
     pub(super) used_manifest: bool,
     /// Unix milliseconds.
     pub(super) now_ms: i64,
@@ -113,7 +113,7 @@ pub(super) fn plan_for<D: Disk>(
     }
 }
 
-/// Whether all files are gone that held what was durable: nothing stands in those that are there.
+/// Whether all files are gone that held what was durable: nothing is in those that are there.
 /// Retention keeps the newest file, and what it removes has something behind it.
 fn is_gone<D: Disk>(found: &Looked<D>, end: &LogEnd, durable: u64) -> bool {
     let start = found.chain.start();
@@ -172,6 +172,6 @@ fn is_older_than_checkpoint<D: Disk>(found: &Looked<D>, end: &LogEnd) -> Result<
     if not_after < not_before {
         return Ok(false);
     }
-    let place = whole_record_after(&found.chain, end.end, not_before, not_after)?;
-    Ok(place.is_some())
+    let physical_offset = whole_record_after(&found.chain, end.end, not_before, not_after)?;
+    Ok(physical_offset.is_some())
 }

@@ -47,8 +47,8 @@ impl DelayLevels {
 
     /// How long a level waits; one above the last waits as long as that, and level 0 is none.
     fn delay_ms(&self, level: usize) -> Option<i64> {
-        let place = level.min(self.0.len()).saturating_sub(1);
-        let delay = self.0.get(place).copied().unwrap_or(UNKNOWN_LEVEL_MS);
+        let index = level.min(self.0.len()).saturating_sub(1);
+        let delay = self.0.get(index).copied().unwrap_or(UNKNOWN_LEVEL_MS);
         (level > 0).then_some(delay)
     }
 }

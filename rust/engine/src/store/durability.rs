@@ -93,9 +93,9 @@ impl<D: Disk, C: Clock> Durability<D, C> {
         let deadline_ms = self.clock.elapsed_ms() + self.sync_timeout_ms;
         let ticket = self.acks.lock().park(end, needs, deadline_ms)?;
         if needs.flushed {
-            self.files.bells.flush.ring();
+            self.files.signals.flush.notify();
         } else if needs.committed {
-            self.files.bells.commit.ring();
+            self.files.signals.commit.notify();
         } else {
             self.wake.raise();
         }

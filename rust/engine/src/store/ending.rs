@@ -1,4 +1,4 @@
-//! Where the log ends: walked from where the last stop, or the checkpoint, says that all was well
+//! Where the log ends: walked from where the last stop, or the checkpoint, shows that all was well
 //! (`CommitLog.recoverNormally`, `recoverAbnormally`). Changes nothing.
 
 use mqcore_record::layout::HEAD_LEN_MAX;
@@ -9,7 +9,7 @@ use super::look::Looked;
 use super::report::{OpenHow, OpenReport};
 use super::session::Mark;
 use crate::checkpoint::Field;
-use crate::commit_log::{Doubts, LogEnd, Scan, Stop, scan};
+use crate::commit_log::{DoubtfulRecords, LogEnd, Scan, Stop, scan};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, ReadBy, Trust};
 use crate::disk::Disk;
@@ -93,7 +93,9 @@ fn are_named_behind<D: Disk>(queues: &QueueTable<D>, end: u64) -> Result<bool> {
         let topic = info.topic.as_bytes();
         queues.read_by(topic, info.queue_id, from, (2, &mut units), ReadBy::AsItIs)?;
         let behind = units.iter().filter(|unit| {
-            !unit.is_blank() && u64::try_from(unit.physical_offset).is_ok_and(|place| place >= end)
+            !unit.is_blank()
+                && u64::try_from(unit.physical_offset)
+                    .is_ok_and(|physical_offset| physical_offset >= end)
         });
         named += behind.count();
         if named >= 2 {
@@ -112,7 +114,7 @@ fn torn_from(mark: Option<Mark>) -> u64 {
     }
 }
 
-/// Walks to the end of the log; after an unclean end also to before a record whose place in its queue
+/// Walks to the end of the log; after an unclean end also to before a record whose queue offset
 /// is torn.
 fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<LogEnd> {
     if found.was_clean {
@@ -123,10 +125,11 @@ fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<
         return without_broken_off(found, walk, end);
     }
     // A record of the very millisecond of the checkpoint may have come after the sync.
-    let mut doubts = Doubts::since(found.checkpoint.value(Field::PhysicTimestamp));
+    let mut doubtful_records =
+        DoubtfulRecords::since(found.checkpoint.value(Field::PhysicTimestamp));
     let end = scan(&found.chain, walk, |record, physical_offset| {
         if physical_offset >= walk.torn_from {
-            doubts.look_at(record, physical_offset);
+            doubtful_records.look_at(record, physical_offset);
         }
         Ok(true)
     })?;
@@ -134,7 +137,7 @@ fn end_of<D: Disk>(found: &Looked<D>, walk: Scan, mark: Option<Mark>) -> Result<
         limit: end.end,
         ..walk
     };
-    let Some(torn) = doubts.first_torn(&found.chain, walked)? else {
+    let Some(torn) = doubtful_records.first_torn(&found.chain, walked)? else {
         return Ok(end);
     };
     let before = Scan {
@@ -172,7 +175,7 @@ fn without_broken_off<D: Disk>(found: &Looked<D>, walk: Scan, end: LogEnd) -> Re
     })
 }
 
-/// After a clean end: where the farthest queue ends, when our own manifest says so; else at the
+/// After a clean end: where the farthest queue ends, by our own manifest; else at the
 /// start of the third-last file, as the official broker does.
 fn clean_start<D: Disk>(chain: &Chain<D>, report: &OpenReport) -> u64 {
     if report.used_manifest && (chain.start()..=chain.end()).contains(&report.dispatched_from) {

@@ -1,5 +1,5 @@
 //! The rounds of the flush: with synchronous flush a sync for all who wait, else one when enough is
-//! unflushed or enough time has gone by. Waits on the machine's own clock for a wave to gather.
+//! unflushed or enough time has gone by. Waits on the machine's own clock for a batch to gather.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use crate::clock::Clock;
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::flush::{Cadence, Wave};
+use crate::flush::{Cadence, CommitBatch};
 use crate::segment::LogFiles;
 
-/// Between two looks at a wave: the system makes some 70 us of it, in which a thread appends a
+/// Between two looks at a batch: the system makes some 70 us of it, in which a thread appends a
 /// hundred records.
-const LOOK_AT_WAVE: Duration = Duration::from_micros(20);
+const LOOK_AT_BATCH: Duration = Duration::from_micros(20);
 
-/// When the log is synced next, and how large waves of waiting appends were.
+/// When the log is synced next, and how large batches of waiting appends were.
 pub(super) struct FlushRounds<'a, D: Disk, C: Clock> {
     durability: &'a Durability<D, C>,
     files: Arc<LogFiles<D>>,
     clock: C,
     is_sync: bool,
     cadence: Cadence,
-    wave: Wave,
+    commit_batch: CommitBatch,
 }
 
 impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
@@ -42,7 +42,7 @@ impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
                 config.flush_thorough_interval_ms,
                 clock.elapsed_ms(),
             ),
-            wave: Wave::default(),
+            commit_batch: CommitBatch::default(),
             clock: clock.clone(),
         }
     }
@@ -53,10 +53,10 @@ impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
     /// The failed sync or write.
     ///
     /// # Blocking
-    /// For a wave to gather, and until the device has answered.
+    /// For a batch to gather, and until the device has answered.
     pub(super) fn step(&mut self) -> Result<bool> {
         if self.is_sync && self.durability.is_sync_awaited() {
-            self.sync_wave()?;
+            self.sync_commit_batch()?;
             // Answered now or, where a pool held bytes back, after the next round.
             return Ok(self.durability.is_sync_awaited());
         }
@@ -71,23 +71,23 @@ impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
     }
 
     /// Waits shortly for those who are about to append again, then syncs for all of them.
-    fn sync_wave(&mut self) -> Result<()> {
+    fn sync_commit_batch(&mut self) -> Result<()> {
         let flushed = self.files.positions.flushed.position();
         let gathering = Instant::now();
         let mut seen = 0;
         loop {
             let parked = self.durability.parked_beyond(flushed);
             let came = parked.saturating_sub(seen);
-            if self.wave.is_full(parked, came, gathering.elapsed()) {
+            if self.commit_batch.is_full(parked, came, gathering.elapsed()) {
                 break;
             }
             seen = parked;
-            std::thread::sleep(LOOK_AT_WAVE);
+            std::thread::sleep(LOOK_AT_BATCH);
         }
         let begun = Instant::now();
         self.durability.sync_log()?;
         let parked = self.durability.parked_beyond(flushed);
-        self.wave.note(parked, begun.elapsed());
+        self.commit_batch.note(parked, begun.elapsed());
         self.durability.announce();
         Ok(())
     }

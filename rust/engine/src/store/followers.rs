@@ -43,7 +43,7 @@ pub(super) struct QueueFollower<D: Disk, C: Clock> {
     pub(super) write_at_ms: AtomicU64,
     /// Makes the bits of records whose queue units get an extension.
     pub(super) bits: LiveBits,
-    /// Told of each record that has got its place in its queue.
+    /// Gets each record that has got its queue offset.
     pub(super) arrivals: Arc<Arrivals>,
 }
 

@@ -1,10 +1,10 @@
-//! What the queues say of messages whose records are bad, for an open that keeps what stands behind
+//! What the queues hold of messages whose records are bad, for an open that keeps what is behind
 //! them. Changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::commit_log::{Behind, LostPlace, Named};
+use crate::commit_log::{Behind, Named, NamedRecord};
 use crate::config::StoreConfig;
 use crate::consume_queue::{QueueTable, Unit};
 use crate::disk::Disk;
@@ -14,11 +14,11 @@ use crate::notice::Notices;
 /// Units that are read at once.
 const UNITS_AT_ONCE: usize = 1024;
 
-/// The units of all queues that name a place in a bad stretch.
+/// The units of all queues that name an offset in a bad stretch.
 ///
 /// # Blocking
 /// Looks at every queue.
-pub(super) fn named_places<D: Disk>(
+pub(super) fn named_records<D: Disk>(
     disk: &D,
     root: &Path,
     config: &StoreConfig,
@@ -40,7 +40,7 @@ pub(super) fn named_places<D: Disk>(
             while low < high {
                 let middle = low + (high - low) / 2;
                 match unit_at(middle)? {
-                    Some(unit) if place_of(&unit) < stretch.from => low = middle + 1,
+                    Some(unit) if physical_offset_of(&unit) < stretch.from => low = middle + 1,
                     _ => high = middle,
                 }
             }
@@ -53,15 +53,15 @@ pub(super) fn named_places<D: Disk>(
                 units.clear();
                 queues.read(topic, info.queue_id, low, UNITS_AT_ONCE, &mut units)?;
                 for unit in &units {
-                    if place_of(unit) >= stretch.to {
+                    if physical_offset_of(unit) >= stretch.to {
                         break 'queue;
                     }
                     if unit.is_present() && !unit.is_blank() {
-                        named.places.push(LostPlace {
+                        named.records.push(NamedRecord {
                             topic: info.topic.to_string(),
                             queue_id: info.queue_id,
                             queue_offset: low.cast_signed(),
-                            physical_offset: place_of(unit),
+                            physical_offset: physical_offset_of(unit),
                             len_bytes: usize::try_from(unit.size_bytes).unwrap_or(0),
                         });
                     }
@@ -76,7 +76,7 @@ pub(super) fn named_places<D: Disk>(
     Ok(named)
 }
 
-fn place_of(unit: &Unit) -> u64 {
+fn physical_offset_of(unit: &Unit) -> u64 {
     if unit.is_blank() {
         return 0;
     }

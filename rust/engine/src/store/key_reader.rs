@@ -57,11 +57,11 @@ impl<D: Disk, C: Clock> KeyReader<D, C> {
             let answer = index.query(topic, key, max, begin_ms, end_ms)?;
             out.index_last_update_ms = answer.last_update_timestamp_ms;
             out.index_last_update_offset = answer.last_update_physical_offset;
-            let mut places = answer.physical_offsets;
-            places.sort_unstable();
-            places.dedup();
-            for place in places {
-                match self.records.record_at(place) {
+            let mut physical_offsets = answer.physical_offsets;
+            physical_offsets.sort_unstable();
+            physical_offsets.dedup();
+            for physical_offset in physical_offsets {
+                match self.records.record_at(physical_offset) {
                     Ok(record) => {
                         if out.records.is_empty() {
                             end_ms = record.view(CrcCheck::Skip)?.store_timestamp_ms;

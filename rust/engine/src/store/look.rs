@@ -35,7 +35,7 @@ pub(super) fn look_first<D: Disk>(disk: &D, config: &StoreConfig) -> Result<()> 
     Chain::open(disk, &dir, config.segment_len_bytes, Open::Read).map(|_| ())
 }
 
-pub(super) fn warn_of_place<D: Disk>(disk: &D, root: &Path, notices: &Notices) -> Result<()> {
+pub(super) fn warn_of_directory<D: Disk>(disk: &D, root: &Path, notices: &Notices) -> Result<()> {
     let root_text = root.display();
     match disk.file_system(root)? {
         FileSystem::Local => {}
@@ -117,18 +117,18 @@ pub(super) fn stamp_of<D: Disk>(disk: &D, root: &Path, chain: &Chain<D>) -> Resu
     Ok(out)
 }
 
-/// Whether the record of a unit of a batch queue stands where the unit says; taken for granted of
+/// Whether the record of a unit of a batch queue is where the unit names it; taken for granted of
 /// records that the log has given up.
 pub(super) fn has_record<D: Disk>(
     chain: &Chain<D>,
     queue: &BatchQueue<D>,
     unit: &BatchUnit,
 ) -> Result<bool> {
-    let (place, end) = (unit.physical_offset, unit.physical_end());
-    if place < chain.start() {
+    let (physical_offset, end) = (unit.physical_offset, unit.physical_end());
+    if physical_offset < chain.start() {
         return Ok(true);
     }
-    let Some(chunk) = chain.chunk(place, end, unit.size_bytes as usize)? else {
+    let Some(chunk) = chain.chunk(physical_offset, end, unit.size_bytes as usize)? else {
         return Ok(false);
     };
     let Ok(Found::Record(record)) = head(chunk.bytes.as_bytes()) else {
@@ -138,6 +138,6 @@ pub(super) fn has_record<D: Disk>(
     let (base, count) = inner_offsets::base_and_count(&wanted, record.queue_offset.cast_unsigned());
     Ok(record.topic == queue.topic().as_bytes()
         && record.queue_id == queue.queue_id()
-        && record.total_len_bytes as u64 == end - place
+        && record.total_len_bytes as u64 == end - physical_offset
         && (base, count) == (unit.base, unit.count))
 }

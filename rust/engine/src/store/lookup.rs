@@ -9,7 +9,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::LogFiles;
 
-/// What stands where a unit sends a read.
+/// What is where a unit sends a read.
 pub(super) enum Met<D: Disk> {
     Record(RecordBytes<D>),
     /// A damaged record that was reported.
@@ -32,15 +32,15 @@ pub(super) struct Lookup<'a, D: Disk> {
 }
 
 impl<D: Disk> Lookup<'_, D> {
-    /// What a read finds where a unit sends it; `named` are the topic and the place in its queue that the
+    /// What a read finds where a unit sends it; `named` are the topic and the queue offset that the
     /// record there has to name.
     pub(super) fn meet(
         &mut self,
-        (place, size): (u64, u64),
+        (physical_offset, size): (u64, u64),
         behind: impl Iterator<Item = (u64, usize)>,
         named: Option<(&[u8], u64)>,
     ) -> Result<Met<D>> {
-        let is_wrong = match self.reader.record(place, size as usize, behind) {
+        let is_wrong = match self.reader.record(physical_offset, size as usize, behind) {
             Ok(record) if Self::is_whole(&record) => {
                 return Ok(if self.is_damaged(&record, named) {
                     Met::Passed
@@ -49,26 +49,28 @@ impl<D: Disk> Lookup<'_, D> {
                 });
             }
             Ok(_no_record) => true,
-            Err(Error::NoRecord { .. }) if place < self.reader.start() => return Ok(Met::Removed),
+            Err(Error::NoRecord { .. }) if physical_offset < self.reader.start() => {
+                return Ok(Met::Removed);
+            }
             // Behind all that was ever stored, or not readable any more after a failed sync.
-            Err(Error::NoRecord { .. }) => place.saturating_add(size) > self.stored_end(),
+            Err(Error::NoRecord { .. }) => physical_offset.saturating_add(size) > self.stored_end(),
             Err(error) => return Err(error),
         };
         Ok(match is_wrong {
             false => Met::NotYet,
-            true if self.damaged.has(place) => Met::Passed,
+            true if self.damaged.has(physical_offset) => Met::Passed,
             true => Met::Wrong,
         })
     }
 
-    /// Whether a record starts where a unit says it, with the length that it says.
+    /// Whether a record starts where a unit names it, with the length that it gives.
     fn is_whole(record: &RecordBytes<D>) -> bool {
         let bytes = record.as_bytes();
         peek_total_len(bytes) == Some(bytes.len())
     }
 
     /// Whether a record that was read from the disk is not what was stored, by the CRC of its body and by
-    /// the place in its queue that it names: it is noted, and passed over. A record in the hot window was
+    /// the queue offset that it names: it is noted, and passed over. A record in the hot window was
     /// written by this process, or looked at when the store was opened.
     fn is_damaged(&self, record: &RecordBytes<D>, named: Option<(&[u8], u64)>) -> bool {
         if !self.checks_crc || !record.is_copy() {
@@ -76,7 +78,7 @@ impl<D: Disk> Lookup<'_, D> {
         }
         let why = match (record.view(CrcCheck::Verify), named) {
             (Err(error), _) => error.to_string(),
-            // A record may stand in queues of other topics too, and names its place in its own.
+            // A record may be in queues of other topics too, and has the offset of its own.
             (Ok(view), Some((topic, queue_offset)))
                 if view.topic == topic && view.queue_offset.cast_unsigned() != queue_offset =>
             {

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::segment::LogFiles;
-use crate::watermark::Doorbell;
+use crate::watermark::Signal;
 
 /// The scrub begins so long after the start, which has other things to do, and looks so often whether
 /// its next round is due.
@@ -60,7 +60,7 @@ pub(super) fn start<D: Disk, C: Clock>(store: &Arc<Store<D, C>>) -> Result<()> {
 /// closes.
 fn each_ring<D: Disk>(
     files: &LogFiles<D>,
-    (name, signal): (&str, &Doorbell),
+    (name, signal): (&str, &Signal),
     interval: impl Fn() -> Option<Duration>,
     mut step: impl FnMut() -> Result<bool>,
 ) {
@@ -91,7 +91,7 @@ fn prepare_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let files = &*store.files;
     // Removed files wait for their readers: look again now and then while there are any.
     let interval = || (files.reclaimer.waiting() > 0).then_some(RETRY);
-    let signal = ("preparation", &files.bells.prepare);
+    let signal = ("preparation", &files.signals.prepare);
     each_ring(files, signal, interval, || store.preparation.step());
     files.preparer.set_has_thread(false);
 }
@@ -101,7 +101,7 @@ fn dispatch_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
         let pending_bytes = store.queues.pending_bytes() + store.batches.pending_bytes();
         (pending_bytes > 0).then_some(Duration::from_millis(WRITE_INTERVAL_MS))
     };
-    let signal = ("dispatch", &store.files.bells.dispatch);
+    let signal = ("dispatch", &store.files.signals.dispatch);
     each_ring(&store.files, signal, interval, || store.dispatching.step());
 }
 
@@ -112,7 +112,7 @@ fn commit_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
         store.durability.announce();
         Ok(false)
     };
-    let signal = ("commit", &store.files.bells.commit);
+    let signal = ("commit", &store.files.signals.commit);
     each_ring(&store.files, signal, || Some(interval), step);
 }
 
@@ -120,7 +120,7 @@ fn flush_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let (files, config) = (&store.files, &store.config);
     let interval = Duration::from_millis(config.flush_interval_ms.max(1));
     let mut rounds = FlushRounds::new(&store.durability, files, &store.clock, config);
-    let signal = ("flush", &files.bells.flush);
+    let signal = ("flush", &files.signals.flush);
     each_ring(files, signal, || Some(interval), || rounds.step());
 }
 

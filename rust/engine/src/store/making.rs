@@ -15,9 +15,9 @@ use crate::error::Result;
 use crate::lock::Mutex;
 use crate::notice::Notices;
 use crate::poison::Poison;
-use crate::segment::{Bells, Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Window};
+use crate::segment::{Chain, LogFiles, LogPositions, Pool, Preparer, Reclaimer, Signals, Window};
 
-/// Assumed memory of the machine where the system does not say.
+/// Assumed memory of the machine where the system does not report it.
 const MEMORY_BYTES_ASSUMED: u64 = 8 << 30;
 
 /// What every part of a store is made with.
@@ -63,7 +63,7 @@ pub(super) fn log_files<D: Disk>(
         window: Window::new(config),
         pool,
         reclaimer: Reclaimer::default(),
-        bells: Bells::default(),
+        signals: Signals::default(),
         last_store_ms: AtomicI64::new(0),
         reads_flushed_only: config.flush_disk_type == FlushDiskType::Sync
             && !config.read_uncommitted,

@@ -68,12 +68,12 @@ impl Filling {
         queue_offset: u64,
         unit: &Unit,
     ) -> Result<usize> {
-        let place = unit.physical_offset.cast_unsigned();
-        if !(self.hole.log_from..self.hole.log_to).contains(&place) {
+        let physical_offset = unit.physical_offset.cast_unsigned();
+        if !(self.hole.log_from..self.hole.log_to).contains(&physical_offset) {
             return Ok(0);
         }
         if queue_offset < self.next && queue_offset > 0 {
-            // Another record has its place.
+            // Another record has its offset.
             return Ok(0);
         }
         if queue_offset < self.next {
@@ -92,12 +92,12 @@ impl Filling {
         Ok(1)
     }
 
-    /// Stands blanks in for what the log does not have.
+    /// Writes blanks for what the log does not have.
     fn fill_to<D: Disk>(&mut self, queues: &HoleMender<D>, to: u64) -> Result<()> {
         while self.cursor < to {
             let count = (to - self.cursor).min(BLANKS_TOGETHER);
             for index in self.cursor..self.cursor + count {
-                // A unit whose record is damaged stays: it says what is lost.
+                // A unit whose record is damaged stays: it names what is lost.
                 let mut unit = queues.unit_in_file(&self.hole.queue, index)?;
                 if !unit.is_present() {
                     self.lost += u64::from(index >= self.hole.min);
@@ -133,7 +133,7 @@ impl Filling {
     }
 }
 
-/// Makes the units of holes again, by one walk over the log, and tells what was done.
+/// Makes the units of holes again, by one walk over the log, and reports what was done.
 ///
 /// # Errors
 /// [`crate::error::Error::Io`].
@@ -157,7 +157,7 @@ pub(super) fn mend<D: Disk>(
     }
     let mut pending = 0;
     walk(source, &fillings_range(&fillings, source), |record, at| {
-        each_place(
+        each_queue_of(
             record,
             at,
             source.levels,
@@ -198,7 +198,7 @@ fn fillings_range<D: Disk>(fillings: &[Filling], source: &Source<'_, D>) -> std:
     from.unwrap_or(0).max(source.chain.start())..to.unwrap_or(0).min(source.limit)
 }
 
-/// Walks all records of a range that can be read, those behind a damaged place among them.
+/// Walks all records of a range that can be read, those behind a damaged record among them.
 fn walk<D: Disk>(
     source: &Source<'_, D>,
     range: &std::ops::Range<u64>,
@@ -223,7 +223,7 @@ fn walk<D: Disk>(
             break;
         }
         match whole_record_after(source.chain, end.end, 1, i64::MAX)? {
-            Some(place) if place < range.end => from = place,
+            Some(physical_offset) if physical_offset < range.end => from = physical_offset,
             _ => break,
         }
     }
@@ -231,7 +231,7 @@ fn walk<D: Disk>(
 }
 
 /// Calls `put` with each queue that a record is in, its offset there, and its unit.
-fn each_place(
+fn each_queue_of(
     record: &RecordView<'_>,
     physical_offset: u64,
     levels: &LiveLevels,
@@ -309,7 +309,7 @@ pub(super) fn feed_unnamed<D: Disk>(
     let mut fed: HashMap<(Vec<u8>, i32), u64> = HashMap::new();
     walk(source, &range, |record, at| {
         let store_ms = record.store_timestamp_ms;
-        each_place(
+        each_queue_of(
             record,
             at,
             source.levels,
@@ -367,7 +367,7 @@ fn first_offsets<D: Disk>(
     }
     let range = source.chain.start()..source.limit;
     walk(source, &range, |record, at| {
-        each_place(
+        each_queue_of(
             record,
             at,
             source.levels,
@@ -408,7 +408,7 @@ impl<D: Disk> LogSide<D> for QueueLog<D> {
     }
 }
 
-/// Whether the record that a unit names is that of its place in the queue; taken for granted of
+/// Whether the record that a unit names is that of its queue offset; taken for granted of
 /// records that retention has removed.
 fn agrees<D: Disk>(
     chain: &Chain<D>,
@@ -419,16 +419,16 @@ fn agrees<D: Disk>(
     if unit.is_blank() {
         return Ok(true);
     }
-    let (place, end) = (unit.physical_offset, unit.physical_end());
+    let (physical_offset, end) = (unit.physical_offset, unit.physical_end());
     if !unit.is_present() {
         return Ok(false);
     }
-    let (place, end) = (place.cast_unsigned(), end.cast_unsigned());
-    if place < chain.start() {
+    let (physical_offset, end) = (physical_offset.cast_unsigned(), end.cast_unsigned());
+    if physical_offset < chain.start() {
         return Ok(true);
     }
-    let size = (end - place) as usize;
-    let Some(chunk) = chain.chunk(place, end, size)? else {
+    let size = (end - physical_offset) as usize;
+    let Some(chunk) = chain.chunk(physical_offset, end, size)? else {
         return Ok(false);
     };
     let Ok(Found::Record(record)) = head(chunk.bytes.as_bytes()) else {
@@ -438,7 +438,7 @@ fn agrees<D: Disk>(
         && record.queue_id == queue.queue_id()
         && record.queue_offset.cast_unsigned() == queue_offset;
     let is_guest = || scan_wanted(record.properties).multi_dispatch.is_some();
-    Ok(record.total_len_bytes as u64 == end - place && (is_owner || is_guest()))
+    Ok(record.total_len_bytes as u64 == end - physical_offset && (is_owner || is_guest()))
 }
 
 /// Makes again what the dispatch of the log's end has shown to be missing before it.

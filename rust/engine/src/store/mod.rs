@@ -2,7 +2,7 @@
 //! out. Holds no algorithm.
 //!
 //! Locks: each part holds its own for its own state alone, but for these chains, outermost first: turn of
-//! the dispatcher, queues or who puts into the index, files of the index, notices; place of the scrub,
+//! the dispatcher, queues or who puts into the index, files of the index, notices; position of the scrub,
 //! queues, damaged records, notices; append lock, commit of pool buffers, prepared files, list of log
 //! files. Parked acknowledgements, refusals and the list of threads are in none of them.
 
@@ -30,8 +30,8 @@ mod loops;
 mod making;
 mod mend;
 mod names;
+mod offsets;
 mod open;
-mod places;
 mod preparation;
 mod reader;
 mod rebuild;
@@ -66,11 +66,11 @@ use crate::progress::WakeDescriptor;
 use crate::segment::LogFiles;
 use crate::status::PutStatus;
 
-pub use answers::{GetStatus, Got, Place, Queried};
-pub use ask::{Ask, Judge, SeenExtension, SeenUnit, Verdict};
+pub use answers::{GetStatus, Got, Queried, RecordOffsets};
+pub use ask::{Ask, FilterDecision, MessageFilter, SeenExtension, SeenUnit};
 pub use bits::BitMaker;
 pub use checkpoints::Checkpoints;
-pub use damaged_records::{DamagedRecords, Rotten};
+pub use damaged_records::{DamagedRecord, DamagedRecords};
 pub use delay_levels::LiveLevels;
 pub use dispatching::Dispatching;
 pub use durability::Durability;
@@ -171,7 +171,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         &self.durability
     }
 
-    /// What reads by queue and by place.
+    /// What reads by queue and by physical offset.
     #[must_use]
     pub fn reader(&self) -> &Reader<D, C> {
         &self.reader
@@ -225,7 +225,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
         &self.levels
     }
 
-    /// Takes what the store has to tell, oldest first.
+    /// Takes what the store reports, oldest first.
     #[must_use]
     pub fn notices(&self) -> Vec<crate::notice::Notice> {
         self.files.notices.drain()

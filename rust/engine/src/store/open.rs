@@ -11,13 +11,15 @@ use super::damage::{Plan, warn_of_start};
 use super::delay_levels::LiveLevels;
 use super::ending::find_end;
 use super::gap::{Gap, find_gap};
-use super::keep::named_places;
-use super::look::{Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_place};
+use super::keep::named_records;
+use super::look::{
+    Looked, find, has_record, index_opening, look_first, stamp_of, warn_of_directory,
+};
 use super::making::Making;
 use super::mend::{QueueLog, Source, feed_unnamed, mend, mend_suspects};
 use super::names::{ABORT_NAME, INDEX_DIR, TRUNCATED_DIR};
 use super::rebuild::make_missing_batches;
-use super::report::{OpenHow, OpenReport, Replaced, tell_cut};
+use super::report::{OpenHow, OpenReport, Replaced, report_cut};
 use super::session::{Mark, Session, read_lock, read_mark};
 use crate::batch_queue::{self, BatchTable};
 use crate::checkpoint::{AbortContent, AbortMarker};
@@ -130,13 +132,13 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     ) -> Result<Store<D, C>> {
         let Self { disk, config, .. } = self;
         let (root, notices) = (&self.root, &self.notices);
-        warn_of_place(disk, root, notices)?;
+        warn_of_directory(disk, root, notices)?;
         let aside = root.join(TRUNCATED_DIR);
         let moved = match &gap {
             Some(gap) => gap.cut(disk, config, &aside, self.clock.now_ms())?,
             None => CutReport::default(),
         };
-        tell_cut(notices, &moved);
+        report_cut(notices, &moved);
         let mark = if config.is_read_only {
             None
         } else {
@@ -222,7 +224,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         find_end(found, queues, self.config, known, how, report)
     }
 
-    /// Takes out of the log what is behind its end, or keeps it, and tells what was lost.
+    /// Takes out of the log what is behind its end, or keeps it, and reports what was lost.
     fn settle_end(
         &self,
         found: &Looked<D>,
@@ -233,26 +235,26 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     ) -> Result<()> {
         let (Plan::Cut(mut facts) | Plan::Keep(_, mut facts)) = plan;
         if moved.is_loss() {
-            // What was durable behind the gap is told.
+            // What was durable behind the gap is reported.
             facts.durable_end = 0;
         }
         if report.used_manifest && facts.durable_end <= end.end {
             return Ok(());
         }
         report.cut = cut_at(self.disk, &found.chain, end.end, aside, &facts)?;
-        tell_cut(&self.notices, &report.cut);
+        report_cut(&self.notices, &report.cut);
         report.cut.add(moved);
         Ok(())
     }
 
-    /// Puts other records in place of the bad bytes before whole records, and tells it.
+    /// Puts other records in place of the bad bytes before whole records, and reports it.
     fn keep(
         &self,
         found: &Looked<D>,
         (walked_from, behind): (u64, &Behind),
         facts: &CutFacts,
     ) -> Result<Replaced> {
-        let named = named_places(self.disk, &self.root, self.config, behind)?;
+        let named = named_records(self.disk, &self.root, self.config, behind)?;
         let aside = self.root.join(TRUNCATED_DIR);
         let done = keep_behind(
             self.disk,
@@ -281,7 +283,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
         })
     }
 
-    /// The mark of this session. It says that the log is durable up to `end`: what was found there was
+    /// The mark of this session. It means that the log is durable up to `end`: what was found there was
     /// synced, at the last stop or by this open.
     fn begin_session(&self, start: u64, end: u64) -> Result<Option<Session<D>>> {
         if self.config.is_read_only {
@@ -310,7 +312,7 @@ impl<D: Disk, C: Clock> Making<'_, D, C> {
     }
 
     /// Feeds queues with records that were walked and dispatch would pass over: without a manifest
-    /// nothing else says that they have lost the end, or their files.
+    /// nothing else shows that they have lost the end, or their files.
     fn feed_unnamed(
         &self,
         (queues, batches): (&QueueTable<D>, &BatchTable<D>),

@@ -1,5 +1,5 @@
-//! Reading records: by queue offset and by place (`DefaultMessageStore.getMessage`), and whether that
-//! would wait for the disk.
+//! Reading records: by queue offset and by physical offset (`DefaultMessageStore.getMessage`), and whether
+//! that would wait for the disk.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::collect::{Collecting, ReadLimits};
 use super::damaged_records::DamagedRecords;
 use super::lookup::Lookup;
 use super::topics::{Topics, plain};
-use super::{Ask, Got, Judge, Rotten, Verdict};
+use super::{Ask, DamagedRecord, FilterDecision, Got, MessageFilter};
 use crate::batch_queue::{BatchQueue, BatchUnit};
 use crate::clock::Clock;
 use crate::commit_log::{LogBatches, LogRecords, RecordBytes};
@@ -24,11 +24,11 @@ use crate::segment::LogFiles;
 /// Gives every record.
 struct GiveAll;
 
-impl Judge for GiveAll {
+impl MessageFilter for GiveAll {
     const LOOKS: bool = false;
 
-    fn judge(&mut self, _record: &[u8]) -> Verdict {
-        Verdict::Give
+    fn decide(&mut self, _record: &[u8]) -> FilterDecision {
+        FilterDecision::Give
     }
 }
 
@@ -77,23 +77,23 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         self.select(topic, queue_id, ask, &mut GiveAll)
     }
 
-    /// As [`Reader::get`], of the records that a judge gives.
+    /// As [`Reader::get`], of the records that a message filter gives.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     ///
     /// # Blocking
     /// Below the hot window: for the disk.
-    pub fn select<J: Judge>(
+    pub fn select<J: MessageFilter>(
         &self,
         topic: &[u8],
         queue_id: i32,
         ask: Ask<'_>,
-        judge: &mut J,
+        filter: &mut J,
     ) -> Result<Got<D>> {
         if self.topics.has_batch_queues(topic) {
             return match self.topics.batch_queue(topic, queue_id) {
-                Some(queue) => self.select_batches(&queue, ask, judge),
+                Some(queue) => self.select_batches(&queue, ask, filter),
                 None => Ok(no_queue()),
             };
         }
@@ -116,7 +116,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         let asked = (ask, bounds, Some(topic));
         let got = self
             .collecting()
-            .collect(asked, each, Some(extensions), judge, &mut bad)?;
+            .collect(asked, each, Some(extensions), filter, &mut bad)?;
         let Some((queue_offset, unit)) = bad else {
             return Ok(got);
         };
@@ -127,7 +127,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
             .mender()
             .mend_unit(topic, queue_id, queue_offset)?
         {
-            self.damaged.note(Rotten {
+            self.damaged.note(DamagedRecord {
                 physical_offset: unit.physical_offset.cast_unsigned(),
                 topic: String::from_utf8_lossy(topic).into_owned(),
                 queue_id,
@@ -140,16 +140,16 @@ impl<D: Disk, C: Clock> Reader<D, C> {
                 from: got.next_offset,
                 ..ask
             };
-            return self.select(topic, queue_id, ask, judge);
+            return self.select(topic, queue_id, ask, filter);
         }
         Ok(got)
     }
 
-    fn select_batches<J: Judge>(
+    fn select_batches<J: MessageFilter>(
         &self,
         queue: &BatchQueue<D>,
         ask: Ask<'_>,
-        judge: &mut J,
+        filter: &mut J,
     ) -> Result<Got<D>> {
         let bounds = self.topics.batch_bounds(queue)?;
         let mut units = Vec::new();
@@ -161,7 +161,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         let each = units.iter().map(|unit| (plain(unit), unit.end()));
         let asked = (ask, bounds, None);
         self.collecting()
-            .collect(asked, each, None, judge, &mut None)
+            .collect(asked, each, None, filter, &mut None)
     }
 
     /// Reads units of a plain queue from an offset on; the whole answer where there is nothing by the
@@ -196,7 +196,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         }
     }
 
-    /// The record that starts at a place.
+    /// The record that starts at a physical offset.
     ///
     /// # Errors
     /// [`Error::NoRecord`](crate::error::Error::NoRecord), [`crate::error::Error::Io`].
@@ -207,7 +207,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         self.records.record_at(physical_offset)
     }
 
-    /// A record whose place and length are known, without waiting for a disk: `None` when it would
+    /// A record whose offset and length are known, without waiting for a disk: `None` when it would
     /// have to.
     ///
     /// # Errors
@@ -225,8 +225,9 @@ impl<D: Disk, C: Clock> Reader<D, C> {
     /// # Blocking
     /// Reads one unit of the queue.
     pub fn is_far(&self, topic: &[u8], queue_id: i32, queue_offset: u64) -> Result<bool> {
-        let place = if self.topics.has_batch_queues(topic) {
-            self.topics.batch_place(topic, queue_id, queue_offset)?
+        let physical_offset = if self.topics.has_batch_queues(topic) {
+            self.topics
+                .batch_physical_offset(topic, queue_id, queue_offset)?
         } else {
             let mut units = Vec::with_capacity(1);
             let wanted = (1, &mut units);
@@ -235,10 +236,10 @@ impl<D: Disk, C: Clock> Reader<D, C> {
             let unit = units.first();
             unit.map(|unit| unit.physical_offset.cast_unsigned())
         };
-        let Some(place) = place else {
+        let Some(physical_offset) = physical_offset else {
             return Ok(false);
         };
-        let behind = self.files.readable().saturating_sub(place);
+        let behind = self.files.readable().saturating_sub(physical_offset);
         Ok(behind > self.limits.near_bytes)
     }
 
@@ -270,9 +271,9 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         Ok(self.is_mapped(first.physical_offset.cast_unsigned()))
     }
 
-    /// Whether a place lies in the mapped end of the log.
-    fn is_mapped(&self, place: u64) -> bool {
-        let segment = self.files.chain.find(place);
+    /// Whether a physical offset lies in the mapped end of the log.
+    fn is_mapped(&self, physical_offset: u64) -> bool {
+        let segment = self.files.chain.find(physical_offset);
         segment.is_some_and(|segment| segment.region().is_some())
     }
 

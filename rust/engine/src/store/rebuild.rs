@@ -59,7 +59,7 @@ pub struct Rebuilt {
 ///
 /// # Errors
 /// [`Error::Locked`] while a broker runs; [`Error::Damaged`] when whole records stand behind a bad
-/// one; [`Error::NotWritable`] without room for the index; [`Error::Io`]. Nothing was replaced then.
+/// one; [`Error::NotWritable`] without space for the index; [`Error::Io`]. Nothing was replaced then.
 ///
 /// # Blocking
 /// Reads the whole log, writes as much as queues and index are.
@@ -218,7 +218,7 @@ fn batch_table<D: Disk>(
     Ok(table)
 }
 
-/// A bad record that whole ones follow is damage: what stands behind it would be lost from queues.
+/// A bad record that whole ones follow is damage: what is behind it would be lost from queues.
 fn refuse_damage<D: Disk>(config: &StoreConfig, chain: &Chain<D>, end: &LogEnd) -> Result<()> {
     if matches!(end.stop, Stop::End | Stop::Visitor) {
         return Ok(());

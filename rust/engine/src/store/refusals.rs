@@ -19,7 +19,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Goes on only while no cause stands.
+    /// Goes on only while no cause holds.
     ///
     /// # Errors
     /// [`Error::NotWritable`] with every reason.
@@ -37,17 +37,17 @@ impl Refusals {
         }
     }
 
-    /// Sets or lifts the reason of one cause; true when that changed whether it stands.
+    /// Sets or lifts the reason of one cause; true when that changed whether it holds.
     pub fn set(&self, cause: &'static str, reason: Option<String>) -> bool {
         let mut reasons = self.reasons.lock();
-        let stood = reasons.contains_key(cause);
-        let stands = reason.is_some();
+        let held = reasons.contains_key(cause);
+        let holds = reason.is_some();
         match reason {
             Some(reason) => reasons.insert(cause, reason),
             None => reasons.remove(cause),
         };
         self.is_any.store(!reasons.is_empty(), Ordering::Release);
-        stood != stands
+        held != holds
     }
 
     /// As [`Refusals::set`], with a notice when that changed whether the cause holds.
@@ -67,7 +67,7 @@ impl Refusals {
         }
     }
 
-    /// Every cause that stands with its reason.
+    /// Every cause that holds with its reason.
     #[must_use]
     pub fn reasons(&self) -> Vec<(&'static str, String)> {
         self.reasons

@@ -1,4 +1,4 @@
-//! What an open is asked to do about damage, and what it tells of what it found and did. Knows no file.
+//! What an open is asked to do about damage, and what it reports of what it found and did. Knows no file.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ pub enum OpenHow {
     /// Refuse: the log is damaged.
     #[default]
     RefuseDamage,
-    /// Cut the log there, with all that stands behind it.
+    /// Cut the log there, with all that is behind it.
     CutDamage,
-    /// Keep what stands whole behind it: other records take the place of the bad bytes. Where nothing
-    /// stands behind it the log is cut.
+    /// Keep what is whole behind it: other records take the place of the bad bytes. Where nothing
+    /// is behind it the log is cut.
     KeepBehind,
 }
 
@@ -74,8 +74,8 @@ impl OpenReport {
     }
 }
 
-/// Says what was taken out of the log, so that it stands in the broker's own log.
-pub(super) fn tell_cut(notices: &Notices, cut: &CutReport) {
+/// Reports what was taken out of the log, so that it is in the broker's own log.
+pub(super) fn report_cut(notices: &Notices, cut: &CutReport) {
     let (Some(why), Some(record)) = (&cut.why, cut.recorded_in.first()) else {
         return;
     };

@@ -132,7 +132,7 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         if done.files == 0 {
             return Ok(cleaned);
         }
-        self.files.bells.prepare.ring();
+        self.files.signals.prepare.notify();
         if done.unread_bytes > 0 {
             self.files.notices.warn(format!(
                 "retention removed {} bytes that were not read yet",
@@ -150,8 +150,8 @@ impl<D: Disk, C: Clock> Retention<D, C> {
         Ok(cleaned)
     }
 
-    /// Makes durable where each queue ends: once the records are gone only its files say so, and a
-    /// queue that began anew would give its offsets to other messages. On a full disk room comes
+    /// Makes durable where each queue ends: once the records are gone only its files hold it, and a
+    /// queue that began anew would give its offsets to other messages. On a full disk space comes
     /// first: the queues are then written as soon as there is some.
     fn keep_queue_ends(&self) -> Result<()> {
         match self.checkpoints.sync_queues(0) {

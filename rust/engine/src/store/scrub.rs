@@ -1,7 +1,7 @@
 //! The scrub: a slow walk over the log from the oldest record on, round after round, that checks each
 //! record by its CRC and each record's unit in its queue. Changes nothing of the log.
 //!
-//! Locks: the place of the walk is held over a step, for one step at a time; the list of damaged records
+//! Locks: the position of the walk is held over a step, for one step at a time; the list of damaged records
 //! and the locks of queues come behind it.
 
 use std::collections::HashMap;
@@ -137,9 +137,9 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
             forgets: true,
         };
         let mut ahead = AheadOf::new();
-        let end = scan(chain, part, |record, place| {
-            self.compare_unit(record, place, &mut ahead)?;
-            Ok(place + record.total_len_bytes as u64 - from < STEP_BYTES)
+        let end = scan(chain, part, |record, physical_offset| {
+            self.compare_unit(record, physical_offset, &mut ahead)?;
+            Ok(physical_offset + record.total_len_bytes as u64 - from < STEP_BYTES)
         })?;
         if chain
             .find(from)
@@ -155,30 +155,35 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
         self.pass_damaged(end.end, why)
     }
 
-    /// Notes a damaged record; gives where the next whole one stands.
-    fn pass_damaged(&self, place: u64, why: String) -> Result<u64> {
+    /// Notes a damaged record; gives where the next whole one is.
+    fn pass_damaged(&self, physical_offset: u64, why: String) -> Result<u64> {
         let chain = &self.files.chain;
-        let Some(segment) = chain.find(place) else {
-            return Ok(place);
+        let Some(segment) = chain.find(physical_offset) else {
+            return Ok(physical_offset);
         };
         let len_max = self.body_len_max + (1 << 17);
-        let chunk = chain.chunk(place, segment.end(), len_max)?;
+        let chunk = chain.chunk(physical_offset, segment.end(), len_max)?;
         let bytes = chunk
             .as_ref()
             .map_or(&[][..], |chunk| chunk.bytes.as_bytes());
-        self.damaged.note_at(place, bytes, why);
+        self.damaged.note_at(physical_offset, bytes, why);
         // Its length may be good though its body is not.
         if let Ok(Found::Record(record)) = head(bytes)
-            && record.physical_offset.cast_unsigned() == place
+            && record.physical_offset.cast_unsigned() == physical_offset
         {
-            return Ok(place + record.total_len_bytes as u64);
+            return Ok(physical_offset + record.total_len_bytes as u64);
         }
-        let next = whole_record_after(chain, place, 1, i64::MAX)?;
+        let next = whole_record_after(chain, physical_offset, 1, i64::MAX)?;
         Ok(next.unwrap_or_else(|| segment.end()))
     }
 
-    /// Compares the unit of a record with its place; what cannot be right is made again.
-    fn compare_unit(&self, record: &RecordView<'_>, place: u64, ahead: &mut AheadOf) -> Result<()> {
+    /// Compares the unit of a record with its offset; what cannot be right is made again.
+    fn compare_unit(
+        &self,
+        record: &RecordView<'_>,
+        physical_offset: u64,
+        ahead: &mut AheadOf,
+    ) -> Result<()> {
         if !is_queued(record) || self.batches.has_topic(record.topic) {
             return Ok(());
         }
@@ -213,8 +218,9 @@ impl<D: Disk, C: Clock> Scrub<D, C> {
             }
             unit = at(queue);
         }
-        // A later record may have the place, where the topic was deleted and made anew.
-        let is_right = unit.is_some_and(|unit| unit.physical_offset >= place.cast_signed());
+        // A later record may have the offset, where the topic was deleted and made anew.
+        let is_right =
+            unit.is_some_and(|unit| unit.physical_offset >= physical_offset.cast_signed());
         if !is_right {
             self.queues
                 .mender()

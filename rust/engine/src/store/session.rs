@@ -1,9 +1,9 @@
 //! The mark of the last session (`mqcore.session` beside `abort`): in which start of the machine it
-//! ran, where the log began, and up to which physical offset it was durable. It tells damage from a
+//! ran, where the log began, and up to which physical offset it was durable. It distinguishes damage from a
 //! torn end. Knows no record and no queue.
 //!
 //! The mark counts only while nobody else has worked on the directory. Official brokers write `lock`
-//! into their lock file at each start; an open of ours puts [`OURS`] there, so that the content tells
+//! into their lock file at each start; an open of ours puts [`OURS`] there, so that the content shows
 //! who was here last, also in a copy of the directory.
 //!
 //! Two slots of one sector each, in pages of their own, are written in turns: what tears one write
@@ -33,7 +33,7 @@ use crate::units::PAGE_BYTES;
 
 /// Name of the mark in the root of the store; official brokers ignore it.
 pub(super) const SESSION_NAME: &str = "mqcore.session";
-/// What stands in the lock file while nobody else has started on the directory.
+/// What is in the lock file while nobody else has started on the directory.
 const OURS: &[u8] = b"mqcore";
 /// What an official broker writes over the first bytes of the lock file.
 const THEIRS: &[u8] = b"lock";
@@ -83,8 +83,8 @@ impl Slot {
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&crc.to_be_bytes());
         let mut slot = [0; SLOT_LEN_BYTES];
-        for (place, byte) in slot.iter_mut().zip(bytes) {
-            *place = byte;
+        for (target, byte) in slot.iter_mut().zip(bytes) {
+            *target = byte;
         }
         slot
     }
@@ -109,7 +109,7 @@ impl Slot {
     }
 }
 
-/// What the lock file says, read before it is locked.
+/// What the lock file holds, read before it is locked.
 pub(super) fn read_lock<D: Disk>(disk: &D, lock_path: &Path) -> Result<Vec<u8>> {
     Ok(read_whole(disk, lock_path, LOCK_LEN_MAX_BYTES)?.unwrap_or_default())
 }
@@ -181,7 +181,7 @@ pub(super) struct Session<D: Disk> {
 struct Written<D: Disk> {
     file: Option<D::File>,
     slot: Slot,
-    /// Whether the slot is on the disk, as it stands here.
+    /// Whether the slot is on the disk, as it is here.
     is_durable: bool,
 }
 
@@ -209,7 +209,7 @@ impl<D: Disk> Session<D> {
         })
     }
 
-    /// Writes down where the log begins and up to where it is durable, unless that stands there. A mark
+    /// Writes down where the log begins and up to where it is durable, unless that is there. A mark
     /// never claims more than what a completed sync has made durable: the caller has the end from one.
     ///
     /// # Durability

@@ -126,7 +126,7 @@ impl Stats {
             queues_mended: mended.queues,
             units_mended: mended.units,
             units_lost: mended.lost,
-            records_damaged: store.damaged.rotten().1,
+            records_damaged: store.damaged.records().1,
             scrub_rounds: store.scrub.rounds(),
             lock_held_ms: store.log.lock_held_ms(),
             refused: store

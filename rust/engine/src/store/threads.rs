@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::lock::Mutex;
 use crate::poison::PanicGuard;
 use crate::segment::LogFiles;
-use crate::watermark::Doorbell;
+use crate::watermark::Signal;
 
 /// The threads that run, and what ends their pauses.
 #[derive(Default)]
@@ -26,9 +26,9 @@ pub(super) struct Threads {
 /// What ends the pauses of the threads that work at intervals.
 #[derive(Default)]
 pub(super) struct Paces {
-    pub(super) queues: Doorbell,
-    pub(super) clean: Doorbell,
-    pub(super) scrub: Doorbell,
+    pub(super) queues: Signal,
+    pub(super) clean: Signal,
+    pub(super) scrub: Signal,
 }
 
 impl Threads {
@@ -73,7 +73,7 @@ impl Threads {
     /// # Blocking
     /// Until each has made its step.
     pub(super) fn stop<D: Disk>(&self, files: &LogFiles<D>) {
-        let signals = &files.bells;
+        let signals = &files.signals;
         let mine = std::thread::current().id();
         for thread in self.running.lock().drain(..) {
             if thread.thread().id() == mine {
@@ -91,7 +91,7 @@ impl Threads {
                     &self.paces.clean,
                     &self.paces.scrub,
                 ] {
-                    signal.ring();
+                    signal.notify();
                 }
                 std::thread::yield_now();
             }

@@ -147,14 +147,14 @@ impl<D: Disk, C: Clock> Topics<D, C> {
         self.batches.has_topic(topic)
     }
 
-    /// Where the record stands that a batch queue has for a queue offset.
+    /// Where the record is that a batch queue has for a queue offset.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     ///
     /// # Blocking
     /// Reads the disk.
-    pub fn batch_place(
+    pub fn batch_physical_offset(
         &self,
         topic: &[u8],
         queue_id: i32,
@@ -164,11 +164,11 @@ impl<D: Disk, C: Clock> Topics<D, C> {
         Ok(units.first().map(|unit| unit.physical_offset))
     }
 
-    /// As [`Topics::batch_place`], without waiting for the disk: `None` where it would have to.
+    /// As [`Topics::batch_physical_offset`], without waiting for the disk: `None` where it would have to.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
-    pub fn batch_place_now(
+    pub fn batch_physical_offset_now(
         &self,
         topic: &[u8],
         queue_id: i32,

@@ -64,7 +64,7 @@ impl<D: Disk, C: Clock> Writer<D, C> {
             return self.append_inner_batch(message);
         }
         if self.fills_crc {
-            let properties = with_crc_place(message);
+            let properties = with_crc_property(message);
             return self.append_one(&Message {
                 properties: &properties,
                 ..*message
@@ -109,7 +109,7 @@ impl<D: Disk, C: Clock> Writer<D, C> {
     pub fn append_batch(&self, messages: &[Message<'_>]) -> Result<Vec<Appended>> {
         self.check_writable()?;
         let with_crc: Vec<Vec<u8>> = if self.fills_crc {
-            messages.iter().map(with_crc_place).collect()
+            messages.iter().map(with_crc_property).collect()
         } else {
             Vec::new()
         };
@@ -144,7 +144,7 @@ impl<D: Disk, C: Clock> Writer<D, C> {
     /// Whether an append of `len_bytes` finds a file ready: it will not wait, unless others append
     /// at the same time.
     #[must_use]
-    pub fn has_room_for(&self, len_bytes: u64) -> bool {
+    pub fn has_space_for(&self, len_bytes: u64) -> bool {
         let appended = self.files.positions.appended.position();
         let needed = appended + len_bytes + BLANK_LEN_BYTES as u64;
         let is_in_last = self.files.chain.end() >= needed;
@@ -155,7 +155,7 @@ impl<D: Disk, C: Clock> Writer<D, C> {
     /// or there is no thread that could make one, so that the append makes it itself.
     #[must_use]
     pub fn is_ready_for(&self, len_bytes: u64) -> bool {
-        !self.files.preparer.has_thread() || self.has_room_for(len_bytes)
+        !self.files.preparer.has_thread() || self.has_space_for(len_bytes)
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -184,8 +184,8 @@ impl<D: Disk, C: Clock> Writer<D, C> {
     }
 }
 
-/// The properties of a message with a place for the CRC of its record (`enabledAppendPropCRC`).
-fn with_crc_place(message: &Message<'_>) -> Vec<u8> {
+/// The properties of a message with space for the CRC of its record (`enabledAppendPropCRC`).
+fn with_crc_property(message: &Message<'_>) -> Vec<u8> {
     let mut properties = message.properties.to_vec();
     crc_property::reserve(&mut properties);
     properties

@@ -177,7 +177,7 @@ fn problems(disk: &TwinDisk) -> Vec<String> {
     let verdict = inspection.verify().unwrap();
     let problems = verdict.problems.into_iter();
     problems
-        .map(|it| format!("{} {}: {}", it.part, it.place, it.why))
+        .map(|it| format!("{} {}: {}", it.part, it.location, it.why))
         .collect()
 }
 
@@ -422,7 +422,7 @@ fn the_scrub_reports_a_damaged_record_once_and_goes_on_behind_it() {
         clock.advance(Duration::from_secs(200 * 3_600));
     }
     assert_eq!(store.scrub().rounds(), 2);
-    let (found, count) = store.damaged().rotten();
+    let (found, count) = store.damaged().records();
     assert_eq!(count, 1);
     let found = &found[0];
     assert_eq!(
@@ -475,5 +475,5 @@ fn a_record_without_its_head_is_passed_over_and_reported_once() {
         assert_eq!(read(&store, ("T", 0)).len(), COUNT - 1);
     }
     assert_eq!(errors(&store).len(), 1);
-    assert_eq!(store.damaged().rotten().0[0].queue_offset, 10);
+    assert_eq!(store.damaged().records().0[0].queue_offset, 10);
 }

@@ -197,17 +197,19 @@ fn check_batch_queue<D: Disk, C: Clock>(
 ) -> Looking<()> {
     let (topic, queue_id) = (view.topic, view.queue_id);
     let physical_offset = match patience {
-        Patience::None => match store
-            .topics()
-            .batch_place_now(topic, queue_id, queue_offset)
-        {
-            Ok(Some(physical_offset)) => physical_offset,
-            Ok(None) | Err(_) => return Err(Looked::Cold),
-        },
+        Patience::None => {
+            match store
+                .topics()
+                .batch_physical_offset_now(topic, queue_id, queue_offset)
+            {
+                Ok(Some(physical_offset)) => physical_offset,
+                Ok(None) | Err(_) => return Err(Looked::Cold),
+            }
+        }
         // As of a plain queue: what cannot be read is stored anew.
         Patience::Disk => store
             .topics()
-            .batch_place(topic, queue_id, queue_offset)
+            .batch_physical_offset(topic, queue_id, queue_offset)
             .ok()
             .flatten(),
     };

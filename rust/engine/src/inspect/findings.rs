@@ -9,15 +9,15 @@ pub(super) const PROBLEMS_MAX: usize = 1_000;
 pub struct Problem {
     /// "log", "queue" or "index".
     pub part: &'static str,
-    /// Which file, queue or place.
-    pub place: String,
+    /// Which file, queue or offset.
+    pub location: String,
     /// What disagrees with what.
     pub why: String,
 }
 
 /// The outcome of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Findings {
     /// First physical offset.
     pub log_start: u64,
     /// Physical offset behind the last good record.
@@ -42,13 +42,18 @@ pub struct Verdict {
     pub notes: Vec<String>,
 }
 
-impl Verdict {
-    pub(super) fn tell(&mut self, part: &'static str, place: impl ToString, why: impl ToString) {
+impl Findings {
+    pub(super) fn report(
+        &mut self,
+        part: &'static str,
+        location: impl ToString,
+        why: impl ToString,
+    ) {
         self.problem_count += 1;
         if self.problems.len() < PROBLEMS_MAX {
             self.problems.push(Problem {
                 part,
-                place: place.to_string(),
+                location: location.to_string(),
                 why: why.to_string(),
             });
         }

@@ -1,4 +1,4 @@
-//! What readers get of the units of queues without the records: places of messages, the units
+//! What readers get of the units of queues without the records: offsets of messages, the units
 //! themselves (`AdminBrokerProcessor.queryConsumeQueue`), and the offset that goes with a time
 //! (`getOffsetInQueueByTime`).
 
@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use mqcore_record::CrcCheck;
 
 use super::reader::Reader;
-use super::{Ask, GetStatus, Got, Place, SeenExtension, SeenUnit};
+use super::{Ask, GetStatus, Got, RecordOffsets, SeenExtension, SeenUnit};
 use crate::batch_queue::BatchQueue;
 use crate::clock::Clock;
 use crate::consume_queue::{Boundary, Unit};
@@ -15,16 +15,16 @@ use crate::disk::Disk;
 use crate::error::Result;
 
 impl<D: Disk, C: Clock> Reader<D, C> {
-    /// As [`Reader::get`] of all messages, without their records: the answer has places instead. Of
-    /// queues of batches it has records, since one of their units stands for many messages.
-    /// `ask.bytes_max` and `ask.tags_codes` say nothing here.
+    /// As [`Reader::get`] of all messages, without their records: the answer has offsets instead. Of
+    /// queues of batches it has records, since one of their units is of many messages.
+    /// `ask.bytes_max` and `ask.tags_codes` mean nothing here.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     ///
     /// # Blocking
     /// Reads the disk where the page cache has not the units.
-    pub fn places(&self, topic: &[u8], queue_id: i32, ask: Ask<'_>) -> Result<Got<D>> {
+    pub fn offsets(&self, topic: &[u8], queue_id: i32, ask: Ask<'_>) -> Result<Got<D>> {
         if self.topics.has_batch_queues(topic) {
             return self.get(topic, queue_id, ask);
         }
@@ -36,7 +36,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
         };
         let (start, end) = (self.files.chain.start(), self.files.readable());
         let mut got = Got::empty(GetStatus::NoMatchedMessage, ask.from, bounds);
-        got.places.reserve(units.len());
+        got.offsets.reserve(units.len());
         for (queue_offset, unit) in (ask.from..).zip(&units) {
             let physical_offset = unit.physical_offset.cast_unsigned();
             let is_blank = unit.is_blank();
@@ -53,12 +53,12 @@ impl<D: Disk, C: Clock> Reader<D, C> {
                 continue;
             }
             got.bytes += u64::from(unit.size_bytes.cast_unsigned());
-            got.places.push(Place {
+            got.offsets.push(RecordOffsets {
                 queue_offset,
                 physical_offset,
             });
         }
-        if !got.places.is_empty() {
+        if !got.offsets.is_empty() {
             got.status = GetStatus::Found;
         }
         Ok(got)
@@ -133,7 +133,7 @@ impl<D: Disk, C: Clock> Reader<D, C> {
             .search_by_time(topic, queue_id, timestamp_ms, boundary, &store_time)
     }
 
-    /// Puts the codes that the extension of a queue has into units that name places there. Units
+    /// Puts the codes that the extension of a queue has into units that name positions there. Units
     /// of which it has none stay as they are.
     ///
     /// # Errors
