@@ -166,7 +166,8 @@ impl<D: Disk> ExtensionReader<'_, D> {
             let topic = String::from_utf8_lossy(topic);
             self.extensions.notices.warn(format!(
                 "the extension of queue {topic} {queue_id} has no unit at offset {ext_offset}: \
-                 such messages are given whatever their tags, and consumers test them (reported once)"
+                 such messages are given whatever their tags, and consumers test them (reported \
+                 once)"
             ));
         }
     }
