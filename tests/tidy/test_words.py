@@ -1,20 +1,14 @@
 """Names and prose keep to the field's own words.
 
-What is left is listed by folder in `words_left.txt` with its count: it may shrink. Shown and
-written anew by
-
-    cd tests && python -m tidy.test_words FOLDER    # the faults of a folder, with what to use
-    cd tests && python -m tidy.test_words --write
+cd tests && python -m tidy.test_words FOLDER    # the faults of a folder, with what to use
 """
 
 import sys
-from collections import Counter
 
 import pytest
 
 from tidy import project, word_rules
 
-LEFT = project.ROOT / "tests" / "tidy" / "words_left.txt"
 # Lists of names as they were, the rule itself, and what others wrote.
 APART = ("tests/listed.txt", "tests/successors.txt", "tests/tidy/word_rules.py", "Cargo.lock")
 KINDS = (".py", ".pyi", ".rs", ".md", ".toml", ".yml", "Makefile")
@@ -38,17 +32,9 @@ def found() -> dict[str, list[str]]:
     return faults
 
 
-def read_left() -> Counter[str]:
-    """Returns how many faults are left by folder."""
-    rows = [line.split() for line in LEFT.read_text(encoding="utf-8").splitlines()]
-    return Counter({row[0]: int(row[1]) for row in rows if row})
-
-
 def test_names_and_prose_keep_to_the_words_of_the_field() -> None:
-    left = read_left()
-    for folder, faults in found().items():
-        more = f"{folder}: {len(faults)} of {left[folder]} known\n" + "\n".join(faults[-20:])
-        assert len(faults) <= left[folder], more
+    faults = found()
+    assert sum(map(len, faults.values())) == 0, faults
 
 
 @pytest.mark.parametrize(
@@ -72,11 +58,7 @@ def test_a_banned_word_is_found(path: str, planted: str, count: int) -> None:
 
 
 def main() -> None:
-    """Prints the faults of folders, or writes how many are left."""
-    if sys.argv[1:] == ["--write"]:
-        rows = [f"{folder} {len(faults)}\n" for folder, faults in sorted(found().items()) if faults]
-        LEFT.write_text("".join(rows), encoding="utf-8")
-        return
+    """Prints the faults of folders."""
     for folder, faults in sorted(found().items()):
         if any(folder.startswith(each) for each in sys.argv[1:]):
             print("\n".join(faults))

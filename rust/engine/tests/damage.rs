@@ -1,5 +1,5 @@
-//! Logs that are torn, damaged, cut, foreign or half there: what opening says, what it changes, and
-//! what it leaves alone.
+//! Logs that are torn, damaged, cut, foreign or half there: what opening reports, what it changes,
+//! and what it leaves alone.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -76,9 +76,9 @@ fn killed() -> (TwinDisk, Vec<u64>) {
     let clock = ManualClock::at(1_000_000_000);
     let how = OpenHow::RefuseDamage;
     let store = Store::open(disk.clone(), clock.clone(), config(&[]), how).unwrap();
-    let mut places = Vec::new();
+    let mut offsets = Vec::new();
     for n in 0..10u8 {
-        places.push(append(&store, "T", &[n; 1_000]).unwrap());
+        offsets.push(append(&store, "T", &[n; 1_000]).unwrap());
         clock.advance(Duration::from_millis(10));
     }
     store.durability().flush().unwrap();
@@ -86,7 +86,7 @@ fn killed() -> (TwinDisk, Vec<u64>) {
     store.checkpoints().sync_queues(0).unwrap();
     store.checkpoints().write().unwrap();
     store.abandon();
-    (disk, places)
+    (disk, offsets)
 }
 
 fn names(disk: &TwinDisk, dir: &str) -> Vec<String> {
@@ -98,9 +98,9 @@ fn names(disk: &TwinDisk, dir: &str) -> Vec<String> {
 }
 
 #[test]
-fn damage_before_whole_records_refuses_a_writable_open_and_names_the_place() {
-    let (disk, places) = killed();
-    assert!(disk.flip_bit(Path::new(LOG), places[4] + 200, 3));
+fn damage_before_whole_records_refuses_a_writable_open_and_names_the_offset() {
+    let (disk, offsets) = killed();
+    assert!(disk.flip_bit(Path::new(LOG), offsets[4] + 200, 3));
     let before = disk.content_hash();
     let error = open(&disk).err().unwrap();
     let Error::Damaged {
@@ -112,7 +112,7 @@ fn damage_before_whole_records_refuses_a_writable_open_and_names_the_place() {
     else {
         panic!("{error}");
     };
-    assert_eq!((physical_offset, position), (places[4], places[4]));
+    assert_eq!((physical_offset, position), (offsets[4], offsets[4]));
     assert_eq!(path, Path::new(LOG));
     assert_eq!(
         disk.content_hash(),
@@ -121,28 +121,28 @@ fn damage_before_whole_records_refuses_a_writable_open_and_names_the_place() {
     );
 
     let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
-    assert_eq!(store.files().positions.appended.position(), places[4]);
+    assert_eq!(store.files().positions.appended.position(), offsets[4]);
     let cut = &store.report().cut;
     assert_eq!(
         cut.kept_aside_bytes,
-        places[9] + (places[9] - places[8]) - places[4]
+        offsets[9] + (offsets[9] - offsets[8]) - offsets[4]
     );
     assert_eq!(
         names(&disk, "/store/truncated"),
         [
-            format!("{:020}", places[4]),
-            format!("{:020}.json", places[4])
+            format!("{:020}", offsets[4]),
+            format!("{:020}.json", offsets[4])
         ]
     );
     assert_eq!(store.topics().bounds(b"T", 0).unwrap().unwrap().max, 4);
-    assert_eq!(append(&store, "T", b"next").unwrap(), places[4]);
+    assert_eq!(append(&store, "T", b"next").unwrap(), offsets[4]);
 }
 
 #[test]
 fn a_torn_end_is_cut_and_zeroed_whatever_byte_it_ends_at() {
-    let (disk, places) = killed();
-    let last = places[9];
-    let end = last + (places[9] - places[8]);
+    let (disk, offsets) = killed();
+    let last = offsets[9];
+    let end = last + (offsets[9] - offsets[8]);
     for keep in (last..end).step_by(7) {
         let image = disk.fork();
         let torn = vec![0; (end - keep) as usize];
@@ -170,26 +170,26 @@ fn what_is_younger_than_the_checkpoint_is_a_torn_end_even_before_whole_records()
     store.durability().flush().unwrap();
     store.checkpoints().write().unwrap();
     clock.advance(Duration::from_secs(60));
-    let places: Vec<u64> = (0..5u8)
+    let offsets: Vec<u64> = (0..5u8)
         .map(|n| append(&store, "T", &[n; 500]).unwrap())
         .collect();
     store.abandon();
-    assert!(disk.flip_bit(Path::new(LOG), places[1] + 150, 0));
+    assert!(disk.flip_bit(Path::new(LOG), offsets[1] + 150, 0));
     disk.set_boot_id(Some(2));
     let store = open(&disk).unwrap();
-    assert_eq!(store.files().positions.appended.position(), places[1]);
+    assert_eq!(store.files().positions.appended.position(), offsets[1]);
 }
 
 #[test]
 fn old_records_behind_the_end_of_a_log_that_another_broker_cut_prove_nothing() {
     // The official broker cuts without zeroing: records of before stand behind the new end.
-    let (disk, places) = killed();
-    let stale = disk.read(Path::new(LOG)).unwrap()[places[5] as usize..].to_vec();
+    let (disk, offsets) = killed();
+    let stale = disk.read(Path::new(LOG)).unwrap()[offsets[5] as usize..].to_vec();
     let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
     store.abandon();
-    let zeros = vec![0; (SEGMENT - places[3]) as usize];
+    let zeros = vec![0; (SEGMENT - offsets[3]) as usize];
     let file = disk.open(Path::new(LOG), Open::Write).unwrap();
-    file.write_at(&zeros, places[3]).unwrap();
+    file.write_at(&zeros, offsets[3]).unwrap();
     let lock = disk.open(Path::new("/store/lock"), Open::Write).unwrap();
     lock.write_at(b"lock", 0).unwrap();
     let clock = ManualClock::at(2_000_000_000);
@@ -198,10 +198,10 @@ fn old_records_behind_the_end_of_a_log_that_another_broker_cut_prove_nothing() {
     store.durability().flush().unwrap();
     store.checkpoints().write().unwrap();
     store.abandon();
-    file.write_at(&stale, places[5]).unwrap();
+    file.write_at(&stale, offsets[5]).unwrap();
     lock.write_at(b"lock", 0).unwrap();
     let store = open(&disk).unwrap();
-    assert!(store.files().positions.appended.position() < places[5]);
+    assert!(store.files().positions.appended.position() < offsets[5]);
 }
 
 #[test]
@@ -331,19 +331,19 @@ fn with_record_crcs_a_flipped_bit_anywhere_in_a_record_is_seen() {
     ];
     let disk = TwinDisk::new();
     let store = open_with(&disk, OpenHow::RefuseDamage, &pairs).unwrap();
-    let places: Vec<u64> = (0..3u8)
+    let offsets: Vec<u64> = (0..3u8)
         .map(|n| append(&store, "T", &[n; 50]).unwrap())
         .collect();
     store.abandon();
     let whole = open_with(&disk.fork(), OpenHow::RefuseDamage, &pairs).unwrap();
-    assert!(whole.files().positions.appended.position() > places[2]);
-    for at in places[1]..places[2] {
+    assert!(whole.files().positions.appended.position() > offsets[2]);
+    for at in offsets[1]..offsets[2] {
         let image = disk.fork();
         assert!(image.flip_bit(Path::new(LOG), at, 5));
         let store = open_with(&image, OpenHow::CutDamage, &pairs).unwrap();
         assert_eq!(
             store.files().positions.appended.position(),
-            places[1],
+            offsets[1],
             "byte {at}"
         );
     }

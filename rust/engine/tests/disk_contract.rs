@@ -15,25 +15,25 @@ use mqcore_engine::disk::{
 };
 use mqcore_engine::error::{Error, Result};
 
-/// An empty directory of a disk; one of the machine goes away with it.
-struct Room<D> {
+/// An empty directory of a disk under test; one of the machine goes away with it.
+struct TestDir<D> {
     disk: D,
-    dir: PathBuf,
+    root: PathBuf,
     is_real: bool,
 }
 
-impl<D> Drop for Room<D> {
+impl<D> Drop for TestDir<D> {
     fn drop(&mut self) {
         if self.is_real {
             // A leftover in the temporary directory harms nobody.
-            let _left_over = std::fs::remove_dir_all(&self.dir);
+            let _left_over = std::fs::remove_dir_all(&self.root);
         }
     }
 }
 
-impl<D: Disk> Room<D> {
+impl<D: Disk> TestDir<D> {
     fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(name)
+        self.root.join(name)
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> D::File {
@@ -47,26 +47,26 @@ impl<D: Disk> Room<D> {
     }
 }
 
-fn real() -> Room<RealDisk> {
+fn real() -> TestDir<RealDisk> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!("mqcore-disk-{}-{number}", std::process::id());
-    let dir = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&dir).unwrap();
-    Room {
+    let root = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&root).unwrap();
+    TestDir {
         disk: RealDisk,
-        dir,
+        root,
         is_real: true,
     }
 }
 
-fn twin() -> Room<TwinDisk> {
+fn twin() -> TestDir<TwinDisk> {
     let disk = TwinDisk::new();
-    let dir = PathBuf::from("/store/of/twin");
-    disk.create_dir_all(&dir).unwrap();
-    Room {
+    let root = PathBuf::from("/store/of/twin");
+    disk.create_dir_all(&root).unwrap();
+    TestDir {
         disk,
-        dir,
+        root,
         is_real: false,
     }
 }
@@ -110,9 +110,9 @@ contract! {
     errors_name_the_path
 }
 
-fn files_open_as_asked<D: Disk>(room: &Room<D>) {
-    let path = room.path("f");
-    let open = |how| room.disk.open(&path, how);
+fn files_open_as_asked<D: Disk>(dir: &TestDir<D>) {
+    let path = dir.path("f");
+    let open = |how| dir.disk.open(&path, how);
     assert_eq!(errno(open(Open::Read)), libc::ENOENT);
     assert_eq!(errno(open(Open::Write)), libc::ENOENT);
     open(Open::CreateNew).unwrap();
@@ -123,18 +123,18 @@ fn files_open_as_asked<D: Disk>(room: &Room<D>) {
     let again = open(Open::Create).unwrap();
     assert_eq!(again.len_bytes().unwrap(), 4, "create does not truncate");
     assert_eq!(
-        errno(room.disk.open(&room.path("no/f"), Open::Create)),
+        errno(dir.disk.open(&dir.path("no/f"), Open::Create)),
         libc::ENOENT
     );
     assert_eq!(
-        errno(room.disk.open(&room.path("f/f"), Open::Create)),
+        errno(dir.disk.open(&dir.path("f/f"), Open::Create)),
         libc::ENOTDIR
     );
-    assert_eq!(errno(room.disk.open(&room.dir, Open::Write)), libc::EISDIR);
+    assert_eq!(errno(dir.disk.open(&dir.root, Open::Write)), libc::EISDIR);
 }
 
-fn reads_are_short_only_at_the_end<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", b"0123456789");
+fn reads_are_short_only_at_the_end<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", b"0123456789");
     let mut into = [0; 4];
     assert_eq!(file.read_at(&mut into, 3).unwrap(), 4);
     assert_eq!(&into, b"3456");
@@ -148,64 +148,64 @@ fn reads_are_short_only_at_the_end<D: Disk>(room: &Room<D>) {
     read_exact_at(&file, &mut into, 6).unwrap();
     assert_eq!(&into, b"6789");
     assert_eq!(errno(read_exact_at(&file, &mut into, 7)), 0);
-    assert_eq!(room.whole("f").unwrap(), b"0123456789");
-    assert_eq!(room.whole("g"), None);
-    let too_long = read_whole(&room.disk, &room.path("f"), 9);
+    assert_eq!(dir.whole("f").unwrap(), b"0123456789");
+    assert_eq!(dir.whole("g"), None);
+    let too_long = read_whole(&dir.disk, &dir.path("f"), 9);
     assert!(matches!(too_long, Err(Error::ForeignFile { .. })));
 }
 
-fn a_read_only_file_stays_as_it_is<D: Disk>(room: &Room<D>) {
-    room.file("f", b"abcd");
-    let file = room.disk.open(&room.path("f"), Open::Read).unwrap();
+fn a_read_only_file_stays_as_it_is<D: Disk>(dir: &TestDir<D>) {
+    dir.file("f", b"abcd");
+    let file = dir.disk.open(&dir.path("f"), Open::Read).unwrap();
     assert_eq!(errno(file.write_at(b"x", 0)), libc::EBADF);
     assert_eq!(errno(file.allocate(10)), libc::EBADF);
     assert_eq!(errno(file.set_len(1)), libc::EINVAL);
     assert_eq!(errno(file.map(4, 0)), libc::EACCES);
     assert_eq!(errno(file.map_cells(4)), libc::EACCES);
     file.sync_data().unwrap();
-    assert_eq!(room.whole("f").unwrap(), b"abcd");
+    assert_eq!(dir.whole("f").unwrap(), b"abcd");
 }
 
-fn lengths_and_holes<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", b"abc");
+fn lengths_and_holes<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", b"abc");
     file.write_at(b"xyz", 10_000).unwrap();
     assert_eq!(file.len_bytes().unwrap(), 10_003);
-    let bytes = room.whole("f").unwrap();
+    let bytes = dir.whole("f").unwrap();
     assert_eq!(
         (&bytes[..4], &bytes[9_999..]),
         (&b"abc\0"[..], &b"\0xyz"[..])
     );
     file.set_len(2).unwrap();
     file.set_len(5).unwrap();
-    assert_eq!(room.whole("f").unwrap(), b"ab\0\0\0");
+    assert_eq!(dir.whole("f").unwrap(), b"ab\0\0\0");
     file.write_at(b"", 100).unwrap();
     assert_eq!(
         file.len_bytes().unwrap(),
         5,
         "nothing written, nothing grown"
     );
-    let sparse = room.disk.open(&room.path("s"), Open::CreateNew).unwrap();
+    let sparse = dir.disk.open(&dir.path("s"), Open::CreateNew).unwrap();
     sparse.set_len(1 << 20).unwrap();
-    let stat = room.disk.stat(&room.path("s")).unwrap().unwrap();
+    let stat = dir.disk.stat(&dir.path("s")).unwrap().unwrap();
     assert_eq!((stat.is_dir, stat.len_bytes), (false, 1 << 20));
     assert!(stat.allocated_bytes < 1 << 16, "{}", stat.allocated_bytes);
 }
 
-fn allocation_grows_and_never_shrinks<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", b"abc");
+fn allocation_grows_and_never_shrinks<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", b"abc");
     file.allocate(65_536).unwrap();
     assert_eq!(file.len_bytes().unwrap(), 65_536);
     file.allocate(100).unwrap();
     assert_eq!(file.len_bytes().unwrap(), 65_536);
-    let stat = room.disk.stat(&room.path("f")).unwrap().unwrap();
+    let stat = dir.disk.stat(&dir.path("f")).unwrap().unwrap();
     assert!(stat.allocated_bytes >= 65_536, "{}", stat.allocated_bytes);
-    let bytes = room.whole("f").unwrap();
+    let bytes = dir.whole("f").unwrap();
     assert_eq!(&bytes[..3], b"abc");
     assert!(bytes[3..].iter().all(|byte| *byte == 0));
 }
 
-fn a_map_and_its_file_are_one<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", b"head");
+fn a_map_and_its_file_are_one<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", b"head");
     file.allocate(16_384).unwrap();
     let region = file.map(16_384, 4).unwrap();
     assert_eq!((region.len_bytes(), region.published()), (16_384, 4));
@@ -235,8 +235,8 @@ fn a_map_and_its_file_are_one<D: Disk>(room: &Room<D>) {
     assert_eq!(again.slice(4099, 1).unwrap(), b"x");
 }
 
-fn ranges_of_a_map_are_synced_and_released<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", b"");
+fn ranges_of_a_map_are_synced_and_released<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", b"");
     file.allocate(65_536).unwrap();
     let region = file.map(65_536, 0).unwrap();
     let mut reservation = region.reserve(0, 40_000).unwrap();
@@ -261,8 +261,8 @@ fn ranges_of_a_map_are_synced_and_released<D: Disk>(room: &Room<D>) {
     region.release(1 << 30, 5);
 }
 
-fn zeroing_before_and_writing_under_a_map<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", &[7; 8192]);
+fn zeroing_before_and_writing_under_a_map<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", &[7; 8192]);
     file.write_at(&[0; 4192], 4000).unwrap();
     let region = file.map(8192, 4000).unwrap();
     assert_eq!(&*region.reserve(4000, 100).unwrap(), &[0; 100]);
@@ -277,8 +277,8 @@ fn zeroing_before_and_writing_under_a_map<D: Disk>(room: &Room<D>) {
     assert_eq!(region.published(), 8192, "never past the map");
 }
 
-fn cells_and_their_file_are_one<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", &[0, 0, 1, 2]);
+fn cells_and_their_file_are_one<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", &[0, 0, 1, 2]);
     file.allocate(4096).unwrap();
     let cells = file.map_cells(4096).unwrap();
     assert_eq!(
@@ -297,36 +297,32 @@ fn cells_and_their_file_are_one<D: Disk>(room: &Room<D>) {
     assert_eq!(cells.load(16), 5);
 }
 
-fn a_rename_replaces<D: Disk>(room: &Room<D>) {
-    room.file("old", b"old");
-    room.file("new", b"new");
-    let reader = room.disk.open(&room.path("old"), Open::Read).unwrap();
-    room.disk
-        .rename(&room.path("new"), &room.path("old"))
-        .unwrap();
-    room.disk.sync_dir(&room.dir).unwrap();
-    assert_eq!(room.whole("old").unwrap(), b"new");
-    assert_eq!(room.whole("new"), None);
+fn a_rename_replaces<D: Disk>(dir: &TestDir<D>) {
+    dir.file("old", b"old");
+    dir.file("new", b"new");
+    let reader = dir.disk.open(&dir.path("old"), Open::Read).unwrap();
+    dir.disk.rename(&dir.path("new"), &dir.path("old")).unwrap();
+    dir.disk.sync_dir(&dir.root).unwrap();
+    assert_eq!(dir.whole("old").unwrap(), b"new");
+    assert_eq!(dir.whole("new"), None);
     let mut into = [0; 3];
     read_exact_at(&reader, &mut into, 0).unwrap();
     assert_eq!(&into, b"old", "who has it open keeps it");
-    room.disk
-        .rename(&room.path("old"), &room.path("old"))
+    dir.disk.rename(&dir.path("old"), &dir.path("old")).unwrap();
+    assert_eq!(dir.whole("old").unwrap(), b"new");
+    dir.disk.create_dir_all(&dir.path("d")).unwrap();
+    dir.disk
+        .rename(&dir.path("old"), &dir.path("d/moved"))
         .unwrap();
-    assert_eq!(room.whole("old").unwrap(), b"new");
-    room.disk.create_dir_all(&room.path("d")).unwrap();
-    room.disk
-        .rename(&room.path("old"), &room.path("d/moved"))
-        .unwrap();
-    room.disk.rename(&room.path("d"), &room.path("e")).unwrap();
-    assert_eq!(room.whole("e/moved").unwrap(), b"new");
+    dir.disk.rename(&dir.path("d"), &dir.path("e")).unwrap();
+    assert_eq!(dir.whole("e/moved").unwrap(), b"new");
 }
 
-fn names_that_cannot_be<D: Disk>(room: &Room<D>) {
-    let disk = &room.disk;
-    room.file("f", b"1");
-    disk.create_dir_all(&room.path("d/inner")).unwrap();
-    let at = |name: &str| room.path(name);
+fn names_that_cannot_be<D: Disk>(dir: &TestDir<D>) {
+    let disk = &dir.disk;
+    dir.file("f", b"1");
+    disk.create_dir_all(&dir.path("d/inner")).unwrap();
+    let at = |name: &str| dir.path(name);
     assert_eq!(errno(disk.rename(&at("none"), &at("x"))), libc::ENOENT);
     assert_eq!(errno(disk.rename(&at("f"), &at("none/x"))), libc::ENOENT);
     assert_eq!(errno(disk.rename(&at("f"), &at("d"))), libc::EISDIR);
@@ -348,31 +344,31 @@ fn names_that_cannot_be<D: Disk>(room: &Room<D>) {
     assert_eq!(errno(disk.file_system(&at("none"))), libc::ENOENT);
 }
 
-fn directories_come_and_go<D: Disk>(room: &Room<D>) {
-    let deep = room.path("a/b/c");
-    room.disk.create_dir_all(&deep).unwrap();
-    room.disk.create_dir_all(&deep).unwrap();
-    assert!(room.disk.stat(&deep).unwrap().unwrap().is_dir);
-    room.disk.sync_dir(&deep).unwrap();
-    room.disk.remove_dir(&deep).unwrap();
-    assert_eq!(room.disk.stat(&deep).unwrap(), None);
-    assert_eq!(room.disk.list(&deep).unwrap(), []);
-    assert_eq!(room.disk.list(&room.path("a/b")).unwrap(), []);
-    let space = room.disk.space(&room.dir).unwrap();
+fn directories_come_and_go<D: Disk>(dir: &TestDir<D>) {
+    let deep = dir.path("a/b/c");
+    dir.disk.create_dir_all(&deep).unwrap();
+    dir.disk.create_dir_all(&deep).unwrap();
+    assert!(dir.disk.stat(&deep).unwrap().unwrap().is_dir);
+    dir.disk.sync_dir(&deep).unwrap();
+    dir.disk.remove_dir(&deep).unwrap();
+    assert_eq!(dir.disk.stat(&deep).unwrap(), None);
+    assert_eq!(dir.disk.list(&deep).unwrap(), []);
+    assert_eq!(dir.disk.list(&dir.path("a/b")).unwrap(), []);
+    let space = dir.disk.space(&dir.root).unwrap();
     assert!(space.total_bytes >= space.free_bytes && space.free_bytes >= space.usable_bytes);
-    room.disk.file_system(&room.dir).unwrap();
+    dir.disk.file_system(&dir.root).unwrap();
 }
 
-fn an_unlinked_file_works_on<D: Disk>(room: &Room<D>) {
-    let file = room.file("f", &[1; 4096]);
+fn an_unlinked_file_works_on<D: Disk>(dir: &TestDir<D>) {
+    let file = dir.file("f", &[1; 4096]);
     let region = file.map(4096, 2048).unwrap();
-    assert!(file.is_at(&room.path("f")).unwrap());
-    room.disk.unlink(&room.path("f")).unwrap();
-    assert_eq!(room.disk.stat(&room.path("f")).unwrap(), None);
-    assert!(!file.is_at(&room.path("f")).unwrap());
-    let other = room.file("f", b"another");
-    assert!(!file.is_at(&room.path("f")).unwrap());
-    assert!(other.is_at(&room.path("f")).unwrap());
+    assert!(file.is_at(&dir.path("f")).unwrap());
+    dir.disk.unlink(&dir.path("f")).unwrap();
+    assert_eq!(dir.disk.stat(&dir.path("f")).unwrap(), None);
+    assert!(!file.is_at(&dir.path("f")).unwrap());
+    let other = dir.file("f", b"another");
+    assert!(!file.is_at(&dir.path("f")).unwrap());
+    assert!(other.is_at(&dir.path("f")).unwrap());
     let mut reservation = region.reserve(2048, 1).unwrap();
     reservation[0] = 2;
     region.publish(reservation);
@@ -386,11 +382,11 @@ fn an_unlinked_file_works_on<D: Disk>(room: &Room<D>) {
     assert_eq!(region.slice(2047, 2).unwrap(), [1, 2]);
 }
 
-fn lists_are_sorted<D: Disk>(room: &Room<D>) {
+fn lists_are_sorted<D: Disk>(dir: &TestDir<D>) {
     for name in ["b", "a", "00000000000000004096", "Z"] {
-        room.file(name, name.as_bytes());
+        dir.file(name, name.as_bytes());
     }
-    room.disk.create_dir_all(&room.path("m/n")).unwrap();
+    dir.disk.create_dir_all(&dir.path("m/n")).unwrap();
     let entry = |name: &str, is_dir, len_bytes| Entry {
         name: name.to_owned(),
         is_dir,
@@ -403,26 +399,26 @@ fn lists_are_sorted<D: Disk>(room: &Room<D>) {
         entry("b", false, 1),
         entry("m", true, 0),
     ];
-    assert_eq!(room.disk.list(&room.dir).unwrap(), wanted);
+    assert_eq!(dir.disk.list(&dir.root).unwrap(), wanted);
 }
 
-fn the_lock_excludes_everyone<D: Disk>(room: &Room<D>) {
-    let path = room.path("lock");
-    let lock = room.disk.lock(&path).unwrap();
-    assert_eq!(room.whole("lock").unwrap(), b"lock");
-    let second = room.disk.clone().lock(&path);
+fn the_lock_excludes_everyone<D: Disk>(dir: &TestDir<D>) {
+    let path = dir.path("lock");
+    let lock = dir.disk.lock(&path).unwrap();
+    assert_eq!(dir.whole("lock").unwrap(), b"lock");
+    let second = dir.disk.clone().lock(&path);
     assert!(matches!(second, Err(Error::Locked { path: at }) if at == path));
-    let _another = room.disk.lock(&room.path("other")).unwrap();
+    let _another = dir.disk.lock(&dir.path("other")).unwrap();
     drop(lock);
-    room.disk.lock(&path).unwrap();
-    assert_eq!(room.whole("lock").unwrap(), b"lock");
-    assert_eq!(errno(room.disk.lock(&room.path("none/lock"))), libc::ENOENT);
+    dir.disk.lock(&path).unwrap();
+    assert_eq!(dir.whole("lock").unwrap(), b"lock");
+    assert_eq!(errno(dir.disk.lock(&dir.path("none/lock"))), libc::ENOENT);
 }
 
-fn marks_change_with_content<D: Disk>(room: &Room<D>) {
-    let path = room.path("f");
-    let mark = |path: &Path| room.disk.stat(path).unwrap().unwrap().change_mark;
-    let file = room.file("f", b"1");
+fn marks_change_with_content<D: Disk>(dir: &TestDir<D>) {
+    let path = dir.path("f");
+    let mark = |path: &Path| dir.disk.stat(path).unwrap().unwrap().change_mark;
+    let file = dir.file("f", b"1");
     let first = mark(&path);
     assert_eq!(mark(&path), first);
     // The real disk's clock of changes ticks with the kernel's timer.
@@ -432,14 +428,14 @@ fn marks_change_with_content<D: Disk>(room: &Room<D>) {
         file.write_at(b"2", 0).unwrap();
     }
     let second = mark(&path);
-    room.file("g", b"1");
-    room.disk.rename(&room.path("g"), &path).unwrap();
+    dir.file("g", b"1");
+    dir.disk.rename(&dir.path("g"), &path).unwrap();
     assert_ne!(mark(&path), second, "another file");
 }
 
-fn errors_name_the_path<D: Disk>(room: &Room<D>) {
-    let path = room.path("none");
-    let error = room.disk.open(&path, Open::Read).map(|_| ()).unwrap_err();
+fn errors_name_the_path<D: Disk>(dir: &TestDir<D>) {
+    let path = dir.path("none");
+    let error = dir.disk.open(&path, Open::Read).map(|_| ()).unwrap_err();
     let text = error.to_string();
     assert!(
         text.starts_with(&format!("cannot open {}: ", path.display())),
@@ -450,27 +446,26 @@ fn errors_name_the_path<D: Disk>(room: &Room<D>) {
 
 #[test]
 fn a_file_behind_a_link_is_read_and_never_written() {
-    let room = real();
+    let dir = real();
     let content = b"0123456789abcdef";
-    room.file("owned", content);
-    let link = room.path("link");
-    std::os::unix::fs::symlink(room.path("owned"), &link).unwrap();
-    let lens: Vec<u64> = room
+    dir.file("owned", content);
+    let link = dir.path("link");
+    std::os::unix::fs::symlink(dir.path("owned"), &link).unwrap();
+    let lens: Vec<u64> = dir
         .disk
-        .list(&room.dir)
+        .list(&dir.root)
         .unwrap()
         .iter()
         .map(|e| e.len_bytes)
         .collect();
     assert_eq!(lens, [16, 16], "a link has the length of its file");
     assert!(
-        !room
-            .disk
-            .open(&room.path("owned"), Open::Write)
+        !dir.disk
+            .open(&dir.path("owned"), Open::Write)
             .unwrap()
             .is_borrowed()
     );
-    let file = room.disk.open(&link, Open::Write).unwrap();
+    let file = dir.disk.open(&link, Open::Write).unwrap();
     assert!(file.is_borrowed());
     let mut read = [0; 4];
     read_exact_at(&file, &mut read, 2).unwrap();
@@ -486,6 +481,6 @@ fn a_file_behind_a_link_is_read_and_never_written() {
     let cells = file.map_cells(16).unwrap();
     assert_eq!(cells.load(0), u32::from_be_bytes(*b"0123"));
     assert!(!cells.store(0, 7));
-    room.disk.unlink(&link).unwrap();
-    assert_eq!(room.whole("owned").as_deref(), Some(&content[..]));
+    dir.disk.unlink(&link).unwrap();
+    assert_eq!(dir.whole("owned").as_deref(), Some(&content[..]));
 }

@@ -118,13 +118,13 @@ fn assert_equal(record: &RecordView<'_>, line: &Value) {
 
 /// Everything by place, then everything by queue; how many by each.
 fn check_all(store: &RealStore, lines: &[Value]) -> (usize, usize) {
-    let mut by_place = 0;
+    let mut by_offset = 0;
     let mut by_queue: BTreeMap<(String, i32), BTreeMap<u64, &Value>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.get("blank").is_none()) {
-        let place = number(line, "physical_offset") as u64;
-        let record = store.reader().record_at(place).unwrap();
+        let label = number(line, "physical_offset") as u64;
+        let record = store.reader().record_at(label).unwrap();
         assert_equal(&record.view(CrcCheck::Verify).unwrap(), line);
-        by_place += 1;
+        by_offset += 1;
         let topic = line["topic"].as_str().unwrap().to_owned();
         let queue_id = number(line, "queue_id") as i32;
         // Where a deleted queue began again, the later record has the queue offset.
@@ -169,7 +169,7 @@ fn check_all(store: &RealStore, lines: &[Value]) -> (usize, usize) {
             assert_eq!(records, expected.len(), "{topic} {queue_id}");
         }
     }
-    (by_place, queued)
+    (by_offset, queued)
 }
 
 /// Messages in a record: more than one in that of a batch queue.
@@ -193,10 +193,10 @@ fn check_answers(store: &RealStore, answers: &str) {
         let queue_id = number(queue, "queue_id") as i32;
         let bounds = store.topics().bounds(topic.as_bytes(), queue_id).unwrap();
         let (min, max) = bounds.map_or((0, 0), |bounds| (bounds.min as i64, bounds.max as i64));
-        let place = format!("{topic} {queue_id}");
-        assert_eq!(max, number(queue, "max_offset"), "{place}");
+        let label = format!("{topic} {queue_id}");
+        assert_eq!(max, number(queue, "max_offset"), "{label}");
         if max > 0 {
-            assert_eq!(min, number(queue, "min_offset"), "{place}");
+            assert_eq!(min, number(queue, "min_offset"), "{label}");
         }
         compared += 1;
         if topic == BATCH_QUEUE_TOPIC && max > 0 {
@@ -210,7 +210,7 @@ fn check_answers(store: &RealStore, answers: &str) {
                     time,
                     Boundary::Lower,
                 );
-                assert_eq!(found.unwrap(), offset.as_u64(), "{place} at {time}");
+                assert_eq!(found.unwrap(), offset.as_u64(), "{label} at {time}");
             }
         }
     }
@@ -226,8 +226,8 @@ fn take_over(name: &str, end: u64, records: usize, answers: Option<&str>) {
     let lines = manifest(name);
     let store = open(&root);
     assert_eq!(store.files().positions.appended.position(), end);
-    let (by_place, by_queue) = check_all(&store, &lines);
-    assert_eq!(by_place, records);
+    let (by_offset, by_queue) = check_all(&store, &lines);
+    assert_eq!(by_offset, records);
     assert!(by_queue > 0);
     if let Some(answers) = answers {
         check_answers(&store, answers);
@@ -238,7 +238,7 @@ fn take_over(name: &str, end: u64, records: usize, answers: Option<&str>) {
     drop(store);
     let store = open(&root);
     assert!(store.report().was_clean && store.report().used_manifest);
-    assert_eq!(check_all(&store, &lines), (by_place, by_queue));
+    assert_eq!(check_all(&store, &lines), (by_offset, by_queue));
     drop(store);
     remove(&root);
 }

@@ -1,4 +1,4 @@
-//! Real processes, killed: a child appends at a bounded rate and tells each acknowledged message
+//! Real processes, killed: a child appends at a bounded rate and prints each acknowledged message
 //! through a pipe; it is killed with -9 at a random instant; the store is opened again and every
 //! message that was ever acknowledged is looked at by content. In each flush mode, with and without
 //! the transient pool, on one directory from round to round.
@@ -24,7 +24,7 @@ type RealStore = Store<RealDisk, SystemClock>;
 
 /// Rounds of the run that is part of every test run.
 const ROUNDS: u64 = 20;
-/// The directory that tells a process that it is the child.
+/// The directory of the store; set only for the child.
 const CHILD_DIR: &str = "MQCORE_KILL_CHILD_DIR";
 const CHILD_MODE: &str = "MQCORE_KILL_CHILD_MODE";
 const CHILD_FROM: &str = "MQCORE_KILL_CHILD_FROM";
@@ -134,7 +134,7 @@ fn child() {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Acked {
     number: u64,
-    place: u64,
+    physical_offset: u64,
     queue_offset: u64,
 }
 
@@ -143,12 +143,12 @@ fn parse(line: &str) -> Option<Acked> {
     let mut word = || words.next()?.parse().ok();
     Some(Acked {
         number: word()?,
-        place: word()?,
+        physical_offset: word()?,
         queue_offset: word()?,
     })
 }
 
-/// Lets a child append until it is killed; gives what it was told.
+/// Lets a child append until it is killed; returns the messages that it acknowledged.
 fn round(root: &Path, mode: usize, from: u64, run: Duration) -> Vec<Acked> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child", "--nocapture", "--test-threads=1"])
@@ -168,12 +168,12 @@ fn round(root: &Path, mode: usize, from: u64, run: Duration) -> Vec<Acked> {
         if lines.read_line(&mut line).unwrap() == 0 {
             break;
         }
-        // The last line may be cut off: what was not told whole was not told.
+        // The last line may be cut off: such a message does not count.
         if !line.ends_with('\n') {
             break;
         }
         match parse(line.trim_end()) {
-            Some(told) => acked.push(told),
+            Some(message) => acked.push(message),
             None => assert!(!line.contains("panicked"), "the child failed: {line}"),
         }
         let now = Instant::now();
@@ -187,27 +187,38 @@ fn round(root: &Path, mode: usize, from: u64, run: Duration) -> Vec<Acked> {
     acked
 }
 
-/// Every message that was acknowledged is there, at its place, with its content.
+/// Every message that was acknowledged is there, at its offset, with its content.
 fn check(store: &RealStore, acked: &[Acked], mode: usize) {
-    for told in acked {
-        let record = store.reader().record_at(told.place);
-        let record = record.unwrap_or_else(|error| panic!("mode {mode}: {told:?}: {error}"));
+    for message in acked {
+        let record = store.reader().record_at(message.physical_offset);
+        let record = record.unwrap_or_else(|error| panic!("mode {mode}: {message:?}: {error}"));
         let view = record.view(CrcCheck::Verify).unwrap();
-        assert_eq!(view.body, body_of(told.number), "mode {mode}: {told:?}");
-        assert_eq!(view.queue_offset as u64, told.queue_offset);
+        assert_eq!(
+            view.body,
+            body_of(message.number),
+            "mode {mode}: {message:?}"
+        );
+        assert_eq!(view.queue_offset as u64, message.queue_offset);
         let mut units = Vec::new();
-        let queue_id = (told.number % QUEUES) as i32;
+        let queue_id = (message.number % QUEUES) as i32;
         store
             .queues()
-            .read(b"T", queue_id, told.queue_offset, 1, &mut units)
+            .read(b"T", queue_id, message.queue_offset, 1, &mut units)
             .unwrap();
-        let is_it = units.len() == 1 && units[0].physical_offset as u64 == told.place;
-        assert!(is_it, "mode {mode}: {told:?}: {units:?}");
+        let is_it = units.len() == 1 && units[0].physical_offset as u64 == message.physical_offset;
+        assert!(is_it, "mode {mode}: {message:?}: {units:?}");
     }
-    let mut places: Vec<u64> = acked.iter().map(|told| told.place).collect();
-    places.sort_unstable();
-    places.dedup();
-    assert_eq!(places.len(), acked.len(), "a place was given twice");
+    let mut physical_offsets: Vec<u64> = acked
+        .iter()
+        .map(|message| message.physical_offset)
+        .collect();
+    physical_offsets.sort_unstable();
+    physical_offsets.dedup();
+    assert_eq!(
+        physical_offsets.len(),
+        acked.len(),
+        "an offset was given twice"
+    );
 }
 
 #[test]
@@ -225,11 +236,11 @@ fn whoever_is_killed_loses_nothing_that_was_acknowledged() {
         for _ in 0..rounds.div_ceil(MODES.len() as u64) {
             seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             let run = Duration::from_micros((seed >> 33) % (RUN_MS_MAX * 1_000));
-            // Numbers of messages that were appended and never told are not used again.
+            // Numbers of messages that were appended and never acknowledged are not used again.
             let from = acked.last().map_or(0, |last| last.number + 1_000_000);
             acked.extend(round(&root, mode, from, run));
             let store = open(&root, mode);
-            // What older rounds told was looked at then; now and then all of it is again.
+            // What older rounds acknowledged was checked then; now and then all of it is again.
             let recent = acked.len().saturating_sub(5_000);
             check(&store, &acked[recent..], mode);
             store.abandon();

@@ -21,7 +21,7 @@ const INDEX_ENTRIES: usize = 40;
 const BODY_LEN: usize = 1_000;
 
 /// A disk, and the clock of everyone who opens a store on it.
-fn room() -> (TwinDisk, ManualClock) {
+fn disk_and_clock() -> (TwinDisk, ManualClock) {
     (TwinDisk::new(), ManualClock::at(1_000_000_000))
 }
 
@@ -120,7 +120,7 @@ fn has_notice(store: &TwinStore, text: &str) -> bool {
 
 #[test]
 fn a_ready_file_whose_name_was_removed_is_not_used() {
-    let (disk, clock) = room();
+    let (disk, clock) = disk_and_clock();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..1);
     assert!(store.preparation().step().unwrap() || store.files().preparer.is_ready(SEGMENT));
@@ -137,7 +137,7 @@ fn a_ready_file_whose_name_was_removed_is_not_used() {
 
 #[test]
 fn a_name_that_was_given_to_another_file_is_not_used() {
-    let (disk, clock) = room();
+    let (disk, clock) = disk_and_clock();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..1);
     assert!(store.preparation().step().unwrap() || store.files().preparer.is_ready(SEGMENT));
@@ -153,7 +153,7 @@ fn a_name_that_was_given_to_another_file_is_not_used() {
 
 #[test]
 fn closing_does_not_miss_a_ready_file_that_is_gone() {
-    let (disk, clock) = room();
+    let (disk, clock) = disk_and_clock();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..1);
     assert!(store.preparation().step().unwrap() || store.files().preparer.is_ready(SEGMENT));
@@ -177,7 +177,7 @@ fn meddle_with_index(disk: &TwinDisk) {
 
 #[test]
 fn an_index_that_was_removed_is_made_again_after_a_stop() {
-    let (disk, clock) = room();
+    let (disk, clock) = disk_and_clock();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..INDEX_ENTRIES / 2);
     while store.dispatching().step().unwrap() {}
@@ -195,7 +195,7 @@ fn an_index_that_was_removed_is_made_again_after_a_stop() {
 
 #[test]
 fn an_index_that_was_removed_is_made_again_after_a_kill() {
-    let (disk, clock) = room();
+    let (disk, clock) = disk_and_clock();
     let store = open(&disk, &clock);
     append(&store, &clock, 0..INDEX_ENTRIES / 2);
     while store.dispatching().step().unwrap() {}
@@ -212,7 +212,7 @@ fn an_index_that_was_removed_is_made_again_after_a_kill() {
 #[test]
 fn a_checkpoint_and_marker_rewritten_by_another_lose_nothing() {
     for stops_cleanly in [true, false] {
-        let (disk, clock) = room();
+        let (disk, clock) = disk_and_clock();
         let store = open(&disk, &clock);
         append(&store, &clock, 0..150);
         while store.dispatching().step().unwrap() {}

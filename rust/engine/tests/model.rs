@@ -21,17 +21,17 @@ const TAGS: [&str; 3] = ["x", "y", "z"];
 const SEGMENT_BYTES: u64 = 69_632;
 const START_MS: i64 = 1_795_249_596_000;
 
-type Place = (usize, i32);
+type QueueKey = (usize, i32);
 
 #[derive(Debug, Clone)]
 enum Do {
     Append {
-        place: Place,
+        queue_key: QueueKey,
         len: usize,
         tag: usize,
     },
     Batch {
-        place: Place,
+        queue_key: QueueKey,
         count: usize,
         tag: usize,
     },
@@ -44,12 +44,12 @@ enum Do {
         ms: u64,
     },
     Read {
-        place: Place,
+        queue_key: QueueKey,
         from: u64,
         tag: Option<usize>,
     },
     ByTime {
-        place: Place,
+        queue_key: QueueKey,
         nth: usize,
     },
     ByKey {
@@ -63,25 +63,26 @@ enum Do {
     },
 }
 
-fn place() -> impl Strategy<Value = Place> {
+fn queue_key() -> impl Strategy<Value = QueueKey> {
     (0..TOPICS.len(), 0..2i32)
 }
 
 fn one() -> impl Strategy<Value = Do> {
     let len = prop_oneof![0..40usize, 3_000..3_900usize];
     prop_oneof![
-        12 => (place(), len, 0..3usize).prop_map(|(place, len, tag)| Do::Append { place, len, tag }),
-        2 => (place(), 2..5usize, 0..3usize)
-            .prop_map(|(place, count, tag)| Do::Batch { place, count, tag }),
+        12 => (queue_key(), len, 0..3usize)
+            .prop_map(|(queue_key, len, tag)| Do::Append { queue_key, len, tag }),
+        2 => (queue_key(), 2..5usize, 0..3usize)
+            .prop_map(|(queue_key, count, tag)| Do::Batch { queue_key, count, tag }),
         2 => Just(Do::Flush),
         4 => Just(Do::Dispatch),
         2 => Just(Do::SyncQueues),
         1 => Just(Do::Checkpoint),
         1 => Just(Do::Prepare),
         2 => (1..5_000u64).prop_map(|ms| Do::Pass { ms }),
-        6 => (place(), 0..20u64, proptest::option::of(0..3usize))
-            .prop_map(|(place, from, tag)| Do::Read { place, from, tag }),
-        2 => (place(), 0..40usize).prop_map(|(place, nth)| Do::ByTime { place, nth }),
+        6 => (queue_key(), 0..20u64, proptest::option::of(0..3usize))
+            .prop_map(|(queue_key, from, tag)| Do::Read { queue_key, from, tag }),
+        2 => (queue_key(), 0..40usize).prop_map(|(queue_key, nth)| Do::ByTime { queue_key, nth }),
         2 => (0..60usize).prop_map(|nth| Do::ByKey { nth }),
         1 => Just(Do::Close),
         1 => Just(Do::Kill),
@@ -103,7 +104,7 @@ struct Pair {
     clock: ManualClock,
     config: StoreConfig,
     store: Option<Store<TwinDisk, ManualClock>>,
-    queues: BTreeMap<Place, Vec<Sent>>,
+    queues: BTreeMap<QueueKey, Vec<Sent>>,
     count: usize,
     deleted: bool,
 }
@@ -128,14 +129,14 @@ fn config(is_sync: bool, has_pool: bool) -> StoreConfig {
     }
 }
 
-fn message<'a>(place: Place, body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
+fn message<'a>(queue_key: QueueKey, body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
     let host = Host::V4 {
         address: [127, 0, 0, 1],
         port: 10911,
     };
     Message {
-        topic: TOPICS[place.0],
-        queue_id: place.1,
+        topic: TOPICS[queue_key.0],
+        queue_id: queue_key.1,
         flag: 0,
         sys_flag: 0,
         born_timestamp_ms: 1,
@@ -179,7 +180,7 @@ impl Pair {
     }
 
     /// Appends and waits for the acknowledgement.
-    fn append(&mut self, place: Place, lens: &[usize], tag: usize) {
+    fn append(&mut self, queue_key: QueueKey, lens: &[usize], tag: usize) {
         let mut parts = Vec::new();
         for len in lens {
             self.count += 1;
@@ -194,7 +195,7 @@ impl Pair {
         let texts: Vec<Vec<u8>> = texts.collect();
         let messages = parts.iter().zip(&texts);
         let messages: Vec<Message<'_>> = messages
-            .map(|((body, _), text)| message(place, body, text))
+            .map(|((body, _), text)| message(queue_key, body, text))
             .collect();
         let store = self.store();
         let done = match &messages[..] {
@@ -203,10 +204,10 @@ impl Pair {
         };
         let end = done.last().unwrap().end();
         assert_eq!(store.durability().settle(end).unwrap(), PutStatus::PutOk);
-        let queue = self.queues.entry(place).or_default();
+        let queue = self.queues.entry(queue_key).or_default();
         for ((body, key), at) in parts.into_iter().zip(done) {
             let next = queue.last().map_or(0, |last| last.at.queue_offset + 1);
-            assert_eq!(at.queue_offset, next, "{place:?}");
+            assert_eq!(at.queue_offset, next, "{queue_key:?}");
             queue.push(Sent { body, tag, key, at });
         }
     }
@@ -220,17 +221,17 @@ impl Pair {
     }
 
     /// What is kept of a queue.
-    fn kept(&self, place: Place) -> Vec<&Sent> {
+    fn kept(&self, queue_key: QueueKey) -> Vec<&Sent> {
         let start = self.start();
-        let queue = self.queues.get(&place).map_or(&[][..], Vec::as_slice);
+        let queue = self.queues.get(&queue_key).map_or(&[][..], Vec::as_slice);
         let is_kept = |sent: &&Sent| sent.at.physical_offset >= start;
         queue.iter().filter(is_kept).collect()
     }
 
-    fn read(&self, place: Place, from: u64, tag: Option<usize>) {
+    fn read(&self, queue_key: QueueKey, from: u64, tag: Option<usize>) {
         self.dispatch();
-        let kept = self.kept(place);
-        let topic = TOPICS[place.0].as_bytes();
+        let kept = self.kept(queue_key);
+        let topic = TOPICS[queue_key.0].as_bytes();
         let codes: Vec<i64> = tag
             .iter()
             .map(|tag| tags_code(TAGS[*tag].as_bytes()))
@@ -242,7 +243,7 @@ impl Pair {
             tags_codes: &codes,
             is_bulk: false,
         };
-        let got = self.store().reader().get(topic, place.1, ask).unwrap();
+        let got = self.store().reader().get(topic, queue_key.1, ask).unwrap();
         let first = kept.first().map_or(0, |sent| sent.at.queue_offset);
         let is_wanted =
             |sent: &&&Sent| sent.at.queue_offset >= from && tag.is_none_or(|tag| tag == sent.tag);
@@ -257,7 +258,7 @@ impl Pair {
         let found: Vec<&[u8]> = views.iter().map(|view| view.body).collect();
         assert_eq!(
             found, expected,
-            "{place:?} from {from} tag {tag:?}: {:?}",
+            "{queue_key:?} from {from} tag {tag:?}: {:?}",
             got.status
         );
         if !kept.is_empty() && from < first {
@@ -268,30 +269,31 @@ impl Pair {
         }
     }
 
-    fn by_time(&self, place: Place, nth: usize) {
+    fn by_time(&self, queue_key: QueueKey, nth: usize) {
         self.dispatch();
-        let kept = self.kept(place);
+        let kept = self.kept(queue_key);
         let Some(sent) = kept.get(nth) else { return };
-        let (topic, time_ms) = (TOPICS[place.0].as_bytes(), sent.at.store_timestamp_ms);
-        let found = self
-            .store()
-            .reader()
-            .offset_by_time(topic, place.1, time_ms, Boundary::Lower);
+        let (topic, time_ms) = (TOPICS[queue_key.0].as_bytes(), sent.at.store_timestamp_ms);
+        let found =
+            self.store()
+                .reader()
+                .offset_by_time(topic, queue_key.1, time_ms, Boundary::Lower);
         let lowest = kept
             .iter()
             .find(|other| other.at.store_timestamp_ms >= time_ms);
         let expected = lowest.map(|sent| sent.at.queue_offset);
-        assert_eq!(found.unwrap(), expected, "{place:?} at {time_ms}");
+        assert_eq!(found.unwrap(), expected, "{queue_key:?} at {time_ms}");
     }
 
     fn by_key(&self, nth: usize) {
         self.dispatch();
         let all = self.queues.iter();
-        let all = all.flat_map(|(place, queue)| queue.iter().map(move |sent| (place, sent)));
-        let Some((place, sent)) = all.clone().nth(nth) else {
+        let all =
+            all.flat_map(|(queue_key, queue)| queue.iter().map(move |sent| (queue_key, sent)));
+        let Some((queue_key, sent)) = all.clone().nth(nth) else {
             return;
         };
-        let topic = TOPICS[place.0].as_bytes();
+        let topic = TOPICS[queue_key.0].as_bytes();
         let found = self
             .store()
             .key_reader()
@@ -310,16 +312,28 @@ impl Pair {
 
     fn step(&mut self, step: &Do) {
         match step {
-            Do::Append { place, len, tag } => self.append(*place, &[*len], *tag),
-            Do::Batch { place, count, tag } => self.append(*place, &vec![50; *count], *tag),
+            Do::Append {
+                queue_key,
+                len,
+                tag,
+            } => self.append(*queue_key, &[*len], *tag),
+            Do::Batch {
+                queue_key,
+                count,
+                tag,
+            } => self.append(*queue_key, &vec![50; *count], *tag),
             Do::Flush => drop(self.store().durability().flush().unwrap()),
             Do::Dispatch => self.dispatch(),
             Do::SyncQueues => self.store().checkpoints().sync_queues(0).unwrap(),
             Do::Checkpoint => self.store().checkpoints().write().unwrap(),
             Do::Prepare => while self.store().preparation().step().unwrap() {},
             Do::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
-            Do::Read { place, from, tag } => self.read(*place, *from, *tag),
-            Do::ByTime { place, nth } => self.by_time(*place, *nth),
+            Do::Read {
+                queue_key,
+                from,
+                tag,
+            } => self.read(*queue_key, *from, *tag),
+            Do::ByTime { queue_key, nth } => self.by_time(*queue_key, *nth),
             Do::ByKey { nth } => self.by_key(*nth),
             // The records of a deleted topic are in the log still: a start that feeds the queues
             // from there, as the official broker's does, brings them back.
@@ -345,7 +359,7 @@ impl Pair {
                     .topics()
                     .delete_topic(TOPICS[*topic].as_bytes())
                     .unwrap();
-                self.queues.retain(|place, _| place.0 != *topic);
+                self.queues.retain(|queue_key, _| queue_key.0 != *topic);
                 self.deleted = true;
             }
         }
@@ -372,10 +386,11 @@ proptest! {
         pair.store().durability().flush().unwrap();
         for topic in 0..TOPICS.len() {
             for queue_id in 0..2 {
-                let place = (topic, queue_id);
-                let kept: Vec<u64> = pair.kept(place).iter().map(|s| s.at.queue_offset).collect();
+                let queue_key = (topic, queue_id);
+                let kept = pair.kept(queue_key);
+                let kept: Vec<u64> = kept.iter().map(|sent| sent.at.queue_offset).collect();
                 for from in kept {
-                    pair.read(place, from, None);
+                    pair.read(queue_key, from, None);
                 }
             }
         }

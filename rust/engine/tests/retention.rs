@@ -130,7 +130,7 @@ fn files_go_when_they_have_expired_and_no_earlier() {
 }
 
 #[test]
-fn places_are_those_of_the_records_whatever_retention_took() {
+fn offsets_are_those_of_the_records_whatever_retention_took() {
     let setup = setup(&[("fileReservedTime", "10")]);
     fill(&setup, 6);
     let same_everywhere = || {
@@ -146,10 +146,13 @@ fn places_are_those_of_the_records_whatever_retention_took() {
             assert_eq!(head(&bare), head(&whole), "{ask:?}");
             assert_eq!((bare.len(), bare.bytes), (whole.len(), whole.bytes));
             assert!(bare.records.is_empty() && whole.offsets.is_empty());
-            for (place, record) in bare.offsets.iter().zip(&whole.records) {
+            for (position, record) in bare.offsets.iter().zip(&whole.records) {
                 let view = record.view(mqcore_record::CrcCheck::Verify).unwrap();
-                assert_eq!(place.queue_offset, view.queue_offset.cast_unsigned());
-                assert_eq!(place.physical_offset, view.physical_offset.cast_unsigned());
+                assert_eq!(position.queue_offset, view.queue_offset.cast_unsigned());
+                assert_eq!(
+                    position.physical_offset,
+                    view.physical_offset.cast_unsigned()
+                );
             }
         }
     };
@@ -216,7 +219,7 @@ fn a_fuller_disk_deletes_the_expired_at_any_hour_and_then_whatever_is_oldest() {
 }
 
 #[test]
-fn a_disk_that_is_nearly_full_refuses_appends_until_there_is_room() {
+fn a_disk_that_is_nearly_full_refuses_appends_until_there_is_space() {
     let setup = setup(&[("cleanFileForciblyEnable", "false")]);
     fill(&setup, 2);
     let total = 1_000 * SEGMENT;

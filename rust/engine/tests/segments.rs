@@ -141,8 +141,8 @@ fn a_thousand_files_made_and_removed_leave_nothing_behind() {
 fn a_slice_stays_good_when_its_file_is_removed_and_its_bytes_go_when_the_slice_does() {
     let root = dir("slice");
     let store = open(&root, &[]);
-    let place = append(&store, 7);
-    let held = store.reader().record_at(place).unwrap();
+    let offset = append(&store, 7);
+    let held = store.reader().record_at(offset).unwrap();
     assert!(
         !held.is_copy(),
         "the newest records are read where they lie"
@@ -161,7 +161,7 @@ fn a_slice_stays_good_when_its_file_is_removed_and_its_bytes_go_when_the_slice_d
             > 0
     );
     while store.preparation().step().unwrap() {}
-    assert!(store.reader().record_at(place).is_err());
+    assert!(store.reader().record_at(offset).is_err());
     assert_eq!(held.view(CrcCheck::Verify).unwrap().body, [7; 30_000]);
     let before = mapped_bytes(&root);
     drop(held);
@@ -174,17 +174,17 @@ fn a_slice_stays_good_when_its_file_is_removed_and_its_bytes_go_when_the_slice_d
 fn below_the_hot_window_records_are_read_through_the_file() {
     let root = dir("cold");
     let store = open(&root, &[]);
-    let places: Vec<u64> = (0..40).map(|n| append(&store, n)).collect();
+    let offsets: Vec<u64> = (0..40).map(|n| append(&store, n)).collect();
     while store.preparation().step().unwrap() {}
-    for (n, place) in places.iter().enumerate() {
-        let record = store.reader().record_at(*place).unwrap();
+    for (n, offset) in offsets.iter().enumerate() {
+        let record = store.reader().record_at(*offset).unwrap();
         assert_eq!(
             record.view(CrcCheck::Verify).unwrap().body,
             [n as u8; 30_000]
         );
     }
-    assert!(store.reader().record_at(places[0]).unwrap().is_copy());
-    assert!(!store.reader().record_at(places[39]).unwrap().is_copy());
+    assert!(store.reader().record_at(offsets[0]).unwrap().is_copy());
+    assert!(!store.reader().record_at(offsets[39]).unwrap().is_copy());
     assert!(
         mapped_bytes(&root) <= 5 * SEGMENT,
         "{}",

@@ -60,13 +60,13 @@ fn append(store: &TwinStore) -> u64 {
 /// The result of a wait for `target`, asked in a thread so that a hang fails instead of hanging.
 fn waited(store: &TwinStore, target: u64) -> Error {
     let syncer = Syncer::new(Arc::clone(store.files()));
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(syncer.sync_to(target, Duration::from_millis(20))));
-    told.recv_timeout(HANG).unwrap().unwrap_err()
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(syncer.sync_to(target, Duration::from_millis(20))));
+    receiver.recv_timeout(HANG).unwrap().unwrap_err()
 }
 
 #[test]
-fn a_place_that_nothing_was_appended_to_is_waited_for_until_the_deadline() {
+fn an_offset_that_nothing_was_appended_to_is_waited_for_until_the_deadline() {
     let store = store();
     let end = append(&store);
     assert!(matches!(waited(&store, end + 1), Error::Timeout { .. }));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::queue::{Place, Queue, State};
+use super::queue::{AppendCase, Queue, State};
 use super::recover::remove_from;
 use super::table::BatchTable;
 use super::unit::BatchUnit;
@@ -46,15 +46,15 @@ impl<D: Disk> BatchTable<D> {
             ));
             return Ok(Placed::Refused);
         };
-        let place = self.append_to(&queue, unit);
-        let (placed, what) = match place {
-            Place::Next => return Ok(Placed::Appended),
-            Place::Duplicate => return Ok(Placed::Duplicate),
-            Place::Taken => (
+        let append_case = self.append_to(&queue, unit);
+        let (placed, what) = match append_case {
+            AppendCase::Next => return Ok(Placed::Appended),
+            AppendCase::Duplicate => return Ok(Placed::Duplicate),
+            AppendCase::Taken => (
                 Placed::Taken,
                 "another message has this place: it is not in the queue",
             ),
-            Place::Restart => (
+            AppendCase::Restart => (
                 Placed::Restarted,
                 "the queue starts anew with it, earlier messages are out of it",
             ),
@@ -72,15 +72,15 @@ impl<D: Disk> BatchTable<D> {
         Ok(placed)
     }
 
-    fn append_to(&self, queue: &Arc<Queue>, unit: &BatchUnit) -> Place {
+    fn append_to(&self, queue: &Arc<Queue>, unit: &BatchUnit) -> AppendCase {
         let mut state = queue.lock();
-        let place = state.place(unit);
-        if place == Place::Next && !state.is_gone {
+        let append_case = state.append_case(unit);
+        if append_case == AppendCase::Next && !state.is_gone {
             state.add(unit);
             self.pending.mark(queue, &mut state);
             self.pending.count_unit(unit.store_timestamp_ms);
         }
-        place
+        append_case
     }
 
     /// Empties a queue whose topic was deleted and made anew in the log.

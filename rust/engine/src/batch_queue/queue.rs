@@ -1,7 +1,7 @@
 //! A batch queue in memory, and the decision where a unit belongs. Knows no file.
 //!
-//! Units are counted by ordinals. A file is named by the byte of its first unit, which gives no queue
-//! offset: those are in the units alone.
+//! Units are counted by ordinals. A file is named by the byte of its first unit, which gives no
+//! queue offset: those are in the units alone.
 
 use super::unit::{BatchUnit, UNIT_LEN};
 use crate::queue_store::{self, NO_RECORD, QueueState, QueueUnit};
@@ -53,33 +53,33 @@ impl QueueUnit for BatchUnit {
     }
 }
 
-/// Where a unit belongs.
+/// What appending a unit means for its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum AppendCase {
     /// At the end.
     Next,
     /// Nowhere: it, or a later one, is in the queue.
     Duplicate,
     /// At offset 0 again, later in the log: the topic was deleted and made anew there.
     Restart,
-    /// Below the end, later in the log: two records claim one place.
+    /// Below the end, later in the log: two records claim one queue offset.
     Taken,
 }
 
 impl QueueState<BatchUnit> {
-    /// Decides as `BatchConsumeQueue.putBatchMessagePositionInfo` does, which looks at places in the
-    /// log alone; here no two units may claim one offset either, as in a plain queue.
-    pub(super) fn place(&self, unit: &BatchUnit) -> Place {
+    /// Decides as `BatchConsumeQueue.putBatchMessagePositionInfo` does, which looks at offsets in
+    /// the log alone; here no two units may claim one offset either, as in a plain queue.
+    pub(super) fn append_case(&self, unit: &BatchUnit) -> AppendCase {
         if self.last_physical_end == NO_RECORD {
-            Place::Next
+            AppendCase::Next
         } else if unit.physical_start() < self.last_physical_end {
-            Place::Duplicate
+            AppendCase::Duplicate
         } else if unit.base >= self.own.end {
-            Place::Next
+            AppendCase::Next
         } else if unit.base == 0 {
-            Place::Restart
+            AppendCase::Restart
         } else {
-            Place::Taken
+            AppendCase::Taken
         }
     }
 
@@ -113,20 +113,24 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_unit_depends_on_the_last_record_and_on_its_offsets() {
+    fn the_append_case_of_a_unit_depends_on_the_last_record_and_on_its_offsets() {
         let mut state = State::empty();
         assert_eq!(
-            state.place(&unit(0, 7, 2)),
-            Place::Next,
+            state.append_case(&unit(0, 7, 2)),
+            AppendCase::Next,
             "it may begin anywhere"
         );
         state.add(&unit(3, 7, 2));
-        assert_eq!(state.place(&unit(3, 7, 2)), Place::Duplicate);
-        assert_eq!(state.place(&unit(2, 9, 1)), Place::Duplicate);
-        assert_eq!(state.place(&unit(4, 9, 1)), Place::Next);
-        assert_eq!(state.place(&unit(4, 20, 1)), Place::Next, "gaps stay gaps");
-        assert_eq!(state.place(&unit(4, 8, 1)), Place::Taken);
-        assert_eq!(state.place(&unit(4, 0, 1)), Place::Restart);
+        assert_eq!(state.append_case(&unit(3, 7, 2)), AppendCase::Duplicate);
+        assert_eq!(state.append_case(&unit(2, 9, 1)), AppendCase::Duplicate);
+        assert_eq!(state.append_case(&unit(4, 9, 1)), AppendCase::Next);
+        assert_eq!(
+            state.append_case(&unit(4, 20, 1)),
+            AppendCase::Next,
+            "gaps stay gaps"
+        );
+        assert_eq!(state.append_case(&unit(4, 8, 1)), AppendCase::Taken);
+        assert_eq!(state.append_case(&unit(4, 0, 1)), AppendCase::Restart);
     }
 
     #[test]

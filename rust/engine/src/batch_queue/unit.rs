@@ -75,8 +75,8 @@ impl BatchUnit {
         let mut bytes = [0; UNIT_LEN];
         let mut rest = &mut bytes[..];
         for field in fields {
-            let (place, after) = rest.split_at_mut(field.len());
-            place.copy_from_slice(field);
+            let (target, after) = rest.split_at_mut(field.len());
+            target.copy_from_slice(field);
             rest = after;
         }
         bytes

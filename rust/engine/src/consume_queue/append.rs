@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::extension::Extensions;
 use super::load::QueueLoader;
-use super::queue::{GAP_UNITS_MAX, Place, QUEUES_MAX, Queue, State};
+use super::queue::{AppendCase, GAP_UNITS_MAX, QUEUES_MAX, Queue, State};
 use super::suspects::Suspects;
 use super::truncate::UnitCutter;
 use super::unit::{UNIT_LEN, Unit};
@@ -123,8 +123,8 @@ impl<D: Disk> UnitAppender<D> {
             return None;
         }
         let store_timestamp_ms = coming.store_timestamp_ms;
-        match state.place(coming.queue_offset, &coming.unit) {
-            Place::Next => {
+        match state.append_case(coming.queue_offset, &coming.unit) {
+            AppendCase::Next => {
                 let unit = match coming.extended {
                     None => coming.unit,
                     Some(bits) => {
@@ -138,8 +138,10 @@ impl<D: Disk> UnitAppender<D> {
                 self.pending.count_unit(store_timestamp_ms);
                 Some(Placed::Appended)
             }
-            Place::Duplicate => Some(Placed::Duplicate),
-            Place::First | Place::Gap(_) | Place::Restart | Place::Taken => None,
+            AppendCase::Duplicate => Some(Placed::Duplicate),
+            AppendCase::First | AppendCase::Gap(_) | AppendCase::Restart | AppendCase::Taken => {
+                None
+            }
         }
     }
 
@@ -166,15 +168,15 @@ impl<D: Disk> UnitAppender<D> {
         if coming.extended.is_some() {
             self.extensions.look(queue, &state);
         }
-        let answer = match state.place(queue_offset, &unit) {
-            Place::Next => Placed::Appended,
-            Place::Duplicate => return Ok(Placed::Duplicate),
-            Place::First => {
+        let answer = match state.append_case(queue_offset, &unit) {
+            AppendCase::Next => Placed::Appended,
+            AppendCase::Duplicate => return Ok(Placed::Duplicate),
+            AppendCase::First => {
                 self.suspects.note_beginning(queue, queue_offset);
                 state.begin_at(queue_offset, self.segments.file_len_bytes());
                 Placed::Appended
             }
-            Place::Gap(missing) if missing <= GAP_UNITS_MAX => {
+            AppendCase::Gap(missing) if missing <= GAP_UNITS_MAX => {
                 if state.has_pending() {
                     // Blanks stand before the tail: it goes to the file first.
                     drop(state);
@@ -189,7 +191,7 @@ impl<D: Disk> UnitAppender<D> {
                 state.end = queue_offset;
                 Placed::Gap { missing }
             }
-            Place::Gap(_) | Place::Restart => {
+            AppendCase::Gap(_) | AppendCase::Restart => {
                 let dropped = state.end - state.min;
                 drop(state);
                 self.warn(queue, queue_offset, &unit, Placed::Restarted { dropped });
@@ -197,7 +199,7 @@ impl<D: Disk> UnitAppender<D> {
                 self.add_to(queue, coming)?;
                 return Ok(Placed::Restarted { dropped });
             }
-            Place::Taken if queue_offset < state.first_base / QUEUE_UNIT_BYTES => {
+            AppendCase::Taken if queue_offset < state.first_base / QUEUE_UNIT_BYTES => {
                 // The files that the queue began with are lost.
                 let first = state.first_base / QUEUE_UNIT_BYTES;
                 drop(state);
@@ -206,7 +208,7 @@ impl<D: Disk> UnitAppender<D> {
                 }
                 return Ok(Placed::Taken);
             }
-            Place::Taken => {
+            AppendCase::Taken => {
                 drop(state);
                 self.warn(queue, queue_offset, &unit, Placed::Taken);
                 return Ok(Placed::Taken);

@@ -1,6 +1,7 @@
 //! Units that queues have lost: a queue that begins behind 0 though it had no files, one with units
-//! between its end and the next record, one that ends before the last stop or checkpoint had it end.
-//! Called while the store is opened, when the end of the log was dispatched again. Reads no record.
+//! between its end and the next record, one that ends before the last stop or checkpoint had it
+//! end. Called while the store is opened, when the end of the log was dispatched again. Reads no
+//! record.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -47,9 +48,9 @@ impl<D: Disk> LostUnits<D> {
         self.suspects.take()
     }
 
-    /// Notes the queues that seem to have lost their first files. Retention keeps the file that holds
-    /// the first record of the log, and with it nearly always a unit of a record before that; a queue
-    /// whose oldest unit names a record that is there has lost a file, or is an exact fit.
+    /// Notes the queues that seem to have lost their first files. Retention keeps the file that
+    /// holds the first record of the log, and with it nearly always a unit of a record before that;
+    /// a queue whose oldest unit names a record that is there has lost a file, or is an exact fit.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -63,8 +64,8 @@ impl<D: Disk> LostUnits<D> {
                 state.first_base / QUEUE_UNIT_BYTES
             };
             let unit = self.segments.file_unit(&queue, first)?;
-            let place = unit.physical_offset.cast_unsigned();
-            if unit.is_present() && !unit.is_blank() && place >= log_start {
+            let physical_offset = unit.physical_offset.cast_unsigned();
+            if unit.is_present() && !unit.is_blank() && physical_offset >= log_start {
                 self.suspects.note(&queue, (0, first), true);
             }
         }
@@ -138,8 +139,8 @@ impl<D: Disk> LostUnits<D> {
         Ok(())
     }
 
-    /// Lengthens each queue that is shorter than it was at the last clean stop, with nothing in the new
-    /// part, and notes it as a suspect. Called while the store is opened, when the queues have
+    /// Lengthens each queue that is shorter than it was at the last clean stop, with nothing in the
+    /// new part, and notes it as a suspect. Called while the store is opened, when the queues have
     /// everything that is dispatched again.
     ///
     /// # Errors
@@ -202,9 +203,9 @@ impl<D: Disk> LostUnits<D> {
         if has_files && first_base > recorded.first_base {
             let first = first_base / QUEUE_UNIT_BYTES;
             let unit = self.segments.file_unit(&queue, first)?;
-            let place = unit.physical_offset.cast_unsigned();
+            let physical_offset = unit.physical_offset.cast_unsigned();
             // Retention keeps the file of the first record that the log has.
-            if !unit.is_present() || (!unit.is_blank() && place >= log_start) {
+            if !unit.is_present() || (!unit.is_blank() && physical_offset >= log_start) {
                 let _is_watched = self.suspects.note_lost(&queue, (0, first), true);
             }
         }

@@ -1,5 +1,5 @@
-//! The consume queues: per topic and queue id the list of 20-byte units that give where each message
-//! lies in the log (`ConsumeQueue`). Derived data: the log can always build it again.
+//! The consume queues: per topic and queue id the list of 20-byte units that give where each
+//! message lies in the log (`ConsumeQueue`). Derived data: the log can always build it again.
 //!
 //! Knows no record, no log and no thread of its own: dispatch appends and writes, the queue sync
 //! syncs, readers read, all at the same time. How units get into files is in `queue_store`; batch
@@ -40,7 +40,7 @@ mod witness;
 mod tests;
 
 pub use append::{Coming, Placed};
-pub use extension::{DIR_NAME as EXTENSION_DIR, Extended, ExtensionReader, place_of};
+pub use extension::{DIR_NAME as EXTENSION_DIR, Extended, ExtensionReader, ext_offset_of};
 pub use holes::{Hole, HoleMender, LogSide, Mended};
 pub use lost::LostUnits;
 pub use manifest::{MANIFEST_NAME, ManifestQueue, ManifestQueues, manifest_queues, stop_mark};

@@ -5,7 +5,8 @@ use crate::config::QUEUE_UNIT_BYTES;
 use crate::queue_store::{self, QueueState};
 pub(super) use crate::queue_store::{Known, MIN_UNKNOWN, NO_RECORD, NOTHING_WAITS_MS};
 
-/// Queues at the most: some 300 MB of them. Every name in a log can ask for one, so there is a bound.
+/// Queues at the most: some 300 MB of them. Every name in a log can ask for one, so there is a
+/// bound.
 pub(super) const QUEUES_MAX: usize = 1_000_000;
 /// Missing units that are stood in for by blanks, 60 MB of them; a longer gap starts the queue anew
 /// behind it, because so many blanks in each of many queues would fill the disk.
@@ -16,9 +17,9 @@ pub type Queue = queue_store::Queue<Unit>;
 /// What is known of a queue.
 pub(super) type State = QueueState<Unit>;
 
-/// Where a unit belongs.
+/// What appending a unit means for its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum AppendCase {
     /// At the end.
     Next,
     /// Nowhere: it, or a later one, is in the queue.
@@ -29,7 +30,7 @@ pub(super) enum Place {
     Gap(u64),
     /// At 0 again, later in the log: the topic was deleted and made anew there.
     Restart,
-    /// Below the end, later in the log: two records claim one place.
+    /// Below the end, later in the log: two records claim one queue offset.
     Taken,
 }
 
@@ -46,23 +47,23 @@ impl QueueState<Unit> {
     /// and a queue that starts again at 0 is emptied first (there its first unit goes to the end
     /// and the following ones are dropped until they reach it).
     #[inline]
-    pub(super) fn place(&self, queue_offset: u64, unit: &Unit) -> Place {
+    pub(super) fn append_case(&self, queue_offset: u64, unit: &Unit) -> AppendCase {
         if unit.physical_end() <= self.last_physical_end {
-            return Place::Duplicate;
+            return AppendCase::Duplicate;
         }
         if queue_offset == self.end {
-            return Place::Next;
+            return AppendCase::Next;
         }
         if queue_offset > self.end {
             if !self.has_files() && self.end == 0 {
-                return Place::First;
+                return AppendCase::First;
             }
-            return Place::Gap(queue_offset - self.end);
+            return AppendCase::Gap(queue_offset - self.end);
         }
         if queue_offset == 0 {
-            Place::Restart
+            AppendCase::Restart
         } else {
-            Place::Taken
+            AppendCase::Taken
         }
     }
 
@@ -98,17 +99,17 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_unit_depends_on_the_end_and_on_the_log() {
+    fn the_append_case_of_a_unit_depends_on_the_end_and_on_the_log() {
         let mut state = State::empty();
-        assert_eq!(state.place(0, &unit(0)), Place::Next);
-        assert_eq!(state.place(4, &unit(0)), Place::First);
+        assert_eq!(state.append_case(0, &unit(0)), AppendCase::Next);
+        assert_eq!(state.append_case(4, &unit(0)), AppendCase::First);
         state.push(&unit(3), 1);
-        assert_eq!(state.place(1, &unit(3)), Place::Duplicate);
-        assert_eq!(state.place(1, &unit(4)), Place::Next);
-        assert_eq!(state.place(5, &unit(4)), Place::Gap(4));
-        assert_eq!(state.place(0, &unit(4)), Place::Restart);
+        assert_eq!(state.append_case(1, &unit(3)), AppendCase::Duplicate);
+        assert_eq!(state.append_case(1, &unit(4)), AppendCase::Next);
+        assert_eq!(state.append_case(5, &unit(4)), AppendCase::Gap(4));
+        assert_eq!(state.append_case(0, &unit(4)), AppendCase::Restart);
         state.push(&unit(4), 1);
-        assert_eq!(state.place(1, &unit(5)), Place::Taken);
+        assert_eq!(state.append_case(1, &unit(5)), AppendCase::Taken);
     }
 
     #[test]

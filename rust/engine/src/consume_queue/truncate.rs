@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::extension::Extensions;
 use super::load::QueueLoader;
 use super::probe::first_at_or_above;
-use super::queue::{Known, MIN_UNKNOWN, Place, Queue, State};
+use super::queue::{AppendCase, Known, MIN_UNKNOWN, Queue, State};
 use super::unit::{UNIT_LEN, Unit};
 use super::witness::Witness;
 use crate::config::QUEUE_UNIT_BYTES;
@@ -157,8 +157,8 @@ impl<D: Disk> UnitCutter<D> {
     pub(super) fn restart(&self, queue: &Arc<Queue>, queue_offset: u64, unit: &Unit) -> Result<()> {
         let _gate = self.pending.hold_writes();
         let mut state = self.loader.lock_known(queue)?;
-        let place = state.place(queue_offset, unit);
-        if state.is_gone || !matches!(place, Place::Restart | Place::Gap(_)) {
+        let append_case = state.append_case(queue_offset, unit);
+        if state.is_gone || !matches!(append_case, AppendCase::Restart | AppendCase::Gap(_)) {
             return Ok(());
         }
         self.witness.void()?;

@@ -8,7 +8,7 @@
 //!
 //! Big endian (`ConsumeQueue.CQ_STORE_UNIT_SIZE`).
 
-use super::extension::{Tail, is_place};
+use super::extension::{Tail, is_ext_address};
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::lock::Mutex;
 use crate::queue_store::QueueUnit;
@@ -24,8 +24,8 @@ pub struct Unit {
     pub physical_offset: i64,
     /// Bytes of the record.
     pub size_bytes: i32,
-    /// Java's hash of the tags, or the delivery time of a delayed message, or where in the extension
-    /// of the queue that is found ([`Unit::is_extended`]).
+    /// Java's hash of the tags, or the delivery time of a delayed message, or where in the
+    /// extension of the queue that is found ([`Unit::is_extended`]).
     pub tags_code: i64,
 }
 
@@ -80,7 +80,7 @@ impl Unit {
     #[inline]
     #[must_use]
     pub fn is_extended(&self) -> bool {
-        is_place(self.tags_code)
+        is_ext_address(self.tags_code)
     }
 
     /// The first byte of the log after the record.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_that_no_hash_can_be_is_a_place() {
+    fn a_code_that_no_hash_can_be_is_an_ext_address() {
         let unit = |tags_code| Unit {
             tags_code,
             ..Unit::BLANK

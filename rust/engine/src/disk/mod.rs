@@ -1,7 +1,7 @@
-//! The one door to files. Everything above is generic over [`Disk`]: the real one ([`real`]) and its
-//! twin ([`twin`]), which remembers every event and can crash or fail at any of them.
+//! The one way to files. Everything above is generic over [`Disk`]: the real one ([`real`]) and
+//! its twin ([`twin`]), which remembers every event and can crash or fail at any of them.
 //!
-//! What a call promises after power loss is said per method; a name (create, rename, unlink) is
+//! What a call promises after power loss is stated per method; a name (create, rename, unlink) is
 //! durable only once its directory was synced.
 
 pub mod real;
@@ -74,7 +74,7 @@ pub struct Stat {
     pub change_mark: u64,
 }
 
-/// Room on the file system of a path.
+/// Space on the file system of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// All bytes.
@@ -107,7 +107,7 @@ pub enum FileSystem {
     Local,
     /// Lives in memory: nothing survives power loss.
     Memory,
-    /// Over a network: locks and syncs may not mean what they say.
+    /// Over a network: locks and syncs may not keep their promises.
     Network,
 }
 
@@ -151,7 +151,8 @@ pub trait Disk: Clone + Send + Sync + 'static {
         self.create_dir_all(dir)
     }
 
-    /// Renames within a file system; replaces `to`. Atomic; durable once both directories are synced.
+    /// Renames within a file system; replaces `to`. Atomic; durable once both directories are
+    /// synced.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -175,7 +176,7 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// [`crate::error::Error::Io`].
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Room where `path` lies.
+    /// Space on the file system of `path`.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -293,13 +294,14 @@ pub trait DiskFile: Send + Sync + 'static {
     /// [`crate::error::Error::Io`].
     fn len_bytes(&self) -> Result<u64>;
 
-    /// Whether `path` names this very file: not when the name was removed, or given to another file.
+    /// Whether `path` names this very file: not when the name was removed, or given to another
+    /// file.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
     fn is_at(&self, path: &Path) -> Result<bool>;
 
-    /// Tells what a range will be used for; `None` means the pages may go.
+    /// Advises the system what a range will be used for; `None` means the pages may go.
     fn advise(&self, use_: Option<Use>, position: u64, len_bytes: u64);
 
     /// Maps the first `len_bytes` for appending, of which `published` hold content already.
@@ -344,19 +346,19 @@ pub trait Region: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`crate::error::Error::Io`], also of bytes outside of the range whose write-back failed
-    /// before: the system tells that once. After a failure nothing is known of the whole file:
+    /// before: the system reports that once. After a failure nothing is known of the whole file:
     /// never try again.
     ///
     /// # Blocking
     /// Until the device has answered.
     fn sync(&self, position: u64, len_bytes: u64) -> Result<()>;
-    /// Says that the whole pages of a range will hardly be touched through this map soon: they leave
+    /// Advises that whole pages of a range will hardly be touched through this map soon: they leave
     /// the page tables and stay in the page cache. A sync of pages that are mapped and writable
     /// makes each read-only first, which interrupts the other cores page by page. Changes no byte.
     fn release(&self, position: u64, len_bytes: u64);
-    /// Tells what a range will be used for.
+    /// Advises the system what a range will be used for.
     fn advise(&self, use_: Use, position: u64, len_bytes: u64);
-    /// Tells the processor that a range will be written next; changes nothing.
+    /// Advises the processor that a range will be written next; changes nothing.
     #[inline]
     fn expect_write(&self, _position: u64, _len: usize) {}
     /// Locks the map in memory.
@@ -403,7 +405,7 @@ pub fn read_piece(file: &impl DiskFile, piece: Piece, into: &mut Vec<u8>) -> Res
     let before = into.len();
     into.resize(before + piece.len, 0);
     match into.get_mut(before..) {
-        Some(room) => read_exact_at(file, room, piece.position),
+        Some(rest_of_buf) => read_exact_at(file, rest_of_buf, piece.position),
         // The line above has made it.
         None => Ok(()),
     }

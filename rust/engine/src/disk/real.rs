@@ -1,8 +1,8 @@
 //! The disk of the machine. Knows no format of the store: paths, bytes, syncs and errors with their
 //! paths. Any thread may call it.
 //!
-//! A file behind a symbolic link is borrowed: it belongs to another directory, which is mounted here.
-//! It is opened and mapped for reading alone, so that the kernel refuses every write to it.
+//! A file behind a symbolic link is borrowed: it belongs to another directory, which is mounted
+//! here. It is opened and mapped for reading alone, so that the kernel refuses every write to it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -203,7 +203,7 @@ impl Disk for RealDisk {
             }
             Err(error) => return Err(Error::io("lock", path, &error)),
         }
-        // What stands there already is left alone: it says who was here last.
+        // Existing content is left alone: it names the last owner.
         if file.len_bytes()? == 0 {
             file.write_at(LOCK_CONTENT, 0)?;
         }
@@ -217,7 +217,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Whether a path is a symbolic link. What cannot be looked at is none: opening it tells why.
+/// Whether a path is a symbolic link. What cannot be looked at is none: opening it reports why.
 fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }

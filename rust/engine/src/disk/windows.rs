@@ -12,8 +12,8 @@ use crate::lock::Mutex;
 use crate::mmap::Map;
 use crate::units::{KIB, MIB};
 
-/// Bytes of a window, which begins at a multiple of them: some ten thousand records of 1 KiB, and page
-/// tables of 32 KiB.
+/// Bytes of a window, which begins at a multiple of them: some ten thousand records of 1 KiB, and
+/// page tables of 32 KiB.
 const WINDOW_BYTES: u64 = 16 * MIB;
 /// Windows of a file: readers at as many places do not take them from each other.
 const WINDOWS_MAX: usize = 4;
@@ -37,7 +37,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// Appends pieces to `into` that [`run_len`] counted; false, and nothing appended, where that
-    /// did not work: reading them through the file tells why.
+    /// did not work: reading them through the file reports why.
     ///
     /// # Blocking
     /// Reads the disk where the page cache has not the bytes.

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::consume_queue::{Extended, place_of};
+use crate::consume_queue::{Extended, ext_offset_of};
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::Result;
 use crate::units::offset_file_name;
@@ -33,7 +33,7 @@ impl ExtensionReader {
 
     /// The unit at the position that a queue unit names; `None` where no whole one is there.
     pub(super) fn find<D: Disk>(&mut self, disk: &D, code: i64) -> Result<Option<Extended<'_>>> {
-        let Some(position) = place_of(code) else {
+        let Some(position) = ext_offset_of(code) else {
             return Ok(None);
         };
         for len in [PIECE_LEN, UNIT_LEN_MAX] {

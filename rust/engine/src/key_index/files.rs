@@ -88,8 +88,8 @@ impl<D: Disk> IndexFiles<D> {
     /// Puts `file` in the place of the one of the same name.
     pub(super) fn replace(&self, file: &Arc<IndexFile<D::File>>) {
         let mut files = self.list.write();
-        if let Some(place) = files.iter_mut().find(|place| place.name() == file.name()) {
-            *place = Arc::clone(file);
+        if let Some(slot) = files.iter_mut().find(|slot| slot.name() == file.name()) {
+            *slot = Arc::clone(file);
         }
     }
 
@@ -150,7 +150,7 @@ impl<D: Disk> IndexFiles<D> {
         Ok(removed)
     }
 
-    /// A mapped file with room: the newest one, or a new one.
+    /// A mapped file with free entries: the newest one, or a new one.
     ///
     /// # Blocking
     /// Until a new one is allocated and its name synced.

@@ -55,8 +55,8 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
     /// file after them, so that what stays has no gap. Other names are left alone.
     ///
     /// # Errors
-    /// [`crate::error::Error::WrongFileSize`] when a file has another size than the settings say; nothing was
-    /// changed then. [`crate::error::Error::Io`], [`crate::error::Error::Config`].
+    /// [`crate::error::Error::WrongFileSize`] when a file has another size than the settings give;
+    /// nothing was changed then. [`crate::error::Error::Io`], [`crate::error::Error::Config`].
     pub fn open(disk: &D, clock: &C, notices: &Arc<Notices>, opening: Opening<'_>) -> Result<Self> {
         let layout = Layout::new(opening.config)?;
         let found = find(disk, layout, notices, &opening)?;
@@ -94,7 +94,7 @@ impl<D: Disk, C: Clock> KeyIndex<D, C> {
     /// As for [`KeyIndex::open`].
     pub fn check(disk: &D, opening: &Opening<'_>) -> Result<()> {
         let layout = Layout::new(opening.config)?;
-        // What is worth telling is told when the index is opened.
+        // What is worth reporting is reported when the index is opened.
         find(disk, layout, &Notices::default(), opening).map(drop)
     }
 

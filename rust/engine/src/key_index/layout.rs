@@ -54,7 +54,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout that the settings say.
+    /// The layout of the settings.
     ///
     /// # Errors
     /// [`Error::Config`] when such a file could not exist; `StoreConfig::check` refuses the same.

@@ -96,7 +96,7 @@ pub(super) fn find<D: Disk>(
     Ok(found)
 }
 
-/// Whether the file holds what its header says. After an abnormal exit the official broker trusts
+/// Whether the file holds what its header counts. After an abnormal exit the official broker trusts
 /// every file that does not end after the checkpoint. Here it must be full as well: the header of
 /// a file that was being filled may be older than its slots.
 fn is_trusted(

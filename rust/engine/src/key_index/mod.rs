@@ -1,7 +1,7 @@
 //! The key index: which records carry a key. RocketMQ's `IndexFile`, file by file, found by the
 //! hash of `topic#key`. Knows no log and no queue: topics, keys, offsets and times come from the
 //! caller. One thread puts (log order); any thread queries. All of it is derived data: what is in
-//! doubt is dropped, and the caller dispatches again from [`IndexWriter::resume_offset`].
+//! uncertain is dropped, and the caller dispatches again from [`IndexWriter::resume_offset`].
 //!
 //! The byte tables are in `layout`.
 

@@ -38,7 +38,7 @@ pub(super) fn find<D: Disk>(files: &Files<D>, wanted: &Wanted) -> Result<QueryAn
     }
     for file in files.iter().rev() {
         if file.next_number() <= 1 {
-            // Its times are preset or zero: they say nothing of the files before it.
+            // Its times are preset or zero: they prove nothing of the files before it.
             continue;
         }
         if overlaps(file, wanted) {

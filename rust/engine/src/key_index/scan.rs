@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// Entries read at a time: 80 KB, past which larger reads are no faster.
 const ENTRIES_PER_READ: u32 = 4096;
-/// Problems told per file. A file with more is to be made again, whatever the others are.
+/// Problems reported per file. A file with more is to be made again, whatever the others are.
 const PROBLEMS_MAX: usize = 100;
 
 /// Something in an index file that does not hold.
@@ -128,7 +128,7 @@ impl<F: DiskFile> Iterator for IndexScan<F> {
 }
 
 /// Everything in an index file that does not hold within the file: header, order of offsets, and
-/// whether each slot leads to all of its entries. At most 100 problems are told.
+/// whether each slot leads to all of its entries. At most 100 problems are reported.
 ///
 /// # Errors
 /// [`Error::WrongFileSize`], [`Error::Io`].
@@ -140,7 +140,7 @@ pub fn verify_file<D: Disk>(
     let mut scan = IndexScan::open(disk, path, layout)?;
     let (header, layout) = (scan.header(), scan.layout());
     let mut problems = Vec::new();
-    let mut tell = |number: u32, why: String| {
+    let mut report = |number: u32, why: String| {
         if problems.len() < PROBLEMS_MAX {
             problems.push(IndexProblem {
                 path: path.to_owned(),
@@ -150,7 +150,7 @@ pub fn verify_file<D: Disk>(
         }
     };
     if let Some(why) = header.problem(layout) {
-        tell(0, why);
+        report(0, why);
     }
     // What the slots should be, made again entry by entry.
     let mut newest = vec![0u32; layout.slots() as usize];
@@ -159,16 +159,16 @@ pub fn verify_file<D: Disk>(
         let entry = entry?;
         if last_offset.is_some_and(|last| entry.physical_offset < last) {
             let why = format!("offset {} is below the one before", entry.physical_offset);
-            tell(entry.number, why);
+            report(entry.number, why);
         }
         last_offset = Some(entry.physical_offset);
         if entry.seconds < 0 || entry.physical_offset < 0 {
-            tell(entry.number, "a negative time or offset".to_owned());
+            report(entry.number, "a negative time or offset".to_owned());
         }
         if let Some(slot) = newest.get_mut((entry.key_hash % layout.slots()) as usize) {
             if i64::from(entry.previous) != i64::from(*slot) {
                 let why = format!("names {} as the one before, it is {slot}", entry.previous);
-                tell(entry.number, why);
+                report(entry.number, why);
             }
             *slot = entry.number;
         }
@@ -177,19 +177,19 @@ pub fn verify_file<D: Disk>(
         && last != header.end_physical_offset
     {
         let end = header.end_physical_offset;
-        tell(
+        report(
             0,
             format!("the header ends at {end}, the entries at {last}"),
         );
     }
-    verify_slots(&scan, &newest, &mut tell)?;
+    verify_slots(&scan, &newest, &mut report)?;
     Ok(problems)
 }
 
 fn verify_slots<F: DiskFile>(
     scan: &IndexScan<F>,
     newest: &[u32],
-    tell: &mut impl FnMut(u32, String),
+    report: &mut impl FnMut(u32, String),
 ) -> Result<()> {
     let mut bytes = vec![0; newest.len() * SLOT_BYTES as usize];
     read_exact_at(&scan.file, &mut bytes, scan.layout.slot_position(0))?;
@@ -197,15 +197,15 @@ fn verify_slots<F: DiskFile>(
         let stored = word_at(&bytes, slot as u64 * SLOT_BYTES);
         if stored != *expected {
             let why = format!("slot {slot} leads to entry {stored}, its newest is {expected}");
-            tell(0, why);
+            report(0, why);
         }
     }
     let used = newest.iter().filter(|number| **number > 0).count() as i64;
     if used != i64::from(scan.header.slots_used) {
-        let told = scan.header.slots_used;
-        tell(
+        let counted = scan.header.slots_used;
+        report(
             0,
-            format!("the header counts {told} slots in use, there are {used}"),
+            format!("the header counts {counted} slots in use, there are {used}"),
         );
     }
     Ok(())

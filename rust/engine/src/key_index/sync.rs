@@ -1,5 +1,5 @@
-//! Syncing index files, and what that allows the checkpoint to say: nothing more once a sync has failed,
-//! or once somebody else has changed the directory.
+//! Syncing index files, and what that allows the checkpoint to state: nothing more once a sync has
+//! failed, or once somebody else has changed the directory.
 //!
 //! Locks: that of the one who puts is held over one look at the directory, as no file may be made
 //! meanwhile; that of the list of files comes behind it.

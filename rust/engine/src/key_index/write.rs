@@ -1,5 +1,5 @@
 //! Putting keys (`IndexService.buildIndex`, `IndexFile.putKey`): which keys a record has, which of
-//! them are in already, where the next file comes from, and what happens when there is no room.
+//! them are in already, where the next file comes from, and what happens when the disk is full.
 //! Called by one thread, in log order.
 
 use std::collections::VecDeque;
@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::lock::Mutex;
 use crate::notice::Notices;
 
-/// Between two looks for room while paused. Each costs a few system calls; a second is not long
-/// beside the time it takes to make room.
+/// Between two looks for space while paused. Each costs a few system calls; a second is not long
+/// beside the time it takes to free space.
 const RETRY_INTERVAL_MS: u64 = 1_000;
 /// `MessageConst.KEY_SEPARATOR`.
 const KEY_SEPARATOR: u8 = b' ';
@@ -44,13 +44,13 @@ pub enum Put {
 pub enum IndexState {
     /// Yes.
     Running,
-    /// No: the disk has no room for the next file. Appends go on; the index is missing from this
+    /// No: the disk has no space for the next file. Appends go on; the index is missing from this
     /// record on.
     Paused {
         /// Physical offset of the first record that is not indexed, or not with all its keys.
         resume_offset: u64,
     },
-    /// There is room again; dispatch has to come back to this record first.
+    /// There is space again; dispatch has to come back to this record first.
     CatchingUp {
         /// As for `Paused`.
         resume_offset: u64,
@@ -72,7 +72,7 @@ struct Writing<F: DiskFile> {
     /// The newest file, mapped; `None` until the first put.
     current: Option<Arc<IndexFile<F>>>,
     state: IndexState,
-    /// While paused: when to look for room again, in elapsed ms.
+    /// While paused: when to look for space again, in elapsed ms.
     retry_at_ms: u64,
     last: Option<LastRecord>,
 }
@@ -200,12 +200,12 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
         })
     }
 
-    /// The record that dispatch has to come back to, once there is room after a pause; `None`
-    /// while indexing runs and while there is still no room. From then on the index takes this
+    /// The record that dispatch has to come back to, once there is space after a pause; `None`
+    /// while indexing runs and while there is still no space. From then on the index takes this
     /// record or an earlier one first, and answers [`Put::Paused`] to all others.
     ///
     /// # Blocking
-    /// While paused, once a second: until the disk has answered whether there is room.
+    /// While paused, once a second: until the disk has answered whether there is space.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -214,7 +214,7 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
             return Ok(None);
         }
         let mut writer = self.writing.lock();
-        self.look_for_room(&mut writer)?;
+        self.look_for_space(&mut writer)?;
         Ok(match writer.state {
             IndexState::CatchingUp { resume_offset } => Some(resume_offset),
             IndexState::Running | IndexState::Paused { .. } => None,
@@ -233,7 +233,7 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
                 limit: i64::MAX.unsigned_abs(),
             });
         }
-        self.look_for_room(writer)?;
+        self.look_for_space(writer)?;
         match writer.state {
             IndexState::Running => {}
             IndexState::CatchingUp { resume_offset } if physical_offset <= resume_offset => {
@@ -250,7 +250,7 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
         Ok(is_before.then_some(Put::AlreadyIndexed))
     }
 
-    /// Adds an entry; false when there is no room for the next file.
+    /// Adds an entry; false when there is no space for the next file.
     #[inline]
     fn put_hash(
         &self,
@@ -307,7 +307,7 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
     }
 
     /// While paused, now and then: tries to make the next file.
-    fn look_for_room(&self, writer: &mut Writing<D::File>) -> Result<()> {
+    fn look_for_space(&self, writer: &mut Writing<D::File>) -> Result<()> {
         let IndexState::Paused { resume_offset } = writer.state else {
             return Ok(());
         };

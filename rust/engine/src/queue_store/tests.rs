@@ -232,7 +232,7 @@ fn files_that_are_removed_are_forgotten() {
 }
 
 #[test]
-fn a_file_is_zero_behind_a_place_and_known_to_be() {
+fn a_file_is_zero_behind_a_position_and_known_to_be() {
     let parts = parts();
     let queue = parts.map.insert("T", 0, QueueState::empty());
     parts.append(&queue, 0, 4);

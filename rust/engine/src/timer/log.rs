@@ -18,7 +18,7 @@ const TAIL_MAX_BYTES: usize = 256 << 10;
 const BLOCK_BYTES: usize = 64 << 10;
 /// Blocks kept: those of a slot that was filled over a minute at some thousand messages per second.
 const BLOCKS_MAX: usize = 32;
-/// So many zeros behind the end say that nothing was written there: more than is entered between
+/// So many zeros behind the end show that nothing was written there: more than is entered between
 /// two syncs at once.
 const ZEROS_MIN_BYTES: u64 = 4 << 20;
 
@@ -199,7 +199,7 @@ impl<D: Disk> TimerLog<D> {
         Ok(self.written)
     }
 
-    /// What stands at a position.
+    /// What is at a position.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -212,7 +212,7 @@ impl<D: Disk> TimerLog<D> {
         self.at_any(position)
     }
 
-    /// What stands at a position of the files, also behind the end: for recovery.
+    /// What is at a position of the files, also behind the end: for recovery.
     pub(super) fn at_any(&mut self, position: u64) -> Result<Found> {
         let base = position - position % self.file_len_bytes;
         if base + self.file_len_bytes - position < BLANK_BYTES as u64 {
@@ -315,7 +315,7 @@ impl<D: Disk> TimerLog<D> {
         Ok(removed)
     }
 
-    /// Where the last unit of a full file stands (`getOffsetForLastUnit`).
+    /// Where the last unit of a full file is (`getOffsetForLastUnit`).
     fn last_unit_at(&self) -> u64 {
         let usable = self.file_len_bytes - BLANK_BYTES as u64;
         usable - usable % UNIT - UNIT

@@ -2,7 +2,7 @@
 //! (`org.apache.rocketmq.store.timer`, 5.3). Files byte for byte, so that either broker takes over.
 //!
 //! Knows no message: who follows the queue of the wheel's topic enters places of the log here, asks
-//! which slot is due, walks its chain, and says when it is done. Times are passed in.
+//! which slot is due, walks its chain, and reports when it is done. Times are passed in.
 //!
 //! | file | what |
 //! |---|---|

@@ -53,8 +53,8 @@ impl Point {
             self.version_ms,
             self.counter,
         ];
-        for (place, field) in bytes.chunks_exact_mut(8).zip(fields) {
-            place.copy_from_slice(&field.to_be_bytes());
+        for (target, field) in bytes.chunks_exact_mut(8).zip(fields) {
+            target.copy_from_slice(&field.to_be_bytes());
         }
         bytes
     }

@@ -1,4 +1,4 @@
-//! Opening: what the check point, the wheel and the log together say (`TimerMessageStore.recover`,
+//! Opening: what the check point, the wheel and the log together hold (`TimerMessageStore.recover`,
 //! `recoverAndRevise`). The log is believed behind the check point as far as its units name whole
 //! messages; the wheel follows the log.
 
@@ -63,7 +63,7 @@ pub(super) fn recovered<D: Disk>(
     let had_units = had_wheel && durable > 0;
     let mut again_from = wheel.first_beyond(read_ms, end.cast_signed());
     if again_from.is_some() {
-        // The log lost what the wheel points to: what is left of it says what the slots hold.
+        // The log lost what the wheel points to: what is left of it decides what the slots hold.
         wheel.clear_beyond(read_ms, end.cast_signed());
     }
     if had_units && wheel.is_of_another_step(read_ms)? {
@@ -119,13 +119,13 @@ impl<D: Disk> Walk<'_, D> {
                 self.units += 1;
                 self.last_offset = Some(queue_offset);
             }
-            self.place(&unit, position.cast_signed())?;
+            self.restore_slot(&unit, position.cast_signed())?;
             position += UNIT_BYTES as u64;
         }
         Ok(position)
     }
 
-    fn place(&self, unit: &Unit, position: i64) -> Result<()> {
+    fn restore_slot(&self, unit: &Unit, position: i64) -> Result<()> {
         if self.wheel.floored(unit.slot_ms) < self.read_ms {
             return Ok(());
         }

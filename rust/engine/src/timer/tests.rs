@@ -8,7 +8,7 @@ use crate::disk::twin::{Bound, TwinDisk};
 use crate::disk::{Disk, read_whole};
 
 const NOW_MS: i64 = 1_795_249_596_000;
-/// What tells the messages of these tests apart is where they lie.
+/// The messages of these tests differ by their offsets.
 const STRIDE: i64 = 100;
 
 fn config() -> TimerConfig {
@@ -72,7 +72,7 @@ fn files_are_those_of_the_official_broker() {
     let at = (steps % 1_209_600) as usize * 32;
     assert_eq!(wheel[at..at + 8], steps.to_be_bytes());
     assert_eq!(wheel[at + 8..at + 16], 0i64.to_be_bytes());
-    // Number 78 is the 79th unit: 78 fit into the first file, with room left for its end.
+    // Number 78 is the 79th unit: 78 fit into the first file, with space left for its end.
     assert_eq!(wheel[at + 16..at + 24], 4_096i64.to_be_bytes());
     assert_eq!(wheel[at + 24..at + 32], [0, 0, 0, 27, 0, 0, 0, 0]);
     let log = read("timerlog/00000000000000000000");

@@ -27,7 +27,7 @@ const MAGIC_MASK: i32 = 0xF;
 pub(super) const BLANK_MAGIC: i32 = 0xCBD4_3194_u32.cast_signed();
 /// Bytes of that mark: length, 0, magic.
 pub(super) const BLANK_BYTES: usize = 16;
-/// Where the position of the unit before stands.
+/// Where the position of the unit before is.
 pub(super) const PREVIOUS_AT: u64 = 4;
 
 /// A unit.
@@ -92,7 +92,7 @@ impl Unit {
     }
 }
 
-/// What stands at a position of the timer log.
+/// What is at a position of the timer log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// A unit.
@@ -103,7 +103,7 @@ pub(super) enum Found {
     End,
 }
 
-/// Reads what stands at a position.
+/// Reads what is at a position.
 pub(super) fn decode(bytes: &[u8], position: u64) -> Found {
     let int = |at: usize| {
         let field = bytes.get(at..at + 4)?.try_into().ok()?;

@@ -1,5 +1,5 @@
-//! `timerwheel`: one slot per step of time, each the ends of a chain in the timer log (`TimerWheel`,
-//! `Slot`). Knows no message and no clock.
+//! `timerwheel`: one slot per step of time, each the ends of a chain in the timer log
+//! (`TimerWheel`, `Slot`). Knows no message and no clock.
 //!
 //! The file has [`SLOTS`] slots of 32 bytes: i64 time in steps, i64 first and i64 last position (-1
 //! for none), i32 count, i32 magic (0). In memory are the pages that hold a slot which may still be
@@ -92,7 +92,7 @@ impl<D: Disk> Wheel<D> {
         Ok(wheel)
     }
 
-    /// Makes every slot empty: the log is about to say what they hold.
+    /// Makes every slot empty: the log is about to give what they hold.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -102,7 +102,8 @@ impl<D: Disk> Wheel<D> {
         self.file.set_len(FILE_LEN_BYTES)
     }
 
-    /// Whether the slots were written with another step: their times are then nowhere near `read_ms`.
+    /// Whether the slots were written with another step: their times are then nowhere near
+    /// `read_ms`.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -211,10 +212,10 @@ impl<D: Disk> Wheel<D> {
         let mut pages = self.pages.lock();
         let page = match pages.entry(number) {
             hashbrown::hash_map::Entry::Occupied(found) => found.into_mut(),
-            hashbrown::hash_map::Entry::Vacant(place) => {
+            hashbrown::hash_map::Entry::Vacant(vacant) => {
                 let mut bytes = Box::new([0; PAGE]);
                 read_exact_at(&self.file, &mut bytes[..], number * PAGE_BYTES)?;
-                place.insert(Page {
+                vacant.insert(Page {
                     bytes,
                     is_dirty: false,
                 })
@@ -297,7 +298,7 @@ impl<D: Disk> Wheel<D> {
     }
 
     /// Empties the slots from `read_ms` on whose last unit lies at or behind `log_end`; the log is
-    /// about to say what they hold.
+    /// about to give what they hold.
     pub(super) fn clear_beyond(&self, read_ms: i64, log_end: i64) {
         let from = read_ms / self.step_ms;
         for page in self.pages.lock().values_mut() {

@@ -1,5 +1,5 @@
 //! Every call of a small history fails once, with EIO and with ENOSPC, whatever it is: nothing is
-//! acknowledged that is not durable, a poisoned store says why, a full disk heals.
+//! acknowledged that is not durable, a poisoned store gives the reason, a full disk heals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -145,7 +145,8 @@ fn check(
     case: &str,
 ) {
     let store = match open(twin, clock, config) {
-        // Of what a failed sync was to write the mark of the session knows, if the disk has lost it.
+        // Of what a failed sync was to write the mark of the session knows, if the disk has lost
+        // it.
         Err(Error::Damaged { .. }) if may_be_damaged => {
             let how = OpenHow::CutDamage;
             Store::open(twin.clone(), clock.clone(), config.clone(), how)
@@ -154,9 +155,13 @@ fn check(
     };
     let store = store.unwrap_or_else(|error| panic!("{case}: {error}"));
     let start = store.files().chain.start();
-    for (place, body) in acked.iter().filter(|(place, _)| *place >= start) {
-        let record = store.reader().record_at(*place);
-        let record = record.unwrap_or_else(|error| panic!("{case}: lost {place}: {error}"));
+    for (physical_offset, body) in acked
+        .iter()
+        .filter(|(physical_offset, _)| *physical_offset >= start)
+    {
+        let record = store.reader().record_at(*physical_offset);
+        let record =
+            record.unwrap_or_else(|error| panic!("{case}: lost {physical_offset}: {error}"));
         assert_eq!(record.view(CrcCheck::Verify).unwrap().body, body, "{case}");
     }
     while store.dispatching().step().unwrap() {}
@@ -170,8 +175,11 @@ fn check(
             .read(b"T", queue_id, bounds.min, count, &mut units)
             .unwrap();
         for unit in units.iter().filter(|unit| !unit.is_blank()) {
-            let place = unit.physical_offset.cast_unsigned();
-            assert!(store.reader().record_at(place).is_ok(), "{case}: {unit:?}");
+            let physical_offset = unit.physical_offset.cast_unsigned();
+            assert!(
+                store.reader().record_at(physical_offset).is_ok(),
+                "{case}: {unit:?}"
+            );
         }
     }
 }
@@ -205,7 +213,7 @@ fn whatever_call_fails_nothing_acknowledged_is_lost() {
                     }
                     // The process was stopped, or the power went: with synchronous flush the worst
                     // image that the twin allows keeps it too. Only what a failed sync was to write
-                    // stays in doubt for ever, whoever opens the store again.
+                    // stays uncertain for ever, whoever opens the store again.
                     check(
                         (&twin.fork(), false),
                         &clock,
@@ -327,8 +335,8 @@ fn queues_that_cannot_be_written_hold_appends_back_until_they_can() {
         Times::Always,
     );
     clock.advance(Duration::from_secs(1));
-    let _told = store.dispatching().step();
-    let _told = store.checkpoints().sync_queues(0);
+    let _result = store.dispatching().step();
+    let _result = store.checkpoints().sync_queues(0);
     let refused = put(&store, 1);
     let Err(Error::NotWritable { reason }) = &refused else {
         panic!("{refused:?}");
@@ -347,13 +355,13 @@ fn queues_that_cannot_be_written_hold_appends_back_until_they_can() {
     );
     twin.heal();
     clock.advance(Duration::from_secs(1));
-    let _told = store.dispatching().step();
-    let _told = store.checkpoints().sync_queues(0);
+    let _result = store.dispatching().step();
+    let _result = store.checkpoints().sync_queues(0);
     assert!(put(&store, 2).is_ok(), "healed without a restart");
 }
 
 #[test]
-fn an_index_without_room_pauses_and_catches_up() {
+fn an_index_without_space_pauses_and_catches_up() {
     let (twin, clock, _config, store) = fresh(false);
     fail(&twin, CallKind::Allocate, "/index/", ENOSPC, Times::Always);
     for number in 0..4 {
@@ -407,8 +415,8 @@ fn a_failed_read_is_an_error_and_no_message() {
     drop(store);
     let store = open(&twin, &clock, &config).unwrap();
     fail(&twin, CallKind::Read, "/commitlog/", EIO, Times::Always);
-    for place in [0, end] {
-        let read = store.reader().record_at(place);
+    for physical_offset in [0, end] {
+        let read = store.reader().record_at(physical_offset);
         assert!(matches!(read.err(), Some(Error::Io { errno: EIO, .. })));
     }
     twin.heal();

@@ -77,7 +77,7 @@ impl FlawedDisk {
         }
     }
 
-    /// Tells what begins now.
+    /// Notes what begins now.
     pub(crate) fn enter(&self, phase: Phase) {
         *self.phase.lock().unwrap() = phase;
         if phase == Phase::Working {

@@ -1,6 +1,6 @@
-//! What a crash left is harmed once more: a bit flips, a file of the log or a small file is lost, the
-//! machine starts anew. For each the store either gives all records, or refuses with a place at or
-//! before the harm, or cuts and tells it; never does it lose anything silently.
+//! What a crash left is harmed once more: a bit flips, a file of the log or a small file is lost,
+//! the machine starts anew. For each the store either gives all records, or refuses with an offset
+//! at or before the harm, or cuts and reports it; never does it lose anything silently.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use mqcore_record::CrcCheck;
 
 use super::dice::Dice;
 use super::play::{ROOT, SEGMENT_BYTES, config_of};
+use super::reported::Reported;
 use super::script::Script;
 use super::sweep::played;
-use super::told::Told;
 
 /// Histories that are harmed in every test run.
 const SEEDS: u64 = 60;
@@ -56,11 +56,11 @@ const SMALL: [&str; 5] = [
 
 /// What came of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum Outcome {
     Readable,
     Refused,
-    CutAndTold,
-    /// A record that the start does not look at is bad: reading it says so.
+    CutAndReported,
+    /// A record that the start does not look at is bad: reading it fails.
     LeftToReaders,
     /// The lost file held only what was younger than every mark, and in no queue.
     TooYoung,
@@ -108,7 +108,7 @@ fn small_path(name: &str) -> PathBuf {
     Path::new(ROOT).join(name)
 }
 
-/// What the mark of the session says, read as it lies there; 0 where it says nothing that counts.
+/// The offset in the mark of the session, read from its file; 0 where it has no valid one.
 fn durable_of(image: &TwinDisk) -> u64 {
     let Some(bytes) = image.read(&small_path("mqcore.session")) else {
         return 0;
@@ -182,14 +182,14 @@ fn harms(image: &TwinDisk, records: &[(u64, u64, Vec<u8>)], dice: &mut Dice) -> 
     harms
 }
 
-/// Judges one harmed image.
-fn judge(
+/// Opens one harmed image and classifies the outcome.
+fn outcome_of(
     script: &Script,
     image: &TwinDisk,
     records: &[(u64, u64, Vec<u8>)],
     harm: &Harm,
     now_ms: i64,
-) -> Result<Verdict, String> {
+) -> Result<Outcome, String> {
     let harmed = match harm {
         Harm::Flip(at) | Harm::LostSmallAndFlip(_, at) | Harm::FlippedSmallAndFlip(_, at) => *at,
         Harm::LostLog { base, .. } => *base,
@@ -199,10 +199,10 @@ fn judge(
         Ok(store) => store,
         Err(Error::Damaged {
             physical_offset, ..
-        }) if physical_offset <= harmed && harmed != u64::MAX => return Ok(Verdict::Refused),
+        }) if physical_offset <= harmed && harmed != u64::MAX => return Ok(Outcome::Refused),
         // Where the files go on may be behind the one that is lost.
         Err(Error::Damaged { .. }) if matches!(harm, Harm::LostLog { .. }) => {
-            return Ok(Verdict::Refused);
+            return Ok(Outcome::Refused);
         }
         Err(error) => return Err(error.to_string()),
     };
@@ -216,22 +216,22 @@ fn judge(
     };
     let lost: Vec<_> = records.iter().filter(|record| !is_same(record)).collect();
     if lost.is_empty() {
-        return Ok(Verdict::Readable);
+        return Ok(Outcome::Readable);
     }
     let report = store.report();
     let is_alone = lost
         .iter()
         .all(|(at, len, _)| (*at..at + len).contains(&harmed));
     if is_alone && (report.was_clean || harmed < report.scanned_from) {
-        return Ok(Verdict::LeftToReaders);
+        return Ok(Outcome::LeftToReaders);
     }
     if let Harm::LostLog { base, durable } = harm
         && durable <= base
     {
-        return Ok(Verdict::TooYoung);
+        return Ok(Outcome::TooYoung);
     }
-    let told = store.notices().into_iter();
-    let is_told = told
+    let reported = store.notices().into_iter();
+    let is_reported = reported
         .filter(|notice| notice.level == Level::Error)
         .any(|notice| notice.text.contains("the log was cut at"));
     let is_recorded = report
@@ -239,8 +239,8 @@ fn judge(
         .recorded_in
         .iter()
         .all(|path| image.read(path).is_some());
-    if report.cut.is_loss() && is_told && is_recorded {
-        return Ok(Verdict::CutAndTold);
+    if report.cut.is_loss() && is_reported && is_recorded {
+        return Ok(Outcome::CutAndReported);
     }
     Err(format!(
         "{} of {} records were lost silently: {report:?}",
@@ -253,7 +253,7 @@ fn judge(
 fn may_cut(is_killed: bool, harm: &Harm) -> bool {
     let loses_mark = match harm {
         Harm::Flip(_) | Harm::LostLog { .. } | Harm::LostSmall(_) => false,
-        // What an official broker writes into the lock file stands there anew.
+        // What an official broker writes into the lock file is written anew.
         Harm::LostSmallAndFlip(name, _) => *name == "mqcore.session",
         Harm::FlippedSmallAndFlip(name, _) => ["mqcore.session", "lock"].contains(name),
     };
@@ -272,24 +272,24 @@ pub(super) fn images(history: &History, stop: usize, seed: u64) -> Vec<(CrashIma
         .collect()
 }
 
-fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
+fn walk(seed: u64, counts: &mut BTreeMap<(bool, Outcome), u64>) {
     let script = Script::of(seed);
-    let (told, history): (Told, History) = played(&script, None).unwrap();
+    let (reported, history): (Reported, History) = played(&script, None).unwrap();
     let step = (history.stop_points() / STOPS).max(1);
     for stop in (0..history.stop_points()).step_by(step) {
         for (image, is_killed) in images(&history, stop, seed) {
             let disk = image.disk();
-            let records = records(&disk, &script, told.now_ms);
+            let records = records(&disk, &script, reported.now_ms);
             let mut dice = Dice::of(seed ^ stop as u64);
             for harm_ in harms(&disk, &records, &mut dice) {
                 let harmed = disk.fork();
                 harm(&harmed, &harm_, &mut dice);
                 let name = format!("{seed}/{} killed {is_killed} {harm_:?}", image.id());
-                let verdict = judge(&script, &harmed, &records, &harm_, told.now_ms);
-                let verdict = verdict.unwrap_or_else(|why| panic!("{name}: {why}"));
+                let outcome = outcome_of(&script, &harmed, &records, &harm_, reported.now_ms);
+                let outcome = outcome.unwrap_or_else(|why| panic!("{name}: {why}"));
                 let has_mark = durable_of(&disk) > 0;
                 assert!(
-                    verdict != Verdict::CutAndTold
+                    outcome != Outcome::CutAndReported
                         || may_cut(is_killed, &harm_)
                         || !has_mark
                         || records.last().is_some_and(|(at, len, _)| {
@@ -299,7 +299,7 @@ fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
                         }),
                     "{name}: whole records were cut"
                 );
-                *counts.entry((is_killed, verdict)).or_insert(0) += 1;
+                *counts.entry((is_killed, outcome)).or_insert(0) += 1;
             }
         }
     }
@@ -313,10 +313,10 @@ fn no_harm_is_silent() {
     }
     eprintln!("{counts:?}");
     for is_killed in [true, false] {
-        for verdict in [Verdict::Readable, Verdict::Refused, Verdict::CutAndTold] {
+        for outcome in [Outcome::Readable, Outcome::Refused, Outcome::CutAndReported] {
             assert!(
-                counts.contains_key(&(is_killed, verdict)),
-                "{is_killed} {verdict:?}"
+                counts.contains_key(&(is_killed, outcome)),
+                "{is_killed} {outcome:?}"
             );
         }
     }

@@ -1,5 +1,6 @@
-//! What a crash or a clean stop left is harmed in its queues: a directory or a file of a queue is lost,
-//! units are blank. The next start has every message readable and gives no queue offset twice.
+//! What a crash or a clean stop left is harmed in its queues: a directory or a file of a queue is
+//! lost, units are blank. The next start has every message readable and gives no queue offset
+//! twice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,9 @@ use mqcore_record::CrcCheck;
 use super::dice::Dice;
 use super::harm::images;
 use super::play::{ROOT, config_of};
-use super::script::{PLACES, Place, Script};
+use super::reported::Reported;
+use super::script::{QUEUE_KEYS, QueueKey, Script};
 use super::sweep::played;
-use super::told::Told;
 
 /// Histories that are harmed in every test run.
 const SEEDS: u64 = 60;
@@ -35,7 +36,7 @@ enum Harm {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Verdict {
+enum Outcome {
     /// With nothing to be done, as the end of the log gave it again.
     Readable,
     /// Made again, and a warning counts it.
@@ -47,9 +48,9 @@ fn open(image: &TwinDisk, script: &Script, now_ms: i64) -> PlainStore {
     Store::open(image.clone(), clock, config_of(script), how).unwrap()
 }
 
-fn held(store: &PlainStore, place: Place) -> Held {
-    let topic = place.0.as_bytes();
-    let Some(bounds) = store.topics().bounds(topic, place.1).unwrap() else {
+fn held(store: &PlainStore, queue_key: QueueKey) -> Held {
+    let topic = queue_key.0.as_bytes();
+    let Some(bounds) = store.topics().bounds(topic, queue_key.1).unwrap() else {
         return (0, 0, Vec::new());
     };
     let mut bodies = Vec::new();
@@ -62,7 +63,7 @@ fn held(store: &PlainStore, place: Place) -> Held {
             tags_codes: &[],
             is_bulk: false,
         };
-        let got = store.reader().get(topic, place.1, ask).unwrap();
+        let got = store.reader().get(topic, queue_key.1, ask).unwrap();
         if got.status != GetStatus::Found && got.next_offset <= from {
             break;
         }
@@ -75,7 +76,10 @@ fn held(store: &PlainStore, place: Place) -> Held {
 
 fn all_held(store: &PlainStore) -> Vec<Held> {
     while store.dispatching().step().unwrap() {}
-    PLACES.into_iter().map(|place| held(store, place)).collect()
+    QUEUE_KEYS
+        .into_iter()
+        .map(|queue_key| held(store, queue_key))
+        .collect()
 }
 
 fn files(image: &TwinDisk, dir: &Path) -> Vec<PathBuf> {
@@ -83,13 +87,13 @@ fn files(image: &TwinDisk, dir: &Path) -> Vec<PathBuf> {
     entries.map(|entry| dir.join(entry.name)).collect()
 }
 
-fn queue_dir((topic, queue_id): Place) -> PathBuf {
+fn queue_dir((topic, queue_id): QueueKey) -> PathBuf {
     let dir = Path::new(ROOT).join("consumequeue").join(topic);
     dir.join(queue_id.to_string())
 }
 
-fn harms(image: &TwinDisk, place: Place, dice: &mut Dice) -> Vec<Harm> {
-    let dir = queue_dir(place);
+fn harms(image: &TwinDisk, queue_key: QueueKey, dice: &mut Dice) -> Vec<Harm> {
+    let dir = queue_dir(queue_key);
     let files = files(image, &dir);
     if files.is_empty() {
         return Vec::new();
@@ -126,11 +130,11 @@ fn harm(image: &TwinDisk, harm: &Harm) {
     }
 }
 
-fn judge(
+fn outcome_of(
     before: &[Held],
     image: &TwinDisk,
     (script, now_ms): (&Script, i64),
-) -> Result<Verdict, String> {
+) -> Result<Outcome, String> {
     let store = open(image, script, now_ms);
     let after = all_held(&store);
     // An expired unit whose neighbour is damaged may count as there until it is read.
@@ -138,12 +142,12 @@ fn judge(
     if before.iter().zip(&after).all(is_same) {
         let is_mended = store.queues().mender().mended().queues > 0;
         let notices = store.notices();
-        let is_told = notices
+        let is_reported = notices
             .iter()
             .any(|it| it.text.contains("were not whole on the disk"));
-        return match (is_mended, is_told) {
-            (true, true) => Ok(Verdict::Mended),
-            (false, _) => Ok(Verdict::Readable),
+        return match (is_mended, is_reported) {
+            (true, true) => Ok(Outcome::Mended),
+            (false, _) => Ok(Outcome::Readable),
             (true, false) => Err("made again without a word".to_owned()),
         };
     }
@@ -155,9 +159,9 @@ fn judge(
     Err(format!("{ends:?} {:?}", store.notices()))
 }
 
-fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
+fn walk(seed: u64, counts: &mut BTreeMap<(bool, Outcome), u64>) {
     let script = Script::of(seed);
-    let (told, history): (Told, History) = played(&script, None).unwrap();
+    let (reported, history): (Reported, History) = played(&script, None).unwrap();
     let step = (history.stop_points() / STOPS).max(1);
     for stop in (0..history.stop_points()).step_by(step) {
         for (image, is_killed) in images(&history, stop, seed) {
@@ -165,22 +169,22 @@ fn walk(seed: u64, counts: &mut BTreeMap<(bool, Verdict), u64>) {
                 let disk = image.disk();
                 if is_stopped {
                     // The same after a clean stop.
-                    assert!(open(&disk, &script, told.now_ms).close().unwrap());
+                    assert!(open(&disk, &script, reported.now_ms).close().unwrap());
                 }
-                let before = all_held(&open(&disk.fork(), &script, told.now_ms));
+                let before = all_held(&open(&disk.fork(), &script, reported.now_ms));
                 let mut dice = Dice::of(seed ^ stop as u64);
-                for place in PLACES {
-                    for harm_ in harms(&disk, place, &mut dice) {
+                for queue_key in QUEUE_KEYS {
+                    for harm_ in harms(&disk, queue_key, &mut dice) {
                         let harmed = disk.fork();
                         harm(&harmed, &harm_);
-                        let verdict = judge(&before, &harmed, (&script, told.now_ms));
-                        let verdict = verdict.unwrap_or_else(|why| {
+                        let outcome = outcome_of(&before, &harmed, (&script, reported.now_ms));
+                        let outcome = outcome.unwrap_or_else(|why| {
                             panic!(
                                 "{seed}/{} killed {is_killed} stopped {is_stopped} {harm_:?}: {why}",
                                 image.id()
                             )
                         });
-                        *counts.entry((is_stopped, verdict)).or_insert(0) += 1;
+                        *counts.entry((is_stopped, outcome)).or_insert(0) += 1;
                     }
                 }
             }
@@ -196,6 +200,6 @@ fn no_harm_to_queues_is_silent() {
     }
     eprintln!("{counts:?}");
     for is_stopped in [false, true] {
-        assert!(counts.contains_key(&(is_stopped, Verdict::Mended)));
+        assert!(counts.contains_key(&(is_stopped, Outcome::Mended)));
     }
 }

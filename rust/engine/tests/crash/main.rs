@@ -7,17 +7,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod check;
 mod dice;
 mod faults;
 mod flaw;
 mod harm;
 mod harm_queues;
-mod judge;
 mod play;
+mod reported;
 mod script;
 mod seeded;
 mod sweep;
-mod told;
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -26,14 +26,14 @@ use sweep::{Count, Plan, one_case, sweep};
 
 /// Distinct images of the run that is part of every test run.
 const SAMPLE_IMAGES: u64 = 50_000;
-/// Distinct images of the long run where nobody says otherwise.
+/// Distinct images of the long run by default.
 const LONG_IMAGES: u64 = 1_000_000;
 
 fn number(key: &str) -> Option<u64> {
     std::env::var(key).ok()?.parse().ok()
 }
 
-fn told(count: &Count, started: Instant) -> String {
+fn summary(count: &Count, started: Instant) -> String {
     let of = |number: &std::sync::atomic::AtomicU64| number.load(Ordering::Relaxed);
     format!(
         "{} histories, {} recoveries crashed again, {} stop points, {} distinct images, {:.1} s",
@@ -48,7 +48,7 @@ fn told(count: &Count, started: Instant) -> String {
 fn walk(plan: Plan) {
     let started = Instant::now();
     let (count, failure) = sweep(plan);
-    eprintln!("crash images: {}", told(&count, started));
+    eprintln!("crash images: {}", summary(&count, started));
     if let Some((case, why)) = failure {
         panic!("MQCORE_CRASH_CASE={case} reproduces it: {why}");
     }

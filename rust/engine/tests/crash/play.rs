@@ -1,4 +1,5 @@
-//! Plays a script on the twin, step by step and without threads, and notes what the store says.
+//! Plays a script on the twin, step by step and without threads, and records what the store
+//! reports.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,8 +15,8 @@ use mqcore_engine::store::{OpenHow, Store};
 use mqcore_record::{CrcCheck, Host, Message};
 
 use super::flaw::{Flaw, FlawedDisk, Phase};
-use super::script::{Mode, Place, Script, Step};
-use super::told::{Config, Sent, Stop, Told};
+use super::reported::{Config, Reported, Sent, Stop};
+use super::script::{Mode, QueueKey, Script, Step};
 
 pub(crate) const ROOT: &str = "/store";
 pub(crate) const CONFIG_PATH: &str = "/store/config/topics.json";
@@ -40,7 +41,7 @@ pub(crate) struct Play {
     pub(crate) twin: TwinDisk,
     pub(crate) disk: FlawedDisk,
     pub(crate) clock: ManualClock,
-    pub(crate) told: Told,
+    pub(crate) reported: Reported,
     pub(crate) config: StoreConfig,
     pub(crate) mode: Mode,
     store: Option<TestStore>,
@@ -72,14 +73,18 @@ pub(crate) fn config_of(script: &Script) -> StoreConfig {
     }
 }
 
-pub(crate) fn message<'a>(place: Place, body: &'a [u8], properties: &'a [u8]) -> Message<'a> {
+pub(crate) fn message<'a>(
+    queue_key: QueueKey,
+    body: &'a [u8],
+    properties: &'a [u8],
+) -> Message<'a> {
     let host = Host::V4 {
         address: [127, 0, 0, 1],
         port: 10911,
     };
     Message {
-        topic: place.0,
-        queue_id: place.1,
+        topic: queue_key.0,
+        queue_id: queue_key.1,
         flag: 0,
         sys_flag: 0,
         born_timestamp_ms: 1,
@@ -114,7 +119,7 @@ impl Play {
     pub(crate) fn begin(script: &Script, flaw: Option<Flaw>) -> Result<Self> {
         let clock = ManualClock::at(START_MS);
         let twin = TwinDisk::with_clock(clock.clone());
-        let mut play = Self::on(script, flaw, twin, clock, Told::default());
+        let mut play = Self::on(script, flaw, twin, clock, Reported::default());
         if !script.before.is_empty() {
             // What lay there was made by a sound store.
             play.disk = FlawedDisk::new(play.twin.clone(), None);
@@ -125,7 +130,7 @@ impl Play {
             play.store = None;
             play.disk = FlawedDisk::new(play.twin.clone(), flaw);
         }
-        play.told.settle();
+        play.reported.settle();
         play.twin.forget();
         Ok(play)
     }
@@ -136,13 +141,13 @@ impl Play {
         flaw: Option<Flaw>,
         twin: TwinDisk,
         clock: ManualClock,
-        told: Told,
+        reported: Reported,
     ) -> Self {
         Self {
             disk: FlawedDisk::new(twin.clone(), flaw),
             twin,
             clock,
-            told,
+            reported,
             config: config_of(script),
             mode: script.mode,
             store: None,
@@ -158,7 +163,7 @@ impl Play {
             self.step(*step)?;
             self.note();
         }
-        self.told.now_ms = self.clock.now_ms();
+        self.reported.now_ms = self.clock.now_ms();
         self.store = None;
         Ok(())
     }
@@ -180,13 +185,18 @@ impl Play {
         self.disk.enter(Phase::Working);
         let found = records(&store)?;
         let now = self.twin.events() as Stop;
-        let required = self.told.required(now, true);
-        for sent in self.told.sent.iter_mut().filter(|sent| sent.gone.is_none()) {
-            let place = sent.at.physical_offset;
+        let required = self.reported.required(now, true);
+        for sent in self
+            .reported
+            .sent
+            .iter_mut()
+            .filter(|sent| sent.gone.is_none())
+        {
+            let physical_offset = sent.at.physical_offset;
             let is_there = found
                 .iter()
-                .any(|(at, body)| *at == place && *body == sent.body);
-            if !is_there && place >= store.files().chain.start() {
+                .any(|(at, body)| *at == physical_offset && *body == sent.body);
+            if !is_there && physical_offset >= store.files().chain.start() {
                 assert!(sent.at.end() > required, "a kill lost {sent:?}");
                 sent.gone = Some(now);
             }
@@ -201,14 +211,24 @@ impl Play {
         let now = self.now();
         let Some(store) = &self.store else { return };
         let positions = &store.files().positions;
-        self.told.power.push((now, positions.flushed.position()));
+        self.reported
+            .power
+            .push((now, positions.flushed.position()));
         if self.mode.is_sync() {
             // What consumers may have seen.
-            self.told.power.push((now, positions.dispatched.position()));
+            self.reported
+                .power
+                .push((now, positions.dispatched.position()));
         }
     }
 
-    fn append(&mut self, place: Place, bodies: &[usize], keys: &'static str, padding: usize) {
+    fn append(
+        &mut self,
+        queue_key: QueueKey,
+        bodies: &[usize],
+        keys: &'static str,
+        padding: usize,
+    ) {
         let since = self.now();
         let mut properties = properties_of(keys);
         if padding > 0 {
@@ -222,7 +242,9 @@ impl Play {
                 body_of(self.seed, self.number, *len)
             })
             .collect();
-        let messages = bodies.iter().map(|body| message(place, body, &properties));
+        let messages = bodies
+            .iter()
+            .map(|body| message(queue_key, body, &properties));
         let messages: Vec<Message<'_>> = messages.collect();
         let appended: Vec<Appended> = match &messages[..] {
             [one] => vec![self.store().writer().append(one).unwrap()],
@@ -230,8 +252,8 @@ impl Play {
         };
         for (body, at) in bodies.iter().zip(appended) {
             let body = body.clone();
-            self.told.sent.push(Sent {
-                place,
+            self.reported.sent.push(Sent {
+                queue_key,
                 body,
                 keys,
                 at,
@@ -240,7 +262,7 @@ impl Play {
             });
         }
         if self.mode == Mode::Async {
-            self.told.kill.push((self.now(), self.end()));
+            self.reported.kill.push((self.now(), self.end()));
         }
     }
 
@@ -259,7 +281,7 @@ impl Play {
             }
             let padding = (remaining - left - overhead).min(FILLER_MAX);
             self.append(
-                super::script::PLACES[0],
+                super::script::QUEUE_KEYS[0],
                 &[BODY_LEN_MAX],
                 "",
                 padding as usize,
@@ -271,7 +293,7 @@ impl Play {
         if remaining > left + overhead + 40 {
             let body_len = (remaining - left - overhead) as usize;
             self.append(
-                super::script::PLACES[0],
+                super::script::QUEUE_KEYS[0],
                 &[body_len.min(BODY_LEN_MAX)],
                 "",
                 0,
@@ -281,9 +303,9 @@ impl Play {
 
     fn settled(&mut self, end: u64) {
         let now = self.now();
-        self.told.kill.push((now, end));
+        self.reported.kill.push((now, end));
         if self.mode.is_sync() {
-            self.told.power.push((now, end));
+            self.reported.power.push((now, end));
         }
     }
 
@@ -309,14 +331,14 @@ impl Play {
         self.number += 1;
         let value = self.number;
         let text = format!("<{}{value}>", " ".repeat(600 * (value as usize % 3)));
-        self.told.configs.push(Config {
+        self.reported.configs.push(Config {
             begun,
             done: None,
             value,
         });
         small_state::write(&self.disk, Path::new(CONFIG_PATH), text.as_bytes())?;
         let now = self.now();
-        if let Some(config) = self.told.configs.last_mut() {
+        if let Some(config) = self.reported.configs.last_mut() {
             config.done = Some(now);
         }
         Ok(())
@@ -328,7 +350,7 @@ impl Play {
         self.store().retention().remove_oldest(None, files, None)?;
         self.disk.enter(Phase::Working);
         let start = self.store().files().chain.start();
-        self.told.starts.push((begun, start));
+        self.reported.starts.push((begun, start));
         Ok(())
     }
 
@@ -339,7 +361,7 @@ impl Play {
         self.disk.enter(Phase::Working);
         assert!(is_clean?, "{:?}", self.store().notices());
         let now = self.now();
-        self.told.power.push((now, end));
+        self.reported.power.push((now, end));
         self.store = None;
         self.open()
     }
@@ -347,11 +369,11 @@ impl Play {
     fn step(&mut self, step: Step) -> Result<()> {
         match step {
             Step::Append {
-                place,
+                queue_key,
                 body_len,
                 keys,
-            } => self.append(place, &[body_len], keys, 0),
-            Step::Batch { place, count } => self.append(place, &vec![100; count], "b", 0),
+            } => self.append(queue_key, &[body_len], keys, 0),
+            Step::Batch { queue_key, count } => self.append(queue_key, &vec![100; count], "b", 0),
             Step::Fill { left } => self.fill(left),
             Step::Settle => {
                 let end = self.end();

@@ -23,9 +23,9 @@ impl Mode {
 }
 
 /// A queue: its topic and number.
-pub(crate) type Place = (&'static str, i32);
+pub(crate) type QueueKey = (&'static str, i32);
 
-pub(crate) const PLACES: [Place; 3] = [("T", 0), ("T", 1), ("Unlike", 0)];
+pub(crate) const QUEUE_KEYS: [QueueKey; 3] = [("T", 0), ("T", 1), ("Unlike", 0)];
 /// Property KEYS of a message: none, one, two, and one twice.
 pub(crate) const KEYS: [&str; 5] = ["", "a", "b", "a b", "b b"];
 /// Bodies: of a few sectors, of a part of one, of nearly a page.
@@ -38,13 +38,13 @@ const EXTENDED_ONE_OF: u64 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Append {
-        place: Place,
+        queue_key: QueueKey,
         body_len: usize,
         keys: &'static str,
     },
     /// Messages of one queue at once.
     Batch {
-        place: Place,
+        queue_key: QueueKey,
         count: usize,
     },
     /// Large messages until this many bytes of the log file are left.
@@ -92,7 +92,7 @@ pub(crate) struct Script {
     /// What lies there, durable, before the history begins.
     pub(crate) before: Vec<Step>,
     pub(crate) steps: Vec<Step>,
-    /// What a recovered store goes on with; `None`: what its seed says.
+    /// What a recovered store goes on with; `None`: drawn from its seed.
     pub(crate) sequel: Option<Vec<Step>>,
 }
 
@@ -148,7 +148,7 @@ fn extends(seed: u64) -> bool {
 
 fn append(dice: &mut Dice) -> Step {
     Step::Append {
-        place: dice.pick(&PLACES),
+        queue_key: dice.pick(&QUEUE_KEYS),
         body_len: dice.pick(&BODIES),
         keys: dice.pick(&KEYS),
     }
@@ -201,8 +201,11 @@ fn steps(dice: &mut Dice) -> Vec<Step> {
     let appends = 2 + dice.below(3);
     for _ in 0..appends {
         if dice.once_in(6) {
-            let place = dice.pick(&PLACES);
-            steps.push(Step::Batch { place, count: 2 });
+            let queue_key = dice.pick(&QUEUE_KEYS);
+            steps.push(Step::Batch {
+                queue_key,
+                count: 2,
+            });
         } else {
             steps.push(append(dice));
         }

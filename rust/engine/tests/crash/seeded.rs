@@ -29,12 +29,12 @@ const fn flawed(what: &'static str, flaw: Flaw) -> Bug {
 
 /// A record of one page, when it is the first.
 const FIRST_PAGE: Step = Step::Append {
-    place: ("T", 0),
+    queue_key: ("T", 0),
     body_len: 3_990,
     keys: "b",
 };
 const SECOND: Step = Step::Append {
-    place: ("T", 0),
+    queue_key: ("T", 0),
     body_len: 24,
     keys: "b",
 };

@@ -1,5 +1,5 @@
-//! Walks through the crash images of many histories, on every processor, and counts. A case is named
-//! by the seed of its script and the ids of its images: `17/40.w.r3` or, for a crash while
+//! Walks through the crash images of many histories, on every processor, and counts. A case is
+//! named by the seed of its script and the ids of its images: `17/40.w.r3` or, for a crash while
 //! recovering from a crash, `17/40.w.r3/8.w.e1`.
 
 use std::collections::HashSet;
@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mqcore_engine::clock::ManualClock;
 use mqcore_engine::disk::twin::{Bound, CrashImage, History, ImageId, Tear};
 
+use super::check::{Case, Recovered, check_image};
 use super::flaw::Flaw;
-use super::judge::{Case, Recovered, judge};
 use super::play::Play;
+use super::reported::{Config, Reported};
 use super::script::Script;
-use super::told::{Config, Told};
 
 /// What to walk through.
 #[derive(Debug, Clone, Copy)]
@@ -82,12 +82,12 @@ fn script_of(plan: &Plan, seed: u64) -> Script {
     script
 }
 
-/// Plays a script from its beginning: what was told and the history of events.
-pub(crate) fn played(script: &Script, flaw: Option<Flaw>) -> Result<(Told, History), String> {
+/// Plays a script from its beginning: what was reported and the history of events.
+pub(crate) fn played(script: &Script, flaw: Option<Flaw>) -> Result<(Reported, History), String> {
     tried(|| {
         let mut play = Play::begin(script, flaw).map_err(|error| error.to_string())?;
         play.run(&script.steps).map_err(|error| error.to_string())?;
-        Ok((play.told.clone(), play.twin.history()))
+        Ok((play.reported.clone(), play.twin.history()))
     })
 }
 
@@ -98,7 +98,7 @@ fn sequel(
     image: &CrashImage,
     from: Recovered,
     now_ms: i64,
-) -> Result<(Script, Told, History), String> {
+) -> Result<(Script, Reported, History), String> {
     let end = from.log.last().map_or(0, |sent| sent.at.end());
     let mut next = Script::sequel(
         script.seed ^ number_of(&image.id().to_string()),
@@ -110,7 +110,7 @@ fn sequel(
     next.checks_crc = script.checks_crc;
     next.reads_unflushed = script.reads_unflushed;
     next.extends_queues = script.extends_queues;
-    let told = Told {
+    let reported = Reported {
         sent: from.log,
         power: vec![(0, end)],
         starts: vec![(0, from.start)],
@@ -119,13 +119,13 @@ fn sequel(
             done: Some(0),
             value: from.config,
         }],
-        ..Told::default()
+        ..Reported::default()
     };
     tried(|| {
         let clock = ManualClock::at(now_ms);
-        let mut play = Play::on(&next, flaw, image.disk(), clock, told);
+        let mut play = Play::on(&next, flaw, image.disk(), clock, reported);
         play.run(&next.steps).map_err(|error| error.to_string())?;
-        Ok((next.clone(), play.told.clone(), play.twin.history()))
+        Ok((next.clone(), play.reported.clone(), play.twin.history()))
     })
 }
 
@@ -175,7 +175,7 @@ impl Sweep {
         let plan = &self.plan;
         let script = script_of(plan, seed);
         let named = |text: String| (format!("{seed}"), text);
-        let (told, history) = played(&script, plan.flaw).map_err(named)?;
+        let (reported, history) = played(&script, plan.flaw).map_err(named)?;
         self.count.histories.fetch_add(1, Ordering::Relaxed);
         for stop in 0..history.stop_points() {
             self.count.stops.fetch_add(1, Ordering::Relaxed);
@@ -200,11 +200,11 @@ impl Sweep {
                         text,
                     )
                 };
-                let case = case_of(&script, plan.flaw, &told, stop, is_killed, &image);
-                let recovered = tried(|| judge(&case, &image.disk())).map_err(failed)?;
+                let case = case_of(&script, plan.flaw, &reported, stop, is_killed, &image);
+                let recovered = tried(|| check_image(&case, &image.disk())).map_err(failed)?;
                 self.counts();
                 if number_of(&format!("{seed}/{}", image.id())).is_multiple_of(plan.again_every) {
-                    self.recovery(&script, &image, recovered, told.now_ms)
+                    self.recovery(&script, &image, recovered, reported.now_ms)
                         .map_err(|(id, text)| {
                             let name = format!("{seed}/{}{}", image.id(), kill_mark(is_killed));
                             (format!("{name}/{id}"), text)
@@ -224,7 +224,7 @@ impl Sweep {
         now_ms: i64,
     ) -> Result<(), Failure> {
         let flaw = self.plan.flaw;
-        let (next, told, history) = sequel(script, flaw, image, recovered, now_ms)
+        let (next, reported, history) = sequel(script, flaw, image, recovered, now_ms)
             .map_err(|text| ("recovery".to_owned(), text))?;
         self.count.recoveries.fetch_add(1, Ordering::Relaxed);
         for stop in 0..history.stop_points() {
@@ -238,8 +238,8 @@ impl Sweep {
                 if !self.is_new(image.hash()) {
                     continue;
                 }
-                let case = case_of(&next, flaw, &told, stop, false, &image);
-                tried(|| judge(&case, &image.disk()))
+                let case = case_of(&next, flaw, &reported, stop, false, &image);
+                tried(|| check_image(&case, &image.disk()))
                     .map_err(|text| (image.id().to_string(), text))?;
                 self.counts();
             }
@@ -263,7 +263,7 @@ fn kill_mark(is_killed: bool) -> &'static str {
 fn case_of<'a>(
     script: &'a Script,
     flaw: Option<Flaw>,
-    told: &'a Told,
+    reported: &'a Reported,
     stop: usize,
     is_killed: bool,
     image: &CrashImage,
@@ -271,14 +271,14 @@ fn case_of<'a>(
     Case {
         script,
         flaw,
-        told,
+        reported,
         stop,
         is_killed,
         closes: (number_of(&image.id().to_string()) >> 9) & 1 == 0,
     }
 }
 
-/// Runs one case again, and tells what there is to tell.
+/// Runs one case again, and prints its details.
 pub(crate) fn one_case(name: &str, plan: &Plan) -> Result<(), String> {
     let mut parts = name.split('/');
     let seed = parts
@@ -287,7 +287,7 @@ pub(crate) fn one_case(name: &str, plan: &Plan) -> Result<(), String> {
         .ok_or("no seed")?;
     let script = script_of(plan, seed);
     eprintln!("{script:?}");
-    let (told, history) = played(&script, plan.flaw)?;
+    let (reported, history) = played(&script, plan.flaw)?;
     eprintln!("{}", history.describe(usize::MAX));
     let Some(id) = parts.next() else {
         return Ok(());
@@ -302,22 +302,22 @@ pub(crate) fn one_case(name: &str, plan: &Plan) -> Result<(), String> {
     } else {
         history.image(&id.parse::<ImageId>()?)
     };
-    eprintln!("{}\n{:?}", told.describe(), image.disk().tree());
-    let case = case_of(&script, plan.flaw, &told, stop, is_killed, &image);
-    let recovered = judge(&case, &image.disk())?;
+    eprintln!("{}\n{:?}", reported.describe(), image.disk().tree());
+    let case = case_of(&script, plan.flaw, &reported, stop, is_killed, &image);
+    let recovered = check_image(&case, &image.disk())?;
     let Some(id) = parts.next() else {
         return Ok(());
     };
-    let (next, told, history) = sequel(&script, plan.flaw, &image, recovered, told.now_ms)?;
+    let (next, reported, history) = sequel(&script, plan.flaw, &image, recovered, reported.now_ms)?;
     eprintln!("{next:?}\n{}", history.describe(usize::MAX));
     if id == "recovery" {
         return Ok(());
     }
     let stop = stop_of(id)?;
     let image = history.image(&id.parse::<ImageId>()?);
-    eprintln!("{}\n{:?}", told.describe(), image.disk().tree());
-    let case = case_of(&next, plan.flaw, &told, stop, false, &image);
-    judge(&case, &image.disk()).map(drop)
+    eprintln!("{}\n{:?}", reported.describe(), image.disk().tree());
+    let case = case_of(&next, plan.flaw, &reported, stop, false, &image);
+    check_image(&case, &image.disk()).map(drop)
 }
 
 fn stop_of(id: &str) -> Result<usize, String> {

@@ -1,4 +1,4 @@
-//! Keeping what stands whole behind bad bytes.
+//! Keeping what is whole behind bad bytes.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use mqcore_record::CrcCheck;
 
 use super::*;
 
-/// Keeps what stands behind, and looks at the store then and after both ends.
+/// Keeps what is behind, and looks at the store then and after both ends.
 fn kept(disk: &TwinDisk, count: usize, len: usize, bad: &[usize], pairs: &[(&str, &str)]) {
     let store = open_with(disk, OpenHow::KeepBehind, pairs).unwrap();
     let replaced = &store.report().replaced;
@@ -66,8 +66,8 @@ fn kept(disk: &TwinDisk, count: usize, len: usize, bad: &[usize], pairs: &[(&str
 fn a_flip_anywhere_in_a_record_is_seen_or_harmless_and_what_follows_can_be_kept() {
     let mut seen = 0;
     for left in [Left::Killed, Left::Dispatched] {
-        let (disk, places) = stored(left, 12, 40, &[]);
-        for at in places[4]..places[5] {
+        let (disk, offsets) = stored(left, 12, 40, &[]);
+        for at in offsets[4]..offsets[5] {
             let image = disk.fork();
             assert!(image.flip_bit(Path::new(LOG), at, 6));
             match open_with(&image.fork(), OpenHow::RefuseDamage, &[]) {
@@ -76,7 +76,7 @@ fn a_flip_anywhere_in_a_record_is_seen_or_harmless_and_what_follows_can_be_kept(
                 Err(Error::Damaged {
                     physical_offset, ..
                 }) => {
-                    assert_eq!(physical_offset, places[4], "byte {at}");
+                    assert_eq!(physical_offset, offsets[4], "byte {at}");
                     seen += 1;
                     kept(&image, 12, 40, &[4], &[]);
                 }
@@ -89,8 +89,8 @@ fn a_flip_anywhere_in_a_record_is_seen_or_harmless_and_what_follows_can_be_kept(
 
 #[test]
 fn with_record_crcs_a_flip_anywhere_is_seen_and_what_follows_can_be_kept() {
-    let (disk, places) = stored(Left::Dispatched, 12, 40, &CRC);
-    for at in places[4]..places[5] {
+    let (disk, offsets) = stored(Left::Dispatched, 12, 40, &CRC);
+    for at in offsets[4]..offsets[5] {
         let image = disk.fork();
         assert!(image.flip_bit(Path::new(LOG), at, 6));
         let refused = open_with(&image, OpenHow::RefuseDamage, &CRC).err();
@@ -102,16 +102,16 @@ fn with_record_crcs_a_flip_anywhere_is_seen_and_what_follows_can_be_kept() {
 #[test]
 fn several_bad_stretches_and_whole_pages_are_kept_around() {
     for left in [Left::Killed, Left::HalfNoted, Left::Dispatched] {
-        let (disk, places) = stored(left, 60, 300, &[]);
+        let (disk, offsets) = stored(left, 60, 300, &[]);
         let file = disk.open(Path::new(LOG), Open::Write).unwrap();
         // Records 10 to 13 in part or whole, 30, and 45 with its head.
-        file.write_at(&[0; 1_000], places[10] + 200).unwrap();
-        assert!(disk.flip_bit(Path::new(LOG), places[30] + 150, 1));
-        file.write_at(&[0xee; 60], places[45]).unwrap();
+        file.write_at(&[0; 1_000], offsets[10] + 200).unwrap();
+        assert!(disk.flip_bit(Path::new(LOG), offsets[30] + 150, 1));
+        file.write_at(&[0xee; 60], offsets[45]).unwrap();
         let bad: Vec<usize> = (10..60)
             .filter(|number| {
-                let end = places.get(number + 1).copied().unwrap_or(u64::MAX);
-                let is_hit = places[*number] < places[10] + 1_200 && end > places[10] + 200;
+                let end = offsets.get(number + 1).copied().unwrap_or(u64::MAX);
+                let is_hit = offsets[*number] < offsets[10] + 1_200 && end > offsets[10] + 200;
                 is_hit || [30, 45].contains(number)
             })
             .collect();
@@ -124,20 +124,23 @@ fn several_bad_stretches_and_whole_pages_are_kept_around() {
 fn bad_bytes_at_the_end_of_a_file_are_kept_around() {
     for left in [Left::Killed, Left::Dispatched] {
         for (records_back, bytes) in [(1, 8), (1, 900), (3, 2_500), (0, 8)] {
-            let (disk, places) = stored(left, 200, 1_000, &[]);
-            let first_behind = places.iter().position(|place| *place >= SEGMENT).unwrap();
+            let (disk, offsets) = stored(left, 200, 1_000, &[]);
+            let first_behind = offsets
+                .iter()
+                .position(|offset| *offset >= SEGMENT)
+                .unwrap();
             let from = if records_back == 0 {
                 // The blank marker itself.
-                places[first_behind - 1] + (places[1] - places[0])
+                offsets[first_behind - 1] + (offsets[1] - offsets[0])
             } else {
-                places[first_behind - records_back]
+                offsets[first_behind - records_back]
             };
             let file = disk.open(Path::new(LOG), Open::Write).unwrap();
             file.write_at(&vec![0x77; bytes], from).unwrap();
             let bad: Vec<usize> = (0..200)
                 .filter(|number| {
-                    let len = places[1] - places[0];
-                    places[*number] < from + bytes as u64 && places[*number] + len > from
+                    let len = offsets[1] - offsets[0];
+                    offsets[*number] < from + bytes as u64 && offsets[*number] + len > from
                 })
                 .collect();
             kept(&disk, 200, 1_000, &bad, &[]);
@@ -149,22 +152,22 @@ fn bad_bytes_at_the_end_of_a_file_are_kept_around() {
 fn a_bad_record_of_any_length_is_replaced_by_one_of_the_same_length() {
     for len in [0, 1, 16, 17, 18, 300, 33_000, 59_000] {
         for left in [Left::Killed, Left::Dispatched] {
-            let (disk, places) = stored(left, 6, len, &[]);
+            let (disk, offsets) = stored(left, 6, len, &[]);
             let file = disk.open(Path::new(LOG), Open::Write).unwrap();
-            file.write_at(&[9; 4], places[1] + 8).unwrap();
-            file.write_at(&[9; 4], places[1] + 28).unwrap();
+            file.write_at(&[9; 4], offsets[1] + 8).unwrap();
+            file.write_at(&[9; 4], offsets[1] + 28).unwrap();
             let store = open_with(&disk, OpenHow::KeepBehind, &[]).unwrap();
             assert_eq!(
                 store
                     .reader()
-                    .record_at(places[2])
+                    .record_at(offsets[2])
                     .unwrap()
                     .view(CrcCheck::Verify)
                     .unwrap()
                     .body,
                 body(2, len)
             );
-            assert_eq!(store.report().replaced.bytes, places[2] - places[1]);
+            assert_eq!(store.report().replaced.bytes, offsets[2] - offsets[1]);
             while store.dispatching().step().unwrap() {}
             assert_eq!(
                 store.topics().bounds(b"T", 1).unwrap().unwrap().max,
@@ -179,10 +182,10 @@ fn a_bad_record_of_any_length_is_replaced_by_one_of_the_same_length() {
 
 #[test]
 fn keeping_is_finished_after_a_crash_anywhere() {
-    let (disk, places) = stored(Left::Dispatched, 12, 300, &[]);
-    assert!(disk.flip_bit(Path::new(LOG), places[4] + 200, 3));
+    let (disk, offsets) = stored(Left::Dispatched, 12, 300, &[]);
+    assert!(disk.flip_bit(Path::new(LOG), offsets[4] + 200, 3));
     let original = disk.read(Path::new(LOG)).unwrap();
-    let original = &original[places[4] as usize..places[5] as usize];
+    let original = &original[offsets[4] as usize..offsets[5] as usize];
     for call in 1.. {
         let image = disk.fork();
         image.stop_at_call(call);
@@ -196,7 +199,7 @@ fn keeping_is_finished_after_a_crash_anywhere() {
                 "stopped at call {call}"
             );
         }
-        let name = format!("/store/truncated/{:020}", places[4]);
+        let name = format!("/store/truncated/{:020}", offsets[4]);
         assert_eq!(image.read(Path::new(&name)).unwrap(), original);
         if is_through {
             assert!(call > 40);

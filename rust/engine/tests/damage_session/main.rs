@@ -1,5 +1,5 @@
-//! What the mark of the last session tells of a damaged log: flips, lost files and other starts of the
-//! machine, at every age, and keeping what stands behind.
+//! What the mark of the last session shows of a damaged log: flips, lost files and other starts of
+//! the machine, at every age, and keeping what is behind.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -130,13 +130,13 @@ pub(crate) fn stored(
     let clock = ManualClock::at(1_000_000_000);
     let how = OpenHow::RefuseDamage;
     let store = Store::open(disk.clone(), clock.clone(), config(pairs), how).unwrap();
-    let mut places = Vec::new();
+    let mut offsets = Vec::new();
     for number in 0..count {
         if number == count / 2 && left == Left::HalfNoted {
             store.durability().flush().unwrap();
             store.checkpoints().note_durable().unwrap();
         }
-        places.push(
+        offsets.push(
             append(&store, "T", (number % 3) as i32, &body(number, len))
                 .unwrap()
                 .0,
@@ -156,7 +156,7 @@ pub(crate) fn stored(
         }
         Left::Stopped => assert!(store.close().unwrap()),
     }
-    (disk, places)
+    (disk, offsets)
 }
 
 /// Bodies that a consumer of a queue gets, in their order.

@@ -1,4 +1,4 @@
-//! What the mark of the session tells of flips, lost files and other starts of the machine.
+//! What the mark of the session shows of flips, lost files and other starts of the machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use mqcore_record::{Host, Message};
 use super::*;
 
 #[test]
-fn a_flipped_bit_after_a_kill_is_refused_with_the_place_and_what_follows() {
+fn a_flipped_bit_after_a_kill_is_refused_with_the_offset_and_what_follows() {
     for left in [Left::Killed, Left::HalfNoted, Left::Noted, Left::Dispatched] {
-        let (disk, places) = stored(left, 50, 300, &[]);
-        assert!(disk.flip_bit(Path::new(LOG), places[10] + 200, 3));
-        let (place, whole, _) = refused(&disk);
-        assert_eq!((place, whole), (places[10], 39), "{left:?}");
+        let (disk, offsets) = stored(left, 50, 300, &[]);
+        assert!(disk.flip_bit(Path::new(LOG), offsets[10] + 200, 3));
+        let (physical_offset, whole, _) = refused(&disk);
+        assert_eq!((physical_offset, whole), (offsets[10], 39), "{left:?}");
         let error = open_with(&disk, OpenHow::RefuseDamage, &[]).err().unwrap();
         let text = error.to_string();
         assert!(text.contains("39 whole records follow"), "{text}");
@@ -34,32 +34,32 @@ fn a_flipped_bit_after_a_kill_is_refused_with_the_place_and_what_follows() {
 }
 
 #[test]
-fn what_is_cut_on_demand_is_written_down_and_told() {
-    let (disk, places) = stored(Left::Noted, 50, 300, &[]);
-    assert!(disk.flip_bit(Path::new(LOG), places[10] + 200, 3));
+fn what_is_cut_on_demand_is_written_down_and_reported() {
+    let (disk, offsets) = stored(Left::Noted, 50, 300, &[]);
+    assert!(disk.flip_bit(Path::new(LOG), offsets[10] + 200, 3));
     let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
     let cut = &store.report().cut;
     assert_eq!(
         (cut.end, cut.whole_records, cut.missing_bytes),
-        (places[10], 39, 0)
+        (offsets[10], 39, 0)
     );
-    let told = errors(&store);
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = errors(&store);
+    assert_eq!(reported.len(), 1, "{reported:?}");
     for part in [
         "39 whole records",
         &format!("{} bytes", cut.kept_aside_bytes),
-        &format!("{:020}", places[10]),
+        &format!("{:020}", offsets[10]),
     ] {
-        assert!(told[0].contains(part), "{part} is not in {told:?}");
+        assert!(reported[0].contains(part), "{part} is not in {reported:?}");
     }
-    let record = record_of(&disk, &format!("{:020}.json", places[10]));
+    let record = record_of(&disk, &format!("{:020}.json", offsets[10]));
     assert_eq!(record["kind"], "cut");
-    assert_eq!(record["physical_offset"], places[10]);
+    assert_eq!(record["physical_offset"], offsets[10]);
     assert_eq!(record["bytes"], cut.kept_aside_bytes);
     assert_eq!(record["whole_records"], 39);
     assert_eq!(
         record["kept_in"][0],
-        format!("truncated/{:020}", places[10])
+        format!("truncated/{:020}", offsets[10])
     );
     assert_eq!(record["at_ms"], 2_000_000_000_i64);
     assert_eq!(record["is_done"], true);
@@ -69,12 +69,12 @@ fn what_is_cut_on_demand_is_written_down_and_told() {
 }
 
 #[test]
-fn cuts_at_one_place_do_not_take_each_others_names() {
-    let (disk, places) = stored(Left::Noted, 20, 300, &[]);
+fn cuts_at_one_offset_do_not_take_each_others_names() {
+    let (disk, offsets) = stored(Left::Noted, 20, 300, &[]);
     for again in 1..4 {
-        assert!(disk.flip_bit(Path::new(LOG), places[5] + 200, 3));
+        assert!(disk.flip_bit(Path::new(LOG), offsets[5] + 200, 3));
         let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
-        assert_eq!(store.report().cut.end, places[5]);
+        assert_eq!(store.report().cut.end, offsets[5]);
         assert_eq!(
             disk.list(Path::new("/store/truncated")).unwrap().len(),
             2 * again
@@ -87,28 +87,28 @@ fn cuts_at_one_place_do_not_take_each_others_names() {
 }
 
 #[test]
-fn after_another_start_of_the_machine_what_was_durable_is_refused_and_the_rest_cut_and_told() {
-    let (disk, places) = stored(Left::HalfNoted, 50, 300, &[]);
+fn after_another_start_of_the_machine_what_was_durable_is_refused_and_the_rest_cut_and_reported() {
+    let (disk, offsets) = stored(Left::HalfNoted, 50, 300, &[]);
     disk.set_boot_id(Some(2));
     let below = disk.fork();
-    assert!(below.flip_bit(Path::new(LOG), places[10] + 200, 3));
-    assert_eq!(refused(&below).0, places[10]);
+    assert!(below.flip_bit(Path::new(LOG), offsets[10] + 200, 3));
+    assert_eq!(refused(&below).0, offsets[10]);
     let above = disk.fork();
-    assert!(above.flip_bit(Path::new(LOG), places[30] + 200, 3));
+    assert!(above.flip_bit(Path::new(LOG), offsets[30] + 200, 3));
     let store = open_with(&above, OpenHow::RefuseDamage, &[]).unwrap();
-    assert_eq!(store.report().cut.end, places[30]);
+    assert_eq!(store.report().cut.end, offsets[30]);
     assert_eq!(store.report().cut.whole_records, 19);
     assert_eq!(errors(&store).len(), 1);
     // The log simply ends: below what was durable that is damage, above it is not.
     for (from, is_refused) in [(20, true), (25, false)] {
         let zeroed = disk.fork();
         let file = zeroed.open(Path::new(LOG), Open::Write).unwrap();
-        let rest = vec![0; (SEGMENT - places[from]) as usize];
-        file.write_at(&rest, places[from]).unwrap();
+        let rest = vec![0; (SEGMENT - offsets[from]) as usize];
+        file.write_at(&rest, offsets[from]).unwrap();
         if is_refused {
-            let (place, whole, why) = refused(&zeroed);
-            assert_eq!((place, whole), (places[from], 0));
-            assert!(why.contains(&places[25].to_string()), "{why}");
+            let (physical_offset, whole, why) = refused(&zeroed);
+            assert_eq!((physical_offset, whole), (offsets[from], 0));
+            assert!(why.contains(&offsets[25].to_string()), "{why}");
         } else {
             let store = open_with(&zeroed, OpenHow::RefuseDamage, &[]).unwrap();
             assert!(!store.report().cut.is_loss());
@@ -120,13 +120,13 @@ fn after_another_start_of_the_machine_what_was_durable_is_refused_and_the_rest_c
 fn the_newest_log_file_that_is_gone_is_missed_after_every_end() {
     for left in [Left::Noted, Left::Dispatched, Left::Stopped] {
         for boot_id in [1, 2] {
-            let (disk, places) = stored(left, 200, 1_000, &[]);
+            let (disk, offsets) = stored(left, 200, 1_000, &[]);
             disk.set_boot_id(Some(boot_id));
             let gone = format!("/store/commitlog/{SEGMENT:020}");
             disk.unlink(Path::new(&gone)).unwrap();
-            let (place, whole, why) = refused(&disk);
-            assert_eq!((place, whole), (SEGMENT, 0), "{left:?}");
-            let end = places[199] + (places[199] - places[198]);
+            let (physical_offset, whole, why) = refused(&disk);
+            assert_eq!((physical_offset, whole), (SEGMENT, 0), "{left:?}");
+            let end = offsets[199] + (offsets[199] - offsets[198]);
             let missing = end - SEGMENT;
             assert!(why.contains(&format!("{missing} bytes")), "{left:?}: {why}");
             let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
@@ -162,8 +162,8 @@ fn a_log_file_in_the_middle_that_is_gone_is_refused() {
     let (disk, _) = stored(Left::Stopped, 300, 1_000, &[]);
     disk.unlink(Path::new(&format!("/store/commitlog/{SEGMENT:020}")))
         .unwrap();
-    let (place, whole, why) = refused(&disk);
-    assert_eq!(place, SEGMENT);
+    let (physical_offset, whole, why) = refused(&disk);
+    assert_eq!(physical_offset, SEGMENT);
     assert!(whole > 40, "{whole}");
     assert!(why.contains("a file of the log is missing"), "{why}");
     let store = open_with(&disk, OpenHow::CutDamage, &[]).unwrap();
@@ -188,28 +188,28 @@ fn a_log_file_in_the_middle_that_is_gone_is_refused() {
 #[test]
 fn what_an_official_broker_cut_or_added_since_is_not_refused() {
     // It ended its recovery before the mark, and went on from there with shorter records.
-    let (disk, places) = stored(Left::Noted, 50, 300, &[]);
+    let (disk, offsets) = stored(Left::Noted, 50, 300, &[]);
     official_start(&disk);
     let stale = disk.fork();
     let file = stale.open(Path::new(LOG), Open::Write).unwrap();
-    file.write_at(&[0; 100], places[30]).unwrap();
+    file.write_at(&[0; 100], offsets[30]).unwrap();
     let store = open_with(&stale, OpenHow::RefuseDamage, &[]).unwrap();
-    assert_eq!(store.report().cut.end, places[30]);
+    assert_eq!(store.report().cut.end, offsets[30]);
     assert!(store.report().cut.is_loss(), "cut and told");
     // The same without its start is damage.
     let file = stale.open(Path::new(LOG), Open::Write).unwrap();
-    file.write_at(&[0; 100], places[20]).unwrap();
+    file.write_at(&[0; 100], offsets[20]).unwrap();
     drop(store);
-    assert_eq!(refused(&stale).0, places[20]);
+    assert_eq!(refused(&stale).0, offsets[20]);
 }
 
 #[test]
-fn a_torn_last_record_is_cut_and_told_after_a_kill() {
-    let (disk, places) = stored(Left::HalfNoted, 50, 300, &[]);
+fn a_torn_last_record_is_cut_and_reported_after_a_kill() {
+    let (disk, offsets) = stored(Left::HalfNoted, 50, 300, &[]);
     let file = disk.open(Path::new(LOG), Open::Write).unwrap();
-    file.write_at(&[0; 250], places[49] + 150).unwrap();
+    file.write_at(&[0; 250], offsets[49] + 150).unwrap();
     let store = open_with(&disk, OpenHow::RefuseDamage, &[]).unwrap();
-    assert_eq!(store.report().cut.end, places[49]);
+    assert_eq!(store.report().cut.end, offsets[49]);
     assert_eq!(store.report().cut.whole_records, 0);
     assert_eq!(errors(&store).len(), 1);
 }
@@ -253,11 +253,11 @@ fn zeros_that_a_client_sent_are_no_torn_text_once_they_were_durable() {
 }
 
 #[test]
-fn a_cut_that_is_interrupted_anywhere_is_finished_and_told() {
-    let (disk, places) = stored(Left::HalfNoted, 20, 300, &[]);
+fn a_cut_that_is_interrupted_anywhere_is_finished_and_reported() {
+    let (disk, offsets) = stored(Left::HalfNoted, 20, 300, &[]);
     let file = disk.open(Path::new(LOG), Open::Write).unwrap();
-    file.write_at(&[0; 150], places[19] + 150).unwrap();
-    let garbage = disk.read(Path::new(LOG)).unwrap()[places[19] as usize..].to_vec();
+    file.write_at(&[0; 150], offsets[19] + 150).unwrap();
+    let garbage = disk.read(Path::new(LOG)).unwrap()[offsets[19] as usize..].to_vec();
     let used = garbage.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     for call in 1.. {
         let image = disk.fork();
@@ -265,8 +265,8 @@ fn a_cut_that_is_interrupted_anywhere_is_finished_and_told() {
         let is_through = open_with(&image, OpenHow::RefuseDamage, &[]).is_ok();
         image.heal();
         let store = open_with(&image, OpenHow::RefuseDamage, &[]).unwrap();
-        assert_eq!(store.files().positions.appended.position(), places[19]);
-        let name = format!("{:020}", places[19]);
+        assert_eq!(store.files().positions.appended.position(), offsets[19]);
+        let name = format!("{:020}", offsets[19]);
         let copy = image
             .read(&Path::new("/store/truncated").join(&name))
             .unwrap();
@@ -293,11 +293,11 @@ fn the_mark_follows_the_flush_by_itself() {
     let store = Store::open(disk.clone(), clock.clone(), config(&sync), how).unwrap();
     let store = std::sync::Arc::new(store);
     store.start().unwrap();
-    let (place, _) = append(&store, "T", 0, b"body").unwrap();
+    let (physical_offset, _) = append(&store, "T", 0, b"body").unwrap();
     let end = store.files().positions.appended.position();
-    assert!(end > place);
+    assert!(end > physical_offset);
     store.durability().settle(end).unwrap();
-    // The mark is the only thing that tells the end of the log once the log is gone.
+    // The mark is the only thing that holds the end of the log once the log is gone.
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     loop {
         let image = disk.fork();

@@ -1,4 +1,4 @@
-//! Changes bytes as a seed says. Knows no format.
+//! Changes bytes by a seed. Knows no format.
 
 /// Numbers at which decoders go wrong.
 const SPECIAL: [u64; 12] = [
@@ -69,8 +69,8 @@ impl Mutation {
                 let width = [1, 2, 4, 8][self.below(4) as usize];
                 let value = SPECIAL[self.below(SPECIAL.len() as u64) as usize];
                 let big_endian = value.to_be_bytes();
-                if let Some(place) = bytes.get_mut(at..at + width) {
-                    place.copy_from_slice(&big_endian[8 - width..]);
+                if let Some(target) = bytes.get_mut(at..at + width) {
+                    target.copy_from_slice(&big_endian[8 - width..]);
                 }
             }
             4 => bytes.truncate(at),

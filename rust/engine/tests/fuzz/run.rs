@@ -1,8 +1,8 @@
-//! Runs fuzz targets: a sample in every test run, and for as long as somebody wants. Knows no target;
-//! each crate that has decoders uses it.
+//! Runs fuzz targets: a sample in every test run, and for as long as somebody wants. Knows no
+//! target; each crate that has decoders uses it.
 //!
-//! - `MQCORE_FUZZ_SECONDS=600` sets the length of the long run (`--ignored`), `MQCORE_FUZZ_SEED` its
-//!   first number.
+//! - `MQCORE_FUZZ_SECONDS=600` sets the length of the long run (`--ignored`), `MQCORE_FUZZ_SEED`
+//! its   first number.
 //! - `MQCORE_FUZZ_CASE=index/1234` runs one case alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use crate::mutate::Mutation;
 const SAMPLE_CASES: u64 = 2_000;
 /// The same for whole stores, which are slower.
 const SAMPLE_STORES: u64 = 300;
-/// Seconds of the long run where nobody says otherwise.
+/// Seconds of the long run by default.
 const LONG_SECONDS: u64 = 300;
 /// Longest time of one case: all of them are a few KB.
 const CASE_TIME_MAX: Duration = Duration::from_secs(10);
@@ -99,7 +99,7 @@ pub(crate) fn sample(targets: &[Target]) {
     }
 }
 
-/// Case after case for as long as the environment says.
+/// Case after case for as long as the environment sets.
 pub(crate) fn for_long(targets: &[Target]) {
     let seconds = number("MQCORE_FUZZ_SECONDS").unwrap_or(LONG_SECONDS);
     let first = number("MQCORE_FUZZ_SEED").unwrap_or(1 << 32);

@@ -291,7 +291,7 @@ fn manifest(bytes: &[u8], number: u64) {
     twin.create_dir_all(Path::new(ROOT)).unwrap();
     let mut bytes = bytes.to_vec();
     if number.is_multiple_of(2) && bytes.len() > 4 {
-        // With a good checksum, so that what stands before it is looked at.
+        // With a good checksum, so that what is before it is looked at.
         let at = bytes.len() - 4;
         let crc = crc32fast::hash(&bytes[..at]);
         bytes[at..].copy_from_slice(&crc.to_be_bytes());

@@ -174,8 +174,8 @@ fn check(store: &TwinStore, clock: &ManualClock, count: usize, notice: &str) {
 fn problems(disk: &TwinDisk) -> Vec<String> {
     let given = [("mappedFileSizeConsumeQueue".to_owned(), "2000".to_owned())];
     let inspection = Inspection::open(disk.clone(), Path::new("/store"), &given).unwrap();
-    let verdict = inspection.verify().unwrap();
-    let problems = verdict.problems.into_iter();
+    let findings = inspection.verify().unwrap();
+    let problems = findings.problems.into_iter();
     problems
         .map(|it| format!("{} {}: {}", it.part, it.location, it.why))
         .collect()
@@ -391,9 +391,9 @@ fn rot(disk: &TwinDisk, store: &TwinStore, queue_offset: u64) -> u64 {
         is_bulk: false,
     };
     let got = store.reader().get(b"T", 0, ask).unwrap();
-    let place = got.records.first().unwrap().physical_offset;
-    flip(disk, place + 200);
-    place
+    let offset = got.records.first().unwrap().physical_offset;
+    flip(disk, offset + 200);
+    offset
 }
 
 fn flip(disk: &TwinDisk, position: u64) {
@@ -416,7 +416,7 @@ fn errors(store: &TwinStore) -> Vec<String> {
 fn the_scrub_reports_a_damaged_record_once_and_goes_on_behind_it() {
     let (disk, clock) = stopped();
     let store = open(&disk, &clock);
-    let place = rot(&disk, &store, 10);
+    let offset = rot(&disk, &store, 10);
     for _round in 0..2 {
         while store.scrub().step().unwrap() {}
         clock.advance(Duration::from_secs(200 * 3_600));
@@ -427,12 +427,12 @@ fn the_scrub_reports_a_damaged_record_once_and_goes_on_behind_it() {
     let found = &found[0];
     assert_eq!(
         (found.physical_offset, found.topic.as_str(), found.queue_id),
-        (place, "T", 0)
+        (offset, "T", 0)
     );
     assert_eq!(found.queue_offset, 10);
     let errors = errors(&store);
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].contains(&format!("physical offset {place}")));
+    assert!(errors[0].contains(&format!("physical offset {offset}")));
 }
 
 #[test]
@@ -452,7 +452,7 @@ fn the_scrub_makes_blank_units_again() {
 fn a_cold_read_passes_over_a_damaged_record_and_reports_it_once() {
     let (disk, clock) = stopped();
     let store = open(&disk, &clock);
-    let place = rot(&disk, &store, 10);
+    let offset = rot(&disk, &store, 10);
     for _time in 0..2 {
         let bodies = read(&store, ("T", 0));
         let expected = (0..COUNT).filter(|number| *number != 10);
@@ -461,7 +461,7 @@ fn a_cold_read_passes_over_a_damaged_record_and_reports_it_once() {
     }
     let errors = errors(&store);
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert!(errors[0].contains(&format!("physical offset {place}")));
+    assert!(errors[0].contains(&format!("physical offset {offset}")));
     assert_eq!(store.stats().records_damaged, 1);
 }
 
@@ -469,8 +469,8 @@ fn a_cold_read_passes_over_a_damaged_record_and_reports_it_once() {
 fn a_record_without_its_head_is_passed_over_and_reported_once() {
     let (disk, clock) = stopped();
     let store = open(&disk, &clock);
-    let place = rot(&disk, &store, 10);
-    flip(&disk, place + 4);
+    let offset = rot(&disk, &store, 10);
+    flip(&disk, offset + 4);
     for _time in 0..2 {
         assert_eq!(read(&store, ("T", 0)).len(), COUNT - 1);
     }

@@ -1,4 +1,5 @@
-//! Killed since the last clean stop: what that knew of the queues shows which of them are not whole.
+//! Killed since the last clean stop: what that knew of the queues shows which of them are not
+//! whole.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use super::{
     remove_dir, stopped, zero,
 };
 
-/// Stopped once, then killed after work in other queues: the end of the log says nothing of [`QUEUES`].
+/// Stopped once, then killed after work in other queues: the end of the log shows nothing of
+/// [`QUEUES`].
 fn stopped_and_killed() -> (TwinDisk, ManualClock) {
     let (disk, clock) = stopped();
     let store = open(&disk, &clock);

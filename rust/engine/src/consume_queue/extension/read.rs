@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use super::super::queue::Queue;
 use super::super::unit::Unit;
 use super::table::Extensions;
-use super::unit::{Extended, HEAD_LEN, UNIT_LEN_MAX, place_of};
+use super::unit::{Extended, HEAD_LEN, UNIT_LEN_MAX, ext_offset_of};
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
 use crate::queue_store::QueueMap;
 
-/// Bytes read at once: some 480 units with the bits of the usual filter. Units follow one another as
-/// those of the queue do.
+/// Bytes read at once: some 480 units with the bits of the usual filter. Units follow one another
+/// as those of the queue do.
 const PIECE_LEN: usize = 16 << 10;
 
 /// Reads units of the extension of one queue.
@@ -23,7 +23,7 @@ pub struct ExtensionReader<'a, D: Disk> {
     name: (&'a [u8], i32),
     queue: Option<Arc<Queue>>,
     piece: Vec<u8>,
-    piece_place: u64,
+    piece_offset: u64,
 }
 
 impl<D: Disk> Extensions<D> {
@@ -40,7 +40,7 @@ impl<D: Disk> Extensions<D> {
             name,
             queue: None,
             piece: Vec::new(),
-            piece_place: 0,
+            piece_offset: 0,
         }
     }
 
@@ -55,8 +55,12 @@ impl<D: Disk> Extensions<D> {
         (topic, queue_id): (&[u8], i32),
         units: &[Unit],
     ) -> Result<bool> {
-        let places = || units.iter().filter_map(|unit| place_of(unit.tags_code));
-        let (Some(first), Some(last)) = (places().next(), places().next_back()) else {
+        let ext_offsets = || {
+            units
+                .iter()
+                .filter_map(|unit| ext_offset_of(unit.tags_code))
+        };
+        let (Some(first), Some(last)) = (ext_offsets().next(), ext_offsets().next_back()) else {
             return Ok(true);
         };
         let Some(queue) = map.find(topic, queue_id) else {
@@ -64,17 +68,17 @@ impl<D: Disk> Extensions<D> {
         };
         let end = last.saturating_add(HEAD_LEN as u64);
         let mut piece = [0; 4 * 1024];
-        let mut place = first;
-        while place < end {
+        let mut ext_offset = first;
+        while ext_offset < end {
             if let Some(extension) = queue.beside()
-                && extension.lock().bytes_from(place, 0).is_some()
+                && extension.lock().bytes_from(ext_offset, 0).is_some()
             {
                 return Ok(true);
             }
-            let in_file = place % self.files.file_len_bytes();
-            let left = (self.files.file_len_bytes() - in_file).min(end - place);
+            let in_file = ext_offset % self.files.file_len_bytes();
+            let left = (self.files.file_len_bytes() - in_file).min(end - ext_offset);
             let len = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let file = self.files.file_if_there(&queue, place - in_file)?;
+            let file = self.files.file_if_there(&queue, ext_offset - in_file)?;
             let Some(file) = file else {
                 return Ok(true);
             };
@@ -82,15 +86,15 @@ impl<D: Disk> Extensions<D> {
             if file.read_cached_at(bytes, in_file)?.is_none() {
                 return Ok(false);
             }
-            place += len as u64;
+            ext_offset += len as u64;
         }
         Ok(true)
     }
 }
 
 impl<D: Disk> ExtensionReader<'_, D> {
-    /// What the extension holds where a queue unit names a place; `None` for a unit with a tags code,
-    /// and where nothing whole is at the place, which is reported once.
+    /// What the extension holds where a queue unit names an offset; `None` for a unit with a tags
+    /// code, and where nothing whole is at the offset, which is reported once.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
@@ -98,36 +102,36 @@ impl<D: Disk> ExtensionReader<'_, D> {
     /// # Blocking
     /// Reads the disk where the page cache has not the bytes.
     pub fn get(&mut self, code: i64) -> Result<Option<Extended<'_>>> {
-        let Some(place) = place_of(code) else {
+        let Some(ext_offset) = ext_offset_of(code) else {
             return Ok(None);
         };
-        if Extended::decode(self.piece_from(place)).is_none() {
-            self.fill(place, PIECE_LEN)?;
-            if self.is_cut_short(place) {
-                self.fill(place, UNIT_LEN_MAX)?;
+        if Extended::decode(self.piece_from(ext_offset)).is_none() {
+            self.fill(ext_offset, PIECE_LEN)?;
+            if self.is_cut_short(ext_offset) {
+                self.fill(ext_offset, UNIT_LEN_MAX)?;
             }
         }
-        if Extended::decode(self.piece_from(place)).is_none() {
-            self.warn_of_missing(place);
+        if Extended::decode(self.piece_from(ext_offset)).is_none() {
+            self.warn_of_missing(ext_offset);
         }
-        Ok(Extended::decode(self.piece_from(place)))
+        Ok(Extended::decode(self.piece_from(ext_offset)))
     }
 
-    fn piece_from(&self, place: u64) -> &[u8] {
-        let at = place.checked_sub(self.piece_place);
+    fn piece_from(&self, ext_offset: u64) -> &[u8] {
+        let at = ext_offset.checked_sub(self.piece_offset);
         let at = at.and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.piece.get(at..)).unwrap_or_default()
     }
 
     /// Whether a unit begins in the piece that may be whole beyond its end.
-    fn is_cut_short(&self, place: u64) -> bool {
-        self.piece.len() == PIECE_LEN && Extended::decode(self.piece_from(place)).is_none()
+    fn is_cut_short(&self, ext_offset: u64) -> bool {
+        self.piece.len() == PIECE_LEN && Extended::decode(self.piece_from(ext_offset)).is_none()
     }
 
-    /// Reads up to so many bytes from a place on.
-    fn fill(&mut self, place: u64, len_max: usize) -> Result<()> {
+    /// Reads up to so many bytes from an offset on.
+    fn fill(&mut self, ext_offset: u64, len_max: usize) -> Result<()> {
         self.piece.clear();
-        self.piece_place = place;
+        self.piece_offset = ext_offset;
         let files = &self.extensions.files;
         if self.queue.is_none() {
             self.queue = self.map.find(self.name.0, self.name.1);
@@ -136,13 +140,13 @@ impl<D: Disk> ExtensionReader<'_, D> {
             return Ok(());
         };
         if let Some(extension) = queue.beside()
-            && let Some(bytes) = extension.lock().bytes_from(place, len_max)
+            && let Some(bytes) = extension.lock().bytes_from(ext_offset, len_max)
         {
             self.piece.extend_from_slice(bytes);
             return Ok(());
         }
-        let in_file = place % files.file_len_bytes();
-        let base = place - in_file;
+        let in_file = ext_offset % files.file_len_bytes();
+        let base = ext_offset - in_file;
         let file = files.file_if_there(queue, base)?;
         let Some(file) = file else {
             return Ok(());
@@ -155,14 +159,15 @@ impl<D: Disk> ExtensionReader<'_, D> {
         Ok(())
     }
 
-    fn warn_of_missing(&self, place: u64) {
+    fn warn_of_missing(&self, ext_offset: u64) {
         let has_warned = &self.extensions.has_warned_of_missing;
         if !has_warned.swap(true, Ordering::AcqRel) {
             let (topic, queue_id) = self.name;
             let topic = String::from_utf8_lossy(topic);
             self.extensions.notices.warn(format!(
-                "the extension of queue {topic} {queue_id} has no unit at place {place}: such \
-                 messages are given whatever their tags, and consumers test them (told once)"
+                "the extension of queue {topic} {queue_id} has no unit at offset {ext_offset}: \
+                 such messages are given whatever their tags, and consumers test them (reported \
+                 once)"
             ));
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::super::queue::{NOTHING_WAITS_MS, Queue, State};
 use super::super::unit::{UNIT_LEN, Unit};
 use super::tail::{Ready, Tail};
-use super::unit::{END_BLANK_LEN, Extended, UNIT_LEN_MAX, place_of};
+use super::unit::{END_BLANK_LEN, Extended, UNIT_LEN_MAX, ext_offset_of};
 use crate::config::{QUEUE_UNIT_BYTES, StoreConfig};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Error, Result};
@@ -113,8 +113,8 @@ impl<D: Disk> Extensions<D> {
         self.is_written
     }
 
-    /// Puts what the extension is to hold of a unit, and gives the unit that names it: the unit as it
-    /// is where it cannot be put, `None` where nobody has looked at the extension yet.
+    /// Puts what the extension is to hold of a unit, and gives the unit that names it: the unit as
+    /// it is where it cannot be put, `None` where nobody has looked at the extension yet.
     pub(in crate::consume_queue) fn extend(
         &self,
         queue: &Queue,
@@ -152,7 +152,7 @@ impl<D: Disk> Extensions<D> {
         let (topic, id) = (queue.topic(), queue.queue_id());
         self.notices.warn(format!(
             "the extension of queue {topic} {id} cannot be written: {why}; its units hold the tags \
-             codes alone (told once)"
+             codes alone (reported once)"
         ));
     }
 
@@ -183,12 +183,12 @@ impl<D: Disk> Extensions<D> {
         let len = self.files.file_len_bytes();
         let bases = self.bases(queue)?;
         let files_end = bases.last().map_or(0, |base| base + len);
-        let end = match self.last_place(queue, state)? {
+        let end = match self.last_ext_offset(queue, state)? {
             None => files_end,
-            Some(place) => match self.unit_end(queue, place, &bases)? {
+            Some(ext_offset) => match self.unit_end(queue, ext_offset, &bases)? {
                 Some(end) => end,
                 // What the queue names is not there: no place below is given a second time.
-                None => round_up(place + 1, len).max(files_end),
+                None => round_up(ext_offset + 1, len).max(files_end),
             },
         };
         let kept_end = round_up(end, len);
@@ -214,8 +214,8 @@ impl<D: Disk> Extensions<D> {
         })
     }
 
-    /// The first bytes of the files of a queue's extension, in order. Files without a length are what
-    /// a crash left of one that was being made: they are removed.
+    /// The first bytes of the files of a queue's extension, in order. Files without a length are
+    /// what a crash left of one that was being made: they are removed.
     fn bases(&self, queue: &Queue) -> Result<Vec<u64>> {
         let dir = self.files.queue_dir(queue);
         let len = self.files.file_len_bytes();
@@ -241,11 +241,11 @@ impl<D: Disk> Extensions<D> {
     }
 
     /// The greatest place that a unit of the queue names: places only rise.
-    fn last_place(&self, queue: &Arc<Queue>, state: &State) -> Result<Option<u64>> {
+    fn last_ext_offset(&self, queue: &Arc<Queue>, state: &State) -> Result<Option<u64>> {
         for index in (state.written..state.end).rev() {
             let unit = state.tail_unit(index);
-            if let Some(place) = unit.and_then(|unit| place_of(unit.tags_code)) {
-                return Ok(Some(place));
+            if let Some(ext_offset) = unit.and_then(|unit| ext_offset_of(unit.tags_code)) {
+                return Ok(Some(ext_offset));
             }
         }
         let per_file = self.units.units_per_file();
@@ -258,9 +258,10 @@ impl<D: Disk> Extensions<D> {
             buffer.resize((to - from) as usize * UNIT_LEN, 0);
             self.units
                 .read_bytes(queue, from * QUEUE_UNIT_BYTES, &mut buffer)?;
-            let places = Unit::decode_all(&buffer).filter_map(|unit| place_of(unit.tags_code));
-            if let Some(place) = places.last() {
-                return Ok(Some(place));
+            let ext_offsets =
+                Unit::decode_all(&buffer).filter_map(|unit| ext_offset_of(unit.tags_code));
+            if let Some(ext_offset) = ext_offsets.last() {
+                return Ok(Some(ext_offset));
             }
             to = from;
         }
@@ -268,10 +269,10 @@ impl<D: Disk> Extensions<D> {
     }
 
     /// Where the unit at a place ends, and so where the next may begin; `None` when none is there.
-    fn unit_end(&self, queue: &Arc<Queue>, place: u64, bases: &[u64]) -> Result<Option<u64>> {
+    fn unit_end(&self, queue: &Arc<Queue>, ext_offset: u64, bases: &[u64]) -> Result<Option<u64>> {
         let len = self.files.file_len_bytes();
-        let in_file = place % len;
-        let base = place - in_file;
+        let in_file = ext_offset % len;
+        let base = ext_offset - in_file;
         if !bases.contains(&base) {
             return Ok(None);
         }
@@ -280,7 +281,7 @@ impl<D: Disk> Extensions<D> {
         let got = file.read_at(&mut bytes, in_file)?;
         let unit = bytes.get(..got).and_then(Extended::decode);
         Ok(unit.map(|unit| {
-            let end = place + unit.len() as u64;
+            let end = ext_offset + unit.len() as u64;
             let is_fitting = end % len <= len - END_BLANK_LEN;
             if is_fitting { end } else { round_up(end, len) }
         }))
@@ -349,7 +350,8 @@ impl<D: Disk> Extensions<D> {
         Ok(())
     }
 
-    /// Lets go of the extension of a queue that is deleted; its files are removed with its directory.
+    /// Lets go of the extension of a queue that is deleted; its files are removed with its
+    /// directory.
     pub(in crate::consume_queue) fn drop_queue(&self, queue: &Queue) {
         if let Some(extension) = queue.beside() {
             let dropped = std::mem::take(&mut *extension.lock()).bytes.len() as u64;
@@ -358,8 +360,8 @@ impl<D: Disk> Extensions<D> {
         self.files.forget_queue(queue);
     }
 
-    /// Removes the files of a queue's extension that end before the first place that its units still
-    /// name (`ConsumeQueueExt.truncateByMinAddress`).
+    /// Removes the files of a queue's extension that end before the first offset that its units
+    /// still name (`ConsumeQueueExt.truncateByMinAddress`).
     pub(in crate::consume_queue) fn retain(&self, queue: &Arc<Queue>) -> Result<()> {
         if !self.has_any() {
             return Ok(());
@@ -372,7 +374,7 @@ impl<D: Disk> Extensions<D> {
             }
             state.min
         };
-        let Some(first) = place_of(self.units.unit_at(queue, min)?.tags_code) else {
+        let Some(first) = ext_offset_of(self.units.unit_at(queue, min)?.tags_code) else {
             return Ok(());
         };
         for base in self.bases(queue)? {

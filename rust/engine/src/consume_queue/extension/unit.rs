@@ -20,30 +20,31 @@ pub(super) const END_MARK: [u8; 2] = (-1i16).to_be_bytes();
 /// Bytes that stay free at the end of each file (`ConsumeQueueExt.END_BLANK_DATA_LENGTH`).
 pub(super) const END_BLANK_LEN: u64 = 4;
 
-/// Greatest number in a queue unit that is no tags code but a place in the extension
-/// (`ConsumeQueueExt.MAX_ADDR`): hashes are ints, times of delivery are not negative.
-const PLACE_CODE_MAX: i64 = i32::MIN as i64 - 1;
-/// Greatest place that a queue unit can name (`ConsumeQueueExt.MAX_REAL_OFFSET`).
-pub(super) const PLACE_MAX: u64 = PLACE_CODE_MAX.wrapping_sub(i64::MIN).cast_unsigned();
+/// Greatest number in a queue unit that is no tags code but the address of an offset in the
+/// extension (`ConsumeQueueExt.MAX_ADDR`): hashes are ints, times of delivery are not negative.
+const EXT_ADDRESS_MAX: i64 = i32::MIN as i64 - 1;
+/// Greatest offset that a queue unit can name (`ConsumeQueueExt.MAX_REAL_OFFSET`).
+pub(super) const EXT_OFFSET_MAX: u64 = EXT_ADDRESS_MAX.wrapping_sub(i64::MIN).cast_unsigned();
 
-/// Whether the code of a queue unit is a place in its extension.
+/// Whether the code of a queue unit is an address in its extension.
 #[inline]
 #[must_use]
-pub(in crate::consume_queue) const fn is_place(code: i64) -> bool {
-    code <= PLACE_CODE_MAX
+pub(in crate::consume_queue) const fn is_ext_address(code: i64) -> bool {
+    code <= EXT_ADDRESS_MAX
 }
 
-/// The place that a code names (`ConsumeQueueExt.unDecorate`); `None` for a tags code.
+/// The offset in the extension that a code names (`ConsumeQueueExt.unDecorate`); `None` for a tags
+/// code.
 #[inline]
 #[must_use]
-pub fn place_of(code: i64) -> Option<u64> {
-    is_place(code).then(|| code.wrapping_sub(i64::MIN).cast_unsigned())
+pub fn ext_offset_of(code: i64) -> Option<u64> {
+    is_ext_address(code).then(|| code.wrapping_sub(i64::MIN).cast_unsigned())
 }
 
-/// The code of a place (`ConsumeQueueExt.decorate`).
+/// The code of an offset (`ConsumeQueueExt.decorate`).
 #[inline]
-pub(super) fn code_of(place: u64) -> i64 {
-    place.cast_signed().wrapping_add(i64::MIN)
+pub(super) fn ext_address_of(ext_offset: u64) -> i64 {
+    ext_offset.cast_signed().wrapping_add(i64::MIN)
 }
 
 /// What an extension holds of one message.
@@ -141,20 +142,20 @@ mod tests {
     }
 
     #[test]
-    fn codes_of_places_are_no_hashes() {
-        assert_eq!(code_of(0), i64::MIN);
-        assert_eq!(code_of(PLACE_MAX), PLACE_CODE_MAX);
-        for place in [0, 1, 48 << 20, PLACE_MAX] {
-            assert_eq!(place_of(code_of(place)), Some(place));
+    fn codes_of_offsets_are_no_hashes() {
+        assert_eq!(ext_address_of(0), i64::MIN);
+        assert_eq!(ext_address_of(EXT_OFFSET_MAX), EXT_ADDRESS_MAX);
+        for ext_offset in [0, 1, 48 << 20, EXT_OFFSET_MAX] {
+            assert_eq!(ext_offset_of(ext_address_of(ext_offset)), Some(ext_offset));
         }
         for hash in [i64::from(i32::MIN), -1, 0, 1, i64::from(i32::MAX), i64::MAX] {
-            assert_eq!(place_of(hash), None, "{hash}");
+            assert_eq!(ext_offset_of(hash), None, "{hash}");
         }
-        assert_eq!(PLACE_MAX, 9_223_372_034_707_292_159);
+        assert_eq!(EXT_OFFSET_MAX, 9_223_372_034_707_292_159);
     }
 
     #[test]
-    fn bits_that_no_size_can_say_are_not_written() {
+    fn bits_that_no_size_can_hold_are_not_written() {
         let bits = vec![0; UNIT_LEN_MAX - HEAD_LEN + 1];
         let unit = Extended {
             tags_code: 0,

@@ -147,12 +147,12 @@ fn the_bytes_are_those_of_the_official_files() {
     assert_eq!(bytes[90..], *b"\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00");
     let units = read(&table, "t", 0);
     let codes: Vec<i64> = units.iter().map(|unit| unit.tags_code).collect();
-    let places = [0, 30, 60, 100].map(|place| i64::MIN + place);
-    assert_eq!(codes, places);
+    let addresses = [0, 30, 60, 100].map(|ext_offset| i64::MIN + ext_offset);
+    assert_eq!(codes, addresses);
 }
 
 #[test]
-fn an_open_goes_on_behind_the_last_unit_and_clears_what_stands_there() {
+fn an_open_goes_on_behind_the_last_unit_and_clears_what_is_there() {
     let home = Home::new();
     let table = home.open_extended();
     add_all(&table, 0, 8);
@@ -178,7 +178,7 @@ fn an_open_goes_on_behind_the_last_unit_and_clears_what_stands_there() {
 }
 
 #[test]
-fn places_of_units_that_were_taken_back_are_used_again() {
+fn offsets_of_units_that_were_taken_back_are_used_again() {
     let home = Home::new();
     let table = home.open_extended();
     add_all(&table, 0, 10);
@@ -199,7 +199,7 @@ fn places_of_units_that_were_taken_back_are_used_again() {
 }
 
 #[test]
-fn places_that_the_queue_still_names_are_never_given_again() {
+fn offsets_that_the_queue_still_names_are_never_given_again() {
     let home = Home::new();
     let table = home.open_extended();
     add_all(&table, 0, 8);

@@ -364,7 +364,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn histories_leave_what_the_model_says(steps in prop::collection::vec(step(), 1..40)) {
+    fn histories_leave_what_the_model_holds(steps in prop::collection::vec(step(), 1..40)) {
         let mut world = World::new();
         for step in &steps {
             world.run(step);

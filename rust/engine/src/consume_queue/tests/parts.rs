@@ -76,7 +76,7 @@ impl Parts {
 }
 
 #[test]
-fn the_first_record_at_or_above_a_place_is_found_among_blanks() {
+fn the_first_record_at_or_above_an_offset_is_found_among_blanks() {
     let records = [0, 1, 2, 5, 8, 9];
     // Blanks where no record is.
     let at = |index: u64| {

@@ -12,7 +12,7 @@ pub(super) type Page = [u8; PAGE_BYTES];
 
 static ZEROS: Page = [0; PAGE_BYTES];
 
-/// A file's bytes and what `stat` says of them.
+/// A file's bytes and what `stat` returns of them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
     pub(super) len_bytes: u64,
@@ -95,7 +95,7 @@ impl Content {
         changed
     }
 
-    /// Pages of the range that have no room on the device yet.
+    /// Pages of the range that have no space on the device yet.
     pub(super) fn pages_missing(&self, position: u64, len_bytes: u64) -> u64 {
         let page = PAGE_BYTES as u64;
         let first = position.max(self.allocated_to.next_multiple_of(page)) / page;
@@ -106,7 +106,7 @@ impl Content {
         holes + end.saturating_sub(pages_end)
     }
 
-    /// Pages that have room on the device.
+    /// Pages that have space on the device.
     pub(super) fn pages_held(&self) -> u64 {
         let below = self.allocated_to.div_ceil(PAGE_BYTES as u64);
         let above = self.pages.iter().skip(below as usize);
@@ -151,7 +151,7 @@ pub(super) fn page_term(number: usize, page: &Page) -> u128 {
     hash_bytes(page, number as u64)
 }
 
-/// A 128-bit hash that tells images apart; not one to keep on a disk.
+/// A 128-bit hash that distinguishes images; not one to keep on a disk.
 pub(super) fn hash_bytes(bytes: &[u8], seed: u64) -> u128 {
     const A: u64 = 0x9e37_79b9_7f4a_7c15;
     const B: u64 = 0xd6e8_feb8_6659_fd93;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_counted_by_page() {
+    fn space_is_counted_by_page() {
         let mut content = Content::default();
         assert_eq!(content.pages_missing(4000, 200), 2);
         content.write(&[1], 4096);

@@ -40,7 +40,7 @@ pub enum CallKind {
 }
 
 impl CallKind {
-    /// The verb of the error, as the real disk says it.
+    /// The verb of the error, as the real disk writes it.
     pub(super) fn action(self) -> &'static str {
         match self {
             Self::Open => "open",

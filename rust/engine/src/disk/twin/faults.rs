@@ -20,7 +20,7 @@ pub enum Times {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The kind of call. A failing [`CallKind::Write`] has written the first half of its bytes; a
-    /// failing [`CallKind::Sync`] leaves its bytes in doubt for ever. [`CallKind::Publish`] and
+    /// failing [`CallKind::Sync`] leaves its bytes uncertain for ever. [`CallKind::Publish`] and
     /// [`CallKind::StoreCell`] cannot fail.
     pub call: CallKind,
     /// Only calls on paths that contain this.
@@ -66,7 +66,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Counts a call and tells what it meets.
+    /// Counts a call and returns what it meets.
     pub(super) fn meet(&mut self, call: CallKind, path: &Path) -> Fate {
         self.calls += 1;
         if self.stop_at.is_some_and(|at| self.calls >= at) {

@@ -15,7 +15,7 @@ use super::variants::Tear;
 use super::world::{TwinDisk, World};
 use crate::clock::ManualClock;
 
-/// Images per stop point where nobody says otherwise.
+/// Images per stop point by default.
 const IMAGES_DEFAULT: usize = 256;
 /// Of the images of a sample, the share that may be extremes: the rest is drawn.
 const EXTREMES_SHARE: (usize, usize) = (3, 4);
@@ -147,7 +147,7 @@ impl CrashImage {
     }
 
     /// The disk as it is found after the crash: everything on it is durable, its history is empty,
-    /// nobody holds a lock. Its clock stands at the last event. After power loss the machine has
+    /// nobody holds a lock. Its clock is at the last event. After power loss the machine has
     /// started anew, after a kill ([`History::killed`]) it has not.
     #[must_use]
     pub fn disk(&self) -> TwinDisk {
@@ -322,10 +322,10 @@ fn extremes(crash: &Crash, images_max: usize) -> Vec<Pick> {
         more.push(Pick::Only(end));
         more.push(Pick::Without(end));
     }
-    let room = images_max * EXTREMES_SHARE.0 / EXTREMES_SHARE.1;
-    let room = room.saturating_sub(picks.len()).min(more.len());
+    let free_picks = images_max * EXTREMES_SHARE.0 / EXTREMES_SHARE.1;
+    let free_picks = free_picks.saturating_sub(picks.len()).min(more.len());
     // Evenly spread where they are too many.
-    picks.extend((0..room).filter_map(|nth| more.get(nth * more.len() / room.max(1))));
+    picks.extend((0..free_picks).filter_map(|nth| more.get(nth * more.len() / free_picks.max(1))));
     picks
 }
 

@@ -1,7 +1,7 @@
 //! Maps of the twin's files. A region's memory is a copy: a reservation starts with the bytes of
-//! the file, publishing writes them back as one event, and what came through the file is copied when
-//! it is published. So nothing that was not published reaches the file, except a reservation that
-//! was written and dropped: that is seen, and recorded, at the next one.
+//! the file, publishing writes them back as one event, and what came through the file is copied
+//! when it is published. So nothing that was not published reaches the file, except a reservation
+//! that was written and dropped: that is seen, and recorded, at the next one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -68,11 +68,11 @@ impl Held {
         }
     }
 
-    /// Writes mapped bytes; those past the end, or without room on the device, are SIGBUS.
+    /// Writes mapped bytes; those past the end, or without space on the device, are SIGBUS.
     fn write_mapped(&self, world: &mut World, call: CallKind, position: u64, bytes: &[u8]) {
         let len_bytes = world.tree.content(self.inode).map_or(0, |c| c.len_bytes);
-        let room = usize::try_from(len_bytes.saturating_sub(position)).unwrap_or(usize::MAX);
-        let inside = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        let mapped_len = usize::try_from(len_bytes.saturating_sub(position)).unwrap_or(usize::MAX);
+        let inside = bytes.get(..mapped_len.min(bytes.len())).unwrap_or_default();
         let written = world.write(call, self.inode, position, inside);
         if inside.len() < bytes.len() || written.is_err() {
             self.shared.bus_errors.fetch_add(1, Ordering::Relaxed);

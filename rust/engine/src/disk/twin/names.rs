@@ -1,4 +1,4 @@
-//! The twin as a [`Disk`]: names, room and the lock. Knows no map and no crash.
+//! The twin as a [`Disk`]: names, space and the lock. Knows no map and no crash.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl TwinDisk {
         let is_dir = |inode| self.shared.world.lock().tree.is_dir(inode);
         match found {
             Ok(Some(inode)) if is_dir(inode) => return Ok(false),
-            // Below a file: making the parent says so.
+            // Below a file: making the parent reports it.
             Ok(None) | Err(libc::ENOTDIR) => {}
             Ok(Some(_)) => return Err(failed(CallKind::CreateDir, dir, libc::EEXIST)),
             Err(errno) => return Err(failed(CallKind::CreateDir, dir, errno)),
@@ -73,7 +73,7 @@ impl TwinDisk {
             Parents::Unsynced => self.create_dirs(parent)?,
         }
         self.call(CallKind::CreateDir, dir, |world| {
-            let (parent, name) = world.tree.place(dir)?;
+            let (parent, name) = world.tree.parent_and_name(dir)?;
             let inode = world.new_inode();
             let change = NameChange::Create {
                 dir: parent,
@@ -100,7 +100,7 @@ impl Disk for TwinDisk {
                 Some(inode) => inode,
                 None if !makes => return Err(libc::ENOENT),
                 None => {
-                    let (dir, name) = world.tree.place(path)?;
+                    let (dir, name) = world.tree.parent_and_name(path)?;
                     let inode = world.new_inode();
                     let change = NameChange::Create {
                         dir,
@@ -175,8 +175,8 @@ impl Disk for TwinDisk {
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.call(CallKind::Rename, from, |world| {
             let inode = world.tree.find(from)?.ok_or(libc::ENOENT)?;
-            let from_place = world.tree.place(from)?;
-            let to_place = world.tree.place(to)?;
+            let from_entry = world.tree.parent_and_name(from)?;
+            let to_entry = world.tree.parent_and_name(to)?;
             let (from_steps, to_steps) = (steps(from), steps(to));
             if from_steps == to_steps {
                 return Ok(());
@@ -194,8 +194,8 @@ impl Disk for TwinDisk {
                 }
             }
             let change = NameChange::Rename {
-                from: from_place,
-                to: to_place,
+                from: from_entry,
+                to: to_entry,
                 inode,
             };
             world.rename_or_so(CallKind::Rename, change);
@@ -212,7 +212,7 @@ impl Disk for TwinDisk {
             if world.tree.is_dir(inode) {
                 return Err(libc::EISDIR);
             }
-            let (dir, name) = world.tree.place(path)?;
+            let (dir, name) = world.tree.parent_and_name(path)?;
             world.rename_or_so(CallKind::Unlink, NameChange::Remove { dir, name, inode });
             world.orphan(inode);
             Ok(())
@@ -227,7 +227,7 @@ impl Disk for TwinDisk {
                 Some(Node::Dir(_)) => return Err(libc::ENOTEMPTY),
                 _ => return Err(libc::ENOTDIR),
             }
-            let (parent, name) = world.tree.place(dir)?;
+            let (parent, name) = world.tree.parent_and_name(dir)?;
             let change = NameChange::Remove {
                 dir: parent,
                 name,

@@ -23,7 +23,7 @@ impl Default for TwinDisk {
 }
 
 impl TwinDisk {
-    /// An empty disk with a directory `/`; its files are dated by a clock that stands at 0.
+    /// An empty disk with a directory `/`; its files are dated by a clock that is at 0.
     #[must_use]
     pub fn new() -> Self {
         Self::with_clock(ManualClock::default())
@@ -57,7 +57,7 @@ impl TwinDisk {
         ))
     }
 
-    /// Says which start of the machine this is; `None`: nobody knows.
+    /// Sets which start of the machine this is; `None`: nobody knows.
     pub fn set_boot_id(&self, boot_id: Option<u128>) {
         self.shared.world.lock().boot_id = boot_id;
     }
@@ -118,7 +118,7 @@ impl TwinDisk {
         self.shared.world.lock().faults.is_stopped()
     }
 
-    /// Sets the room; writes, allocations and removals change the free part from then on.
+    /// Sets the space; writes, allocations and removals change the free part from then on.
     pub fn set_space(&self, total_bytes: u64, free_bytes: u64) {
         let mut world = self.shared.world.lock();
         world.total_bytes = total_bytes;
@@ -193,7 +193,7 @@ impl TwinDisk {
             };
         }
         drop(world);
-        self.place(path, |content| {
+        self.change_content(path, |content| {
             content.set_len(0);
             content.write(bytes, 0);
         });
@@ -207,7 +207,7 @@ impl TwinDisk {
     /// Changes one byte of a file, on the device as well; false when there is no such byte.
     pub fn overwrite(&self, path: &Path, position: u64, with: impl Fn(u8) -> u8) -> bool {
         let mut found = false;
-        self.place(path, |content| {
+        self.change_content(path, |content| {
             let mut byte = [0];
             if content.read(&mut byte, position) == 1 {
                 content.write(&[with(byte[0])], position);
@@ -220,7 +220,7 @@ impl TwinDisk {
     /// Cuts a file from outside, under whoever has it open or mapped; false when there is none.
     pub fn truncate_under(&self, path: &Path, len_bytes: u64) -> bool {
         self.shared.is_cut.store(true, Ordering::Release);
-        self.place(path, |content| {
+        self.change_content(path, |content| {
             content.set_len(len_bytes);
         })
     }
@@ -249,7 +249,7 @@ impl TwinDisk {
     }
 
     /// Changes a file from outside; maps of it see the change where cells do.
-    fn place(&self, path: &Path, change: impl FnOnce(&mut Content)) -> bool {
+    fn change_content(&self, path: &Path, change: impl FnOnce(&mut Content)) -> bool {
         let mut world = self.shared.world.lock();
         let Ok(Some(inode)) = world.tree.find(path) else {
             return false;

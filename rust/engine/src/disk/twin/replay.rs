@@ -27,7 +27,7 @@ pub(super) struct OpenName {
     pub(super) change: NameChange,
     pub(super) is_certain: bool,
     /// A sync of its directory failed: no later one promises anything.
-    in_doubt: bool,
+    is_uncertain: bool,
     is_first_synced: bool,
     is_second_synced: bool,
 }
@@ -47,7 +47,7 @@ pub(super) struct OpenLen {
     pub(super) event: u64,
     pub(super) len_bytes: u64,
     pub(super) is_cut: bool,
-    in_doubt: bool,
+    is_uncertain: bool,
 }
 
 /// A write on one page that may be lost, with all later ones on that page.
@@ -60,7 +60,7 @@ pub(super) struct OpenWrite {
     at_bytes: usize,
     /// The page after it, with all changes before it.
     pub(super) after: Arc<Page>,
-    in_doubt: bool,
+    is_uncertain: bool,
 }
 
 impl OpenWrite {
@@ -124,7 +124,7 @@ impl Open {
                     event: number,
                     change: change.clone(),
                     is_certain: false,
-                    in_doubt: false,
+                    is_uncertain: false,
                     is_first_synced: false,
                     is_second_synced: false,
                 });
@@ -158,9 +158,9 @@ impl Open {
             return;
         };
         if !ok {
-            // Whatever was to be written: a descriptor is told of failed write-back once, by the next
+            // Whatever was to be written: a descriptor sees a failed write-back once, by the next
             // sync of any of its pages.
-            file.doubt(covers);
+            file.mark_uncertain(covers);
             return;
         }
         if let Some(content) = self.durable.content_mut(inode) {
@@ -179,8 +179,8 @@ impl Open {
         for name in self.names.iter_mut().filter(|name| name.event < covers) {
             let (first, second) = name.change.dirs();
             if !ok {
-                name.in_doubt |= first == dir || second == dir;
-            } else if !name.in_doubt {
+                name.is_uncertain |= first == dir || second == dir;
+            } else if !name.is_uncertain {
                 name.is_first_synced |= first == dir;
                 name.is_second_synced |= second == dir;
                 if name.is_first_synced && name.is_second_synced {
@@ -222,11 +222,12 @@ impl OpenFile {
         }
         self.live.write(bytes, position);
         for part in parts(position, bytes.len()) {
-            let doubted = |writes: &Vec<OpenWrite>| writes.iter().any(|write| write.in_doubt);
-            let is_doubted = self.pages.get(&part.page).is_some_and(doubted);
-            // A write that changes nothing leaves nothing open. In doubt, or with a cut that may be
-            // lost, it may change something after all.
-            if same.contains(&part.page) && !is_doubted && !has_cut {
+            let has_uncertain =
+                |writes: &Vec<OpenWrite>| writes.iter().any(|write| write.is_uncertain);
+            let is_page_uncertain = self.pages.get(&part.page).is_some_and(has_uncertain);
+            // A write that changes nothing leaves nothing open. Uncertain, or with a cut that may
+            // be lost, it may change something after all.
+            if same.contains(&part.page) && !is_page_uncertain && !has_cut {
                 continue;
             }
             let Some(Some(after)) = self.live.pages.get(part.page) else {
@@ -239,7 +240,7 @@ impl OpenFile {
                 bytes: Arc::clone(bytes),
                 at_bytes: part.at_source,
                 after: Arc::clone(after),
-                in_doubt: false,
+                is_uncertain: false,
             });
         }
         self.len_changed(event, len_before);
@@ -263,24 +264,24 @@ impl OpenFile {
                 event,
                 len_bytes,
                 is_cut: len_bytes < before,
-                in_doubt: false,
+                is_uncertain: false,
             });
         }
     }
 
     /// The sync of everything before event `covers` failed.
-    fn doubt(&mut self, covers: u64) {
+    fn mark_uncertain(&mut self, covers: u64) {
         for len in self.lens.iter_mut().filter(|len| len.event < covers) {
-            len.in_doubt = true;
+            len.is_uncertain = true;
         }
         let writes = self.pages.values_mut().flatten();
         for write in writes.filter(|write| write.event < covers) {
-            write.in_doubt = true;
+            write.is_uncertain = true;
         }
     }
 
-    /// Changes of length that a sync makes certain: all before event `covers`, or as many of them as
-    /// reading the pages back needs.
+    /// Changes of length that a sync makes certain: all before event `covers`, or as many of them
+    /// as reading the pages back needs.
     fn covered_lens(&self, durable_len: u64, covers: u64, pages: Option<&Range<usize>>) -> usize {
         let before = self.lens.iter().take_while(|len| len.event < covers);
         let lens: Vec<u64> = before.map(|len| len.len_bytes).collect();
@@ -297,7 +298,7 @@ impl OpenFile {
     }
 
     /// Moves what a successful sync covers into `durable`: of all pages, or of some. A page that a
-    /// failed sync left in doubt stays open unless it was written again since: the kernel takes it
+    /// failed sync left uncertain stays open unless it was written again since: the kernel takes it
     /// for clean.
     fn sync(&mut self, durable: &mut Content, covers: u64, pages: Option<&Range<usize>>) {
         let has_cut = self.has_cut();
@@ -305,8 +306,8 @@ impl OpenFile {
         let pages = pages.filter(|_| !has_cut);
         let covered = self.covered_lens(durable.len_bytes, covers, pages);
         let mut covered_writes = self.pages.values().flatten().filter(|w| w.event < covers);
-        let is_certain = self.lens.iter().take(covered).any(|len| !len.in_doubt)
-            || has_cut && covered_writes.any(|write| !write.in_doubt);
+        let is_certain = self.lens.iter().take(covered).any(|len| !len.is_uncertain)
+            || has_cut && covered_writes.any(|write| !write.is_uncertain);
         let lens: Vec<_> = if is_certain {
             self.lens.drain(..covered).collect()
         } else {
@@ -325,7 +326,7 @@ impl OpenFile {
                 continue;
             };
             // A cut that is certain wrote the page anew as well.
-            if cuts.is_empty() && certain.iter().all(|write| write.in_doubt) {
+            if cuts.is_empty() && certain.iter().all(|write| write.is_uncertain) {
                 continue;
             }
             let page = if has_cut {

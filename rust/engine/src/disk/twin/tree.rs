@@ -108,7 +108,7 @@ impl Tree {
     /// What the path means; `None` when there is nothing.
     ///
     /// # Errors
-    /// `ENOTDIR` when a file stands where a directory is needed.
+    /// `ENOTDIR` when a file is where a directory is needed.
     pub(super) fn find(&self, path: &Path) -> Result<Option<u64>, i32> {
         let mut at = ROOT;
         for name in steps(path) {
@@ -125,7 +125,7 @@ impl Tree {
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`; `EINVAL` for `/`.
-    pub(super) fn place(&self, path: &Path) -> Result<(u64, Arc<str>), i32> {
+    pub(super) fn parent_and_name(&self, path: &Path) -> Result<(u64, Arc<str>), i32> {
         let mut names = steps(path);
         let last = names.pop().ok_or(libc::EINVAL)?;
         let mut at = ROOT;
@@ -196,15 +196,15 @@ impl Tree {
     }
 
     fn leave_anywhere(&mut self, inode: u64) {
-        let mut place = None;
+        let mut parent_and_name = None;
         for (dir, node) in &self.nodes {
             if let Node::Dir(names) = node
                 && let Some((name, _)) = names.iter().find(|(_, held)| **held == inode)
             {
-                place = Some((*dir, Arc::clone(name)));
+                parent_and_name = Some((*dir, Arc::clone(name)));
             }
         }
-        if let Some((dir, name)) = place {
+        if let Some((dir, name)) = parent_and_name {
             self.leave(dir, &name, inode);
         }
     }

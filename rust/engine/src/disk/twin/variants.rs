@@ -54,7 +54,7 @@ enum Torn {
 
 /// One content that a page may have.
 pub(super) struct Variant {
-    /// Writes kept, the last one torn if `torn` says so. 0 is the durable page.
+    /// Writes kept, the last one torn if `torn` is set. 0 is the durable page.
     kept: usize,
     torn: Option<Torn>,
     made: OnceLock<(Arc<Page>, u128)>,

@@ -18,8 +18,8 @@ use crate::clock::{Clock, ManualClock};
 use crate::error::{Error, Result};
 use crate::mmap::Cells;
 
-/// Room of a twin that was not told otherwise: more than a test writes.
-const ROOM_BYTES: u64 = 1 << 44;
+/// Space of a twin by default: more than a test writes.
+const SPACE_BYTES: u64 = 1 << 44;
 /// The first start of the machine of a twin.
 pub(super) const FIRST_BOOT_ID: u128 = 1;
 
@@ -71,7 +71,7 @@ pub(super) struct World {
     pub(super) boot_id: Option<u128>,
 }
 
-/// What the gate says of a call that goes on.
+/// What the gate returns for a call that goes on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Passed {
     /// Events that had happened when the call began.
@@ -143,8 +143,8 @@ impl World {
             cells: BTreeMap::new(),
             faults: Faults::default(),
             hook: None,
-            total_bytes: ROOM_BYTES,
-            free_bytes: ROOM_BYTES,
+            total_bytes: SPACE_BYTES,
+            free_bytes: SPACE_BYTES,
             clock,
             boot_id,
         }
@@ -176,7 +176,7 @@ impl World {
         inode
     }
 
-    /// Says in the file that its content changed now.
+    /// Marks the file as changed now.
     pub(super) fn touch(&mut self, inode: u64) {
         let mark = self.next_mark;
         self.next_mark += 1;
@@ -187,8 +187,8 @@ impl World {
         }
     }
 
-    /// Takes room for a range that will be written; `Err` is the number of bytes that fit.
-    fn take_room(
+    /// Takes space for a range that will be written; `Err` is the number of bytes that fit.
+    fn take_space(
         &mut self,
         inode: u64,
         position: u64,
@@ -229,7 +229,7 @@ impl World {
         if bytes.is_empty() {
             return Ok(());
         }
-        if let Err(fits) = self.take_room(inode, position, bytes.len() as u64) {
+        if let Err(fits) = self.take_space(inode, position, bytes.len() as u64) {
             if let Some(first) = bytes.get(..fits as usize).filter(|first| !first.is_empty()) {
                 self.write(call, inode, position, first)?;
             }
@@ -267,7 +267,7 @@ impl World {
         }
         let held = |world: &Self| world.tree.content(inode).map_or(0, |c| c.pages_held());
         if allocates {
-            self.take_room(inode, 0, len_bytes)
+            self.take_space(inode, 0, len_bytes)
                 .map_err(|_fits| libc::ENOSPC)?;
         }
         let before = held(self);

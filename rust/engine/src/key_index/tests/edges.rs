@@ -267,7 +267,7 @@ fn a_sparse_file_of_another_broker_is_not_written_on_a_full_disk() {
 }
 
 #[test]
-fn retention_keeps_the_newest_file_and_truncation_gives_the_place_to_go_on() {
+fn retention_keeps_the_newest_file_and_truncation_gives_the_offset_to_go_on() {
     let dir = Dir::new();
     let setup = Setup::new(RealDisk, 3, 4);
     let index = setup.open(&dir.0, LastExit::Clean).unwrap();

@@ -187,7 +187,7 @@ fn a_rename_between_directories_needs_both_synced() {
 }
 
 #[test]
-fn a_durable_removal_is_not_undone_by_an_earlier_doubt() {
+fn a_durable_removal_is_not_undone_by_an_earlier_uncertain_one() {
     let twin = TwinDisk::new();
     twin.open(path("/f"), Open::CreateNew).unwrap();
     twin.fail(Fault {
@@ -244,7 +244,7 @@ fn what_was_cut_does_not_come_back_when_the_cut_is_kept() {
 }
 
 #[test]
-fn bytes_of_a_failed_sync_stay_in_doubt() {
+fn bytes_of_a_failed_sync_stay_uncertain() {
     let (twin, file) = with_file("/f", 8192);
     file.write_at(&[1], 0).unwrap();
     file.write_at(&[2], 4096).unwrap();
@@ -257,7 +257,7 @@ fn bytes_of_a_failed_sync_stay_in_doubt() {
     });
     let error = file.sync_data().unwrap_err();
     assert_eq!(error.errno(), Some(libc::EIO));
-    // A second sync says yes, and the first page may still be lost; the second one is written anew.
+    // A second sync succeeds, and the first page may still be lost; the second one is written anew.
     file.write_at(&[3], 4097).unwrap();
     file.sync_data().unwrap();
     let found: BTreeSet<_> = contents(&twin, "/f", Tear::Words)
@@ -404,7 +404,7 @@ fn the_order_of_names_survives_a_later_sync() {
 }
 
 #[test]
-fn a_cut_in_doubt_is_certain_with_the_next_write() {
+fn an_uncertain_cut_is_certain_with_the_next_write() {
     let (twin, file) = with_file("/f", 0);
     file.write_at(&[1; 100], 0).unwrap();
     file.set_len(0).unwrap();

@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskFile, Open, Region};
 use crate::error::Error;
 
 #[test]
-fn faults_strike_where_they_were_told_to() {
+fn faults_strike_where_they_were_set() {
     let twin = TwinDisk::new();
     twin.write_raw(path("/log/0"), &[0; 8]);
     let fault = |call, nth, times| Fault {
@@ -55,7 +55,7 @@ fn after_the_stop_nothing_happens() {
 }
 
 #[test]
-fn room_runs_out_and_comes_back() {
+fn space_runs_out_and_comes_back() {
     let (twin, file) = with_file("/f", 0);
     twin.set_space(1 << 20, 3 * 4096);
     assert!(file.allocate(5 * 4096).unwrap_err().is_no_space());

@@ -1,4 +1,4 @@
-//! What the twin says of crashes and faults, case by case.
+//! What the twin does at crashes and faults, case by case.
 
 mod crash;
 mod faults;

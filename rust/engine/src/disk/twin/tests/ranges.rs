@@ -90,7 +90,7 @@ fn a_range_takes_the_length_with_it_that_it_needs() {
 }
 
 #[test]
-fn a_failed_sync_of_a_range_leaves_the_whole_file_in_doubt() {
+fn a_failed_sync_of_a_range_leaves_the_whole_file_uncertain() {
     let (twin, file) = with_file("/f", 2 * PAGE);
     let region = file.map(2 * PAGE, 0).unwrap();
     append(&region, 0, &[1]);
@@ -98,7 +98,7 @@ fn a_failed_sync_of_a_range_leaves_the_whole_file_in_doubt() {
     fail_next_sync(&twin);
     let error = region.sync(0, 1).unwrap_err();
     assert_eq!(error.errno(), Some(libc::EIO));
-    // It may have been the other page that could not be written: nobody is told of that again.
+    // It may have been the other page that could not be written: that is not reported again.
     region.sync(0, 2 * PAGE).unwrap();
     file.sync_data().unwrap();
     assert_eq!(firsts(&twin).len(), 4);

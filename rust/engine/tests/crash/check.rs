@@ -1,5 +1,5 @@
 //! Opens what a crash left and compares it with the model: what was promised is there, in order and
-//! once; queues and index are what the log says; the store goes on, and opens again.
+//! once; queues and index are what the log holds; the store goes on, and opens again.
 
 use std::path::Path;
 
@@ -18,14 +18,14 @@ use super::flaw::{Flaw, FlawedDisk, Phase};
 use super::play::{
     CONFIG_PATH, INDEX_ENTRIES, INDEX_SLOTS, TestStore, body_of, config_of, message, properties_of,
 };
-use super::script::{PLACES, Place, Script};
-use super::told::{Sent, Stop, Told};
+use super::reported::{Reported, Sent, Stop};
+use super::script::{QUEUE_KEYS, QueueKey, Script};
 
 /// What to compare with.
 pub(crate) struct Case<'a> {
     pub(crate) script: &'a Script,
     pub(crate) flaw: Option<Flaw>,
-    pub(crate) told: &'a Told,
+    pub(crate) reported: &'a Reported,
     pub(crate) stop: Stop,
     /// The process ended, the machine did not.
     pub(crate) is_killed: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Recovered {
     pub(crate) config: u64,
 }
 
-type Verdict<T> = Result<T, String>;
+type Checked<T> = Result<T, String>;
 
 macro_rules! demand {
     ($holds:expr, $($text:tt)+) => {
@@ -51,7 +51,7 @@ macro_rules! demand {
 }
 
 /// Judges one image.
-pub(crate) fn judge(case: &Case<'_>, image: &TwinDisk) -> Verdict<Recovered> {
+pub(crate) fn check_image(case: &Case<'_>, image: &TwinDisk) -> Checked<Recovered> {
     let store = open(case, image)?;
     let recovered = log_of(case, &store)?;
     check_promises(case, &recovered)?;
@@ -92,9 +92,9 @@ pub(crate) fn judge(case: &Case<'_>, image: &TwinDisk) -> Verdict<Recovered> {
     })
 }
 
-fn open(case: &Case<'_>, image: &TwinDisk) -> Verdict<TestStore> {
+fn open(case: &Case<'_>, image: &TwinDisk) -> Checked<TestStore> {
     let disk = FlawedDisk::new(image.clone(), case.flaw);
-    let clock = ManualClock::at(case.told.now_ms);
+    let clock = ManualClock::at(case.reported.now_ms);
     let config = config_of(case.script);
     disk.enter(Phase::Opening);
     let store = Store::open(disk.clone(), clock, config, OpenHow::RefuseDamage);
@@ -103,7 +103,7 @@ fn open(case: &Case<'_>, image: &TwinDisk) -> Verdict<TestStore> {
 }
 
 /// Every record of the log.
-fn log_of(_case: &Case<'_>, store: &TestStore) -> Verdict<Recovered> {
+fn log_of(_case: &Case<'_>, store: &TestStore) -> Checked<Recovered> {
     let chain = &store.files().chain;
     let start = chain.start();
     let end = store.files().readable();
@@ -120,7 +120,7 @@ fn log_of(_case: &Case<'_>, store: &TestStore) -> Verdict<Recovered> {
     let mut newest_ms = 0;
     let mut is_ordered = true;
     let walked = scan(chain, walk, |record, physical_offset| {
-        let place = PLACES.iter().find(|(topic, queue_id)| {
+        let queue_key = QUEUE_KEYS.iter().find(|(topic, queue_id)| {
             topic.as_bytes() == record.topic && *queue_id == record.queue_id
         });
         let properties = record.properties;
@@ -134,7 +134,7 @@ fn log_of(_case: &Case<'_>, store: &TestStore) -> Verdict<Recovered> {
         is_ordered &= record.store_timestamp_ms >= newest_ms;
         newest_ms = record.store_timestamp_ms;
         log.push(Sent {
-            place: place.copied().unwrap_or(("?", record.queue_id)),
+            queue_key: queue_key.copied().unwrap_or(("?", record.queue_id)),
             body: record.body.to_vec(),
             keys,
             at: mqcore_engine::commit_log::Appended {
@@ -164,30 +164,30 @@ fn log_of(_case: &Case<'_>, store: &TestStore) -> Verdict<Recovered> {
 }
 
 /// The log is a part of what was sent, without a gap, up to what was promised at least.
-fn check_promises(case: &Case<'_>, recovered: &Recovered) -> Verdict<()> {
-    let (told, stop) = (case.told, case.stop);
-    let start_max = told.start_max(stop);
+fn check_promises(case: &Case<'_>, recovered: &Recovered) -> Checked<()> {
+    let (reported, stop) = (case.reported, case.stop);
+    let start_max = reported.start_max(stop);
     demand!(
         recovered.start <= start_max,
         "the log starts at {}, nobody removed more than up to {start_max}",
         recovered.start
     );
-    let possible = told.possible(stop);
+    let possible = reported.possible(stop);
     let first = possible.partition_point(|sent| sent.at.physical_offset < recovered.start);
     let mut expected = possible.get(first..).unwrap_or_default().iter();
     for found in &recovered.log {
-        let place = found.at.physical_offset;
+        let physical_offset = found.at.physical_offset;
         let Some(sent) = expected.next() else {
-            return Err(format!("a record at {place} that nobody sent"));
+            return Err(format!("a record at {physical_offset} that nobody sent"));
         };
         demand!(
-            sent.at == found.at && sent.body == found.body && sent.place == found.place,
-            "at {place} is another message than the one sent: {:?}, {:?}",
+            sent.at == found.at && sent.body == found.body && sent.queue_key == found.queue_key,
+            "at {physical_offset} is another message than the one sent: {:?}, {:?}",
             found.at,
             sent.at
         );
     }
-    let required = told.required(stop, case.is_killed);
+    let required = reported.required(stop, case.is_killed);
     if let Some(lost) = expected.next() {
         demand!(
             lost.at.end() > required,
@@ -198,7 +198,7 @@ fn check_promises(case: &Case<'_>, recovered: &Recovered) -> Verdict<()> {
     Ok(())
 }
 
-fn config_value(case: &Case<'_>, image: &TwinDisk) -> Verdict<u64> {
+fn config_value(case: &Case<'_>, image: &TwinDisk) -> Checked<u64> {
     let parse = |bytes: &[u8]| {
         let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
         let inner = text
@@ -213,7 +213,7 @@ fn config_value(case: &Case<'_>, image: &TwinDisk) -> Verdict<u64> {
     let loaded = small_state::read(image, Path::new(CONFIG_PATH), &Notices::default(), parse);
     let loaded = loaded.map_err(|error| format!("config: {error}"))?;
     let value = loaded.map_or(0, |loaded| loaded.value);
-    let allowed = case.told.configs(case.stop);
+    let allowed = case.reported.configs(case.stop);
     demand!(
         allowed.contains(&value),
         "config {value}, not of {allowed:?}"
@@ -221,7 +221,7 @@ fn config_value(case: &Case<'_>, image: &TwinDisk) -> Verdict<u64> {
     Ok(value)
 }
 
-fn dispatch(store: &TestStore) -> Verdict<()> {
+fn dispatch(store: &TestStore) -> Checked<()> {
     loop {
         match store.dispatching().step() {
             Ok(true) => {}
@@ -232,26 +232,28 @@ fn dispatch(store: &TestStore) -> Verdict<()> {
 }
 
 /// The units of a queue, with their offsets, without blanks.
-fn units_of(store: &TestStore, place: Place) -> Verdict<Vec<(u64, Unit)>> {
-    let said = |error| format!("queue {place:?}: {error}");
-    let topic = place.0.as_bytes();
+fn units_of(store: &TestStore, queue_key: QueueKey) -> Checked<Vec<(u64, Unit)>> {
+    let named = |error| format!("queue {queue_key:?}: {error}");
+    let topic = queue_key.0.as_bytes();
     let mut found = Vec::new();
-    let Some(bounds) = store.topics().bounds(topic, place.1).map_err(said)? else {
+    let Some(bounds) = store.topics().bounds(topic, queue_key.1).map_err(named)? else {
         return Ok(found);
     };
     let mut from = bounds.min;
     while from < bounds.max {
         let mut units = Vec::new();
-        let read = store.queues().read(topic, place.1, from, 100, &mut units);
-        read.map_err(said)?;
+        let read = store
+            .queues()
+            .read(topic, queue_key.1, from, 100, &mut units);
+        read.map_err(named)?;
         // A unit whose place in the extension is empty stays as it is: it is none that is expected.
         store
             .reader()
-            .fill_codes(topic, place.1, &mut units)
-            .map_err(said)?;
+            .fill_codes(topic, queue_key.1, &mut units)
+            .map_err(named)?;
         demand!(
             !units.is_empty(),
-            "queue {place:?} has nothing at {from} of {bounds:?}"
+            "queue {queue_key:?} has nothing at {from} of {bounds:?}"
         );
         for unit in units {
             if !unit.is_blank() {
@@ -263,9 +265,9 @@ fn units_of(store: &TestStore, place: Place) -> Verdict<Vec<(u64, Unit)>> {
     Ok(found)
 }
 
-fn check_queues(store: &TestStore, log: &[Sent]) -> Verdict<()> {
-    for place in PLACES {
-        let found = units_of(store, place)?;
+fn check_queues(store: &TestStore, log: &[Sent]) -> Checked<()> {
+    for queue_key in QUEUE_KEYS {
+        let found = units_of(store, queue_key)?;
         let tag = |keys: &str| {
             tags_code(if keys.is_empty() {
                 b"t"
@@ -273,24 +275,27 @@ fn check_queues(store: &TestStore, log: &[Sent]) -> Verdict<()> {
                 keys.as_bytes()
             })
         };
-        let expected = log.iter().filter(|sent| sent.place == place).map(|sent| {
-            let unit = Unit {
-                physical_offset: sent.at.physical_offset.cast_signed(),
-                size_bytes: sent.at.len_bytes as i32,
-                tags_code: tag(sent.keys),
-            };
-            (sent.at.queue_offset, unit)
-        });
+        let expected = log
+            .iter()
+            .filter(|sent| sent.queue_key == queue_key)
+            .map(|sent| {
+                let unit = Unit {
+                    physical_offset: sent.at.physical_offset.cast_signed(),
+                    size_bytes: sent.at.len_bytes as i32,
+                    tags_code: tag(sent.keys),
+                };
+                (sent.at.queue_offset, unit)
+            });
         let expected: Vec<(u64, Unit)> = expected.collect();
         demand!(
             found == expected,
-            "queue {place:?} is {found:?}, a rebuild would be {expected:?}"
+            "queue {queue_key:?} is {found:?}, a rebuild would be {expected:?}"
         );
     }
     Ok(())
 }
 
-fn check_index(store: &TestStore, image: &TwinDisk, recovered: &Recovered) -> Verdict<()> {
+fn check_index(store: &TestStore, image: &TwinDisk, recovered: &Recovered) -> Checked<()> {
     let Some(index) = store.index() else {
         return Err("no index".to_owned());
     };
@@ -305,7 +310,7 @@ fn check_index(store: &TestStore, image: &TwinDisk, recovered: &Recovered) -> Ve
                 .log
                 .iter()
                 .rev()
-                .filter(|sent| sent.place.0 == topic);
+                .filter(|sent| sent.queue_key.0 == topic);
             let expected = of_topic.flat_map(|sent| {
                 let times = sent.keys.split(' ').filter(|piece| *piece == key).count();
                 std::iter::repeat_n(sent.at.physical_offset, times)
@@ -328,18 +333,18 @@ fn check_index(store: &TestStore, image: &TwinDisk, recovered: &Recovered) -> Ve
 }
 
 /// Appends more: no place is given twice. Gives the log as it must be then.
-fn go_on(case: &Case<'_>, store: &TestStore, recovered: &Recovered) -> Verdict<Vec<Sent>> {
-    let said = |error: mqcore_engine::error::Error| format!("going on: {error}");
+fn go_on(case: &Case<'_>, store: &TestStore, recovered: &Recovered) -> Checked<Vec<Sent>> {
+    let named = |error: mqcore_engine::error::Error| format!("going on: {error}");
     let mut log = recovered.log.clone();
-    let required = case.told.required(case.stop, case.is_killed);
-    for (number, place) in [PLACES[0], PLACES[2]].into_iter().enumerate() {
+    let required = case.reported.required(case.stop, case.is_killed);
+    for (number, queue_key) in [QUEUE_KEYS[0], QUEUE_KEYS[2]].into_iter().enumerate() {
         let body = body_of(!case.script.seed, number as u64, 30);
         let properties = properties_of("b");
         let at = store
             .writer()
-            .append(&message(place, &body, &properties))
-            .map_err(said)?;
-        let promised = case.told.sent.iter().filter(|sent| {
+            .append(&message(queue_key, &body, &properties))
+            .map_err(named)?;
+        let promised = case.reported.sent.iter().filter(|sent| {
             sent.since <= case.stop && sent.at.end() <= required && sent.gone.is_none()
         });
         for sent in promised {
@@ -349,22 +354,22 @@ fn go_on(case: &Case<'_>, store: &TestStore, recovered: &Recovered) -> Verdict<V
                 at.physical_offset
             );
             demand!(
-                sent.place != place || at.queue_offset > sent.at.queue_offset,
-                "queue offset {} of {place:?} is given again",
+                sent.queue_key != queue_key || at.queue_offset > sent.at.queue_offset,
+                "queue offset {} of {queue_key:?} is given again",
                 at.queue_offset
             );
         }
-        let last = log.iter().rev().find(|sent| sent.place == place);
+        let last = log.iter().rev().find(|sent| sent.queue_key == queue_key);
         if let Some(last) = last {
             demand!(
                 at.queue_offset == last.at.queue_offset + 1,
-                "queue offset {} of {place:?} follows {}",
+                "queue offset {} of {queue_key:?} follows {}",
                 at.queue_offset,
                 last.at.queue_offset
             );
         }
         log.push(Sent {
-            place,
+            queue_key,
             body,
             keys: "b",
             at,
@@ -373,7 +378,7 @@ fn go_on(case: &Case<'_>, store: &TestStore, recovered: &Recovered) -> Verdict<V
         });
     }
     let end = log.last().map_or(0, |sent| sent.at.end());
-    let status = store.durability().settle(end).map_err(said)?;
+    let status = store.durability().settle(end).map_err(named)?;
     demand!(status == PutStatus::PutOk, "going on: {status}");
     dispatch(store)?;
     check_queues(store, &log).map_err(|error| format!("going on: {error}"))?;

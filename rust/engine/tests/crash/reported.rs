@@ -3,7 +3,7 @@
 
 use mqcore_engine::commit_log::Appended;
 
-use super::script::Place;
+use super::script::QueueKey;
 
 /// Events are counted; stop point `n` is the moment after `n` of them.
 pub(crate) type Stop = usize;
@@ -11,7 +11,7 @@ pub(crate) type Stop = usize;
 /// A message that was appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
-    pub(crate) place: Place,
+    pub(crate) queue_key: QueueKey,
     pub(crate) body: Vec<u8>,
     pub(crate) keys: &'static str,
     pub(crate) at: Appended,
@@ -29,9 +29,9 @@ pub(crate) struct Config {
     pub(crate) value: u64,
 }
 
-/// Everything that was told to a caller.
+/// Everything that was reported to a caller.
 #[derive(Clone, Default)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     pub(crate) sent: Vec<Sent>,
     /// From this stop on everything below this offset survives power loss.
     pub(crate) power: Vec<(Stop, u64)>,
@@ -49,19 +49,19 @@ fn highest(promises: &[(Stop, u64)], stop: Stop) -> u64 {
     made.map(|(_, value)| *value).max().unwrap_or(0)
 }
 
-impl Told {
+impl Reported {
     /// For the reader of a case: one line per message, then the promises.
     pub(crate) fn describe(&self) -> String {
         let line = |sent: &Sent| {
             let Sent {
-                place,
+                queue_key,
                 keys,
                 at,
                 since,
                 gone,
                 ..
             } = sent;
-            format!("{place:?} {keys:?} since {since} gone {gone:?}: {at:?}\n")
+            format!("{queue_key:?} {keys:?} since {since} gone {gone:?}: {at:?}\n")
         };
         let lines: String = self.sent.iter().map(line).collect();
         let Self {
@@ -97,7 +97,7 @@ impl Told {
             .collect()
     }
 
-    /// The values that the config file may have; 0 stands for none.
+    /// The values that the config file may have; 0 means none.
     pub(crate) fn configs(&self, stop: Stop) -> Vec<u64> {
         let is_done = |config: &&Config| config.done.is_some_and(|done| done <= stop);
         let last = self.configs.iter().rev().find(is_done);
