@@ -1,8 +1,8 @@
-//! Runs fuzz targets: a sample in every test run, and for as long as somebody wants. Knows no
-//! target; each crate that has decoders uses it.
+//! Runs fuzz targets: a sample in every test run, and for as long as somebody wants. Knows no target;
+//! each crate that has decoders uses it.
 //!
-//! - `MQCORE_FUZZ_SECONDS=600` sets the length of the long run (`--ignored`), `MQCORE_FUZZ_SEED`
-//! its   first number.
+//! - `MQCORE_FUZZ_SECONDS=600` sets the length of the long run (`--ignored`), `MQCORE_FUZZ_SEED` its
+//!   first number.
 //! - `MQCORE_FUZZ_CASE=index/1234` runs one case alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
