@@ -236,12 +236,7 @@ impl NativeStore {
         let engine = &*self.engine;
         let mut many = AppendedMany::with_capacity(columns.lens.len());
         let outcome = gil_call(py, pass, || {
-            columns.each(|draft| {
-                engine
-                    .writer()
-                    .append(draft)
-                    .map(|appended| many.push(appended))
-            })?;
+            columns.each(|draft| engine.writer().append(draft).map(|at| many.push(at)))?;
             many.status = settle(engine, many.end, wait).map_err(|error| (many.count, error))?;
             Ok(())
         });
