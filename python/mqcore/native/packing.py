@@ -1,8 +1,9 @@
 """Columns of rows as `RowPacker` takes them: buffers as Arrow lays them out. Values alone."""
 
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from typing_extensions import Buffer
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["MapColumn", "NumberColumn", "PackedColumn", "TextColumn"]
 
@@ -17,9 +18,9 @@ class TextColumn(NamedTuple):
         first: The row of the buffers that is the first one of the column.
     """
 
-    validity: Buffer | None
-    offsets: Buffer
-    data: Buffer
+    validity: "Buffer | None"
+    offsets: "Buffer"
+    data: "Buffer"
     first: int
 
 
@@ -33,8 +34,8 @@ class NumberColumn(NamedTuple):
         first: The row of the buffers that is the first one of the column.
     """
 
-    validity: Buffer | None
-    data: Buffer
+    validity: "Buffer | None"
+    data: "Buffer"
     width_bytes: int
     first: int
 
@@ -51,8 +52,8 @@ class MapColumn(NamedTuple):
         pairs: How many names there are.
     """
 
-    validity: Buffer | None
-    offsets: Buffer
+    validity: "Buffer | None"
+    offsets: "Buffer"
     names: TextColumn
     values: TextColumn
     first: int

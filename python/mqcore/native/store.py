@@ -11,9 +11,7 @@ import resource
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NamedTuple, Self
-
-from typing_extensions import Buffer
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from mqcore.native._native import (
     Appended,
@@ -24,6 +22,9 @@ from mqcore.native._native import (
     stored_units,
 )
 from mqcore.native.errors import StoreClosedError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _log = logging.getLogger("mqcore.store")
 # Times on the wire of asyncio are seconds.
@@ -41,7 +42,7 @@ class BatchMessage(NamedTuple):
         properties: Its properties; None for none.
     """
 
-    body: Buffer
+    body: "Buffer"
     properties: dict[str, str] | None = None
 
 
