@@ -131,7 +131,7 @@ macro_rules! settings {
             /// Sets one setting by its official key; `Ok(false)` when the store has no such key.
             ///
             /// # Errors
-            /// [`Error::Config`] when the value is of another type.
+            /// [`crate::error::Error::Config`] when the value is of another type.
             pub fn set(&mut self, key: &str, value: &str) -> Result<bool> {
                 match key {
                     $($key $(| $alias)* => {

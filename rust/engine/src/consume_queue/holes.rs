@@ -302,7 +302,7 @@ impl<D: Disk> HoleMender<D> {
         Ok(mended.units > 0 || mended.lost > 0)
     }
 
-    /// As [`HoleMender::mend_at`], by name.
+    /// As `HoleMender::mend_at`, by name.
     ///
     /// # Errors
     /// [`crate::error::Error::Io`].
