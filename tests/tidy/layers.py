@@ -31,6 +31,23 @@ MODULES: Final[dict[str, Layers]] = {
         ("store_reports", "tables", "gil", "fork", "draft", "form", "parts"),
         ("buffer", "policy_rows", "settings", "errors", "frozen"),
     ),
+    "fast_path": (
+        ("drain", "feed"),
+        ("fast_path",),
+        ("processors",),
+        ("send", "recall", "transactions", "pull", "pop", "offset_processor"),
+        ("delivery", "delay", "timers"),
+        ("context",),
+        ("readers",),
+        ("pop_run",),
+        ("filtering", "repeats", "deferred"),
+        ("connections", "stop", "names"),
+        ("holds", "refusals"),
+        ("policy", "batches"),
+        ("requests", "held", "parked", "bits", "gets"),
+        ("consumer_offsets", "half_counts", "properties", "moved", "output", "sql", "shape"),
+        ("request_context", "codes", "turn", "mark", "pop_rules", "bounds", "stats"),
+    ),
     "engine": (
         ("store", "inspect"),
         ("dispatch",),
@@ -50,8 +67,12 @@ MODULES: Final[dict[str, Layers]] = {
     ),
 }
 
+# Tests that use several modules of a crate together are on no layer.
+TESTS: Final = "tests"
+
 _DECLARED: Final = re.compile(r"^(?:pub )?mod (\w+);", re.MULTILINE)
-_TABLE_ROW: Final = re.compile(r"^//! \| `(\w+)` \|", re.MULTILINE)
+# A public module may be a link.
+_TABLE_ROW: Final = re.compile(r"^//! \| \[?`(\w+)`\]? \|", re.MULTILINE)
 _SPACES: Final = re.compile(r" {2,}")
 
 
@@ -77,7 +98,8 @@ def module_map(document: str, crate: str) -> Layers:
 
     One line of the block is one layer, the text to the right of its names explains it.
     """
-    found = re.search(rf"Inside the {crate}, top down:\n\n((?:    .*\n)+)", document)
+    title = f"Inside the {crate.replace('_', ' ')}, top down:"
+    found = re.search(rf"{title}\n\n((?:    .*\n)+)", document)
     lines = found[1].splitlines() if found else ()
     return _listed("|".join(_SPACES.split(line.strip())[0].replace("|", ",") for line in lines))
 
@@ -90,8 +112,8 @@ def lib_map(lib: str) -> Layers:
 
 
 def declared(lib: str) -> set[str]:
-    """Returns the modules that a `lib.rs` declares."""
-    return set(_DECLARED.findall(lib))
+    """Returns the modules that a `lib.rs` declares, but for its tests."""
+    return set(_DECLARED.findall(lib)) - {TESTS}
 
 
 def table_faults(lib: str, layers: Layers) -> list[str]:

@@ -40,6 +40,7 @@ def test_maps_are_read() -> None:
     assert layers.crate_map("Crates: `a | b, c`.\n") == (("a",), ("b", "c"))
     assert layers.crate_map("Crates: none\n") == ()
     lib = "//! Modules (`x`): `top, beside |\n//! middle | bottom`.\npub mod top;\nmod middle;\n"
+    lib += "#[cfg(test)]\nmod tests;\n"
     assert layers.lib_map(lib) == PLANTED
     assert layers.declared(lib) == {"top", "middle"}
 

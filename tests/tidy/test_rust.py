@@ -102,6 +102,7 @@ def test_a_module_that_uses_an_upper_or_sibling_module_is_found(path: str, plant
         ("commit_log/read.rs", "use super::Log; use crate::commit_log::mark;"),
         ("commit_log/read.rs", "// use crate::store::Store;"),
         ("watermark.rs", "#[cfg(test)]\nmod tests { use crate::disk::twin::Twin; use super::*; }"),
+        ("tests/mod.rs", "use crate::{store::Store, units::Unit};"),
         ("disk/mod.rs", "pub(crate) mod real; pub(in crate::disk) fn f() {}"),
     ],
 )

@@ -7,14 +7,14 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::flush::Ticket;
 use mqcore_engine::status::PutStatus;
 
-use crate::answers::refuse_send;
-use crate::back;
+use crate::delivery::answers::refuse_send;
 use crate::fast_path::FastPath;
 use crate::holds::News;
 use crate::offset_processor::answer_search;
 use crate::readers::Done;
 use crate::refusals;
 use crate::requests::Request;
+use crate::send::back;
 use crate::stop::Stop;
 use crate::turn::{CLOSED_WORK, DEFERRED_WORK, LOOKED_AT, NEWS_PER_TURN, READ_WORK, Slice};
 

@@ -11,27 +11,27 @@ use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
 
-use crate::answers::refuse_send;
 use crate::bits::BitRow;
 use crate::codes;
 use crate::connections::Connections;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::deferred::{DeferredQueue, weight};
+use crate::delivery::answers::refuse_send;
+use crate::delivery::stamp::Stamp;
 use crate::filtering::MessageFilters;
+use crate::half_counts::Counts;
 use crate::policy::{Broker, Policy};
-use crate::pop::names;
 use crate::pop::orders::Orders;
+use crate::pop_run::names;
 use crate::processors::Processors;
 use crate::readers::{Done, Readers};
 use crate::refusals;
 use crate::repeats::{DuplicateCandidate, Repeats};
 use crate::request_context::ConnectionId;
 use crate::requests::Request;
-use crate::stamp::Stamp;
 use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::check::Checked;
-use crate::transactions::counts::Counts;
 
 /// A request for Python.
 #[derive(Debug, Clone, PartialEq, Eq)]

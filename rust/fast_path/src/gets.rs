@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 
-use crate::offsets::PAIRS_MAX;
+use crate::consumer_offsets::offsets::PAIRS_MAX;
 
 /// The counters, by group and then by topic.
 #[derive(Debug, Clone, Default)]

@@ -4,40 +4,55 @@
 //! Executes what the policy allows, escalates everything else decoded, and executes it once it was
 //! decided. One thread at a time; its only threads are those that read cold records.
 //!
+//! The modules, from the top layer down; each uses only those of lower layers.
+//!
 //! | module | what |
 //! |---|---|
-//! | [`fast_path`], `drain` | the dispatcher: connections, `execute`; one turn for what waits |
-//! | `processors` | the request processors by code |
-//! | `context` | what a request processor is given for one call |
-//! | [`stop`], `refusals` | why a request is not finished; official codes and remarks |
-//! | [`turn`] | how much of it is worked off per turn |
+//! | `drain` | one turn for what waits |
 //! | [`feed`] | bytes of a connection into frames |
-//! | [`policy`] | what was decided, as tables |
-//! | [`gets`] | how many messages groups got |
-//! | [`consumer_offsets`] | the live consumer offsets, with those that were set and no consumer has gone on from yet ([`offsets`], [`resets`]) |
-//! | [`sql`] | expressions over properties, compiled |
-//! | [`bits`] | which groups a message passes, as bits beside its queue unit |
-//! | `filtering` | which filter a pull or a pop goes by, and records put through it |
-//! | `held` | held requests and the queues that they wait for |
-//! | [`holds`] | held pulls |
-//! | `waiting`, `slots`, `turns` | requests that wait: by connection and time, in places, in turns |
-//! | `deferred` | requests that wait for the next log file |
-//! | [`parked`] | sends that wait for their watermark |
-//! | [`connections`] | connections and the answers to them, in order |
-//! | [`requests`] | the headers of the hot requests, typed |
-//! | [`shape`] | how much of its messages the answer to a pull brings |
-//! | `send`, `batches`, `inner_batch` | the processor of sends; batches, and those that are kept as one record |
-//! | `back`, `returned`, `recall` | messages sent back; messages with a time of their own taken back |
-//! | `pull`, `pull_check`, `offset_processor` | the processors of pulls and of requests about offsets |
-//! | `delivery`, `route`, `timing` | how messages are stored: on which route, at which time |
-//! | `answers` | the responses to requests that store a message |
+//! | [`fast_path`] | the dispatcher: connections, `execute` |
+//! | `processors` | the request processors by code |
+//! | `send` | the processor of sends; batches that are kept as one record, sends that come again, messages sent back |
+//! | `recall` | messages with a time of their own taken back |
+//! | [`transactions`] | ends of transactions, and the check of half messages |
+//! | `pull` | the processor of pulls, and which broker a pull is to go on at |
+//! | [`pop`] | pops: taking messages for a while, acknowledging them, what comes back |
+//! | `offset_processor` | the processor of requests about offsets |
+//! | `delivery` | how messages are stored: on which route, at which time, with which response |
 //! | [`delay`] | delivery of delayed messages |
 //! | [`timers`] | entering and delivery of messages with a time of their own |
-//! | `moved` | a message stored again at another offset |
-//! | `slow` | which broker a pull is to go on at |
-//! | [`pop`] | pops: taking messages for a while, acknowledging them, what comes back |
-//! | [`transactions`] | ends of transactions, and the check of half messages |
+//! | `context` | what a request processor is given for one call |
 //! | [`readers`] | the threads that read cold records |
+//! | [`pop_run`] | a pop and its run through its queues; its names and handles |
+//! | `filtering` | which filter a pull or a pop goes by, and records put through it |
+//! | [`repeats`] | the window of sends that may come again, and the first of two compared |
+//! | `deferred` | requests that wait for the next log file |
+//! | [`connections`] | connections and the answers to them, in order |
+//! | [`stop`] | why a request is not finished |
+//! | `names` | names of topics with a meaning |
+//! | [`holds`] | held pulls |
+//! | `refusals` | official codes and remarks |
+//! | [`policy`] | what was decided, as tables |
+//! | `batches` | bounds of batches, and which ones are kept as one record |
+//! | [`requests`] | the headers of the hot requests, typed |
+//! | `held` | held requests and the queues that they wait for, by connection and time |
+//! | [`parked`] | sends that wait for their watermark |
+//! | [`bits`] | which groups a message passes, as bits beside its queue unit |
+//! | [`gets`] | how many messages groups got |
+//! | [`consumer_offsets`] | the live consumer offsets, with those that were set and no consumer has gone on from yet |
+//! | [`half_counts`] | half messages by topic |
+//! | `properties` | properties of a message before it is stored |
+//! | `moved` | a message stored again at another offset |
+//! | [`output`] | what waits to be written to a connection |
+//! | [`sql`] | expressions over properties, compiled |
+//! | [`shape`] | how much of its messages the answer to a pull brings |
+//! | [`request_context`] | who asked |
+//! | [`codes`] | the numbers of requests and of answers |
+//! | [`turn`] | how much of what waits is worked off per turn |
+//! | [`mark`] | the hash of what names a message |
+//! | [`pop_rules`] | what was decided about pops |
+//! | [`bounds`] | what connections may occupy |
+//! | [`stats`] | what was done, in numbers |
 
 mod batches;
 pub mod bits;
@@ -52,25 +67,32 @@ mod delivery;
 mod drain;
 pub mod fast_path;
 pub mod feed;
+mod filtering;
 pub mod gets;
+pub mod half_counts;
 mod held;
 pub mod holds;
-mod inner_batch;
+pub mod mark;
+mod moved;
+mod names;
 mod offset_processor;
-pub mod offsets;
 pub mod output;
 pub mod parked;
 pub mod policy;
 pub mod pop;
+pub mod pop_rules;
+pub mod pop_run;
 mod processors;
+mod properties;
+mod pull;
 pub mod readers;
+mod recall;
 mod refusals;
 pub mod repeats;
 pub mod request_context;
 pub mod requests;
-pub mod resets;
+mod send;
 pub mod shape;
-mod slots;
 pub mod sql;
 pub mod stats;
 pub mod stop;
@@ -79,24 +101,6 @@ mod tests;
 pub mod timers;
 pub mod transactions;
 pub mod turn;
-mod turns;
-mod waiting;
-
-mod answers;
-pub mod back;
-mod delivery_route;
-mod filtering;
-mod moved;
-mod names;
-mod properties;
-mod pull;
-mod pull_check;
-mod recall;
-mod returned;
-mod send;
-mod slow;
-mod stamp;
-mod timing;
 
 pub use fast_path::{Escalated, FastPath};
 pub use request_context::{ConnectionId, RequestContext};

@@ -12,7 +12,6 @@ use crate::codes;
 use crate::connections::ResponseHead;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
-use crate::pop::PopBufferMerge;
 use crate::readers::Job;
 use crate::refusals;
 use crate::request_context::RequestContext;
@@ -33,16 +32,16 @@ impl OffsetProcessor {
         Self { offsets }
     }
 
-    /// Executes a request; `pops` are released where an offset changes under them.
+    /// Executes a request; `release_pops` of a group, a topic and a queue where their offset changes.
     pub(crate) fn process<D: Disk, C: Clock>(
         &self,
         cx: &mut Context<'_, D, C>,
-        pops: &mut PopBufferMerge,
         request: &Request<'_>,
+        release_pops: impl FnOnce(&Context<'_, D, C>, &str, &str, i32),
     ) -> Processed {
         let ran = match request.code {
             codes::QUERY_CONSUMER_OFFSET => self.query(cx, request),
-            codes::UPDATE_CONSUMER_OFFSET => self.update(cx, pops, request),
+            codes::UPDATE_CONSUMER_OFFSET => self.update(cx, request, release_pops),
             codes::GET_MAX_OFFSET | codes::GET_MIN_OFFSET => bound(cx, request),
             codes::SEARCH_OFFSET_BY_TIMESTAMP => search(cx, request),
             _ => Err(Stop::Escalate(Escalation::Code)),
@@ -84,8 +83,8 @@ impl OffsetProcessor {
     fn update<D: Disk, C: Clock>(
         &self,
         cx: &mut Context<'_, D, C>,
-        pops: &mut PopBufferMerge,
         request: &Request<'_>,
+        release_pops: impl FnOnce(&Context<'_, D, C>, &str, &str, i32),
     ) -> Processed {
         let ask = GroupOffset::read(request)?;
         let offset = ask.commit_offset;
@@ -103,7 +102,7 @@ impl OffsetProcessor {
             head.remark = Some(OFFSET_WAS_RESET);
         } else {
             // Pops of the group would go on behind the offset that is left.
-            pops.release(cx, group, topic, queue_id);
+            release_pops(cx, group, topic, queue_id);
             if !self.offsets.commit(group, topic, queue_id, offset) {
                 return Err(refusals::offset_not_kept().into());
             }

@@ -10,7 +10,7 @@ use mqcore_record::{Host, tags_code};
 use crate::bits::GroupBits;
 use crate::held::HoldLimits;
 use crate::parked::ParkLimits;
-use crate::pop::rules::PopRules;
+use crate::pop_rules::PopRules;
 use crate::sql::{Meter, Sql};
 
 /// Permission bit: consumers may read.

@@ -10,18 +10,18 @@ use crate::codes;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::delivery::Delivery;
+use crate::half_counts::Counts;
 use crate::held::QueueKey;
 use crate::offset_processor::OffsetProcessor;
 use crate::pop::Pops;
 use crate::pull::PullProcessor;
+use crate::recall;
 use crate::request_context::ConnectionId;
 use crate::requests::Request;
-use crate::send::SendProcessor;
+use crate::send::{SendProcessor, back};
 use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::EndTransactionProcessor;
-use crate::transactions::counts::Counts;
 use crate::turn::{CLOSE_WORK, Slice};
-use crate::{back, recall};
 
 /// The family of a request: whose processor executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,13 @@ impl<D: Disk> Processors<D> {
             Family::Recall => recall::process(cx, delivery, request),
             Family::Transaction => self.transactions.process(cx, delivery, request),
             Family::Pop => self.pops.process(cx, request, how),
-            Family::Offset => self.offset.process(cx, &mut self.pops.merge, request),
+            Family::Offset => {
+                let merge = &mut self.pops.merge;
+                let release = |cx: &Context<'_, D, C>, group: &str, topic: &str, queue_id: i32| {
+                    merge.release(cx, group, topic, queue_id);
+                };
+                self.offset.process(cx, request, release)
+            }
         }
     }
 

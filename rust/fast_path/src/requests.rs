@@ -9,7 +9,6 @@ use mqcore_wire::{Command, CommandRef, Fields};
 
 use crate::request_context::{ConnectionId, RequestContext};
 use crate::shape::{self, Shape};
-use crate::transactions::ends::Decision;
 
 /// Where the fields of a request are.
 #[derive(Debug, Clone, Copy)]
@@ -365,6 +364,15 @@ impl<'a> QueueQuestion<'a> {
 /// Header field of a half message of a batch: how many messages are stored already; ours, like such
 /// half messages.
 const STORED_OF_BATCH: &str = "mqcoreStored";
+
+/// How a transaction ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The message goes to its topic.
+    Commit,
+    /// The message is dropped.
+    Rollback,
+}
 
 /// The end of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

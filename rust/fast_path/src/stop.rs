@@ -1,7 +1,7 @@
 //! Why a request processor does not finish a request: the one type behind its `?`.
 
+use crate::mark::Mark;
 use crate::refusals::{self, Refused};
-use crate::repeats::window::Mark;
 use crate::requests::BadField;
 
 /// Why a request is escalated to Python.

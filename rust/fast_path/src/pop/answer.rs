@@ -2,9 +2,9 @@
 
 use mqcore_engine::disk::Disk;
 
-use super::run::{Part, Run};
 use crate::codes;
 use crate::connections::{Connections, ResponseHead};
+use crate::pop_run::{Part, Run};
 
 const FOUND: &str = "FOUND";
 const NOTHING: &str = "NO_MESSAGE_IN_QUEUE";

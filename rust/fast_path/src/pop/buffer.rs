@@ -16,14 +16,11 @@ use std::collections::{BTreeSet, VecDeque};
 use hashbrown::HashMap;
 
 use super::points::CheckPoint;
+pub use crate::pop_run::GroupQueueId;
 
 /// A queue of which nothing is open is forgotten after this time without a pop, ms: the official
 /// five minutes.
 const UNUSED_MS: u64 = 300_000;
-
-/// Names a queue of a group in the buffer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupQueueId(usize);
 
 /// A pop in its queue.
 #[derive(Debug)]

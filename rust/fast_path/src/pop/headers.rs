@@ -3,7 +3,7 @@
 
 use mqcore_engine::relaxed_json::parse;
 
-use super::names::Source;
+use crate::pop_run::names::Source;
 use crate::requests::{BadField, Request};
 
 /// Acknowledged pops of one request: far more than a client gathers, far below what costs time.

@@ -5,10 +5,10 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
 
 use super::merge::PopBufferMerge;
-use super::names::retry_topic;
 use super::polling::Line;
 use super::polls::QueueKey;
 use crate::policy::Policy;
+use crate::pop_run::names::retry_topic;
 
 /// The queues that something to pop may come into.
 pub(super) fn queues_of_line(

@@ -4,8 +4,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`rules`] | what is decided about pops |
-//! | [`names`], [`handle`], [`points`] | names, handles, records of check points: pure |
+//! | [`points`] | records of check points: pure |
 //! | [`headers`] | the headers of the requests, typed |
 //! | [`buffer`] | what is popped and not settled: pure |
 //! | [`flight`] | how many messages are popped and not acknowledged: pure |
@@ -13,21 +12,18 @@
 //! | [`polls`], `polling` | held pops, and those that were woken: pure |
 //! | `merge`, `log` | what is popped, stored as check points, and the offsets that rest on it |
 //! | `check`, `lines` | who may pop; the queues of a pop |
-//! | `run`, `take`, `queue`, `read`, `answer` | the processor of pops: its steps, one queue, the answer |
+//! | `take`, `queue`, `answer` | the processor of pops: its steps, one queue, the answer |
 //! | `ack` | the processor of acknowledgements, and of changes of the invisible time |
 //! | `look` | the processor of notifications; what is asked without popping |
 //! | [`revive`], `revived`, `retry` | check points read back: what nobody acknowledged comes again |
 
 pub mod buffer;
 pub mod flight;
-pub mod handle;
 pub mod headers;
-pub mod names;
 pub mod orders;
 pub mod points;
 pub mod polls;
 pub mod revive;
-pub mod rules;
 
 mod ack;
 mod answer;
@@ -39,13 +35,8 @@ mod look;
 mod merge;
 mod polling;
 mod queue;
-mod read;
 mod retry;
 mod revived;
-mod run;
 mod take;
 
 pub(crate) use family::Pops;
-pub(crate) use merge::PopBufferMerge;
-pub use read::ColdPop;
-pub use run::{Pop, Run};

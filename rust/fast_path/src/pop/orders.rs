@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
-use super::handle::Infos;
+use crate::pop_run::handle::Infos;
 
 /// A queue that nobody popped from for so long is forgotten, ms (`CLEAN_SPAN_FROM_LAST`: a day).
 const KEPT_MS: i64 = 24 * 3_600 * 1_000;

@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
-use super::polls::Polls;
-use super::run::Pop;
+use super::polls::{Polls, Waits};
+use crate::pop_run::Pop;
+use crate::request_context::ConnectionId;
 use crate::turn::{POPS_WORK, Slice};
 
 /// Topic, group and queue asked for; below zero: any.
@@ -21,6 +22,20 @@ pub(crate) struct PopLongPolling {
     pub(super) is_cut: bool,
     /// Pops to run before anything else.
     pub(super) woken: Vec<Pop>,
+}
+
+impl Waits for Pop {
+    fn connection(&self) -> ConnectionId {
+        self.request_context.connection
+    }
+
+    fn line(&self) -> (&str, &str, i32) {
+        (&self.topic, &self.group, self.queue_id)
+    }
+
+    fn may_want(&self, tags_codes: &[i64]) -> bool {
+        self.filter.may_want(tags_codes)
+    }
 }
 
 impl PopLongPolling {

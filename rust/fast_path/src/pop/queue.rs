@@ -12,18 +12,18 @@ use mqcore_engine::store::{GetStatus, Got};
 use mqcore_record::{Found, Message, head};
 
 use super::buffer::{GroupQueueId, New};
-use super::handle::HandleFields;
 use super::merge::PopBufferMerge;
-use super::names::Source;
 use super::orders;
 use super::points::CheckPoint;
-use super::read::ReadPop;
-use super::run::{Part, Run, Step};
 use crate::context::Context;
 use crate::filtering::Sieve;
 use crate::gets::Gets;
 use crate::moved::{moved, record_at};
 use crate::policy::Broker;
+use crate::pop_run::ReadPop;
+use crate::pop_run::handle::HandleFields;
+use crate::pop_run::names::Source;
+use crate::pop_run::{Part, Run, Step};
 use crate::properties::{self, POP_CK};
 
 /// A pop is kept in memory when its messages come back this much later than it has to be stored

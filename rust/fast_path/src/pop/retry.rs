@@ -10,9 +10,9 @@ use mqcore_record::properties::{INNER_BASE, INNER_NUM, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{INNER_BATCH, NEED_UNWRAP};
 use mqcore_record::{Host, Message, RecordView};
 
-use super::names::RETRY_QUEUE;
 use super::revived::Revived;
 use crate::moved::moved;
+use crate::pop_run::names::RETRY_QUEUE;
 use crate::properties;
 
 /// When a message was popped first (`PROPERTY_FIRST_POP_TIME`).

@@ -17,12 +17,12 @@ use mqcore_engine::store::{Ask, GetStatus, Store};
 use mqcore_record::properties::lookup;
 use mqcore_record::{CrcCheck, Host};
 
-use super::names::{normal_topic, retry_topic};
 use super::points::{ACK_TAG, Acknowledgement, BATCH_ACK_TAG, CheckPoint, POINT_TAG};
 use super::retry::Retry;
 pub use super::revived::{Landed, Revived};
 use crate::moved::record_of;
 use crate::names::RETRY_PREFIX;
+use crate::pop_run::names::{normal_topic, retry_topic};
 use crate::properties::TIMER_DELIVER_MS;
 
 /// Records read per call at the most: some ten milliseconds of work.

@@ -28,12 +28,12 @@ pub(crate) fn look_patiently<D: Disk, C: Clock>(
 }
 
 /// The fields of a send that were read once without a fault.
-pub(super) fn read_again<'a>(request: &Request<'a>) -> Option<Send<'a>> {
+pub(crate) fn read_again<'a>(request: &Request<'a>) -> Option<Send<'a>> {
     Send::read(request, request.code != codes::SEND_MESSAGE).ok()
 }
 
 /// What is compared of a send; nothing where a part of a batch has no name.
-pub(super) fn claims<'a, D: Disk, C: Clock>(
+pub(crate) fn claims<'a, D: Disk, C: Clock>(
     store: &Store<D, C>,
     request: &Request<'a>,
     send: &Send<'a>,

@@ -17,7 +17,7 @@ use mqcore_record::properties::{
 use mqcore_record::sys_flag::TRANSACTION_MASK;
 use std::hash::{BuildHasher, Hasher};
 
-use super::window::Mark;
+use crate::mark::Mark;
 use crate::names::{DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC};
 use crate::properties::Seen;
 

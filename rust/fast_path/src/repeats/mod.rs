@@ -13,9 +13,8 @@
 //! | [`identity`] | what names a message, and which records count |
 //! | `first` | the message that was there before, compared |
 //! | [`rebuild`](mod@rebuild) | the window of a store that was opened |
-//! | `claims`, `answer` | what is compared of a send; what is done about it |
+//! | `claims` | what is compared of a send |
 
-mod answer;
 mod claims;
 mod first;
 pub mod identity;
@@ -30,26 +29,26 @@ use mqcore_wire::Command;
 
 use self::identity::{Identity, Marks};
 use self::rebuild::Rebuilt;
-use self::window::{Mark, Window};
+use self::window::Window;
+use crate::mark::Mark;
 use crate::request_context::ConnectionId;
 use crate::stop::How;
 
-pub(crate) use self::answer::RepeatedSends;
-pub(crate) use self::claims::look_patiently;
+pub(crate) use self::claims::{claims, look_patiently, read_again};
 pub use self::first::Looked;
 pub(crate) use self::first::{Claim, First, Patience, look};
 
 /// What is remembered of the sends of the last minutes.
 #[derive(Debug)]
 pub struct Repeats {
-    window: Window,
+    pub(crate) window: Window,
     marks: Marks,
     /// Sends answered with the place of an earlier one.
     pub answered: u64,
     /// Sends with the mark of an earlier one that were something else.
     pub distinguished: u64,
     /// Bytes of requests whose first is being read from the disk.
-    looking_bytes: usize,
+    pub(crate) looking_bytes: usize,
 }
 
 impl Repeats {

@@ -13,6 +13,8 @@
 
 use std::collections::VecDeque;
 
+use crate::mark::Mark;
+
 /// Bytes of an entry of the ring.
 const ENTRY_BYTES: usize = size_of::<Entry>();
 /// Bytes of a slot.
@@ -30,22 +32,6 @@ const TIMES: i64 = 1_024;
 const ENTRIES_MAX: usize = u32::MAX as usize - 1;
 
 const _: () = assert!(ENTRY_BYTES == 24);
-
-/// The hash of what names a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
-    /// One half; its lower bits choose the slot.
-    pub low: u64,
-    /// The other half.
-    pub high: u64,
-}
-
-impl Mark {
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
-    fn tag(self) -> u32 {
-        self.low as u32
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {

@@ -5,13 +5,13 @@ use mqcore_engine::config::FlushDiskType;
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::offset_processor::OffsetProcessor;
-use crate::pop::PopBufferMerge;
 use crate::stop::{Escalation, Processed, Stop};
 
 struct Offsets {
     around: Surroundings,
     processor: OffsetProcessor,
-    pops: PopBufferMerge,
+    /// Queues whose pops were released.
+    released: Vec<(String, String, i32)>,
 }
 
 impl Offsets {
@@ -19,7 +19,7 @@ impl Offsets {
         let around = Surroundings::new(FlushDiskType::Async);
         Self {
             processor: OffsetProcessor::new(around.offsets.clone()),
-            pops: PopBufferMerge::new(around.offsets.clone()),
+            released: Vec::new(),
             around,
         }
     }
@@ -28,7 +28,11 @@ impl Offsets {
         let command = command(code, fields, b"");
         let request = request(self.around.client, &command);
         let mut cx = self.around.context();
-        self.processor.process(&mut cx, &mut self.pops, &request)
+        let released = &mut self.released;
+        self.processor
+            .process(&mut cx, &request, |_cx, group, topic, queue_id| {
+                released.push((group.to_owned(), topic.to_owned(), queue_id));
+            })
     }
 
     /// Code, remark and offset of the answer to a request that is answered at once.
@@ -61,6 +65,9 @@ fn what_is_committed_is_found_and_a_reset_goes_before_it() {
     assert_eq!(dropped.1, "Offset has been previously reset");
     let found = offsets.ask(codes::QUERY_CONSUMER_OFFSET, &QUEUE);
     assert_eq!(found.2.as_deref(), Some("3"));
+    // Pops of a queue are released where its offset was committed, and not where it was dropped.
+    let released = [("g".to_owned(), "t".to_owned(), 0)];
+    assert_eq!(offsets.released, released);
 }
 
 #[test]

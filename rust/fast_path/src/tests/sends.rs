@@ -6,9 +6,9 @@ use mqcore_engine::config::FlushDiskType;
 
 use super::{Surroundings, command, request};
 use crate::codes;
+use crate::half_counts::Counts;
 use crate::send::SendProcessor;
 use crate::stop::{Escalation, How, Processed, Stop};
-use crate::transactions::counts::Counts;
 
 struct Sends {
     around: Surroundings,

@@ -6,10 +6,10 @@ use mqcore_engine::config::FlushDiskType;
 
 use super::{Surroundings, command, request};
 use crate::codes;
+use crate::half_counts::{Count, Counts};
 use crate::send::SendProcessor;
 use crate::stop::How;
 use crate::transactions::EndTransactionProcessor;
-use crate::transactions::counts::{Count, Counts};
 
 const COMMIT: &str = "8";
 const ROLLBACK: &str = "12";

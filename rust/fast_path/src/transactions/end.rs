@@ -13,20 +13,19 @@ use mqcore_record::{CrcCheck, Message, RecordView};
 
 use super::batch::Batch;
 use super::check::Checked;
-use super::counts::Counts;
-use super::ending::Ending;
-use super::ends::{Decision, Ends, Half, OpMessageRules};
+use super::ends::{Ends, Half, OpMessageRules};
 use super::half;
 use crate::batches::RECORD_REST_BYTES;
 use crate::context::Context;
 use crate::delivery::Delivery;
+use crate::half_counts::Counts;
 use crate::names::{HALF_TOPIC, OP_HALF_TOPIC};
 use crate::parked::{Kind, Stored};
 use crate::policy::Broker;
 use crate::properties;
-use crate::readers::Job;
+use crate::readers::{Ending, Job};
 use crate::refusals::{self, Refused};
-use crate::requests::{End, Request};
+use crate::requests::{Decision, End, Request};
 use crate::stop::{Processed, Stop};
 
 /// First release that names many ends in one op message: V5_1_0.

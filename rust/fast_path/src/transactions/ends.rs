@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 
+use crate::requests::Decision;
+
 /// Ends kept in memory: some seconds of the fastest producers. A second end of an older one is
 /// taken as the first, as the official broker takes all.
 pub const REMEMBERED_MAX: usize = 65_536;
@@ -13,15 +15,6 @@ pub const REMEMBERED_MAX: usize = 65_536;
 pub const WAITING_MAX: usize = 20_000;
 /// Pause after an op message that could not be written, ms.
 const FAILED_MS: u64 = 1_000;
-
-/// How a transaction ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// The message goes to its topic.
-    Commit,
-    /// The message is dropped.
-    Rollback,
-}
 
 /// A half message, or a copy of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

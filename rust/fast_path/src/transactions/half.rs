@@ -10,7 +10,7 @@ use mqcore_record::sys_flag::{COMMIT, TRANSACTION_MASK};
 use mqcore_record::{Message, RecordView};
 
 use super::ends::Half;
-use crate::delivery_route::DeliveryRoute;
+use crate::delivery::route::DeliveryRoute;
 use crate::moved::{moved, record_at};
 use crate::names::{CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};
 use crate::properties::{self, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, TIMER_OUT_MS};

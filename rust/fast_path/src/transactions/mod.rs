@@ -7,9 +7,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `end`, `ending` | END_TRANSACTION: checks, the committed message, the op message |
+//! | `end` | END_TRANSACTION: checks, the committed message, the op message |
 //! | [`ends`] | what is ended without an op message on disk yet, and what was ended lately |
-//! | [`counts`] | half messages that wait, and ends, by topic |
 //! | [`decided`] | which offsets of the half queue are ended by op messages |
 //! | [`check`] | one round over the half queue |
 //! | [`batch`] | a half message of a batch: its commit |
@@ -17,12 +16,9 @@
 
 pub mod batch;
 pub mod check;
-pub mod counts;
 pub mod decided;
 mod end;
-mod ending;
 pub mod ends;
 mod half;
 
 pub(crate) use end::EndTransactionProcessor;
-pub use ending::Ending;

@@ -12,7 +12,7 @@ use mqcore_engine::store::{OpenHow, Store};
 use mqcore_fast_path::FastPath;
 use mqcore_fast_path::policy::{Broker, Policy, Timing};
 use mqcore_fast_path::pop::revive::{Known, Revived, Reviver, Rules};
-use mqcore_fast_path::pop::rules::PopRules;
+use mqcore_fast_path::pop_rules::PopRules;
 use mqcore_fast_path::timers::Timers;
 use mqcore_record::properties::lookup;
 use mqcore_record::{Found, RecordView, head};

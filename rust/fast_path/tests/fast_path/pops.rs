@@ -2,7 +2,7 @@
 //! what comes back; bad handles; a broker that is killed, and one that stops.
 
 use mqcore_fast_path::pop::points::{Acknowledgement, CheckPoint};
-use mqcore_fast_path::pop::rules::PopRules;
+use mqcore_fast_path::pop_rules::PopRules;
 use mqcore_record::Message;
 
 use crate::popping::{Got, Popped, REVIVE, bodies, got, one_revive_queue};

@@ -1,11 +1,11 @@
 //! Bad bytes around pops: conversations of a group that pops, and records in the topic of check points.
 //! Another group gets all messages all the same, and once where it acknowledges them.
 
-use mqcore_fast_path::pop::handle::Handle;
 use mqcore_fast_path::pop::headers::batch_acks;
 use mqcore_fast_path::pop::points::{
     ACK_TAG, Acknowledgement, BATCH_ACK_TAG, CheckPoint, POINT_TAG,
 };
+use mqcore_fast_path::pop_run::handle::Handle;
 use mqcore_record::Message;
 
 use crate::popping::{Popped, REVIVE, one_revive_queue};

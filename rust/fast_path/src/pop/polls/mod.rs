@@ -13,9 +13,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 pub use crate::held::QueueKey;
+use crate::held::slots::Slots;
 use crate::held::{Held, LOOKS_PER_VISIT, Membership, News, Queues};
 use crate::request_context::ConnectionId;
-use crate::slots::Slots;
 use crate::turn::{LOOKED_AT, Slice};
 
 /// Requests of closed connections that are passed over where the next of a line is asked for; beyond

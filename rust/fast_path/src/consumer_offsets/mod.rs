@@ -5,12 +5,15 @@
 //! Behind a lock of its own, which is the last one taken: nothing is called and nothing waited for
 //! while it is held. Knows no request and no store.
 
+pub mod offsets;
+pub mod resets;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mqcore_engine::lock::Mutex;
 
-use crate::offsets::{Offsets, Queues};
-use crate::resets::Resets;
+use self::offsets::{Offsets, Queues};
+use self::resets::Resets;
 
 #[derive(Debug, Default)]
 struct Inside {

@@ -4,15 +4,18 @@
 //! An event only records what happened; requests are looked at one by one, as far as the slice of a
 //! turn goes. Queues with news take turns. A check of everything finds what the news missed.
 
+pub(crate) mod slots;
+mod waiting;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::{Equivalent, HashMap};
 
+use self::slots::Slots;
+use self::waiting::Waiting;
 use crate::request_context::ConnectionId;
-use crate::slots::Slots;
 use crate::turn::{LOOKED_AT, Slice};
-use crate::waiting::Waiting;
 
 /// How often everything that waits is looked at, ms: the net under the news of arrivals, at the
 /// official interval.

@@ -2,6 +2,10 @@
 //! append, and the answer or its parking (`SendMessageProcessor`, `AbstractSendMessageProcessor`,
 //! `CommitLog.asyncPutMessage`).
 
+pub(crate) mod back;
+mod inner_batch;
+mod repeated;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -14,24 +18,24 @@ use mqcore_record::properties::{INNER_NUM, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::{INNER_BATCH, MULTI_TAGS, NEED_UNWRAP, TRANSACTION_MASK};
 use mqcore_record::{Message, inner_offsets};
 
-use crate::answers::refuse_send;
+use self::inner_batch::{check_inner_batch, without_pop_handles};
+pub(crate) use self::repeated::RepeatedSends;
 use crate::batches::{BATCH_COUNT_MAX, RECORD_REST_BYTES, is_inner_batch};
 use crate::codes;
 use crate::context::Context;
+use crate::delivery::answers::refuse_send;
+use crate::delivery::route::{level_of, recall_handle};
+use crate::delivery::stamp::Stamp;
 use crate::delivery::{Delivery, Draft, Target};
-use crate::delivery_route::{level_of, recall_handle};
-use crate::inner_batch::{check_inner_batch, without_pop_handles};
+use crate::half_counts::Counts;
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, check_name, spelled};
 use crate::parked::{Kind, Stored};
 use crate::policy::{Policy, Topic};
 use crate::properties::{self, POP_CK};
 use crate::refusals::{self, Refused};
-use crate::repeats::RepeatedSends;
 use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
-use crate::stamp::Stamp;
 use crate::stop::{Escalation, How, Processed, Stop};
-use crate::transactions::counts::Counts;
 
 /// From this version on a client's own limit of retries counts (3.4.9).
 pub(crate) const VERSION_WITH_MAX_RECONSUME: i32 = 121;

@@ -5,7 +5,7 @@
 
 use hashbrown::HashMap;
 
-use crate::offsets::Queues;
+use super::offsets::Queues;
 
 /// The table, by topic and then by group. Bounded by the table of offsets: only what is in that one
 /// comes into this one.

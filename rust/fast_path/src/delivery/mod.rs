@@ -2,6 +2,12 @@
 //! response, now or when the message is as durable as promised. The one interface between the
 //! processors that store messages.
 
+pub(crate) mod answers;
+pub(crate) mod recall_handle;
+pub(crate) mod route;
+pub(crate) mod stamp;
+mod timing;
+
 use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
@@ -11,13 +17,13 @@ use mqcore_engine::status::PutStatus;
 use mqcore_engine::timer::Wheel;
 use mqcore_record::{Host, Message};
 
-use crate::answers::{answer_stored, refuse_send};
+use self::answers::{answer_stored, refuse_send};
+use self::stamp::Stamp;
 use crate::context::Context;
 use crate::parked::{Parked, Stored};
 use crate::policy::Broker;
 use crate::refusals::{self, Refused};
 use crate::request_context::RequestContext;
-use crate::stamp::Stamp;
 use crate::turn::ANSWERS_PER_TURN;
 
 /// Where a message goes.

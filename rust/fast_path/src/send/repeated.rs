@@ -7,19 +7,20 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::store::Store;
 use mqcore_record::batch::items;
 
-use super::claims::{claims, read_again};
-use super::identity::Identity;
-use super::window::Mark;
-use super::{DuplicateCandidate, First, Looked, Patience, Repeats, look};
-use crate::answers::refuse_send;
 use crate::batches::is_inner_batch;
 use crate::context::Context;
 use crate::delivery::Delivery;
+use crate::delivery::answers::refuse_send;
+use crate::delivery::recall_handle::handle_of;
+use crate::mark::Mark;
 use crate::parked::{Kind, Stored};
 use crate::properties::{self, Seen};
 use crate::readers::Job;
-use crate::recall::handle_of;
 use crate::refusals;
+use crate::repeats::identity::Identity;
+use crate::repeats::{
+    DuplicateCandidate, First, Looked, Patience, Repeats, claims, look, read_again,
+};
 use crate::request_context::RequestContext;
 use crate::requests::{Request, Send};
 use crate::stop::{Processed, Stop};

@@ -7,10 +7,13 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::store::{Ask, Got, Store};
 
-use super::buffer::GroupQueueId;
-use super::run::{Run, Step};
+use super::{Run, Step};
 use crate::filtering::Sieve;
 use crate::policy::Filter;
+
+/// Names a queue of a group in the buffer of pops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupQueueId(pub(crate) usize);
 
 /// A queue of a pop that has to be read from the disk.
 #[derive(Debug)]
@@ -23,13 +26,13 @@ pub struct ColdPop<D: Disk> {
 /// What is to be read.
 #[derive(Debug)]
 pub(crate) struct ReadPop {
-    pub(super) topic: Arc<str>,
-    pub(super) step: Step,
-    pub(super) from: u64,
-    pub(super) count: usize,
-    pub(super) filter: Filter,
+    pub(crate) topic: Arc<str>,
+    pub(crate) step: Step,
+    pub(crate) from: u64,
+    pub(crate) count: usize,
+    pub(crate) filter: Filter,
     /// Whether the offset was taken from the queue, since that of the group was none of it.
-    pub(super) is_corrected: bool,
+    pub(crate) is_corrected: bool,
 }
 
 impl ReadPop {
@@ -39,7 +42,7 @@ impl ReadPop {
     }
 
     /// Reads it by a sieve.
-    pub(super) fn read_by<D: Disk, C: Clock>(
+    pub(crate) fn read_by<D: Disk, C: Clock>(
         &self,
         store: &Store<D, C>,
         sieve: &mut Sieve<'_>,

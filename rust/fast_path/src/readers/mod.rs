@@ -1,5 +1,8 @@
 //! The threads that read cold records, so that the fast path never waits for a disk. They end with it.
 
+mod ending;
+mod returned;
+
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -11,15 +14,15 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::store::{Ask, Got, Store};
 
+pub use self::ending::Ending;
+pub use self::returned::Returned;
 use crate::filtering::Sieve;
 use crate::holds::Pull;
-use crate::pop::ColdPop;
+use crate::pop_run::ColdPop;
 use crate::repeats::{DuplicateCandidate, Looked, look_patiently};
 use crate::request_context::RequestContext;
-use crate::returned::Returned;
 use crate::shape::offsets_max;
 use crate::stop::How;
-use crate::transactions::Ending;
 
 /// Cold reads that wait at the most; beyond it they are refused. At a millisecond each a client
 /// would wait a second for its turn.

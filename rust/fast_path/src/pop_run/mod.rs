@@ -1,15 +1,21 @@
-//! A pop, and its run through its queues. Data alone.
+//! A pop, its run through its queues, and the read of one of them; with the names and handles of pops.
+//! Data and pure functions, for the processors of pops and the threads that read.
+
+pub mod handle;
+pub mod names;
+mod read;
 
 use std::sync::Arc;
 
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 
-use super::handle::Infos;
-use super::names::Source;
-use super::polls::Waits;
+use self::handle::Infos;
+use self::names::Source;
+pub(crate) use self::read::ReadPop;
+pub use self::read::{ColdPop, GroupQueueId};
 use crate::policy::Filter;
-use crate::request_context::{ConnectionId, RequestContext};
+use crate::request_context::RequestContext;
 
 /// A pop, owned, so that it can run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,35 +46,21 @@ pub struct Pop {
     pub attempt: Option<Box<str>>,
     /// Whether it was looked after once since it is held: what came between its run and that is not
     /// announced.
-    pub(super) is_looked_after: bool,
-}
-
-impl Waits for Pop {
-    fn connection(&self) -> ConnectionId {
-        self.request_context.connection
-    }
-
-    fn line(&self) -> (&str, &str, i32) {
-        (&self.topic, &self.group, self.queue_id)
-    }
-
-    fn may_want(&self, tags_codes: &[i64]) -> bool {
-        self.filter.may_want(tags_codes)
-    }
+    pub(crate) is_looked_after: bool,
 }
 
 /// A queue that a pop goes through.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) source: Source,
-    pub(super) queue_id: i32,
+pub(crate) struct Step {
+    pub(crate) source: Source,
+    pub(crate) queue_id: i32,
     /// Whether it is passed by when nothing more is wanted.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 /// A message of an answer.
 #[derive(Debug)]
-pub(super) enum Part<D: Disk> {
+pub(crate) enum Part<D: Disk> {
     /// As it lies in the log.
     Record(RecordBytes<D>),
     /// Written anew: a retry under the topic that was asked for.
@@ -78,26 +70,26 @@ pub(super) enum Part<D: Disk> {
 /// A run of a pop through its queues.
 #[derive(Debug)]
 pub struct Run<D: Disk> {
-    pub(super) pop: Pop,
+    pub(crate) pop: Pop,
     /// When, on the timers' clock, Unix ms.
-    pub(super) time_ms: i64,
-    pub(super) revive_queue: i32,
-    pub(super) steps: Vec<Step>,
-    pub(super) at: usize,
-    pub(super) retry: Option<Arc<str>>,
-    pub(super) parts: Vec<Part<D>>,
+    pub(crate) time_ms: i64,
+    pub(crate) revive_queue: i32,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) at: usize,
+    pub(crate) retry: Option<Arc<str>>,
+    pub(crate) parts: Vec<Part<D>>,
     /// Messages that are there and were not given.
-    pub(super) rest: i64,
-    pub(super) infos: Infos,
+    pub(crate) rest: i64,
+    pub(crate) infos: Infos,
     /// Whether a queue has more that was not tested.
-    pub(super) has_untested: bool,
+    pub(crate) has_untested: bool,
     /// Until when the nearest of its ordered queues is blocked, Unix ms.
-    pub(super) blocked_until_ms: Option<i64>,
+    pub(crate) blocked_until_ms: Option<i64>,
 }
 
 impl<D: Disk> Run<D> {
     /// The name of the topic that a step reads.
-    pub(super) fn topic_of(&self, step: Step) -> Arc<str> {
+    pub(crate) fn topic_of(&self, step: Step) -> Arc<str> {
         match (&self.retry, step.source) {
             (Some(retry), Source::RetryV1 | Source::RetryV2) => Arc::clone(retry),
             _ => Arc::clone(&self.pop.topic),

@@ -1,6 +1,10 @@
 //! Pulls: the official checks in the official order, the read, the answer or its holding
 //! (`PullMessageProcessor`, `PullRequestHoldService`).
 
+mod check;
+mod slow;
+mod turns;
+
 use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
@@ -10,6 +14,9 @@ use mqcore_engine::error::Result;
 use mqcore_engine::store::{GetStatus, Got, Store};
 use mqcore_wire::command::FrameWriter;
 
+use self::check::{check_again, check_pull};
+use self::slow::suggested_broker;
+use self::turns::Turns;
 use crate::codes;
 use crate::connections::{PINNED_BYTES_MAX, ResponseHead};
 use crate::consumer_offsets::ConsumerOffsets;
@@ -18,16 +25,13 @@ use crate::filtering::{Sieve, wants_arrived};
 use crate::gets::Gets;
 use crate::holds::{Hold, Holds, News, Pull};
 use crate::policy::Broker;
-use crate::pull_check::{check_again, check_pull};
 use crate::readers::{Job, read, read_by};
 use crate::refusals;
 use crate::request_context::ConnectionId;
 use crate::requests::{PullHeader, Request};
 use crate::shape::bodiless;
-use crate::slow::suggested_broker;
 use crate::stop::{How, Processed};
 use crate::turn::{CHECK_WORK, DUE_WORK, Slice, WOKEN_WORK};
-use crate::turns::Turns;
 
 /// Bytes that may wait for all connections together before pulls are refused: twice what may be
 /// pinned, since what is beyond that is copied.

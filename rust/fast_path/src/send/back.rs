@@ -9,20 +9,19 @@ use mqcore_record::properties::lookup;
 use mqcore_record::sys_flag::INNER_BATCH;
 use mqcore_record::{CrcCheck, Message, RecordView};
 
+use super::VERSION_WITH_MAX_RECONSUME;
 use crate::batches::RECORD_REST_BYTES;
 use crate::context::Context;
+use crate::delivery::route::clipped_level;
 use crate::delivery::{Delivery, Target};
-use crate::delivery_route::clipped_level;
 use crate::moved::moved;
 use crate::names::{DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC};
 use crate::parked::{Kind, Stored};
 use crate::policy::Group;
 use crate::properties::{self, DELAY, ORIGIN_MESSAGE_ID, REAL_QID, REAL_TOPIC, RETRY_TOPIC, WAIT};
-use crate::readers::Job;
+use crate::readers::{Job, Returned};
 use crate::refusals::{self, Refused};
 use crate::requests::{Back, Request};
-use crate::returned::Returned;
-use crate::send::VERSION_WITH_MAX_RECONSUME;
 use crate::stop::{How, Processed, Stop};
 
 /// The level of a message that was never sent back before, where the broker decides.

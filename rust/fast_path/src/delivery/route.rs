@@ -8,15 +8,15 @@ use mqcore_engine::store::Store;
 use mqcore_record::properties::{TRANSACTION_ID, UNIQ_KEY, lookup};
 use mqcore_record::sys_flag::TRANSACTION_MASK;
 
+use super::recall_handle::handle_of;
+use super::{Delivery, Target};
 use crate::context::Context;
-use crate::delivery::{Delivery, Target};
 use crate::names::{HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_QUEUE, TIMER_TOPIC};
 use crate::policy::Broker;
 use crate::properties::{
     self, DELAY, REAL_QID, REAL_TOPIC, Seen, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS,
     TIMER_OUT_MS, WAIT,
 };
-use crate::recall::handle_of;
 use crate::refusals::{self, Refused};
 
 /// First release that keeps the transaction's id as a property of its own: V5_1_0.

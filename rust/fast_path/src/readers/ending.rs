@@ -1,17 +1,17 @@
 //! An end of a transaction, while its half message is read. Data alone.
 
-use super::ends::Decision;
 use crate::request_context::RequestContext;
+use crate::requests::Decision;
 
 /// An end, owned: its half message may have to be read from the disk first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
-    pub(super) request_context: RequestContext,
+    pub(crate) request_context: RequestContext,
     /// Where the request claims the half message to be.
     pub physical_offset: u64,
-    pub(super) half_offset: i64,
-    pub(super) decision: Decision,
-    pub(super) group: Box<str>,
-    pub(super) is_answer: bool,
-    pub(super) stored: usize,
+    pub(crate) half_offset: i64,
+    pub(crate) decision: Decision,
+    pub(crate) group: Box<str>,
+    pub(crate) is_answer: bool,
+    pub(crate) stored: usize,
 }
