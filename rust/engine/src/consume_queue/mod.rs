@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `unit`, `queue` | the 20 bytes of a unit; where a unit belongs |
 //! | `open`, `table` | the parts below are made, and handed the calls of the store |
+//! | `shared` | what several parts use |
 //! | `load`, `probe` | the first look at a queue; single units |
 //! | `append`, `read`, `search` | units in and out; queue offsets by store time |
 //! | `truncate`, `recover`, `retain`, `remove` | units, files and queues are taken away |
@@ -30,6 +31,7 @@ mod recover;
 mod remove;
 mod retain;
 mod search;
+mod shared;
 mod suspects;
 mod table;
 mod truncate;

@@ -15,6 +15,7 @@ use super::recover::QueueRecovery;
 use super::remove::QueueRemoval;
 use super::retain::QueueRetention;
 use super::search::TimeSearch;
+use super::shared::Shared;
 use super::suspects::Suspects;
 use super::table::QueueTable;
 use super::truncate::UnitCutter;
@@ -52,7 +53,7 @@ impl<D: Disk> QueueTable<D> {
         stamp: Option<&[u8]>,
     ) -> Result<Self> {
         let mut table = Self::assemble(disk, root, config, &notices)?;
-        let (is_same, is_witness) = table.witness.load(stamp)?;
+        let (is_same, is_witness) = table.shared.witness.load(stamp)?;
         (table.is_from_manifest, table.has_witness) = (is_same, is_witness);
         if is_witness {
             table.mender.compare_with_directories()?;
@@ -72,11 +73,13 @@ impl<D: Disk> QueueTable<D> {
     ) -> Result<Self> {
         let shared = Shared::make(disk, root, config, notices)?;
         let suspects = Arc::new(Suspects::default());
-        let cutter = Arc::new(shared.cutter());
+        let cutter = Arc::new(UnitCutter {
+            shared: shared.clone(),
+        });
         let writer = Arc::new(shared.writer());
         let mender = Arc::new(shared.mender());
         Ok(Self {
-            sync: shared.sync(),
+            sync: QueueSync::new(Arc::clone(&shared.segments), Arc::clone(&shared.pending)),
             appender: UnitAppender {
                 map: Arc::clone(&shared.map),
                 segments: Arc::clone(&shared.segments),
@@ -90,9 +93,16 @@ impl<D: Disk> QueueTable<D> {
             },
             reader: shared.reader(&mender),
             search: shared.search(&mender),
-            recovery: shared.recovery(&cutter),
-            retention: shared.retention(),
-            removal: shared.removal(),
+            recovery: QueueRecovery {
+                shared: shared.clone(),
+                cutter: Arc::clone(&cutter),
+            },
+            retention: QueueRetention {
+                shared: shared.clone(),
+            },
+            removal: QueueRemoval {
+                shared: shared.clone(),
+            },
             lost: LostUnits {
                 map: Arc::clone(&shared.map),
                 segments: Arc::clone(&shared.segments),
@@ -104,12 +114,7 @@ impl<D: Disk> QueueTable<D> {
             },
             is_from_manifest: false,
             has_witness: false,
-            map: shared.map,
-            segments: shared.segments,
-            pending: shared.pending,
-            loader: shared.loader,
-            witness: shared.witness,
-            extensions: shared.extensions,
+            shared,
             mender,
             cutter,
             writer,
@@ -120,9 +125,9 @@ impl<D: Disk> QueueTable<D> {
     /// does not name.
     fn walk(&self, is_witness: bool, notices: &Notices) -> Result<()> {
         walk_queues(
-            self.segments.disk(),
-            self.segments.dir(),
-            self.segments.length(),
+            self.shared.segments.disk(),
+            self.shared.segments.dir(),
+            self.shared.segments.length(),
             notices,
             |topic, queue_id| !is_witness || self.find(topic.as_bytes(), queue_id).is_none(),
             |topic, queue_id, range| {
@@ -131,21 +136,11 @@ impl<D: Disk> QueueTable<D> {
                 } else {
                     State::of_files(range.first_base, range.files_end)
                 };
-                self.map.insert(topic, queue_id, state);
+                self.shared.map.insert(topic, queue_id, state);
                 Ok(())
             },
         )
     }
-}
-
-/// The parts that several others use.
-struct Shared<D: Disk> {
-    map: Arc<QueueMap<Unit>>,
-    segments: Arc<Segments<D, Unit>>,
-    pending: Arc<Pending<Unit>>,
-    loader: Arc<QueueLoader<D>>,
-    witness: Arc<Witness<D>>,
-    extensions: Arc<Extensions<D>>,
 }
 
 impl<D: Disk> Shared<D> {
@@ -195,24 +190,9 @@ impl<D: Disk> Shared<D> {
         })
     }
 
-    fn sync(&self) -> QueueSync<D, Unit> {
-        QueueSync::new(Arc::clone(&self.segments), Arc::clone(&self.pending))
-    }
-
     fn mender(&self) -> HoleMender<D> {
         let (segments, pending) = (Arc::clone(&self.segments), Arc::clone(&self.pending));
         HoleMender::new(Arc::clone(&self.map), segments, pending)
-    }
-
-    fn cutter(&self) -> UnitCutter<D> {
-        UnitCutter {
-            map: Arc::clone(&self.map),
-            segments: Arc::clone(&self.segments),
-            pending: Arc::clone(&self.pending),
-            loader: Arc::clone(&self.loader),
-            witness: Arc::clone(&self.witness),
-            extensions: Arc::clone(&self.extensions),
-        }
     }
 
     fn reader(&self, mender: &Arc<HoleMender<D>>) -> UnitReader<D> {
@@ -230,39 +210,6 @@ impl<D: Disk> Shared<D> {
             segments: Arc::clone(&self.segments),
             loader: Arc::clone(&self.loader),
             mender: Arc::clone(mender),
-        }
-    }
-
-    fn recovery(&self, cutter: &Arc<UnitCutter<D>>) -> QueueRecovery<D> {
-        QueueRecovery {
-            map: Arc::clone(&self.map),
-            segments: Arc::clone(&self.segments),
-            pending: Arc::clone(&self.pending),
-            loader: Arc::clone(&self.loader),
-            witness: Arc::clone(&self.witness),
-            extensions: Arc::clone(&self.extensions),
-            cutter: Arc::clone(cutter),
-        }
-    }
-
-    fn retention(&self) -> QueueRetention<D> {
-        QueueRetention {
-            map: Arc::clone(&self.map),
-            segments: Arc::clone(&self.segments),
-            pending: Arc::clone(&self.pending),
-            loader: Arc::clone(&self.loader),
-            witness: Arc::clone(&self.witness),
-            extensions: Arc::clone(&self.extensions),
-        }
-    }
-
-    fn removal(&self) -> QueueRemoval<D> {
-        QueueRemoval {
-            map: Arc::clone(&self.map),
-            segments: Arc::clone(&self.segments),
-            pending: Arc::clone(&self.pending),
-            witness: Arc::clone(&self.witness),
-            extensions: Arc::clone(&self.extensions),
         }
     }
 }

@@ -3,16 +3,13 @@
 
 use std::sync::Arc;
 
-use super::extension::Extensions;
-use super::load::QueueLoader;
 use super::queue::{Known, NO_RECORD, Queue, State};
+use super::shared::Shared;
 use super::truncate::UnitCutter;
 use super::unit::{UNIT_LEN, Unit};
-use super::witness::Witness;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
-use crate::queue_store::{Pending, QueueMap, Segments};
 use crate::units::parse_offset_file_name;
 
 /// Bytes read first while units are walked; then four times more, up to the most.
@@ -43,12 +40,7 @@ pub struct Recovered {
 
 /// Looks at all queues after the end of a store.
 pub struct QueueRecovery<D: Disk> {
-    pub(super) map: Arc<QueueMap<Unit>>,
-    pub(super) segments: Arc<Segments<D, Unit>>,
-    pub(super) pending: Arc<Pending<Unit>>,
-    pub(super) loader: Arc<QueueLoader<D>>,
-    pub(super) witness: Arc<Witness<D>>,
-    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) shared: Shared<D>,
     pub(super) cutter: Arc<UnitCutter<D>>,
 }
 
@@ -71,11 +63,11 @@ impl<D: Disk> QueueRecovery<D> {
             queues: 0,
             cut: 0,
         };
-        for queue in self.map.all() {
+        for queue in self.shared.map.all() {
             if let Trust::Below(safe) = trust {
                 found.cut += usize::from(self.scan(&queue, safe)?);
             }
-            let end = self.loader.lock_bounds(&queue)?.last_physical_end;
+            let end = self.shared.loader.lock_bounds(&queue)?.last_physical_end;
             found.max_physical_end = found.max_physical_end.max(end);
             found.queues += 1;
         }
@@ -85,7 +77,7 @@ impl<D: Disk> QueueRecovery<D> {
     /// Walks the units behind the safe ones of one queue and cuts behind the last good one; true
     /// when something was cut.
     fn scan(&self, queue: &Arc<Queue>, safe: i64) -> Result<bool> {
-        let _gate = self.pending.hold_writes();
+        let _gate = self.shared.pending.hold_writes();
         let mut state = queue.lock();
         let is_cleared = self.remove_strays(queue, &state)?;
         if state.is_gone || !state.has_files() {
@@ -96,9 +88,9 @@ impl<D: Disk> QueueRecovery<D> {
         // A unit of an earlier record is no sign of a hole: it is out of the order of the log. Nor is
         // one that names the first byte, where a cut of the queue was broken off.
         let first = state.first_base / QUEUE_UNIT_BYTES;
-        let mut from = self.loader.log_min().max(1);
+        let mut from = self.shared.loader.log_min().max(1);
         if let Some(last) = end.checked_sub(1).filter(|&last| last >= first) {
-            let unit = self.segments.unit_of(queue, &state, last)?;
+            let unit = self.shared.segments.unit_of(queue, &state, last)?;
             if !unit.is_blank() {
                 from = from.max(unit.physical_end());
             }
@@ -106,7 +98,10 @@ impl<D: Disk> QueueRecovery<D> {
         let is_safe = |unit: &Unit| {
             unit.is_present() && !unit.is_blank() && (from..safe).contains(&unit.physical_offset)
         };
-        let behind = self.segments.end_behind(queue, &state, end, is_safe)?;
+        let behind = self
+            .shared
+            .segments
+            .end_behind(queue, &state, end, is_safe)?;
         if behind > end {
             // Units that were surely synced stand behind a hole: it is damage and not the end.
             end = self.walk_end(queue, &state, behind)?;
@@ -115,9 +110,9 @@ impl<D: Disk> QueueRecovery<D> {
         *state = State::of_files(first_base, files_end);
         state.set_end(end);
         let is_cut = self.cutter.cut_behind(queue, &mut state)? | is_cleared;
-        self.loader.find_last_record(queue, &mut state)?;
+        self.shared.loader.find_last_record(queue, &mut state)?;
         state.min = state.first_base / QUEUE_UNIT_BYTES;
-        self.loader.find_min(queue, &mut state)?;
+        self.shared.loader.find_min(queue, &mut state)?;
         state.known = Known::All;
         Ok(is_cut)
     }
@@ -125,14 +120,15 @@ impl<D: Disk> QueueRecovery<D> {
     /// Removes queue files behind the end of the queue: a crash took the length of the one before
     /// them. Newest first, each for good, as the cutting of a queue does it.
     fn remove_strays(&self, queue: &Queue, state: &State) -> Result<bool> {
-        let dir = self.segments.queue_dir(queue);
-        let entries = self.segments.disk().list(&dir)?;
+        let dir = self.shared.segments.queue_dir(queue);
+        let entries = self.shared.segments.disk().list(&dir)?;
         let bases = entries.iter().rev().filter(|entry| !entry.is_dir);
         let mut is_cleared = false;
         for base in bases.filter_map(|entry| parse_offset_file_name(&entry.name)) {
-            if base >= state.files_end && base.is_multiple_of(self.segments.file_len_bytes()) {
-                self.witness.retire()?;
-                self.segments.remove_file_for_good(queue, base)?;
+            if base >= state.files_end && base.is_multiple_of(self.shared.segments.file_len_bytes())
+            {
+                self.shared.witness.retire()?;
+                self.shared.segments.remove_file_for_good(queue, base)?;
                 is_cleared = true;
             }
         }
@@ -145,8 +141,11 @@ impl<D: Disk> QueueRecovery<D> {
         let is_safe =
             |unit: &Unit| unit.is_present() && !unit.is_blank() && unit.physical_offset < safe;
         let files = (state.first_base, state.files_end);
-        let base = self.segments.last_safe_file(queue, files, is_safe)?;
-        let start = self.segments.first_not_in_file(queue, base, is_safe)?;
+        let base = self.shared.segments.last_safe_file(queue, files, is_safe)?;
+        let start = self
+            .shared
+            .segments
+            .first_not_in_file(queue, base, is_safe)?;
         self.walk_end(queue, state, start)
     }
 
@@ -158,7 +157,7 @@ impl<D: Disk> QueueRecovery<D> {
             record_end: 0,
         };
         if start > first {
-            let before = self.segments.file_unit(queue, start - 1)?;
+            let before = self.shared.segments.file_unit(queue, start - 1)?;
             if before.is_present() && !before.is_blank() {
                 walk.record_end = before.physical_end();
             }
@@ -167,13 +166,13 @@ impl<D: Disk> QueueRecovery<D> {
         let mut buffer = Vec::new();
         while walk.index < to {
             let position = walk.index * QUEUE_UNIT_BYTES;
-            let in_file = position % self.segments.file_len_bytes();
+            let in_file = position % self.shared.segments.file_len_bytes();
             let base = position - in_file;
             // Most queues end within a page: far reads would fill the page cache with holes.
             let most = (buffer.len() * 4).clamp(WALK_FIRST_BYTES, WALK_BYTES);
             buffer.resize(most, 0);
-            let len = (self.segments.file_len_bytes() - in_file).min(most as u64) as usize;
-            let file = self.segments.file(queue, base)?;
+            let len = (self.shared.segments.file_len_bytes() - in_file).min(most as u64) as usize;
+            let file = self.shared.segments.file(queue, base)?;
             let got = file.read_at(&mut buffer[..len], in_file)?;
             if !walk.over(&buffer[..got]) || got < len {
                 break;
@@ -194,20 +193,20 @@ impl<D: Disk> QueueRecovery<D> {
     /// # Blocking
     /// Reads and cuts files.
     pub fn settle_extensions(&self) -> Result<()> {
-        let disk = self.segments.disk();
-        for topic in disk.list(self.extensions.dir())? {
-            let dir = self.extensions.dir().join(&topic.name);
+        let disk = self.shared.segments.disk();
+        for topic in disk.list(self.shared.extensions.dir())? {
+            let dir = self.shared.extensions.dir().join(&topic.name);
             for entry in disk.list(&dir)?.iter().filter(|entry| entry.is_dir) {
                 let Ok(queue_id) = entry.name.parse() else {
                     continue;
                 };
-                let Some(queue) = self.map.find(topic.name.as_bytes(), queue_id) else {
+                let Some(queue) = self.shared.map.find(topic.name.as_bytes(), queue_id) else {
                     continue;
                 };
-                let _gate = self.pending.hold_writes();
-                let state = self.loader.lock_known(&queue)?;
+                let _gate = self.shared.pending.hold_writes();
+                let state = self.shared.loader.lock_known(&queue)?;
                 if !state.is_gone {
-                    self.extensions.look(&queue, &state);
+                    self.shared.extensions.look(&queue, &state);
                 }
             }
         }

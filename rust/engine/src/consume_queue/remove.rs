@@ -3,23 +3,16 @@
 
 use std::sync::Arc;
 
-use super::extension::Extensions;
 use super::queue::Queue;
-use super::unit::Unit;
-use super::witness::Witness;
+use super::shared::Shared;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::queue_dirs::{remove_queue, remove_topic};
-use crate::queue_store::{Pending, QueueMap, Segments};
 use crate::units::is_topic;
 
 /// Deletes queues.
 pub(super) struct QueueRemoval<D: Disk> {
-    pub(super) map: Arc<QueueMap<Unit>>,
-    pub(super) segments: Arc<Segments<D, Unit>>,
-    pub(super) pending: Arc<Pending<Unit>>,
-    pub(super) witness: Arc<Witness<D>>,
-    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) shared: Shared<D>,
 }
 
 impl<D: Disk> QueueRemoval<D> {
@@ -28,17 +21,26 @@ impl<D: Disk> QueueRemoval<D> {
         let Some(name) = std::str::from_utf8(topic).ok().filter(|_| is_topic(topic)) else {
             return Ok(0);
         };
-        let _gate = self.pending.hold_writes();
-        self.witness.void()?;
+        let _gate = self.shared.pending.hold_writes();
+        self.shared.witness.void()?;
         let mut count = 0;
-        for queue in self.map.all().iter().filter(|queue| queue.topic() == name) {
+        let all = self.shared.map.all();
+        for queue in all.iter().filter(|queue| queue.topic() == name) {
             self.leave_table(queue);
             count += 1;
         }
-        self.map.forget_topic(name);
-        remove_topic(self.segments.disk(), self.segments.dir(), name)?;
-        if self.extensions.has_any() {
-            remove_topic(self.segments.disk(), self.extensions.dir(), name)?;
+        self.shared.map.forget_topic(name);
+        remove_topic(
+            self.shared.segments.disk(),
+            self.shared.segments.dir(),
+            name,
+        )?;
+        if self.shared.extensions.has_any() {
+            remove_topic(
+                self.shared.segments.disk(),
+                self.shared.extensions.dir(),
+                name,
+            )?;
         }
         Ok(count)
     }
@@ -48,17 +50,17 @@ impl<D: Disk> QueueRemoval<D> {
         let Some(name) = std::str::from_utf8(topic).ok().filter(|_| is_topic(topic)) else {
             return Ok(false);
         };
-        let _gate = self.pending.hold_writes();
-        self.witness.void()?;
-        let queue = self.map.find(topic, queue_id);
+        let _gate = self.shared.pending.hold_writes();
+        self.shared.witness.void()?;
+        let queue = self.shared.map.find(topic, queue_id);
         if let Some(queue) = &queue {
             self.leave_table(queue);
         }
-        for root_dir in [self.segments.dir(), self.extensions.dir()] {
+        for root_dir in [self.shared.segments.dir(), self.shared.extensions.dir()] {
             let dir = root_dir.join(name);
-            remove_queue(self.segments.disk(), &dir.join(queue_id.to_string()))?;
-            if self.segments.disk().stat(&dir)?.is_some() {
-                self.segments.disk().sync_dir(&dir)?;
+            remove_queue(self.shared.segments.disk(), &dir.join(queue_id.to_string()))?;
+            if self.shared.segments.disk().stat(&dir)?.is_some() {
+                self.shared.segments.disk().sync_dir(&dir)?;
             }
         }
         Ok(queue.is_some())
@@ -67,7 +69,7 @@ impl<D: Disk> QueueRemoval<D> {
     /// As [`QueueTable::destroy_all`](super::QueueTable::destroy_all).
     pub(super) fn destroy_all(&self) -> Result<usize> {
         let mut topics: Vec<Arc<str>> = Vec::new();
-        for queue in self.map.all() {
+        for queue in self.shared.map.all() {
             topics.push(Arc::clone(queue.topic_name()));
         }
         topics.sort();
@@ -81,19 +83,19 @@ impl<D: Disk> QueueRemoval<D> {
 
     /// With the write gate held: nobody writes the queue's files any more.
     fn leave_table(&self, queue: &Arc<Queue>) {
-        self.map.take_out(queue);
+        self.shared.map.take_out(queue);
         let mut state = queue.lock();
         state.is_gone = true;
         state.epoch = state.epoch.wrapping_add(1);
-        self.pending.drop_tail(&mut state);
+        self.shared.pending.drop_tail(&mut state);
         let (first, files) = (state.first(), state.first_base..state.files_end);
         state.set_end(first);
         drop(state);
-        for base in files.step_by(self.segments.file_len_bytes() as usize) {
-            self.segments.forget_file(queue, base);
+        for base in files.step_by(self.shared.segments.file_len_bytes() as usize) {
+            self.shared.segments.forget_file(queue, base);
         }
-        if self.extensions.has_any() {
-            self.extensions.drop_queue(queue);
+        if self.shared.extensions.has_any() {
+            self.shared.extensions.drop_queue(queue);
         }
     }
 }

@@ -3,16 +3,12 @@
 
 use std::sync::Arc;
 
-use super::extension::Extensions;
-use super::load::QueueLoader;
 use super::probe::first_live;
 use super::queue::{Known, Queue};
-use super::unit::Unit;
-use super::witness::Witness;
+use super::shared::Shared;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::queue_store::{Pending, QueueMap, Segments};
 
 /// What retention removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,19 +21,14 @@ pub struct Deleted {
 
 /// Follows the retention of the log.
 pub(super) struct QueueRetention<D: Disk> {
-    pub(super) map: Arc<QueueMap<Unit>>,
-    pub(super) segments: Arc<Segments<D, Unit>>,
-    pub(super) pending: Arc<Pending<Unit>>,
-    pub(super) loader: Arc<QueueLoader<D>>,
-    pub(super) witness: Arc<Witness<D>>,
-    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) shared: Shared<D>,
 }
 
 impl<D: Disk> QueueRetention<D> {
     /// As [`QueueTable::correct_min`](super::QueueTable::correct_min).
     pub(super) fn correct_min(&self, log_min: u64) -> Result<()> {
-        self.loader.set_log_min(log_min);
-        for queue in self.map.all() {
+        self.shared.loader.set_log_min(log_min);
+        for queue in self.shared.map.all() {
             if queue.lock().known == Known::All {
                 self.correct_queue_min(&queue, log_min)?;
             }
@@ -54,7 +45,7 @@ impl<D: Disk> QueueRetention<D> {
             }
             (state.min, state.end, state.epoch)
         };
-        let unit = |index| self.segments.unit_at(queue, index);
+        let unit = |index| self.shared.segments.unit_at(queue, index);
         let found = first_live(min, end, log_min, unit)?;
         let mut state = queue.lock();
         if state.epoch == epoch && state.min == min {
@@ -65,25 +56,25 @@ impl<D: Disk> QueueRetention<D> {
 
     /// As [`QueueTable::retain`](super::QueueTable::retain).
     pub(super) fn retain(&self, log_min: u64) -> Result<Deleted> {
-        self.loader.set_log_min(log_min);
+        self.shared.loader.set_log_min(log_min);
         let mut deleted = Deleted::default();
-        for queue in self.map.all() {
-            drop(self.loader.lock_known(&queue)?);
+        for queue in self.shared.map.all() {
+            drop(self.shared.loader.lock_known(&queue)?);
             self.correct_queue_min(&queue, log_min)?;
             let files = self.remove_expired(&queue)?;
-            self.extensions.retain(&queue)?;
+            self.shared.extensions.retain(&queue)?;
             deleted.files += files;
-            deleted.bytes += files * self.segments.file_len_bytes();
+            deleted.bytes += files * self.shared.segments.file_len_bytes();
         }
         Ok(deleted)
     }
 
     fn remove_expired(&self, queue: &Arc<Queue>) -> Result<u64> {
-        let len = self.segments.file_len_bytes();
+        let len = self.shared.segments.file_len_bytes();
         let mut removed = 0;
         loop {
             // One file at a time, so that writing never waits for more than one.
-            let _gate = self.pending.hold_writes();
+            let _gate = self.shared.pending.hold_writes();
             let base = {
                 let state = queue.lock();
                 let file_end = state.first_base + len;
@@ -93,8 +84,8 @@ impl<D: Disk> QueueRetention<D> {
                 }
                 state.first_base
             };
-            self.witness.retire()?;
-            self.segments.remove_file(queue, base)?;
+            self.shared.witness.retire()?;
+            self.shared.segments.remove_file(queue, base)?;
             queue.lock().first_base = base + len;
             removed += 1;
         }

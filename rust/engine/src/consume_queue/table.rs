@@ -9,9 +9,8 @@
 use std::sync::Arc;
 
 use super::append::{Coming, Placed, UnitAppender};
-use super::extension::{ExtensionReader, Extensions};
+use super::extension::ExtensionReader;
 use super::holes::HoleMender;
-use super::load::QueueLoader;
 use super::lost::LostUnits;
 use super::queue::Queue;
 use super::read::{QueueRead, UnitReader};
@@ -19,21 +18,17 @@ use super::recover::QueueRecovery;
 use super::remove::QueueRemoval;
 use super::retain::{Deleted, QueueRetention};
 use super::search::{Boundary, TimeSearch};
+use super::shared::Shared;
 use super::truncate::UnitCutter;
 use super::unit::{Bounds, Unit};
 use super::witness::Witness;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::queue_store::{Pending, QueueMap, QueueSync, ReadBy, Segments, Synced, TailWriter};
+use crate::queue_store::{QueueSync, ReadBy, Synced, TailWriter};
 
 /// All plain queues of a store.
 pub struct QueueTable<D: Disk> {
-    pub(super) map: Arc<QueueMap<Unit>>,
-    pub(super) segments: Arc<Segments<D, Unit>>,
-    pub(super) pending: Arc<Pending<Unit>>,
-    pub(super) loader: Arc<QueueLoader<D>>,
-    pub(super) witness: Arc<Witness<D>>,
-    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) shared: Shared<D>,
     pub(super) mender: Arc<HoleMender<D>>,
     pub(super) cutter: Arc<UnitCutter<D>>,
     pub(super) writer: Arc<TailWriter<D, Unit>>,
@@ -83,13 +78,13 @@ impl<D: Disk> QueueTable<D> {
     /// The queue, if there is one.
     #[must_use]
     pub fn find(&self, topic: &[u8], queue_id: i32) -> Option<Arc<Queue>> {
-        self.map.find(topic, queue_id)
+        self.shared.map.find(topic, queue_id)
     }
 
     /// Queues in the table.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.map.len()
+        self.shared.map.len()
     }
 
     /// True when there is no queue.
@@ -101,7 +96,7 @@ impl<D: Disk> QueueTable<D> {
     /// Queue files open now; at most `queueFilesOpenMax`.
     #[must_use]
     pub fn open_files(&self) -> usize {
-        self.segments.open_count()
+        self.shared.segments.open_count()
     }
 
     /// Every queue with its bounds and files, by topic and queue id.
@@ -113,14 +108,14 @@ impl<D: Disk> QueueTable<D> {
     /// Reads the files of queues that were not used yet.
     pub fn queues(&self) -> Result<Vec<QueueInfo>> {
         let mut infos = Vec::with_capacity(self.len());
-        for queue in self.map.all() {
-            let state = self.loader.lock_bounds(&queue)?;
+        for queue in self.shared.map.all() {
+            let state = self.shared.loader.lock_bounds(&queue)?;
             let size_bytes = state.files_end - state.first_base;
             infos.push(QueueInfo {
                 topic: Arc::clone(queue.topic_name()),
                 queue_id: queue.queue_id(),
                 bounds: state.bounds(),
-                files: size_bytes / self.segments.file_len_bytes(),
+                files: size_bytes / self.shared.segments.file_len_bytes(),
                 size_bytes,
             });
         }
@@ -149,7 +144,7 @@ impl<D: Disk> QueueTable<D> {
     /// What is kept on disk of the queues of the last stop.
     #[must_use]
     pub fn witness(&self) -> &Witness<D> {
-        &self.witness
+        &self.shared.witness
     }
 
     /// Adds a unit to its queue, which is made if absent. Twice the same changes nothing.
@@ -313,7 +308,9 @@ impl<D: Disk> QueueTable<D> {
     /// asked.
     #[must_use]
     pub fn extensions<'a>(&'a self, topic: &'a [u8], queue_id: i32) -> ExtensionReader<'a, D> {
-        self.extensions.reader(&self.map, (topic, queue_id))
+        self.shared
+            .extensions
+            .reader(&self.shared.map, (topic, queue_id))
     }
 
     /// Whether what units name in the extension of their queue can be read from memory alone. Also
@@ -322,28 +319,29 @@ impl<D: Disk> QueueTable<D> {
     /// # Errors
     /// [`crate::error::Error::Io`].
     pub fn is_extension_cached(&self, topic: &[u8], queue_id: i32, units: &[Unit]) -> Result<bool> {
-        self.extensions
-            .is_cached(&self.map, (topic, queue_id), units)
+        self.shared
+            .extensions
+            .is_cached(&self.shared.map, (topic, queue_id), units)
     }
 
     /// Whether new units get an extension (`enableConsumeQueueExt`).
     #[inline]
     #[must_use]
     pub fn writes_extensions(&self) -> bool {
-        self.extensions.is_written()
+        self.shared.extensions.is_written()
     }
 
     /// Bytes in the tails of all queues.
     #[must_use]
     pub fn pending_bytes(&self) -> u64 {
-        self.pending.bytes()
+        self.shared.pending.bytes()
     }
 
     /// Whether a round of writing pays now: 1 MiB waits, in runs that are not too short for what a
     /// run costs, or so much waits that memory counts. Whoever appends also writes after 100 ms.
     #[must_use]
     pub fn is_write_due(&self) -> bool {
-        self.pending.is_write_due()
+        self.shared.pending.is_write_due()
     }
 
     /// Writes every tail; gives the bytes written. What could not be written stays in memory and
@@ -374,7 +372,8 @@ impl<D: Disk> QueueTable<D> {
     /// # Blocking
     /// Until the device has answered. Does not hold up appends.
     pub fn sync(&self, least_pages: u64) -> Result<Synced> {
-        self.sync.sync(least_pages, || self.extensions.sync())
+        self.sync
+            .sync(least_pages, || self.shared.extensions.sync())
     }
 
     /// Takes the units of all records at or above `physical_offset` out of every queue, in memory
@@ -477,6 +476,6 @@ impl<D: Disk> QueueTable<D> {
     pub fn save_manifest(&self, stamp: &[u8]) -> Result<()> {
         self.write_pending()?;
         self.sync(0)?;
-        self.witness.save(stamp)
+        self.shared.witness.save(stamp)
     }
 }

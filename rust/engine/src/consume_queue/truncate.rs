@@ -3,16 +3,13 @@
 
 use std::sync::Arc;
 
-use super::extension::Extensions;
-use super::load::QueueLoader;
 use super::probe::first_at_or_above;
 use super::queue::{AppendCase, Known, MIN_UNKNOWN, Queue, State};
+use super::shared::Shared;
 use super::unit::{UNIT_LEN, Unit};
-use super::witness::Witness;
 use crate::config::QUEUE_UNIT_BYTES;
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::Result;
-use crate::queue_store::{Pending, QueueMap, Segments};
 use crate::units::{PAGE_BYTES, round_up};
 
 /// At which byte of a unit its size begins.
@@ -20,20 +17,15 @@ const UNIT_SIZE_AT: u64 = 8;
 
 /// Takes units back.
 pub(super) struct UnitCutter<D: Disk> {
-    pub(super) map: Arc<QueueMap<Unit>>,
-    pub(super) segments: Arc<Segments<D, Unit>>,
-    pub(super) pending: Arc<Pending<Unit>>,
-    pub(super) loader: Arc<QueueLoader<D>>,
-    pub(super) witness: Arc<Witness<D>>,
-    pub(super) extensions: Arc<Extensions<D>>,
+    pub(super) shared: Shared<D>,
 }
 
 impl<D: Disk> UnitCutter<D> {
     /// As [`QueueTable::truncate_from`](super::QueueTable::truncate_from).
     pub(super) fn truncate_from(&self, physical_offset: u64) -> Result<()> {
         let cut = i64::try_from(physical_offset).unwrap_or(i64::MAX);
-        for queue in self.map.all() {
-            let _gate = self.pending.hold_writes();
+        for queue in self.shared.map.all() {
+            let _gate = self.shared.pending.hold_writes();
             let is_below = {
                 let state = queue.lock();
                 state.known != Known::Names && state.last_physical_end <= cut
@@ -41,7 +33,7 @@ impl<D: Disk> UnitCutter<D> {
             if is_below {
                 continue;
             }
-            let mut state = self.loader.lock_known(&queue)?;
+            let mut state = self.shared.loader.lock_known(&queue)?;
             if !state.is_gone && state.last_physical_end > cut {
                 self.truncate_queue(&queue, &mut state, cut)?;
             }
@@ -50,10 +42,10 @@ impl<D: Disk> UnitCutter<D> {
     }
 
     fn truncate_queue(&self, queue: &Arc<Queue>, state: &mut State, cut: i64) -> Result<()> {
-        self.extensions.forget(queue)?;
+        self.shared.extensions.forget(queue)?;
         let first = state.first_base / QUEUE_UNIT_BYTES;
         // Blanks at the start stay: they give where the queue goes on.
-        let unit = |index| self.segments.unit_of(queue, state, index);
+        let unit = |index| self.shared.segments.unit_of(queue, state, index);
         let (end, _) = first_at_or_above(first, state.end, cut, unit)?;
         self.drop_tail(state, end);
         state.epoch = state.epoch.wrapping_add(1);
@@ -67,7 +59,7 @@ impl<D: Disk> UnitCutter<D> {
             state.min = end;
             state.min_physical = MIN_UNKNOWN;
         }
-        self.loader.find_last_record(queue, state)
+        self.shared.loader.find_last_record(queue, state)
     }
 
     /// Takes what is at or above `end` out of the tail.
@@ -76,14 +68,14 @@ impl<D: Disk> UnitCutter<D> {
         let before = state.tail.len();
         state.tail.truncate(kept);
         let dropped = (before - state.tail.len()) as u64;
-        self.pending.subtract_bytes(dropped);
+        self.shared.pending.subtract_bytes(dropped);
         state.fill_to = state.fill_to.min(end.max(state.written));
     }
 
     /// Makes everything behind `state.end` absent in the files; true when something was there. The
     /// write gate is held, the tail is empty.
     pub(super) fn cut_behind(&self, queue: &Arc<Queue>, state: &mut State) -> Result<bool> {
-        let len = self.segments.file_len_bytes();
+        let len = self.shared.segments.file_len_bytes();
         let end = state.end * QUEUE_UNIT_BYTES;
         // A queue that begins behind 0 keeps one file, even empty: its name is its offset.
         let kept_end = if state.first_base > 0 {
@@ -93,7 +85,7 @@ impl<D: Disk> UnitCutter<D> {
         };
         let mut is_cut = false;
         while state.files_end > kept_end {
-            self.witness.retire()?;
+            self.shared.witness.retire()?;
             self.remove_newest(queue, state)?;
             is_cut = true;
         }
@@ -106,30 +98,33 @@ impl<D: Disk> UnitCutter<D> {
     /// Removes the newest file, for good: were two removed before a sync, a crash could bring back
     /// the newer one alone, and the queue would seem to begin there.
     fn remove_newest(&self, queue: &Queue, state: &mut State) -> Result<()> {
-        let base = state.files_end - self.segments.file_len_bytes();
-        self.segments.remove_file(queue, base)?;
+        let base = state.files_end - self.shared.segments.file_len_bytes();
+        self.shared.segments.remove_file(queue, base)?;
         state.files_end = base;
-        self.segments
+        self.shared
+            .segments
             .disk()
-            .sync_dir(&self.segments.queue_dir(queue))
+            .sync_dir(&self.shared.segments.queue_dir(queue))
     }
 
     /// Makes the part of a file from `end` (a position in the queue) on zero. Never by cutting and
     /// extending the file: a crash between the two would leave a length that no queue file has.
     fn cut_file(&self, queue: &Arc<Queue>, base: u64, end: u64) -> Result<bool> {
         let from = end - base;
-        let file = self.segments.file(queue, base)?;
-        let len = self.segments.file_len_bytes();
+        let file = self.shared.segments.file(queue, base)?;
+        let len = self.shared.segments.file_len_bytes();
         let part = (file.as_ref(), from);
-        if self.segments.is_absent_behind(queue, base, part)? {
+        if self.shared.segments.is_absent_behind(queue, base, part)? {
             return Ok(false);
         }
-        self.witness.retire()?;
+        self.shared.witness.retire()?;
         let was_present = Self::make_absent(file.as_ref(), from)?;
-        if !self.segments.zero_behind(file.as_ref(), from)? && !was_present {
+        if !self.shared.segments.zero_behind(file.as_ref(), from)? && !was_present {
             return Ok(false);
         }
-        self.segments.note_taken_back(queue, base, (from, len));
+        self.shared
+            .segments
+            .note_taken_back(queue, base, (from, len));
         Ok(true)
     }
 
@@ -155,19 +150,19 @@ impl<D: Disk> UnitCutter<D> {
     /// that place of the log, or too much is missing before it. Its files are gone for good before
     /// the first new unit is written, or old units could stand behind new ones after a crash.
     pub(super) fn restart(&self, queue: &Arc<Queue>, queue_offset: u64, unit: &Unit) -> Result<()> {
-        let _gate = self.pending.hold_writes();
-        let mut state = self.loader.lock_known(queue)?;
+        let _gate = self.shared.pending.hold_writes();
+        let mut state = self.shared.loader.lock_known(queue)?;
         let append_case = state.append_case(queue_offset, unit);
         if state.is_gone || !matches!(append_case, AppendCase::Restart | AppendCase::Gap(_)) {
             return Ok(());
         }
-        self.witness.void()?;
+        self.shared.witness.void()?;
         state.epoch = state.epoch.wrapping_add(1);
         while state.has_files() {
             self.remove_newest(queue, &mut state)?;
         }
-        self.pending.drop_tail(&mut state);
-        state.begin_at(queue_offset, self.segments.file_len_bytes());
+        self.shared.pending.drop_tail(&mut state);
+        state.begin_at(queue_offset, self.shared.segments.file_len_bytes());
         Ok(())
     }
 }
