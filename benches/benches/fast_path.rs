@@ -11,7 +11,7 @@ use mqcore_benches::stores::ready;
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::store::Store;
-use mqcore_fast_path::policy::{Group, Perm, Topic};
+use mqcore_fast_path::policy::{Group, Topic};
 use mqcore_fast_path::repeats::Repeats;
 use mqcore_fast_path::{ConnectionId, FastPath};
 use mqcore_record::Host;
@@ -45,24 +45,8 @@ impl Served {
         // The first log file is there and in memory: a send that finds none would wait for it.
         let store = ready(bench_dir.path(), &[]);
         let mut fast_path = FastPath::new(Arc::clone(&store), 0);
-        let topic = Topic {
-            perm: Perm::READ_WRITE,
-            read_queues: 4,
-            write_queues: 4,
-            sys_flag: 0,
-            is_ordered: false,
-            has_multi_tags: false,
-            needs_check: false,
-        };
-        let group = Group {
-            is_consume_enabled: true,
-            is_broadcast_enabled: true,
-            retry_queues: 1,
-            max_retries: 16,
-            broker_id: 0,
-            slow_broker_id: 1,
-            needs_check: false,
-        };
+        let topic = Topic::plain(4);
+        let group = Group::PLAIN;
         fast_path.policy.topics.insert("flights".into(), topic);
         fast_path.policy.groups.insert("readers".into(), group);
         let host = Host::V4 {

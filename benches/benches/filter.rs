@@ -20,9 +20,7 @@ use mqcore_benches::stores::{RealStore, TOPIC, body, message, open};
 use mqcore_benches::{by_mode, is_wanted};
 use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
-use mqcore_fast_path::policy::{
-    Broker, Group, Members, Perm, Registered, Subscription, Topic, Wanted,
-};
+use mqcore_fast_path::policy::{Broker, Group, Members, Registered, Subscription, Topic, Wanted};
 use mqcore_fast_path::sql::Sql;
 use mqcore_fast_path::{ConnectionId, FastPath};
 use mqcore_record::Host;
@@ -165,24 +163,8 @@ impl Served {
 
     /// Lets a group want everything, tagged messages, or those of an expression.
     fn subscribe(&mut self, text: &str, kind: &str) {
-        let topic = Topic {
-            perm: Perm::READ_WRITE,
-            read_queues: 1,
-            write_queues: 1,
-            sys_flag: 0,
-            is_ordered: false,
-            has_multi_tags: false,
-            needs_check: false,
-        };
-        let group = Group {
-            is_consume_enabled: true,
-            is_broadcast_enabled: true,
-            retry_queues: 1,
-            max_retries: 16,
-            broker_id: 0,
-            slow_broker_id: 1,
-            needs_check: false,
-        };
+        let topic = Topic::plain(1);
+        let group = Group::PLAIN;
         let subscription = Subscription {
             wanted: Wanted::parse(Some(text), Some(kind)),
             version: 1,

@@ -46,7 +46,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("policy", "batches"),
         ("requests", "held", "parked", "bits", "gets"),
         ("consumer_offsets", "half_counts", "properties", "moved", "output", "sql", "shape"),
-        ("request_context", "codes", "turn", "mark", "pop_rules", "bounds", "stats"),
+        ("request_context", "codes", "turn", "mark", "bounds", "stats"),
     ),
     "engine": (
         ("store", "inspect"),

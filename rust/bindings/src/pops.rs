@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use mqcore_engine::lock::Mutex;
-use mqcore_fast_path::policy::Policy;
+use mqcore_fast_path::policy::{Policy, PopRules};
 use mqcore_fast_path::pop::orders::Order;
 use mqcore_fast_path::pop::revive::{self, Known, Revived as Done, Reviver};
-use mqcore_fast_path::pop_rules::PopRules;
 use mqcore_fast_path::pop_run::names::revive_topic;
 use pyo3::prelude::*;
 

@@ -50,7 +50,6 @@
 //! | [`codes`] | the numbers of requests and of answers |
 //! | [`turn`] | how much of what waits is worked off per turn |
 //! | [`mark`] | the hash of what names a message |
-//! | [`pop_rules`] | what was decided about pops |
 //! | [`bounds`] | what connections may occupy |
 //! | [`stats`] | what was done, in numbers |
 
@@ -80,7 +79,6 @@ pub mod output;
 pub mod parked;
 pub mod policy;
 pub mod pop;
-pub mod pop_rules;
 pub mod pop_run;
 mod processors;
 mod properties;

@@ -1,16 +1,19 @@
 //! What Python has decided, as tables that the fast path only reads: topics, groups, subscriptions, the
 //! broker's own state. Each part is replaced as a whole. Knows no request and no store.
 
+mod plain;
+mod pop_rules;
+
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use mqcore_record::properties::{RETRY_TOPIC, lookup};
 use mqcore_record::{Host, tags_code};
 
+pub use self::pop_rules::PopRules;
 use crate::bits::GroupBits;
 use crate::held::HoldLimits;
 use crate::parked::ParkLimits;
-use crate::pop_rules::PopRules;
 use crate::sql::{Meter, Sql};
 
 /// Permission bit: consumers may read.

@@ -34,13 +34,9 @@ mod tests {
 
     fn group(broker_id: i64, slow_broker_id: i64) -> Group {
         Group {
-            is_consume_enabled: true,
-            is_broadcast_enabled: true,
-            retry_queues: 1,
-            max_retries: 16,
             broker_id,
             slow_broker_id,
-            needs_check: false,
+            ..Group::PLAIN
         }
     }
 

@@ -27,7 +27,7 @@ use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::filtering::MessageFilters;
-use crate::policy::{Group, Perm, Policy, Topic};
+use crate::policy::{Group, Policy, Topic};
 use crate::readers::Readers;
 use crate::request_context::ConnectionId;
 use crate::requests::Request;
@@ -68,25 +68,9 @@ impl Surroundings {
         let store = Store::open(twin, clock, config, OpenHow::RefuseDamage).unwrap();
         let store = Arc::new(store);
         let mut policy = Policy::default();
-        let topic = Topic {
-            perm: Perm::READ_WRITE,
-            read_queues: 4,
-            write_queues: 4,
-            sys_flag: 0,
-            is_ordered: false,
-            has_multi_tags: false,
-            needs_check: false,
-        };
+        let topic = Topic::plain(4);
         policy.topics.insert("t".into(), topic);
-        let group = Group {
-            is_consume_enabled: true,
-            is_broadcast_enabled: true,
-            retry_queues: 1,
-            max_retries: 16,
-            broker_id: 0,
-            slow_broker_id: 1,
-            needs_check: false,
-        };
+        let group = Group::PLAIN;
         policy.groups.insert("g".into(), group);
         let mut connections = Connections::new();
         let client = connections.open(HOST, "1.2.3.4:9");

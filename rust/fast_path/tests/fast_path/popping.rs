@@ -10,15 +10,14 @@ use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::store::{OpenHow, Store};
 use mqcore_fast_path::FastPath;
-use mqcore_fast_path::policy::{Broker, Policy, Timing};
+use mqcore_fast_path::policy::{Broker, Policy, PopRules, Timing, Topic};
 use mqcore_fast_path::pop::revive::{Known, Revived, Reviver, Rules};
-use mqcore_fast_path::pop_rules::PopRules;
 use mqcore_fast_path::timers::Timers;
 use mqcore_record::properties::lookup;
 use mqcore_record::{Found, RecordView, head};
 use mqcore_wire::Command;
 
-use crate::serving::{Serving, TOPIC, host, request, response, send_with};
+use crate::serving::{Serving, host, request, response, send_with};
 
 const ROOT: &str = "/store";
 pub(crate) const REVIVE: &str = "rmq_sys_REVIVE_LOG_c1";
@@ -259,11 +258,7 @@ impl Popped {
                     );
                 }
                 if let Some((topic, group)) = done.needs {
-                    let one = mqcore_fast_path::policy::Topic {
-                        read_queues: 1,
-                        write_queues: 1,
-                        ..TOPIC
-                    };
+                    let one = Topic::plain(1);
                     fast_path.policy.topics.insert(topic.as_str().into(), one);
                     fast_path.offsets.commit(&group, &topic, 0, 0);
                 }

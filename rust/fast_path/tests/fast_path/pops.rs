@@ -1,8 +1,8 @@
 //! Pops on a disk in memory and a clock that is turned by hand: what is given, to whom, until when;
 //! what comes back; bad handles; a broker that is killed, and one that stops.
 
+use mqcore_fast_path::policy::PopRules;
 use mqcore_fast_path::pop::points::{Acknowledgement, CheckPoint};
-use mqcore_fast_path::pop_rules::PopRules;
 use mqcore_record::Message;
 
 use crate::popping::{Got, Popped, REVIVE, bodies, got, one_revive_queue};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use mqcore_fast_path::pop_rules::PopRules;
+use mqcore_fast_path::policy::PopRules;
 
 use crate::popping::{Got, Popped, one_revive_queue};
 

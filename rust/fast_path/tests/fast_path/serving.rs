@@ -7,7 +7,7 @@ use mqcore_engine::clock::ManualClock;
 use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::store::{OpenHow, Store};
-use mqcore_fast_path::policy::{Broker, Filter, Group, Members, Perm, Subscription, Topic, Wanted};
+use mqcore_fast_path::policy::{Broker, Filter, Group, Members, Subscription, Topic, Wanted};
 use mqcore_fast_path::{ConnectionId, FastPath};
 use mqcore_record::Host;
 use mqcore_wire::command::encode;
@@ -19,25 +19,9 @@ pub(crate) const STAMP: &[u8] =
     b"MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01c1\x02";
 pub(crate) const SEGMENT_BYTES: u64 = 256 * 1024;
 
-pub(crate) const TOPIC: Topic = Topic {
-    perm: Perm(6),
-    read_queues: 4,
-    write_queues: 4,
-    sys_flag: 0,
-    is_ordered: false,
-    has_multi_tags: false,
-    needs_check: false,
-};
+pub(crate) const TOPIC: Topic = Topic::plain(4);
 
-pub(crate) const GROUP: Group = Group {
-    is_consume_enabled: true,
-    is_broadcast_enabled: true,
-    retry_queues: 1,
-    max_retries: 16,
-    broker_id: 0,
-    slow_broker_id: 1,
-    needs_check: false,
-};
+pub(crate) const GROUP: Group = Group::PLAIN;
 
 /// A fast path with one client.
 pub(crate) struct Serving {

@@ -7,8 +7,7 @@ use mqcore_engine::config::FlushDiskType;
 use mqcore_fast_path::ConnectionId;
 use mqcore_fast_path::holds::HoldLimits;
 use mqcore_fast_path::parked::ParkLimits;
-use mqcore_fast_path::policy::Broker;
-use mqcore_fast_path::pop_rules::PopRules;
+use mqcore_fast_path::policy::{Broker, PopRules};
 
 use crate::popping::{Popped, one_revive_queue};
 use crate::serving::{Serving, commands, host, pull_with, request, response, send_with};
