@@ -58,7 +58,15 @@ pub(crate) struct Accepted<'a> {
     how: How,
 }
 
-impl Accepted<'_> {
+impl<'a> Accepted<'a> {
+    /// Where it was asked to go.
+    fn target(&self) -> Target<'a> {
+        Target {
+            topic: self.send.topic,
+            queue_id: self.queue_id,
+        }
+    }
+
     /// The flag of messages with several tags.
     pub(crate) fn multi_tags(&self) -> i32 {
         if self.topic.has_multi_tags {
@@ -221,12 +229,7 @@ impl SendProcessor {
         delivery: &mut Delivery<D>,
         accepted: Accepted<'_>,
     ) -> Processed {
-        let Accepted {
-            request,
-            send,
-            queue_id,
-            ..
-        } = accepted;
+        let Accepted { request, send, .. } = accepted;
         let seen = properties::see(send.properties.as_bytes());
         let is_delayed = seen.delay.and_then(properties::level).unwrap_or(0) > 0;
         let max = cx.store.config().max_message_bytes;
@@ -247,10 +250,7 @@ impl SendProcessor {
         let parts = parts_of_batch(cx, &delivery.stamp, accepted)?;
         let born_host = cx.born_host(&request.request_context);
         let store_host = cx.policy.broker.store_host;
-        let target = Target {
-            topic: send.topic,
-            queue_id,
-        };
+        let target = accepted.target();
         let drafts: Vec<Message<'_>> = parts
             .iter()
             .map(|(item, properties)| {
@@ -276,7 +276,7 @@ impl SendProcessor {
             .note_batch(cx.store, request, send.topic, &appended);
         cx.connections.stats.sends += appended.len() as u64;
         cx.connections.stats.send_bytes += last.end() - first.physical_offset;
-        let mut stored = Stored::at(request.request_context, Kind::Send, queue_id, first);
+        let mut stored = Stored::at(request.request_context, Kind::Send, target.queue_id, first);
         stored.others = appended.iter().skip(1).map(|p| p.physical_offset).collect();
         delivery.settle(cx, stored, last.end(), seen.waits);
         Ok(())
@@ -289,12 +289,7 @@ impl SendProcessor {
         delivery: &mut Delivery<D>,
         accepted: Accepted<'_>,
     ) -> Processed {
-        let Accepted {
-            request,
-            send,
-            queue_id,
-            ..
-        } = accepted;
+        let Accepted { request, send, .. } = accepted;
         let text = send.properties.as_bytes();
         let seen = properties::see(text);
         let (mut messages, mut has_handles) = (0, false);
@@ -332,17 +327,19 @@ impl SendProcessor {
             body: &body,
             properties: &properties,
         };
-        let target = Target {
-            topic: send.topic,
-            queue_id,
-        };
+        let target = accepted.target();
         let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
         self.repeats.note_stored(cx.store, mark, &appended);
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
-        let mut stored = Stored::at(request.request_context, Kind::Send, queue_id, &appended);
+        let mut stored = Stored::at(
+            request.request_context,
+            Kind::Send,
+            target.queue_id,
+            &appended,
+        );
         let key = lookup(text, UNIQ_KEY).and_then(|key| std::str::from_utf8(key).ok());
         stored.batch_key = key.map(Box::from);
         delivery.settle(cx, stored, appended.end(), seen.waits);
