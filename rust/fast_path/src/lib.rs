@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`fast_path`], `drain` | the dispatcher: connections, `execute`; one turn for what waits |
 //! | `processors` | the request processors by code |
+//! | `shared_state` | what the fast paths of several loops over one store share, and the lock order |
 //! | `context` | what a request processor is given for one call |
 //! | [`stop`], `refusals` | why a request is not finished; official codes and remarks |
 //! | [`turn`] | how much of it is worked off per turn |
@@ -94,6 +95,7 @@ mod pull_check;
 mod recall;
 mod returned;
 mod send;
+mod shared_state;
 mod slow;
 mod stamp;
 mod timing;

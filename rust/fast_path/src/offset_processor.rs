@@ -7,6 +7,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::consume_queue::Boundary;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
+use mqcore_engine::lock::Mutex;
 
 use crate::codes;
 use crate::connections::ResponseHead;
@@ -37,7 +38,7 @@ impl OffsetProcessor {
     pub(crate) fn process<D: Disk, C: Clock>(
         &self,
         cx: &mut Context<'_, D, C>,
-        pops: &mut PopBufferMerge,
+        pops: &Mutex<PopBufferMerge>,
         request: &Request<'_>,
     ) -> Processed {
         let ran = match request.code {
@@ -84,7 +85,7 @@ impl OffsetProcessor {
     fn update<D: Disk, C: Clock>(
         &self,
         cx: &mut Context<'_, D, C>,
-        pops: &mut PopBufferMerge,
+        pops: &Mutex<PopBufferMerge>,
         request: &Request<'_>,
     ) -> Processed {
         let ask = GroupOffset::read(request)?;
@@ -103,7 +104,7 @@ impl OffsetProcessor {
             head.remark = Some(OFFSET_WAS_RESET);
         } else {
             // Pops of the group would go on behind the offset that is left.
-            pops.release(cx, group, topic, queue_id);
+            pops.lock().release(cx, group, topic, queue_id);
             if !self.offsets.commit(group, topic, queue_id, offset) {
                 return Err(refusals::offset_not_kept().into());
             }

@@ -7,7 +7,6 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 
 use crate::codes;
-use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::held::QueueKey;
@@ -17,6 +16,7 @@ use crate::pull::PullProcessor;
 use crate::request_context::ConnectionId;
 use crate::requests::Request;
 use crate::send::SendProcessor;
+use crate::shared_state::SharedState;
 use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::EndTransactionProcessor;
 use crate::transactions::counts::Counts;
@@ -74,16 +74,17 @@ pub(crate) struct Processors<D: Disk> {
 }
 
 impl<D: Disk> Processors<D> {
-    pub(crate) fn new(offsets: &Arc<ConsumerOffsets>) -> Self {
-        let counts = Arc::new(Counts::default());
+    pub(crate) fn new(shared: &SharedState) -> Self {
+        let (offsets, counts) = (&shared.offsets, &shared.counts);
+        let ends = Arc::clone(&shared.ends);
         Self {
             delivery: Delivery::new(),
-            send: SendProcessor::new(Arc::clone(&counts)),
-            transactions: EndTransactionProcessor::new(Arc::clone(&counts)),
+            send: SendProcessor::new(shared.repeats.clone(), Arc::clone(counts)),
+            transactions: EndTransactionProcessor::new(ends, Arc::clone(counts)),
             pull: PullProcessor::new(Arc::clone(offsets)),
-            pops: Pops::new(Arc::clone(offsets)),
+            pops: Pops::new(Arc::clone(&shared.pops)),
             offset: OffsetProcessor::new(Arc::clone(offsets)),
-            counts,
+            counts: Arc::clone(counts),
         }
     }
 
@@ -106,7 +107,7 @@ impl<D: Disk> Processors<D> {
             Family::Recall => recall::process(cx, delivery, request),
             Family::Transaction => self.transactions.process(cx, delivery, request),
             Family::Pop => self.pops.process(cx, request, how),
-            Family::Offset => self.offset.process(cx, &mut self.pops.merge, request),
+            Family::Offset => self.offset.process(cx, self.pops.merge(), request),
         }
     }
 
@@ -162,7 +163,7 @@ impl<D: Disk> Processors<D> {
 
     /// Forgets what is known of a group, of a topic or of both together beside its offsets.
     pub(crate) fn remove(&mut self, group: Option<&str>, topic: Option<&str>) {
-        self.pops.merge.remove(group, topic);
+        self.pops.merge().lock().remove(group, topic);
         self.pops.pop.gets.remove(group, topic);
         self.pull.gets.remove(group, topic);
     }

@@ -1,6 +1,7 @@
 //! The processor of offsets: commits, resets, bounds of queues, and what it refuses.
 
 use mqcore_engine::config::FlushDiskType;
+use mqcore_engine::lock::Mutex;
 
 use super::{Surroundings, command, request};
 use crate::codes;
@@ -11,7 +12,7 @@ use crate::stop::{Escalation, Processed, Stop};
 struct Offsets {
     around: Surroundings,
     processor: OffsetProcessor,
-    pops: PopBufferMerge,
+    pops: Mutex<PopBufferMerge>,
 }
 
 impl Offsets {
@@ -19,7 +20,7 @@ impl Offsets {
         let around = Surroundings::new(FlushDiskType::Async);
         Self {
             processor: OffsetProcessor::new(around.offsets.clone()),
-            pops: PopBufferMerge::new(around.offsets.clone()),
+            pops: Mutex::new(PopBufferMerge::new(around.offsets.clone())),
             around,
         }
     }
@@ -28,7 +29,7 @@ impl Offsets {
         let command = command(code, fields, b"");
         let request = request(self.around.client, &command);
         let mut cx = self.around.context();
-        self.processor.process(&mut cx, &mut self.pops, &request)
+        self.processor.process(&mut cx, &self.pops, &request)
     }
 
     /// Code, remark and offset of the answer to a request that is answered at once.

@@ -6,6 +6,7 @@ use mqcore_engine::config::FlushDiskType;
 
 use super::{Surroundings, command, request};
 use crate::codes;
+use crate::repeats::RepeatedSends;
 use crate::send::SendProcessor;
 use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::counts::Counts;
@@ -21,7 +22,7 @@ impl Sends {
         let counts = Arc::new(Counts::default());
         Self {
             around: Surroundings::new(flush),
-            processor: SendProcessor::new(Arc::clone(&counts)),
+            processor: SendProcessor::new(RepeatedSends::default(), Arc::clone(&counts)),
             counts,
         }
     }
