@@ -35,6 +35,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("drain", "feed"),
         ("fast_path",),
         ("processors",),
+        ("shared_state",),
         ("send", "recall", "transactions", "pull", "pop", "offset_processor"),
         ("delivery", "delay", "timers"),
         ("context",),

@@ -235,30 +235,29 @@ fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     Ok(())
 }
 
+/// Writes to the socket, without the lock.
 fn send_directly(fast_path: &LockedFastPath, id: ConnectionId, descriptor: i32) -> Direct {
     let mut inside = fast_path.locked();
-    let connections = &mut inside.path.connections;
     loop {
+        let Some(lent) = inside.path.connections.lend_output(id) else {
+            return Direct::Done;
+        };
+        drop(inside);
         let sent = {
-            let Some(connection) = connections.connection(id) else {
-                return Direct::Done;
-            };
-            if connection.output.is_empty() {
-                return Direct::Done;
-            }
             let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES_MAX);
-            connection.output.slices(SLICES_MAX, &mut slices);
+            lent.slices(SLICES_MAX, &mut slices);
             send(descriptor, &slices)
         };
-        match sent {
-            Sent::Bytes(len) => {
-                connections.change_output(id, |output| output.sent(len));
-                if let Some(connection) = connections.connection_mut(id) {
-                    connection.moved_bytes += len as u64;
-                }
-            }
-            Sent::Full => return Direct::Full,
-            Sent::Broken => return Direct::Broken,
+        let (sent_bytes, stop) = match sent {
+            Sent::Bytes(len) => (len, None),
+            Sent::Full => (0, Some(Direct::Full)),
+            Sent::Broken => (0, Some(Direct::Broken)),
+        };
+        inside = fast_path.locked();
+        let connections = &mut inside.path.connections;
+        connections.give_back_output(id, lent, sent_bytes);
+        if let Some(stop) = stop {
+            return stop;
         }
     }
 }

@@ -256,21 +256,25 @@ impl Pops {
     }
 
     fn orders(&self) -> Vec<OrderInfo> {
-        let mut inside = self.fast_path.locked();
-        let orders = inside.path.orders().all();
-        let orders = orders.map(|(key, queue, order)| OrderInfo::of(key, queue, order.clone()));
-        orders.collect()
+        let inside = self.fast_path.locked();
+        inside.path.with_orders(|orders| {
+            let orders = orders.all();
+            let orders = orders.map(|(key, queue, order)| OrderInfo::of(key, queue, order.clone()));
+            orders.collect()
+        })
     }
 
     fn load_orders(&self, orders: Vec<Bound<'_, OrderInfo>>) {
         let orders = orders.into_iter().map(|order| order.get().clone().order());
         let orders: Vec<_> = orders.collect();
-        self.fast_path.locked().path.orders().load(orders);
+        let inside = self.fast_path.locked();
+        inside.path.with_orders(|known| known.load(orders));
     }
 
     #[getter]
     fn order_changes(&self) -> u64 {
-        self.fast_path.locked().path.orders().changes()
+        let inside = self.fast_path.locked();
+        inside.path.with_orders(|orders| orders.changes())
     }
 }
 

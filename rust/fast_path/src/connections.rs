@@ -10,7 +10,7 @@ use mqcore_wire::command::FrameWriter;
 
 use crate::bounds::{Bounds, ExecutionTime};
 use crate::codes;
-use crate::output::Output;
+use crate::output::{Lent, Output};
 use crate::refusals::Refused;
 use crate::request_context::{ConnectionId, RequestContext};
 use crate::stats::Stats;
@@ -201,6 +201,21 @@ impl<D: Disk> Connections<D> {
         self.queued_bytes = self.queued_bytes + output.queued_bytes() - before.0;
         self.pinned_bytes = self.pinned_bytes + output.pinned_bytes() - before.1;
         Some(result)
+    }
+
+    /// Takes out what a connection is to be sent, to be written while nothing is locked; `None` without
+    /// any. Whoever takes it gives it back before the connection's output is asked for again.
+    pub fn lend_output(&mut self, id: ConnectionId) -> Option<Lent<D>> {
+        let connection = self.connections.get_mut(&id)?;
+        (!connection.output.is_empty()).then(|| connection.output.lend())
+    }
+
+    /// Takes back lent output, of which so many bytes went out; that of a closed connection is dropped.
+    pub fn give_back_output(&mut self, id: ConnectionId, lent: Lent<D>, sent_bytes: usize) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.moved_bytes += sent_bytes as u64;
+            self.change_output(id, |output| output.give_back(lent, sent_bytes));
+        }
     }
 
     /// Whether a connection has so much output queued that its requests are not executed now, or any

@@ -41,7 +41,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.run_deferred();
         let (mut cx, processors) = self.split();
         processors.pops.run_later(&mut cx);
-        processors.pops.merge.settle_due(&cx);
+        processors.pops.merge().lock().settle_due(&cx);
         processors.transactions.write_due_notes(&mut cx);
         self.take_read();
         self.unwatch_emptied();
@@ -148,7 +148,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             Done::Pop(cold, got) => processors.pops.was_read(cx, cold, *got),
             Done::Search(request_context, found) => answer_search(cx, &request_context, found),
             Done::First(candidate, bytes, looked) => {
-                let send = &mut processors.send.repeats;
+                let send = &processors.send.repeats;
                 if let Some(candidate) = send.first_read(cx, delivery, (*candidate, bytes), looked)
                 {
                     self.run_again(candidate.connection, candidate.command, candidate.how);

@@ -30,6 +30,7 @@ use crate::refusals;
 use crate::repeats::{DuplicateCandidate, Repeats};
 use crate::request_context::ConnectionId;
 use crate::requests::Request;
+use crate::shared_state::SharedState;
 use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::check::Checked;
 
@@ -49,8 +50,7 @@ pub struct FastPath<D: Disk, C: Clock> {
     pub(crate) store: Arc<Store<D, C>>,
     /// What was decided.
     pub policy: Policy,
-    /// The live consumer offsets.
-    pub offsets: Arc<ConsumerOffsets>,
+    shared: SharedState,
     /// Connections and answers.
     pub connections: Connections<D>,
     pub(crate) processors: Processors<D>,
@@ -69,13 +69,24 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// A fast path over a store, with so many threads for cold reads (0: read where it is asked).
     #[must_use]
     pub fn new(store: Arc<Store<D, C>>, reader_threads: usize) -> Self {
-        let offsets = Arc::new(ConsumerOffsets::default());
+        Self::over(store, reader_threads, SharedState::default())
+    }
+
+    /// Another fast path over the same store, for the connections of another loop: it shares what is
+    /// popped, ended, committed and remembered, and has connections, held requests and policy of its own.
+    #[must_use]
+    pub fn beside(&self, reader_threads: usize) -> Self {
+        let store = Arc::clone(&self.store);
+        Self::over(store, reader_threads, self.shared.clone())
+    }
+
+    fn over(store: Arc<Store<D, C>>, reader_threads: usize, shared: SharedState) -> Self {
         Self {
             readers: Readers::new(Arc::clone(&store), reader_threads),
             store,
             policy: Policy::default(),
-            processors: Processors::new(&offsets),
-            offsets,
+            processors: Processors::new(&shared),
+            shared,
             connections: Connections::new(),
             filters: MessageFilters::default(),
             escalated: Vec::new(),
@@ -109,8 +120,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.processors.delivery.stamp = Stamp::of(&broker);
         self.processors.pull.holds.set_limits(broker.held);
         self.policy.broker = Arc::new(broker);
-        let merge = &mut self.processors.pops.merge;
-        merge.decide(&self.store, &self.policy);
+        let pops = &mut self.shared.pops.lock();
+        pops.decide(&self.store, &self.policy);
     }
 
     /// Lets the bits of messages be made by these expressions; the time from which on that holds, Unix
@@ -121,7 +132,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
 
     /// Remembers sends from now on; `None` does not, and forgets.
     pub fn remember(&mut self, repeats: Option<Repeats>) {
-        self.processors.send.repeats.repeats = repeats;
+        self.shared.repeats.remember(repeats);
     }
 
     /// Lets sends ask the timing wheel how full a step of time is.
@@ -242,9 +253,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn commit_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let (cx, processors) = self.split();
         // Pops of the group would go on behind the offset that is left.
-        let pops = &mut processors.pops.merge;
-        pops.release(&cx, group, topic, queue_id);
-        self.offsets.commit(group, topic, queue_id, offset)
+        let pops = processors.pops.merge();
+        pops.lock().release(&cx, group, topic, queue_id);
+        self.shared.offsets.commit(group, topic, queue_id, offset)
     }
 
     /// Sets where a group goes on in a queue, whatever its members commit before they have heard of
@@ -252,16 +263,16 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn reset_offset(&mut self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
         let (cx, processors) = self.split();
         // Pops of the group would go on behind the offset that is left.
-        let pops = &mut processors.pops.merge;
-        pops.release(&cx, group, topic, queue_id);
-        self.offsets.reset(group, topic, queue_id, offset)
+        let pops = processors.pops.merge();
+        pops.lock().release(&cx, group, topic, queue_id);
+        self.shared.offsets.reset(group, topic, queue_id, offset)
     }
 
     /// Forgets the offsets of a group, of a topic or of both together, and what is in flight of them;
     /// how many offsets those were.
     pub fn remove_offsets(&mut self, group: Option<&str>, topic: Option<&str>) -> usize {
         self.processors.remove(group, topic);
-        self.offsets.remove(group, topic)
+        self.shared.offsets.remove(group, topic)
     }
 
     /// How many messages each group got of each topic.
@@ -289,10 +300,15 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.transactions.note_checked(&mut cx, done)
     }
 
-    /// Ordered pops.
+    /// The live consumer offsets.
     #[must_use]
-    pub fn orders(&mut self) -> &mut Orders {
-        &mut self.processors.pops.merge.orders
+    pub fn offsets(&self) -> &Arc<ConsumerOffsets> {
+        &self.shared.offsets
+    }
+
+    /// Looks at ordered pops, or changes them.
+    pub fn with_orders<T>(&self, change: impl FnOnce(&mut Orders) -> T) -> T {
+        change(&mut self.shared.pops.lock().orders)
     }
 
     /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
@@ -305,14 +321,14 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Stores every open pop: at a stop. Returns whether all are stored.
     pub fn store_pops(&mut self) -> bool {
         let (cx, processors) = self.split();
-        processors.pops.merge.store_all(&cx)
+        processors.pops.merge().lock().store_all(&cx)
     }
 
     /// Check points and acknowledgements stored since the fast path was made: offsets of groups may rest
     /// on them.
     #[must_use]
     pub fn pops_stored(&self) -> u64 {
-        self.processors.pops.merge.stored()
+        self.shared.pops.lock().stored()
     }
 
     /// Ends the watching of queues that nobody waits at.
@@ -354,11 +370,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
             ("queued_bytes", connections.queued_bytes() as u64),
             ("pinned_bytes", connections.pinned_bytes() as u64),
             ("half_frames_bytes", connections.half_frames_bytes as u64),
-            ("offset_changes", self.offsets.changes()),
+            ("offset_changes", self.shared.offsets.changes()),
         ]);
-        if let Some(repeats) = &processors.send.repeats.repeats {
-            pairs.extend(repeats.numbers(self.store.wall_ms()));
-        }
+        pairs.extend(self.shared.repeats.numbers(self.store.wall_ms()));
         pairs.extend(processors.pops.numbers());
         pairs
     }

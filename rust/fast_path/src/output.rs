@@ -36,6 +36,37 @@ pub struct Output<D: Disk> {
     pinned_bytes: usize,
 }
 
+/// Output that is being written, out of reach of those that append: what it holds is still counted by
+/// the [`Output`] that it came from.
+#[derive(Debug)]
+pub struct Lent<D: Disk> {
+    pieces: VecDeque<Piece<D>>,
+    sent_of_first: usize,
+}
+
+impl<D: Disk> Lent<D> {
+    /// What is to be written next, as slices, at most `count_max` of them.
+    pub fn slices<'a>(&'a self, count_max: usize, out: &mut Vec<IoSlice<'a>>) {
+        slices_of(&self.pieces, self.sent_of_first, count_max, out);
+    }
+}
+
+fn slices_of<'a, D: Disk>(
+    pieces: &'a VecDeque<Piece<D>>,
+    sent_of_first: usize,
+    count_max: usize,
+    out: &mut Vec<IoSlice<'a>>,
+) {
+    let mut skip = sent_of_first;
+    for piece in pieces.iter().take(count_max) {
+        let bytes = piece.as_bytes().get(skip..).unwrap_or_default();
+        skip = 0;
+        if !bytes.is_empty() {
+            out.push(IoSlice::new(bytes));
+        }
+    }
+}
+
 impl<D: Disk> Default for Output<D> {
     fn default() -> Self {
         Self {
@@ -95,14 +126,24 @@ impl<D: Disk> Output<D> {
 
     /// What is to be written next, as slices, at most `count_max` of them.
     pub fn slices<'a>(&'a self, count_max: usize, out: &mut Vec<IoSlice<'a>>) {
-        let mut skip = self.sent_of_first;
-        for piece in self.pieces.iter().take(count_max) {
-            let bytes = piece.as_bytes().get(skip..).unwrap_or_default();
-            skip = 0;
-            if !bytes.is_empty() {
-                out.push(IoSlice::new(bytes));
-            }
+        slices_of(&self.pieces, self.sent_of_first, count_max, out);
+    }
+
+    /// Takes everything out to be written without the lock around the output. More may be appended
+    /// meanwhile; nothing else is called before [`Output::give_back`].
+    pub fn lend(&mut self) -> Lent<D> {
+        Lent {
+            pieces: std::mem::take(&mut self.pieces),
+            sent_of_first: std::mem::take(&mut self.sent_of_first),
         }
+    }
+
+    /// Takes back what was lent, of which so many bytes went out.
+    pub fn give_back(&mut self, lent: Lent<D>, sent_bytes: usize) {
+        let appended = std::mem::replace(&mut self.pieces, lent.pieces);
+        self.pieces.extend(appended);
+        self.sent_of_first = lent.sent_of_first;
+        self.sent(sent_bytes);
     }
 
     /// Takes off what went out.
@@ -186,6 +227,21 @@ mod tests {
             while !output.is_empty() {
                 if step % 2 == 0 {
                     got.extend(output.take(step));
+                } else if step % 4 == 1 {
+                    let lent = output.lend();
+                    let mut slices = Vec::new();
+                    lent.slices(3, &mut slices);
+                    let seen: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
+                    let len = seen.len().min(step);
+                    got.extend_from_slice(&seen[..len]);
+                    if want.len() < 400_000 {
+                        // Somebody answers meanwhile.
+                        let more = vec![u8::MAX; 999];
+                        output.append(|bytes| bytes.extend_from_slice(&more));
+                        want.extend_from_slice(&more);
+                    }
+                    output.give_back(lent, len);
+                    assert_eq!(output.queued_bytes(), want.len() - got.len());
                 } else {
                     let mut slices = Vec::new();
                     output.slices(3, &mut slices);

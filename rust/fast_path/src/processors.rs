@@ -7,7 +7,6 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 
 use crate::codes;
-use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::delivery::Delivery;
 use crate::half_counts::Counts;
@@ -19,6 +18,7 @@ use crate::recall;
 use crate::request_context::ConnectionId;
 use crate::requests::Request;
 use crate::send::{SendProcessor, back};
+use crate::shared_state::SharedState;
 use crate::stop::{Escalation, How, Processed, Stop};
 use crate::transactions::EndTransactionProcessor;
 use crate::turn::{CLOSE_WORK, Slice};
@@ -74,16 +74,17 @@ pub(crate) struct Processors<D: Disk> {
 }
 
 impl<D: Disk> Processors<D> {
-    pub(crate) fn new(offsets: &Arc<ConsumerOffsets>) -> Self {
-        let counts = Arc::new(Counts::default());
+    pub(crate) fn new(shared: &SharedState) -> Self {
+        let (offsets, counts) = (&shared.offsets, &shared.counts);
+        let ends = Arc::clone(&shared.ends);
         Self {
             delivery: Delivery::new(),
-            send: SendProcessor::new(Arc::clone(&counts)),
-            transactions: EndTransactionProcessor::new(Arc::clone(&counts)),
+            send: SendProcessor::new(shared.repeats.clone(), Arc::clone(counts)),
+            transactions: EndTransactionProcessor::new(ends, Arc::clone(counts)),
             pull: PullProcessor::new(Arc::clone(offsets)),
-            pops: Pops::new(Arc::clone(offsets)),
+            pops: Pops::new(Arc::clone(&shared.pops)),
             offset: OffsetProcessor::new(Arc::clone(offsets)),
-            counts,
+            counts: Arc::clone(counts),
         }
     }
 
@@ -107,9 +108,9 @@ impl<D: Disk> Processors<D> {
             Family::Transaction => self.transactions.process(cx, delivery, request),
             Family::Pop => self.pops.process(cx, request, how),
             Family::Offset => {
-                let merge = &mut self.pops.merge;
+                let merge = self.pops.merge();
                 let release = |cx: &Context<'_, D, C>, group: &str, topic: &str, queue_id: i32| {
-                    merge.release(cx, group, topic, queue_id);
+                    merge.lock().release(cx, group, topic, queue_id);
                 };
                 self.offset.process(cx, request, release)
             }
@@ -168,7 +169,7 @@ impl<D: Disk> Processors<D> {
 
     /// Forgets what is known of a group, of a topic or of both together beside its offsets.
     pub(crate) fn remove(&mut self, group: Option<&str>, topic: Option<&str>) {
-        self.pops.merge.remove(group, topic);
+        self.pops.merge().lock().remove(group, topic);
         self.pops.pop.gets.remove(group, topic);
         self.pull.gets.remove(group, topic);
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
+use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::Got;
 
 use super::ack::AckProcessor;
@@ -13,7 +14,6 @@ use super::look::{NotificationProcessor, peek, polling_info};
 use super::merge::PopBufferMerge;
 use super::take::PopProcessor;
 use crate::codes;
-use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::held::QueueKey;
 use crate::policy::Policy;
@@ -26,19 +26,26 @@ use crate::turn::{POPS_WORK, Slice};
 /// The processors of pops, and what they share.
 #[derive(Debug)]
 pub(crate) struct Pops {
-    /// What is popped and not acknowledged.
-    pub(crate) merge: PopBufferMerge,
+    /// What is popped and not acknowledged: of all loops over a store, since a pop may be
+    /// acknowledged on any connection.
+    merge: Arc<Mutex<PopBufferMerge>>,
     pub(crate) pop: PopProcessor,
     notification: NotificationProcessor,
 }
 
 impl Pops {
-    pub(crate) fn new(offsets: Arc<ConsumerOffsets>) -> Self {
+    pub(crate) fn new(merge: Arc<Mutex<PopBufferMerge>>) -> Self {
         Self {
-            merge: PopBufferMerge::new(offsets),
+            merge,
             pop: PopProcessor::default(),
             notification: NotificationProcessor::default(),
         }
+    }
+
+    /// What is popped and not acknowledged. Its lock is held for one step: it is taken before those of
+    /// the consumer offsets and of the store, and never beside another of the fast path.
+    pub(crate) fn merge(&self) -> &Mutex<PopBufferMerge> {
+        &self.merge
     }
 
     /// Executes a request by its code.
@@ -48,11 +55,15 @@ impl Pops {
         request: &Request<'_>,
         how: How,
     ) -> Processed {
-        let merge = &mut self.merge;
+        let merge = &mut *self.merge.lock();
         let asked = match request.code {
             codes::POP_MESSAGE => return self.pop.process(cx, merge, request, how),
             codes::ACK_MESSAGE | codes::BATCH_ACK_MESSAGE | codes::CHANGE_MESSAGE_INVISIBLETIME => {
-                return self.acknowledge(cx, request);
+                let polling = &mut self.pop.polling;
+                let done = AckProcessor { merge, polling }.process(cx, request);
+                let slice = &mut Slice::new(POPS_WORK);
+                self.pop.run_woken(cx, merge, slice);
+                return done;
             }
             codes::NOTIFICATION => self.notification.process(cx, merge, request, how),
             codes::POLLING_INFO => polling_info(cx, &self.pop.polling, request, how),
@@ -60,24 +71,6 @@ impl Pops {
             _ => Err(Stop::Escalate(Escalation::Code)),
         };
         cx.refuse(&request.request_context, asked)
-    }
-
-    fn acknowledge<D: Disk, C: Clock>(
-        &mut self,
-        cx: &mut Context<'_, D, C>,
-        request: &Request<'_>,
-    ) -> Processed {
-        let done = self.acks().process(cx, request);
-        let slice = &mut Slice::new(POPS_WORK);
-        self.pop.run_woken(cx, &mut self.merge, slice);
-        done
-    }
-
-    fn acks(&mut self) -> AckProcessor<'_> {
-        AckProcessor {
-            merge: &mut self.merge,
-            polling: &mut self.pop.polling,
-        }
     }
 
     /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
@@ -89,7 +82,9 @@ impl Pops {
         pop_time_ms: i64,
         messages: usize,
     ) {
-        self.acks().land(policy, queue, pop_time_ms, messages);
+        let merge = &mut self.merge.lock();
+        let polling = &mut self.pop.polling;
+        AckProcessor { merge, polling }.land(policy, queue, pop_time_ms, messages);
     }
 
     /// Records what came into a queue, so that those are woken that may want it: one of each line.
@@ -104,12 +99,12 @@ impl Pops {
     /// again what was asked.
     pub(crate) fn wake<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
         self.pop.polling.wake_all(cx.now_ms);
-        self.notification.run_due(cx, &mut self.merge);
+        self.notification.run_due(cx, &mut self.merge.lock());
     }
 
     /// Runs those that wait for this turn.
     pub(crate) fn run_later<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
-        self.pop.run_later(cx, &mut self.merge);
+        self.pop.run_later(cx, &mut self.merge.lock());
     }
 
     /// Goes on with a pop whose queue was read.
@@ -119,7 +114,7 @@ impl Pops {
         cold: ColdPop<D>,
         got: Result<Got<D>>,
     ) {
-        self.pop.was_read(cx, &mut self.merge, cold, got);
+        self.pop.was_read(cx, &mut self.merge.lock(), cold, got);
     }
 
     /// Forgets what a connection asked: it is taken out in turns.
@@ -156,7 +151,7 @@ impl Pops {
     pub(crate) fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
         let deadlines = [
             self.pop.polling.next_deadline_ms(now_ms),
-            self.merge.next_due_ms(),
+            self.merge.lock().next_due_ms(),
             self.notification.notices.next_deadline_ms(),
         ];
         deadlines.into_iter().flatten().min()
@@ -165,10 +160,11 @@ impl Pops {
     /// Names and numbers, for reports.
     pub(crate) fn numbers(&self) -> [(&'static str, u64); 3] {
         let held = self.pop.polling.polls.len() + self.notification.notices.len();
+        let merge = self.merge.lock();
         [
-            ("pops_open", self.merge.open() as u64),
+            ("pops_open", merge.open() as u64),
             ("pops_held", held as u64),
-            ("pop_records", self.merge.stored()),
+            ("pop_records", merge.stored()),
         ]
     }
 }

@@ -40,3 +40,4 @@ mod revived;
 mod take;
 
 pub(crate) use family::Pops;
+pub(crate) use merge::PopBufferMerge;

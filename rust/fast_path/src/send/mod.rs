@@ -87,9 +87,9 @@ pub(crate) struct SendProcessor {
 }
 
 impl SendProcessor {
-    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(repeats: RepeatedSends, counts: Arc<Counts>) -> Self {
         Self {
-            repeats: RepeatedSends::default(),
+            repeats,
             counts,
             scratch: Vec::new(),
         }
@@ -171,11 +171,9 @@ impl SendProcessor {
         if seen.is_half && broker.rejects_transactions {
             return Err(refusals::transactions_forbidden(&broker.address).into());
         }
-        let mark = self.repeats.mark_of(send, &seen);
-        if self
-            .repeats
-            .answer_repeat(cx, delivery, mark, (request, send), &seen)?
-        {
+        let mut remembered = self.repeats.lock();
+        let mark = remembered.mark_of(send, &seen);
+        if remembered.answer_repeat(cx, delivery, mark, (request, send), &seen)? {
             return Ok(());
         }
         let (topic, queue_id, multi_tags) = match dead_letter.as_deref() {
@@ -206,7 +204,7 @@ impl SendProcessor {
         let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
-        self.repeats.note_stored(cx.store, mark, &appended);
+        remembered.note_stored(cx.store, mark, &appended);
         cx.connections.stats.sends += inner_offsets::span(sys_flag, text);
         cx.connections.stats.send_bytes += appended.len_bytes;
         if seen.is_half {
@@ -240,11 +238,9 @@ impl SendProcessor {
         if is_inner_batch(cx.store, send, &seen) {
             return self.store_inner_batch(cx, delivery, accepted);
         }
-        let mark = self.repeats.mark_of_batch(request, send);
-        if self
-            .repeats
-            .answer_repeat(cx, delivery, mark, (request, send), &seen)?
-        {
+        let mut remembered = self.repeats.lock();
+        let mark = remembered.mark_of_batch(request, send);
+        if remembered.answer_repeat(cx, delivery, mark, (request, send), &seen)? {
             return Ok(());
         }
         let parts = parts_of_batch(cx, &delivery.stamp, accepted)?;
@@ -272,8 +268,7 @@ impl SendProcessor {
         let (Some(first), Some(last)) = (appended.first(), appended.last()) else {
             return Err(refusals::batch_empty().into());
         };
-        self.repeats
-            .note_batch(cx.store, request, send.topic, &appended);
+        remembered.note_batch(cx.store, request, send.topic, &appended);
         cx.connections.stats.sends += appended.len() as u64;
         cx.connections.stats.send_bytes += last.end() - first.physical_offset;
         let mut stored = Stored::at(request.request_context, Kind::Send, target.queue_id, first);
@@ -301,11 +296,9 @@ impl SendProcessor {
         if !(1..=INNER_COUNT_MAX).contains(&messages) || seen.timed.is_asked() {
             return Err(cx.illegal().into());
         }
-        let mark = self.repeats.mark_of(send, &seen);
-        if self
-            .repeats
-            .answer_repeat(cx, delivery, mark, (request, send), &seen)?
-        {
+        let mut remembered = self.repeats.lock();
+        let mark = remembered.mark_of(send, &seen);
+        if remembered.answer_repeat(cx, delivery, mark, (request, send), &seen)? {
             return Ok(());
         }
         let body = if has_handles {
@@ -331,7 +324,7 @@ impl SendProcessor {
         let appended = cx.store.writer().append(&draft.message(&target));
         self.scratch = properties;
         let appended = appended.map_err(|error| cx.not_stored(&error))?;
-        self.repeats.note_stored(cx.store, mark, &appended);
+        remembered.note_stored(cx.store, mark, &appended);
         cx.connections.stats.sends += messages;
         cx.connections.stats.send_bytes += appended.len_bytes;
         let mut stored = Stored::at(

@@ -1,9 +1,13 @@
 //! What the fast path does about a send that may be a repeat: compares it with the first, answers it
 //! with the first's offsets, or lets it go on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::Appended;
 use mqcore_engine::disk::Disk;
+use mqcore_engine::lock::{Mutex, MutexGuard};
 use mqcore_engine::store::Store;
 use mqcore_record::batch::items;
 
@@ -29,23 +33,133 @@ use crate::stop::{Processed, Stop};
 /// log file.
 const LOOKING_BYTES_MAX: usize = 64 << 20;
 
-/// The sends of the last minutes, where they are remembered. Owned by the processor of sends.
-#[derive(Debug, Default)]
+/// The sends of the last minutes, where they are remembered: one for all loops over a store, behind a
+/// lock of its own. The lock is held from the look for a first message until the new one is stored and
+/// remembered, so that of two copies on two connections one is stored. What is taken under it: the
+/// log's append lock, the parked responses of the caller's own loop.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RepeatedSends {
-    pub(crate) repeats: Option<Repeats>,
+    shared: Arc<Shared>,
 }
 
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether sends are remembered: where they are not, no lock is taken.
+    is_on: AtomicBool,
+    repeats: Mutex<Option<Repeats>>,
+}
+
+/// What is remembered, while one send is executed.
+pub(crate) struct Remembered<'a>(Option<MutexGuard<'a, Option<Repeats>>>);
+
 impl RepeatedSends {
+    /// Remembers sends from now on; `None` does not, and forgets.
+    pub(crate) fn remember(&self, repeats: Option<Repeats>) {
+        let mut inside = self.shared.repeats.lock();
+        self.shared
+            .is_on
+            .store(repeats.is_some(), Ordering::Release);
+        *inside = repeats;
+    }
+
+    /// What is remembered, for the length of one send.
+    pub(crate) fn lock(&self) -> Remembered<'_> {
+        let is_on = self.shared.is_on.load(Ordering::Acquire);
+        Remembered(is_on.then(|| self.shared.repeats.lock()))
+    }
+
+    /// Names and numbers, for reports; none when nothing is remembered.
+    pub(crate) fn numbers(&self, now_ms: i64) -> Vec<(&'static str, u64)> {
+        let remembered = self.lock();
+        remembered
+            .get()
+            .map_or_else(Vec::new, |repeats| repeats.numbers(now_ms).to_vec())
+    }
+
+    /// Has the first of a send read from the disk.
+    pub(crate) fn have_read<D: Disk, C: Clock>(
+        &self,
+        cx: &mut Context<'_, D, C>,
+        candidate: DuplicateCandidate,
+        bytes: usize,
+    ) {
+        let request_context =
+            Request::of_command(candidate.connection, &candidate.command).request_context;
+        let is_taken = match self.lock().get_mut() {
+            Some(repeats) if repeats.looking_bytes + bytes <= LOOKING_BYTES_MAX => {
+                repeats.looking_bytes += bytes;
+                let is_taken = cx.readers.submit(Job::First(Box::new(candidate), bytes));
+                if !is_taken {
+                    repeats.looking_bytes -= bytes;
+                }
+                is_taken
+            }
+            _ => false,
+        };
+        if !is_taken {
+            refuse_send(
+                cx.connections,
+                &cx.policy.broker,
+                &request_context,
+                &refusals::overload(),
+            );
+        }
+    }
+
+    /// Goes on with a send whose first was read: answers it, or gives back what is to be executed.
+    pub(crate) fn first_read<D: Disk, C: Clock>(
+        &self,
+        cx: &mut Context<'_, D, C>,
+        delivery: &mut Delivery<D>,
+        (candidate, bytes): (DuplicateCandidate, usize),
+        looked: Looked,
+    ) -> Option<DuplicateCandidate> {
+        let mut remembered = self.lock();
+        if let Some(repeats) = remembered.get_mut() {
+            repeats.looking_bytes = repeats.looking_bytes.saturating_sub(bytes);
+        }
+        if !cx.is_open(candidate.connection) {
+            // Nobody waits any more; its client sends again where it wants to.
+            return None;
+        }
+        let request = Request::of_command(candidate.connection, &candidate.command);
+        if let Looked::Same(first) = looked
+            && let Some(send) = read_again(&request)
+        {
+            let seen = properties::see(send.properties.as_bytes());
+            let first = (request.request_context, first);
+            remembered.answer_first(cx, delivery, first, &send, &seen);
+            return None;
+        }
+        if let Some(repeats) = remembered.get_mut() {
+            repeats.distinguished += 1;
+            if repeats.window.find(candidate.mark, i64::MIN) == Some(candidate.physical_offset) {
+                repeats.window.forget(candidate.mark);
+            }
+        }
+        Some(candidate)
+    }
+}
+
+impl Remembered<'_> {
+    fn get(&self) -> Option<&Repeats> {
+        self.0.as_ref()?.as_ref()
+    }
+
+    fn get_mut(&mut self) -> Option<&mut Repeats> {
+        self.0.as_mut()?.as_mut()
+    }
+
     /// The mark of a single message; `None` when it does not count, or nothing is remembered.
     pub(crate) fn mark_of(&self, send: &Send<'_>, seen: &Seen<'_>) -> Option<Mark> {
-        let repeats = self.repeats.as_ref()?;
+        let repeats = self.get()?;
         let identity = Identity::of_send(send.topic, seen, send.properties.as_bytes())?;
         Some(repeats.mark(&identity))
     }
 
     /// The mark of the first message of a batch.
     pub(crate) fn mark_of_batch(&self, request: &Request<'_>, send: &Send<'_>) -> Option<Mark> {
-        let repeats = self.repeats.as_ref()?;
+        let repeats = self.get()?;
         let first = items(request.body).next()?.ok()?;
         let identity = Identity::of_part(send.topic, first.properties)?;
         Some(repeats.mark(&identity))
@@ -61,7 +175,7 @@ impl RepeatedSends {
         (request, send): (&Request<'_>, &Send<'_>),
         seen: &Seen<'_>,
     ) -> Processed<bool> {
-        let (Some(mark), Some(repeats)) = (mark, &mut self.repeats) else {
+        let (Some(mark), Some(repeats)) = (mark, self.get_mut()) else {
             return Ok(false);
         };
         let Some(physical_offset) = repeats.window.find(mark, cx.store.wall_ms()) else {
@@ -89,7 +203,7 @@ impl RepeatedSends {
         send: &Send<'_>,
         seen: &Seen<'_>,
     ) {
-        if let Some(repeats) = &mut self.repeats {
+        if let Some(repeats) = self.get_mut() {
             repeats.answered += 1;
         }
         let key = seen.uniq_key.and_then(|key| std::str::from_utf8(key).ok());
@@ -118,7 +232,7 @@ impl RepeatedSends {
         mark: Option<Mark>,
         physical_offset: &Appended,
     ) {
-        if let (Some(repeats), Some(mark)) = (&mut self.repeats, mark) {
+        if let (Some(repeats), Some(mark)) = (self.get_mut(), mark) {
             let now_ms = store.wall_ms();
             repeats
                 .window
@@ -134,7 +248,7 @@ impl RepeatedSends {
         topic: &str,
         appended: &[Appended],
     ) {
-        let Some(repeats) = &mut self.repeats else {
+        let Some(repeats) = self.get_mut() else {
             return;
         };
         let now_ms = store.wall_ms();
@@ -147,67 +261,5 @@ impl RepeatedSends {
                     .insert(mark, physical_offset.physical_offset, now_ms);
             }
         }
-    }
-
-    /// Has the first of a send read from the disk.
-    pub(crate) fn have_read<D: Disk, C: Clock>(
-        &mut self,
-        cx: &mut Context<'_, D, C>,
-        candidate: DuplicateCandidate,
-        bytes: usize,
-    ) {
-        let request_context =
-            Request::of_command(candidate.connection, &candidate.command).request_context;
-        let is_taken = match &mut self.repeats {
-            Some(repeats) if repeats.looking_bytes + bytes <= LOOKING_BYTES_MAX => {
-                repeats.looking_bytes += bytes;
-                let is_taken = cx.readers.submit(Job::First(Box::new(candidate), bytes));
-                if !is_taken {
-                    repeats.looking_bytes -= bytes;
-                }
-                is_taken
-            }
-            _ => false,
-        };
-        if !is_taken {
-            refuse_send(
-                cx.connections,
-                &cx.policy.broker,
-                &request_context,
-                &refusals::overload(),
-            );
-        }
-    }
-
-    /// Goes on with a send whose first was read: answers it, or gives back what is to be executed.
-    pub(crate) fn first_read<D: Disk, C: Clock>(
-        &mut self,
-        cx: &mut Context<'_, D, C>,
-        delivery: &mut Delivery<D>,
-        (candidate, bytes): (DuplicateCandidate, usize),
-        looked: Looked,
-    ) -> Option<DuplicateCandidate> {
-        if let Some(repeats) = &mut self.repeats {
-            repeats.looking_bytes = repeats.looking_bytes.saturating_sub(bytes);
-        }
-        if !cx.is_open(candidate.connection) {
-            // Nobody waits any more; its client sends again where it wants to.
-            return None;
-        }
-        let request = Request::of_command(candidate.connection, &candidate.command);
-        if let Looked::Same(first) = looked
-            && let Some(send) = read_again(&request)
-        {
-            let seen = properties::see(send.properties.as_bytes());
-            self.answer_first(cx, delivery, (request.request_context, first), &send, &seen);
-            return None;
-        }
-        if let Some(repeats) = &mut self.repeats {
-            repeats.distinguished += 1;
-            if repeats.window.find(candidate.mark, i64::MIN) == Some(candidate.physical_offset) {
-                repeats.window.forget(candidate.mark);
-            }
-        }
-        Some(candidate)
     }
 }

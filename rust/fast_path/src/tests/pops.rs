@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use mqcore_engine::config::FlushDiskType;
+use mqcore_engine::lock::Mutex;
 
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::policy::Broker;
-use crate::pop::Pops;
+use crate::pop::{PopBufferMerge, Pops};
 use crate::stop::{Escalation, How, Processed, Stop};
 
 struct Popping {
@@ -23,7 +24,9 @@ impl Popping {
         broker.pops.has_buffer = true;
         around.policy.broker = Arc::new(broker);
         Self {
-            pops: Pops::new(Arc::clone(&around.offsets)),
+            pops: Pops::new(Arc::new(Mutex::new(PopBufferMerge::new(Arc::clone(
+                &around.offsets,
+            ))))),
             around,
         }
     }
@@ -58,7 +61,7 @@ fn what_is_popped_and_acknowledged_is_behind_the_offset() {
     let (code, _, answer) = popping.around.answer();
     assert_eq!(code, codes::SUCCESS);
     assert!(!answer.body.is_empty());
-    assert_eq!(popping.pops.merge.open(), 1);
+    assert_eq!(popping.pops.merge().lock().open(), 1);
     let (time, queue) = (&answer.ext["popTime"], &answer.ext["reviveQid"]);
     let handle = format!("0 {time} 60000 {queue} 0 broker-a 0 0");
     let ack = [
@@ -70,7 +73,7 @@ fn what_is_popped_and_acknowledged_is_behind_the_offset() {
     ];
     assert_eq!(popping.process(codes::ACK_MESSAGE, &ack), Ok(()));
     assert_eq!(popping.around.answer().0, codes::SUCCESS);
-    assert_eq!(popping.pops.merge.open(), 0);
+    assert_eq!(popping.pops.merge().lock().open(), 0);
     assert_eq!(popping.around.offsets.find("g", "t", 0), Some(1));
 }
 

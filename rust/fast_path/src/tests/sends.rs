@@ -7,7 +7,7 @@ use mqcore_engine::config::FlushDiskType;
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::half_counts::Counts;
-use crate::send::SendProcessor;
+use crate::send::{RepeatedSends, SendProcessor};
 use crate::stop::{Escalation, How, Processed, Stop};
 
 struct Sends {
@@ -21,7 +21,7 @@ impl Sends {
         let counts = Arc::new(Counts::default());
         Self {
             around: Surroundings::new(flush),
-            processor: SendProcessor::new(Arc::clone(&counts)),
+            processor: SendProcessor::new(RepeatedSends::default(), Arc::clone(&counts)),
             counts,
         }
     }

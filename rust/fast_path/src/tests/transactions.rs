@@ -7,7 +7,7 @@ use mqcore_engine::config::FlushDiskType;
 use super::{Surroundings, command, request};
 use crate::codes;
 use crate::half_counts::{Count, Counts};
-use crate::send::SendProcessor;
+use crate::send::{RepeatedSends, SendProcessor};
 use crate::stop::How;
 use crate::transactions::EndTransactionProcessor;
 
@@ -39,7 +39,7 @@ impl Transactions {
         let command = command(codes::SEND_MESSAGE_V2, &fields, b"body");
         let request = request(around.client, &command);
         let (mut cx, delivery) = around.split();
-        let mut sends = SendProcessor::new(Arc::clone(&counts));
+        let mut sends = SendProcessor::new(RepeatedSends::default(), Arc::clone(&counts));
         let sent = sends.process(&mut cx, delivery, &request, How::ByPolicy);
         assert_eq!(sent, Ok(()));
         around.dispatch();
@@ -47,7 +47,7 @@ impl Transactions {
         let physical_offset = u64::from_str_radix(&answer.ext["msgId"][16..], 16).unwrap();
         Self {
             around,
-            processor: EndTransactionProcessor::new(Arc::clone(&counts)),
+            processor: EndTransactionProcessor::new(Arc::default(), Arc::clone(&counts)),
             counts,
             half: physical_offset.to_string(),
         }

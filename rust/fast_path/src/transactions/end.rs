@@ -7,6 +7,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
+use mqcore_engine::lock::Mutex;
 use mqcore_record::properties::{CHECK_IMMUNITY_TIME_IN_SECONDS, PGROUP, lookup};
 use mqcore_record::sys_flag::COMMIT;
 use mqcore_record::{CrcCheck, Message, RecordView};
@@ -38,7 +39,9 @@ const NOTE_PROPERTIES: &[u8] = b"WAIT\x01true\x02TAGS\x01d\x02";
 /// The processor of ends of transactions. Owns what is ended without an op message on disk yet, and
 /// what was ended lately.
 pub(crate) struct EndTransactionProcessor {
-    ends: Ends,
+    /// Of all loops over a store, since a transaction may end on any connection. Its lock is held for
+    /// one end, so that none ends twice, or one op message.
+    ends: Arc<Mutex<Ends>>,
     /// Half messages by topic.
     counts: Arc<Counts>,
     /// Buffer for the body of an op message.
@@ -46,9 +49,9 @@ pub(crate) struct EndTransactionProcessor {
 }
 
 impl EndTransactionProcessor {
-    pub(crate) fn new(counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(ends: Arc<Mutex<Ends>>, counts: Arc<Counts>) -> Self {
         Self {
-            ends: Ends::default(),
+            ends,
             counts,
             scratch: Vec::new(),
         }
@@ -129,7 +132,9 @@ impl EndTransactionProcessor {
         let view = view.ok_or_else(refusals::no_half_message)?;
         check_end(cx, ending, &view)?;
         let known = half::known(&view);
-        if let Some(before) = self.ends.decided(known) {
+        let shared = Arc::clone(&self.ends);
+        let mut ends = shared.lock();
+        if let Some(before) = ends.decided(known) {
             return answer_repeated(cx, ending, before);
         }
         let batch = batch_of(ending, &view).map_err(refusals::bad_half_batch)?;
@@ -141,7 +146,7 @@ impl EndTransactionProcessor {
             return Err(Stop::Defer);
         }
         delivery.check_load(cx, &ending.request_context)?;
-        if !self.ends.has_space(view.queue_id) {
+        if !ends.has_space(view.queue_id) {
             return Err(refusals::overload().into());
         }
         match (ending.decision, &batch) {
@@ -151,19 +156,19 @@ impl EndTransactionProcessor {
             (Decision::Commit, None) => store_committed(cx, delivery, ending, &view)?,
             (Decision::Rollback, _) => cx.connections.succeed(&ending.request_context, None),
         }
-        self.note_end(cx, ending, &view, known);
+        self.note_end(cx, &mut ends, (ending, known), &view);
         Ok(())
     }
 
     fn note_end<D: Disk, C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
-        ending: &Ending,
+        ends: &mut Ends,
+        (ending, known): (&Ending, Half),
         view: &RecordView<'_>,
-        known: Half,
     ) {
         let rules = note_rules(&cx.policy.broker);
-        self.ends.decide(known, ending.decision, rules, cx.now_ms);
+        ends.decide(known, ending.decision, rules, cx.now_ms);
         if let Some((topic, _queue)) = half::meant_for(view) {
             self.counts.change(topic, |count| {
                 count.waiting -= 1;
@@ -173,17 +178,12 @@ impl EndTransactionProcessor {
                 }
             });
         }
-        self.write_due_notes(cx);
+        write_due(cx, ends, &mut self.scratch);
     }
 
     /// Writes the op messages that are due.
     pub(crate) fn write_due_notes<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
-        while let Some(queue_id) = self.ends.due(cx.now_ms) {
-            if !self.write_note(cx, queue_id) {
-                self.ends.failed(queue_id, cx.now_ms);
-                return;
-            }
-        }
+        write_due(cx, &mut self.ends.lock(), &mut self.scratch);
     }
 
     /// Writes all op messages; true when none is left.
@@ -191,47 +191,13 @@ impl EndTransactionProcessor {
         &mut self,
         cx: &mut Context<'_, D, C>,
     ) -> bool {
-        while let Some(queue_id) = self.ends.any() {
-            if !self.write_note(cx, queue_id) {
+        let mut ends = self.ends.lock();
+        while let Some(queue_id) = ends.any() {
+            if !write_note(cx, &mut ends, queue_id, &mut self.scratch) {
                 return false;
             }
         }
         true
-    }
-
-    fn write_note<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>, queue_id: i32) -> bool {
-        let rules = note_rules(&cx.policy.broker);
-        let count = self
-            .ends
-            .next_op_message(queue_id, rules, &mut self.scratch);
-        let store_host = cx.policy.broker.store_host;
-        let is_ready = cx
-            .store
-            .writer()
-            .is_ready_for((self.scratch.len() + RECORD_REST_BYTES) as u64);
-        let is_written = is_ready
-            && cx
-                .store
-                .writer()
-                .append(&Message {
-                    topic: OP_HALF_TOPIC,
-                    queue_id,
-                    flag: 0,
-                    sys_flag: 0,
-                    born_timestamp_ms: cx.store.wall_ms(),
-                    born_host: store_host,
-                    store_host,
-                    reconsume_times: 0,
-                    prepared_transaction_offset: 0,
-                    body: &self.scratch,
-                    properties: NOTE_PROPERTIES,
-                    version: None,
-                })
-                .is_ok();
-        if is_written {
-            self.ends.written(queue_id, count, rules, cx.now_ms);
-        }
-        is_written
     }
 
     /// Takes what a round of the check did; returns of each copy whether it was ended meanwhile.
@@ -247,23 +213,76 @@ impl EndTransactionProcessor {
                 count.given_up += 1;
             });
         }
-        let (ends, now_ms) = (&mut self.ends, cx.now_ms);
+        let (mut ends, now_ms) = (self.ends.lock(), cx.now_ms);
         let copies = done.copies.iter();
         let ended = copies.map(|copied| ends.copied(copied.from, copied.to, rules, now_ms));
         let ended = ended.collect();
-        self.write_due_notes(cx);
+        write_due(cx, &mut ends, &mut self.scratch);
         ended
     }
 
     /// When an op message is due, ms.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        self.ends.next_due_ms()
+        self.ends.lock().next_due_ms()
     }
 
     /// Ends that have no op message yet.
     pub(crate) fn waiting(&self) -> usize {
-        self.ends.waiting()
+        self.ends.lock().waiting()
     }
+}
+
+/// Writes the op messages that are due.
+fn write_due<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    ends: &mut Ends,
+    scratch: &mut Vec<u8>,
+) {
+    while let Some(queue_id) = ends.due(cx.now_ms) {
+        if !write_note(cx, ends, queue_id, scratch) {
+            ends.failed(queue_id, cx.now_ms);
+            return;
+        }
+    }
+}
+
+/// Writes the next op message of a queue; false when it could not be written.
+fn write_note<D: Disk, C: Clock>(
+    cx: &mut Context<'_, D, C>,
+    ends: &mut Ends,
+    queue_id: i32,
+    scratch: &mut Vec<u8>,
+) -> bool {
+    let rules = note_rules(&cx.policy.broker);
+    let count = ends.next_op_message(queue_id, rules, scratch);
+    let store_host = cx.policy.broker.store_host;
+    let is_ready = cx
+        .store
+        .writer()
+        .is_ready_for((scratch.len() + RECORD_REST_BYTES) as u64);
+    let is_written = is_ready
+        && cx
+            .store
+            .writer()
+            .append(&Message {
+                topic: OP_HALF_TOPIC,
+                queue_id,
+                flag: 0,
+                sys_flag: 0,
+                born_timestamp_ms: cx.store.wall_ms(),
+                born_host: store_host,
+                store_host,
+                reconsume_times: 0,
+                prepared_transaction_offset: 0,
+                body: scratch,
+                properties: NOTE_PROPERTIES,
+                version: None,
+            })
+            .is_ok();
+    if is_written {
+        ends.written(queue_id, count, rules, cx.now_ms);
+    }
+    is_written
 }
 
 /// What is to be committed of a half message of a batch; `None` for any other.

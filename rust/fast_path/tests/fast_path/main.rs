@@ -6,6 +6,7 @@
 )]
 
 mod bad_bytes;
+mod beside;
 mod bits;
 mod checks;
 mod fairness;

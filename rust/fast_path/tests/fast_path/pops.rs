@@ -56,7 +56,7 @@ fn what_is_acknowledged_soon_is_never_stored() {
     assert_eq!(popped.serving.number("pop_records"), 0);
     assert_eq!(popped.serving.number("pops_open"), 0);
     assert_eq!(
-        popped.serving.fast_path.offsets.find("g", "t", 0),
+        popped.serving.fast_path.offsets().find("g", "t", 0),
         Some(100)
     );
 }
@@ -72,7 +72,10 @@ fn without_a_buffer_all_is_stored_and_acknowledged_in_the_log() {
     }
     popped.serving.settle();
     let got = popped.pop(&[]);
-    assert_eq!(popped.serving.fast_path.offsets.find("g", "t", 0), Some(3));
+    assert_eq!(
+        popped.serving.fast_path.offsets().find("g", "t", 0),
+        Some(3)
+    );
     popped.ack(&got[1]);
     popped.ack(&got[1]);
     assert_eq!(popped.serving.number("pop_records"), 3);
@@ -93,7 +96,10 @@ fn pops_begin_where_a_queue_was_reset_to() {
     for each in &first {
         popped.ack(each);
     }
-    assert_eq!(popped.serving.fast_path.offsets.find("g", "t", 0), Some(1));
+    assert_eq!(
+        popped.serving.fast_path.offsets().find("g", "t", 0),
+        Some(1)
+    );
     assert_eq!(bodies(&popped.pop(&[])), ["1", "2", "3"]);
     assert!(popped.pop(&[]).is_empty(), "once is enough");
 }
@@ -113,7 +119,10 @@ fn an_ordered_queue_that_was_reset_is_free_and_old_acknowledgements_move_nothing
     for each in &first {
         popped.ack(each);
     }
-    assert_eq!(popped.serving.fast_path.offsets.find("g", "t", 0), Some(1));
+    assert_eq!(
+        popped.serving.fast_path.offsets().find("g", "t", 0),
+        Some(1)
+    );
     assert_eq!(bodies(&popped.pop(&ordered)), ["1", "2"]);
 }
 

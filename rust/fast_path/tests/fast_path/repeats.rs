@@ -46,13 +46,13 @@ fn batch(parts: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 impl Serving {
-    fn remember(&mut self) -> Rebuilt {
+    pub(crate) fn remember(&mut self) -> Rebuilt {
         let (repeats, found) = Repeats::open(&self.store, WINDOW_MS, MEMORY_BYTES).unwrap();
         self.fast_path.remember(Some(repeats));
         found
     }
 
-    fn keyed(&mut self, key: &str, more: &[(&str, &str)], body: &[u8]) -> Sent {
+    pub(crate) fn keyed(&mut self, key: &str, more: &[(&str, &str)], body: &[u8]) -> Sent {
         let properties = text(key);
         let mut fields = vec![("i", properties.as_str())];
         fields.retain(|(name, _)| more.iter().all(|(other, _)| other != name));
@@ -85,7 +85,7 @@ impl Serving {
         self.remember()
     }
 
-    fn stored(&self, topic: &[u8]) -> usize {
+    pub(crate) fn stored(&self, topic: &[u8]) -> usize {
         (0..4)
             .map(|queue_id| self.bodies(topic, queue_id).len())
             .sum()
