@@ -89,6 +89,7 @@ class PeriodicTask:
     async def _run(self) -> None:
         await asyncio.sleep(self._period_s() if self._first_s is None else self._first_s)
         failures = 0
+        pause: Callable[[float], Awaitable[None]]
         me = asyncio.current_task()
         while self._task is me:
             self._wake.clear()
