@@ -37,12 +37,14 @@ def reasons_of(kind: type[MQError]) -> list[str]:
     if "reason" not in vars(kind) or (kind is not ClosedError and "reason" in annotated(kind)):
         return list(enumeration)
     # Fixed: its own, or one of each class below it.
-    below = {str(each.reason) for each in descendants(kind)} or {str(vars(kind)["reason"])}
+    below = {str(getattr(each, "reason", "")) for each in descendants(kind)}
+    below = below or {str(vars(kind)["reason"])}
     return [str(each) for each in enumeration if each in below]
 
 
 def annotated(kind: type) -> dict[str, object]:
-    return vars(kind).get("__annotations__", {})
+    found: dict[str, object] = vars(kind).get("__annotations__", {})
+    return found
 
 
 def descendants(kind: type[MQError]) -> list[type[MQError]]:
