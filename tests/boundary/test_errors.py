@@ -61,7 +61,7 @@ def test_every_class_of_the_store_has_a_reason_of_its_own() -> None:
         assert (own[0] is StoreError) == (name == "StoreIOError"), name
 
 
-def test_a_full_disk_is_told_from_other_failures_of_the_system() -> None:
+def test_a_full_disk_has_another_reason_than_other_failures_of_the_system() -> None:
     of = mqcore.native.errors.StoreIOError
     facts = {"action": "write", "path": "/s", "errno": errno.ENOSPC}
     full = of("no space", **facts, is_no_space=True)
