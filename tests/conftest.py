@@ -3,6 +3,7 @@
 Imports nothing of mqcore, so that the project's own rules can be checked before it is built.
 """
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,6 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Begins to note how long tests take, where that is wanted."""
     run_times.register(config)
+    # In the background of a script it is ignored, and so it would be by the programs that tests
+    # start: one that a test interrupts would be waited for until a deadline.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -12,7 +12,7 @@ are for mqcore's own programs; each is a `StoreError`, a `RecordError` or a `Fra
 
 from enum import StrEnum
 
-from mqcore.native.errors import DamagedError, MQError, RecordError, StoreError
+from mqcore.native.errors import DamagedError, MQError, RecordError, StoreError, StoreReason
 from mqcore.native.wire_errors import FrameError
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "SendReason",
     "StateFileError",
     "StoreError",
+    "StoreReason",
     "TlsError",
     "TooBusyError",
     "UnsupportedError",

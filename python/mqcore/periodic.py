@@ -76,16 +76,22 @@ class PeriodicTask:
             self._task.cancel()
 
     async def stop(self) -> None:
-        """Ends it, and a run that is under way at its next wait; returns when it has ended."""
-        self.cancel()
+        """Ends it, and a run that is under way at its next wait; returns when it has ended.
+
+        Where its own work stops it, that run goes on to its end, and is the last.
+        """
         task, self._task = self._task, None
-        if task is not None:
-            await asyncio.gather(task, return_exceptions=True)
+        if task is None or task is asyncio.current_task():
+            return
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     async def _run(self) -> None:
         await asyncio.sleep(self._period_s() if self._first_s is None else self._first_s)
         failures = 0
-        while True:
+        pause: Callable[[float], Awaitable[None]]
+        me = asyncio.current_task()
+        while self._task is me:
             self._wake.clear()
             try:
                 done = self._work()
@@ -93,10 +99,12 @@ class PeriodicTask:
             except Exception as error:
                 self._report(error, failures)
                 failures += 1
-                await asyncio.sleep(self._period_s() if self._retry_s is None else self._retry_s)
-                continue
-            failures = 0
-            await self._pause(self._period_s() if pause_s is None else pause_s)
+                pause, pause_s = asyncio.sleep, self._retry_s
+            else:
+                failures = 0
+                pause = self._pause
+            if self._task is me:
+                await pause(self._period_s() if pause_s is None else pause_s)
 
     async def _pause(self, pause_s: float) -> None:
         try:

@@ -11,6 +11,7 @@ import mqcore.errors
 import mqcore.native.errors
 import mqcore.native.wire_errors
 from mqcore import MQError, RecordError, Store, StoreError
+from mqcore.errors import StoreReason
 from mqcore.native import OffsetRange
 from small_store import SMALL, filled
 
@@ -49,6 +50,30 @@ def test_every_engine_error_is_mapped_without_a_wildcard() -> None:
     assert not re.search(r"^\s*_ =>", text, re.MULTILINE)
 
 
+def test_every_class_of_the_store_has_a_reason_of_its_own() -> None:
+    for name in sorted(raised_by_the_extension()):
+        kind = getattr(mqcore.native.errors, name, None)
+        if kind is None or not issubclass(kind, StoreError):
+            continue
+        own = [each for each in kind.__mro__ if "reason" in vars(each)]
+        assert isinstance(kind.reason, StoreReason), name
+        # The root's is that of system calls.
+        assert (own[0] is StoreError) == (name == "StoreIOError"), name
+
+
+def test_a_full_disk_has_another_reason_than_other_failures_of_the_system() -> None:
+    of = mqcore.native.errors.StoreIOError
+    facts = {"action": "write", "path": "/s", "errno": errno.ENOSPC}
+    full = of("no space", **facts, is_no_space=True)
+    assert full.reason is pickle.loads(pickle.dumps(full)).reason is StoreReason.DISK_FULL
+    assert of("broken", **facts, is_no_space=False).reason is StoreReason.IO
+
+
+def test_a_failure_that_lasts_has_its_cause_beside_the_reason() -> None:
+    for name in ("PoisonedError", "NotWritableError", "NoSegmentError"):
+        assert "why" in getattr(mqcore.native.errors, name).__annotations__
+
+
 def test_errors_cross_processes() -> None:
     error = mqcore.native.errors.LimitError("too many", what="queues", limit=5)
     again = pickle.loads(pickle.dumps(error))
@@ -65,6 +90,7 @@ def test_a_store_is_open_once(tmp_path: Path) -> None:
         with pytest.raises(mqcore.native.errors.StoreLockedError) as caught:
             Store(tmp_path, config=SMALL)
         assert caught.value.path == str(tmp_path / "lock")
+        assert caught.value.reason is StoreReason.LOCKED
     Store(tmp_path, config=SMALL).close()
 
 
@@ -116,6 +142,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Pat
     assert isinstance(caught.value, mqcore.native.errors.StoreIOError)
     assert caught.value.errno == errno.ENOTDIR
     assert not caught.value.is_no_space
+    assert caught.value.reason is StoreReason.IO
 
 
 def test_messages_that_cannot_be_stored_are_refused_with_the_reason(tmp_path: Path) -> None:
@@ -147,6 +174,7 @@ def test_messages_that_cannot_be_stored_are_refused_with_the_reason(tmp_path: Pa
         with pytest.raises(mqcore.native.errors.BodyTooLargeError) as too_large:
             store.append("t", bytes(65_537))
         assert (too_large.value.len_bytes, too_large.value.max_bytes) == (65_537, 65_536)
+        assert too_large.value.reason is StoreReason.TOO_LARGE
         assert store.stats().appended == 0
 
 

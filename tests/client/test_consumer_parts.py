@@ -200,6 +200,7 @@ def test_offsets_that_a_store_does_not_know() -> None:
 def test_a_file_of_offsets_has_the_official_shape(tmp_path: Path) -> None:
     path = tmp_path / "client" / "g" / "offsets.json"
     other = MessageQueue("T", "b", 1)
+    begin = b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5'
 
     async def work() -> None:
         store = LocalOffsets(path)
@@ -207,15 +208,52 @@ def test_a_file_of_offsets_has_the_official_shape(tmp_path: Path) -> None:
         assert await store.save({QUEUE: 5}) == {QUEUE: 5}
         await store.save({other: 7})
         assert await LocalOffsets(path).load(QUEUE) == 5
-        text = '{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5,'
-        assert path.read_text().startswith(text)
+        assert path.read_bytes() == begin + b',{"brokerName":"b","queueId":1,"topic":"T"}:7}}'
+        backup = path.with_name("offsets.json.bak")
+        assert backup.read_bytes() == begin + b"}}"
         # Torn, the generation before counts.
         path.write_text('{"offs')
         assert await LocalOffsets(path).load(QUEUE) == 5
         assert await LocalOffsets(path).load(other) is None
-        path.with_name("offsets.json.bak").write_text("?")
-        with pytest.raises(StateFileError, match="remove the file"):
+        backup.write_text("?")
+        with pytest.raises(StateFileError, match="remove both"):
             await LocalOffsets(path).load(QUEUE)
+        # As officially, an empty file is none.
+        path.write_bytes(b"")
+        backup.unlink()
+        assert await LocalOffsets(path).load(QUEUE) is None
+
+    run_on("asyncio", work())
+
+
+def test_offsets_that_cannot_be_written_are_not_saved(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "directory" / "offsets.json"
+
+    async def work() -> None:
+        store = LocalOffsets(path)
+        assert await store.load(QUEUE) is None
+        path.parent.write_text("no directory")
+        assert await store.save({QUEUE: 5}) == {}
+        path.parent.unlink()
+        assert await store.save({QUEUE: 6}) == {QUEUE: 6}
+        assert await LocalOffsets(path).load(QUEUE) == 6
+
+    run_on("asyncio", work())
+    assert "offsets were not written" in caplog.text
+
+
+def test_offsets_that_are_saved_at_once_are_all_in_the_file(tmp_path: Path) -> None:
+    queues = [MessageQueue("T", "b", at) for at in range(20)]
+    path = tmp_path / "offsets.json"
+
+    async def work() -> None:
+        store = LocalOffsets(path)
+        saved = await asyncio.gather(*(store.save({queue: queue.queue_id}) for queue in queues))
+        assert saved == [{queue: queue.queue_id} for queue in queues]
+        again = LocalOffsets(path)
+        assert [await again.load(queue) for queue in queues] == list(range(20))
 
     run_on("asyncio", work())
 

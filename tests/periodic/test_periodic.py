@@ -207,3 +207,28 @@ def test_a_cancelled_run_may_clean_up_before_a_stop_returns() -> None:
         assert cleaned == [3.0]
 
     run(work())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_work_may_stop_its_own_task_and_is_done_to_its_end(*, fails: bool) -> None:
+    async def work() -> None:
+        ended: list[float] = []
+
+        async def job() -> None:
+            await task.stop()
+            await asyncio.sleep(1)
+            ended.append(now_s())
+            if fails:
+                raise MQError("the last one")
+
+        task = PeriodicTask("t", job, period_s=lambda: 2.0)
+        task.start()
+        await asyncio.sleep(10)
+        assert ended == [3.0]
+        # No pause is under way any more either.
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        task.start()
+        await asyncio.sleep(10)
+        assert ended == [3.0, 13.0]
+
+    run(work())

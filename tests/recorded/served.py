@@ -1,16 +1,22 @@
 """A server for one conversation, and its time: nothing happens in it but what a step asks for.
 
-The timetables of the broker are stopped as soon as it serves; their work is done by name (`WORKS`).
+The timetables of the broker never begin: one that is stopped as soon as the broker serves may have
+done its first work by then. Their work is done by name (`WORKS`).
 Ports and addresses are pinned, because message ids, remarks and lists of connections name them.
 """
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
+from unittest.mock import patch
 
 from mqcore.broker.app import Broker
+from mqcore.broker.pop import PopRounds
+from mqcore.broker.rounds import Rounds
+from mqcore.broker.timer_rounds import TimerRounds
 from mqcore.config import Layer, Program, namesrv_settings, resolved, settings_of_pairs
 from mqcore.namesrv import NameServer
 from recorded.conversation import LISTENER, NOW_MS, OWN, Conversation
@@ -88,10 +94,10 @@ class _Broker:
 
     async def start(self) -> None:
         set_wall_clock_ms(self.now_ms)
-        await self.broker.start()
-        await self.broker.rounds.stop()
-        await self.broker.timer_rounds.stop()
-        await self.broker.pop_rounds.stop()
+        with ExitStack() as starting:
+            for timetable in (Rounds, TimerRounds, PopRounds):
+                starting.enter_context(patch.object(timetable, "start"))
+            await self.broker.start()
         self.broker.state.fast_path.drain(self._elapsed_ms)
 
     async def stop(self) -> None:

@@ -4,16 +4,20 @@ Where an answer changes on purpose: `python -m recorded.record` (`record.py`), a
 difference before it is committed.
 """
 
+import asyncio
+from pathlib import Path
 from typing import Final
 
 import pytest
 
+from mqcore.periodic import PeriodicTask
 from recorded import frames
-from recorded.conversation import BINARY, Request
+from recorded.conversation import BINARY, Conversation, Request
 from recorded.conversations import CONVERSATIONS
 from recorded.frames import Header
 from recorded.masks import MASKS
 from recorded.playing import GOLDEN, AllPlayed, play
+from recorded.served import served
 from recorded.transcript import difference, escaped, frame_lines
 
 NAMES: Final = [f"{each.name}.{kind}" for each in CONVERSATIONS for kind in each.kinds]
@@ -112,6 +116,29 @@ def test_a_difference_of_one_byte_is_shown_with_its_request() -> None:
     assert "-  b \\x00\\n" in shown
     assert "+  b \\x01\\n" in shown
     assert difference(text(b""), f"{text(b'')}\n== 2 more") is not None
+
+
+def test_a_broker_does_nothing_of_its_own_accord(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    began = PeriodicTask.start
+
+    def noted(task: PeriodicTask) -> None:
+        begun.append(task._name)
+        began(task)
+
+    async def work() -> None:
+        server = await served(Conversation("restarted", []))
+        await server.stop()
+
+    monkeypatch.chdir(tmp_path)
+    # The machine's clock does: no conversation is played.
+    monkeypatch.setattr("recorded.served.set_wall_clock_ms", lambda _now_ms: None)
+    monkeypatch.setattr(PeriodicTask, "start", noted)
+    asyncio.run(work())
+    timetables = {"deliver delayed", "deliver timed", "check transactions"}
+    assert not timetables & set(begun), begun
 
 
 def test_no_two_bodies_are_written_alike() -> None:

@@ -11,9 +11,11 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check.py"
 # Records that it ran, and fails where the file has `bad`.
 COMMAND = """
+import sys
 from pathlib import Path
 with Path("ran.log").open("a") as log:
     log.write("x")
+Path("bytecode.log").write_text(f"{sys.dont_write_bytecode} {sys.pycache_prefix}")
 print("because of this")
 raise SystemExit("bad" in Path("watched/a.txt").read_text())
 """
@@ -36,6 +38,7 @@ def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     (tmp_path / "watched" / "a.txt").write_text("good")
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "PASSED", tmp_path / ".cache" / "check")
+    monkeypatch.setattr(module, "BYTECODE", tmp_path / ".cache" / "bytecode")
     part = module.Part("the part", ((sys.executable, "-c", COMMAND),), ("watched",))
     monkeypatch.setattr(module, "LINES", ((), (part,)))
 
@@ -79,3 +82,11 @@ def test_a_part_that_failed_is_reported_and_runs_again(
     assert check() == (1, 3), "it did not pass"
     watched.write_text("good")
     assert check() == (0, 4), "a failure forgets the pass before it"
+
+
+def test_what_python_compiles_is_kept_whatever_the_environment_wants(
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert check() == (0, 1)
+    assert (tmp_path / "bytecode.log").read_text() == f"False {tmp_path / '.cache' / 'bytecode'}"

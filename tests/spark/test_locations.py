@@ -32,3 +32,11 @@ def test_a_text_means_one_location(text: str | Path, scheme: str, path: str) -> 
 def test_another_path_has_the_same_scheme() -> None:
     assert Location.of("s3://b/store-*").at("b/store-1").url == "s3://b/store-1"
     assert Location.of("/store-*").at("/store-1") == Location.of("/store-1")
+
+
+def test_an_absolute_location_is_the_same_in_every_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Location.of("a").absolute() == Location.of(tmp_path / "a")
+    assert Location.of("s3://b/a").absolute() == Location.of("s3://b/a")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from golden_stores import GOLDEN_STORES, TINY, V49_CLEAN, V49_KILLED, V53_CLEAN, GoldenStore
 from mqcore import Store
+from mqcore.spark.directories import PathError
 from mqcore.spark.schema import READ_COLUMNS, SchemaError
-from mqcore.spark.store_source.directories import PathError
 from mqcore.spark.store_source.reading import is_hidden
 from small_store import SMALL, body_of, filled
 from spark.store_engine import plan, rows

@@ -10,8 +10,8 @@ import pytest
 
 from golden_stores import TINY, V49_CLEAN, V53_CLEAN, GoldenStore
 from mqcore import Store
+from mqcore.spark.directories import PathError, RemoteDirectory
 from mqcore.spark.schema import SchemaError
-from mqcore.spark.store_source.directories import PathError, RemoteDirectory
 from small_store import SMALL, filled
 from spark.store_engine import rows
 
@@ -126,8 +126,8 @@ def test_a_store_somewhere_else_has_the_same_rows(
     remote: Callable[[Path], str], unpacked: Unpacked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Small pieces, so that records lie across them.
-    monkeypatch.setattr("mqcore.spark.store_source.directories.REMOTE_PIECE_BYTES", 10_007)
-    monkeypatch.setattr("mqcore.spark.store_source.directories.REMOTE_OVERRUN_BYTES", 101)
+    monkeypatch.setattr("mqcore.spark.directories.REMOTE_PIECE_BYTES", 10_007)
+    monkeypatch.setattr("mqcore.spark.directories.REMOTE_OVERRUN_BYTES", 101)
     for store in (V49_CLEAN, V53_CLEAN):
         root = unpacked(store)
         url = remote(root)

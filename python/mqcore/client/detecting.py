@@ -3,7 +3,6 @@
 After the official `ServiceDetector`: a cheap question with a short deadline.
 """
 
-import asyncio
 from typing import Final
 
 from mqcore.client.faults import FaultStrategy
@@ -12,20 +11,23 @@ from mqcore.client.sender import Sender
 from mqcore.clock import monotonic_ms
 from mqcore.errors import RemotingError
 from mqcore.model.topics import AUTO_CREATE_TOPIC
+from mqcore.periodic import PeriodicTask
 from mqcore.remoting.request_codes import RequestCode
 
-__all__ = ["detect", "detect_once"]
+__all__ = ["detect_once", "detector"]
 
 _ROUND_INTERVAL_S: Final = 3.0
 # `detectTimeout`.
 _ANSWER_TIMEOUT_S: Final = 0.2
 
 
-async def detect(instance: Instance, sender: Sender, faults: FaultStrategy) -> None:
-    """Tests the brokers that are due, again and again, as long as it is not cancelled."""
-    while True:
-        await asyncio.sleep(_ROUND_INTERVAL_S)
-        await detect_once(instance, sender, faults)
+def detector(instance: Instance, sender: Sender, faults: FaultStrategy) -> PeriodicTask:
+    """Returns what tests the brokers that are due, again and again; its owner starts it."""
+    return PeriodicTask(
+        "detect brokers",
+        lambda: detect_once(instance, sender, faults),
+        period_s=lambda: _ROUND_INTERVAL_S,
+    )
 
 
 async def detect_once(instance: Instance, sender: Sender, faults: FaultStrategy) -> None:

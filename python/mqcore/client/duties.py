@@ -8,6 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
+from mqcore.periodic import PeriodicTask
+
 __all__ = ["Duties"]
 
 _log = logging.getLogger(__name__)
@@ -20,12 +22,19 @@ class Duties:
 
     def __init__(self) -> None:
         """Begins with none."""
+        self._periodic: list[PeriodicTask] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._once: dict[str, asyncio.Task[None]] = {}
 
     def every(self, interval_s: float, name: str, work: Work) -> None:
         """Does `work` after each interval, as long as the owner lives."""
-        self._start(self._repeat(interval_s, name, work))
+
+        def report(error: Exception, _failures: int) -> None:
+            _log_failure(name, error)
+
+        task = PeriodicTask(name, work, period_s=lambda: interval_s, report=report)
+        self._periodic.append(task)
+        task.start()
 
     def once(self, name: str, work: Work) -> None:
         """Does `work` soon; asked again before it began, it is done once."""
@@ -38,7 +47,11 @@ class Duties:
         self._start(_guarded(name, work))
 
     async def until_idle(self, timeout_s: float) -> bool:
-        """Waits until all work has ended, for so long at the most; returns whether it has."""
+        """Waits until all work has ended that is done once; returns whether it has.
+
+        Args:
+            timeout_s: How long at the most.
+        """
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=timeout_s)
         return not self._tasks
@@ -49,6 +62,9 @@ class Duties:
         tasks = [task for task in self._tasks if task is not mine]
         for task in tasks:
             task.cancel()
+        periodic, self._periodic = self._periodic, []
+        for each in periodic:
+            await each.stop()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -56,11 +72,6 @@ class Duties:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-    async def _repeat(self, interval_s: float, name: str, work: Work) -> None:
-        while True:
-            await asyncio.sleep(interval_s)
-            await _guarded(name, work())
 
     async def _run_once(self, name: str, work: Work) -> None:
         # From here on it is a new request that would be lost.
@@ -71,5 +82,9 @@ class Duties:
 async def _guarded(name: str, work: Awaitable[None]) -> None:
     try:
         await work
-    except Exception:
-        _log.exception("%s failed", name)
+    except Exception as error:
+        _log_failure(name, error)
+
+
+def _log_failure(name: str, error: Exception) -> None:
+    _log.error("%s failed", name, exc_info=error)

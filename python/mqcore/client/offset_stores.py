@@ -8,14 +8,14 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from mqcore.client.consumer_calls import ConsumerCalls
-from mqcore.errors import BadJsonError, RemotingError, StateFileError, StoreError
+from mqcore.errors import MQError, RemotingError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int
 from mqcore.model.relaxed_json import parse, parse_object, with_queue_keys
-from mqcore.native import write_state
+from mqcore.state_files import PersistedTable, Snapshot, StateFile
 
 __all__ = ["LocalOffsets", "OffsetStore", "RemoteOffsets", "local_offsets_path"]
 
@@ -99,8 +99,9 @@ class LocalOffsets:
 
     def __init__(self, path: Path) -> None:
         """Takes the file; it is read when the first offset is asked for."""
-        self._path = path
-        self._offsets: dict[MessageQueue, int] | None = None
+        self._offsets: dict[MessageQueue, int] = {}
+        self._is_loaded = False
+        self._table = PersistedTable(StateFile(path), load=self._take, snapshot=self._snapshot)
 
     async def load(self, queue: MessageQueue) -> int | None:
         """Returns the offset in the file.
@@ -111,49 +112,34 @@ class LocalOffsets:
         return self._loaded().get(queue)
 
     async def save(self, offsets: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """Writes the file; what others of its queues had stays."""
-        known = self._loaded()
-        known.update(offsets)
-        text = with_queue_keys({"offsetTable": {queue: known[queue] for queue in sorted(known)}})
+        """Writes the file; what others of its queues had stays.
+
+        Raises:
+            StateFileError: Neither the file nor the generation before can be read.
+        """
+        self._loaded().update(offsets)
         try:
-            await asyncio.to_thread(self._write, text)
-        except (OSError, StoreError) as error:
-            _log.warning("offsets were not written to %s: %s", self._path, error)
+            await self._table.save()
+        except MQError as error:
+            _log.warning("offsets were not written to %s: %s", self._table.path, error.message)
             return {}
         return dict(offsets)
 
-    def _write(self, text: bytes) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_state(self._path, text)
-
     def _loaded(self) -> dict[MessageQueue, int]:
-        if self._offsets is None:
-            self._offsets = _read(self._path)
+        if not self._is_loaded:
+            self._table.load()
+            self._is_loaded = True
         return self._offsets
 
-
-def _read(path: Path) -> dict[MessageQueue, int]:
-    why = ""
-    for candidate in (path, path.with_name(path.name + ".bak")):
-        try:
-            return _table_of(parse_object(candidate.read_bytes()))
-        except FileNotFoundError:
-            continue
-        except (OSError, BadJsonError) as error:
-            why = f"{candidate}: {error}"
-            _log.warning("offsets cannot be read: %s", why)
-    if why:
-        raise StateFileError(
-            f"{why}; and no good generation before it: remove the file to begin anew",
-            path=str(path),
-            why=why,
+    def _take(self, content: bytes) -> None:
+        pairs = (
+            (MessageQueue.of_json(parse(key)), as_int(offset, -1))
+            for key, offset in as_dict(parse_object(content).get("offsetTable")).items()
         )
-    return {}
+        self._offsets = {
+            queue: offset for queue, offset in pairs if queue is not None and offset >= 0
+        }
 
-
-def _table_of(found: Mapping[str, Any]) -> dict[MessageQueue, int]:
-    pairs = (
-        (MessageQueue.of_json(parse(key)), as_int(offset, -1))
-        for key, offset in as_dict(found.get("offsetTable")).items()
-    )
-    return {queue: offset for queue, offset in pairs if queue is not None and offset >= 0}
+    def _snapshot(self) -> Snapshot:
+        table = {queue: self._offsets[queue] for queue in sorted(self._offsets)}
+        return lambda: with_queue_keys({"offsetTable": table})

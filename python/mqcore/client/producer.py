@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
-from mqcore.client.detecting import detect
+from mqcore.client.detecting import detector
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.here import current_loop
@@ -107,7 +107,9 @@ class Producer:
         self._ids = unique_ids()
         self._gatherer = Gatherer(self.settings, self._send_together)
         self._waiting = Waiting()
-        self._detecting: asyncio.Future[None] | None = None
+        self._detecting = None
+        if faults is not None and faults.has_detector:
+            self._detecting = detector(self.instance, self.sender, faults)
         self._is_started = False
         self._is_closed = False
         self._is_running = False
@@ -149,9 +151,8 @@ class Producer:
         self.instance.pushed.take_replies(self._waiting.take)
         if self.tracer is not None:
             self.tracer.start()
-        faults = self.sender.faults
-        if faults is not None and faults.has_detector:
-            self._detecting = asyncio.ensure_future(detect(self.instance, self.sender, faults))
+        if self._detecting is not None:
+            self._detecting.start()
         self._is_started = self._is_running = True
 
     async def close(self) -> None:
@@ -165,8 +166,7 @@ class Producer:
             if self.tracer is not None:
                 await self.tracer.close()
             if self._detecting is not None:
-                self._detecting.cancel()
-                await asyncio.gather(self._detecting, return_exceptions=True)
+                await self._detecting.stop()
             self.instance.pushed.leave_replies(self._waiting.take)
             await self.instance.unregister(self._part)
         self.sender.close()

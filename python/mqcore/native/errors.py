@@ -1,11 +1,46 @@
 """The root of the exception tree and the store's family of it, one class per engine error.
 
 The extension raises these: `rust/bindings/src/errors.rs` matches the engine's errors without a
-wildcard, so an engine error without a class here cannot be built. Each carries its facts as
-attributes. Knows no store.
+wildcard. Each carries its facts as attributes, and its class has a reason. Knows no store.
 """
 
+from enum import StrEnum
 from typing import Any
+
+
+class StoreReason(StrEnum):
+    """Why a `StoreError` was raised."""
+
+    # The same call may succeed later: something took too long, or is being made.
+    BUSY = "busy"
+    # It takes no writes now, such as while the disk is nearly full; the message has what ends that.
+    NOT_WRITABLE = "not_writable"
+    # A write or sync failed earlier: nothing is acknowledged until the store is opened again.
+    POISONED = "poisoned"
+    # The disk is full: what failed may succeed when there is space again.
+    DISK_FULL = "disk_full"
+    # The system refused: a disk that fails, a permission, a path that cannot be.
+    IO = "io"
+    # Another process, or another `Store` of this one, has it open.
+    LOCKED = "locked"
+    CLOSED = "closed"
+    # A forked child uses what its parent opened: open stores after forking.
+    FORKED = "forked"
+    # A setting cannot work, or does not fit the files that are there.
+    SETTING = "setting"
+    # Something is in its directory that is not the store's.
+    FOREIGN_FILE = "foreign_file"
+    # What was whole once is not any more: `mqcore store verify`, then `repair`.
+    DAMAGED = "damaged"
+    # Nothing is stored at the offset.
+    MISSING = "missing"
+    # A bound of the store, or of the system, was met.
+    LIMIT = "limit"
+    # The message has a name or a property that no message may have.
+    ILLEGAL = "illegal"
+    TOO_LARGE = "too_large"
+    # Bytes are no record.
+    MALFORMED = "malformed"
 
 
 class MQError(Exception):
@@ -46,10 +81,12 @@ class StoreError(MQError):
         status: The official name of the status that an append with this error has
             (`SERVICE_NOT_AVAILABLE`, `MESSAGE_ILLEGAL`, ...).
         stored: How many messages of the failed call are in the log nevertheless: they come first.
+        reason: What it means to who called; each class below has one.
     """
 
     status: str = "UNKNOWN_ERROR"
     stored: int = 0
+    reason: StoreReason = StoreReason.IO
 
 
 class StoreIOError(StoreError):
@@ -59,13 +96,19 @@ class StoreIOError(StoreError):
         action: What was tried.
         path: The file or directory.
         errno: The system's error number, 0 when it gave none.
-        is_no_space: Whether the disk is full: it may heal when space returns.
+        is_no_space: Whether the disk is full: it may heal when space returns; `reason` has it too.
     """
 
     action: str
     path: str
     errno: int
     is_no_space: bool
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        """Keeps the text and each fact; see `MQError`."""
+        super().__init__(message, **facts)
+        if facts.get("is_no_space"):
+            self.reason = StoreReason.DISK_FULL
 
 
 class StoreLockedError(StoreError):
@@ -75,6 +118,7 @@ class StoreLockedError(StoreError):
         path: The lock file.
     """
 
+    reason = StoreReason.LOCKED
     path: str
 
 
@@ -87,6 +131,7 @@ class SettingError(StoreError):
         why: What is wrong and what would be right.
     """
 
+    reason = StoreReason.SETTING
     key: str
     value: str
     why: str
@@ -102,6 +147,7 @@ class FileSizeError(StoreError):
         key: The setting.
     """
 
+    reason = StoreReason.SETTING
     path: str
     len_bytes: int
     expected_bytes: int
@@ -116,6 +162,7 @@ class ForeignFileError(StoreError):
         why: What is wrong with it and what to do.
     """
 
+    reason = StoreReason.FOREIGN_FILE
     path: str
     why: str
 
@@ -132,6 +179,7 @@ class DamagedError(StoreError):
         store: The directory of the store.
     """
 
+    reason = StoreReason.DAMAGED
     path: str
     position: int
     physical_offset: int
@@ -144,24 +192,28 @@ class PoisonedError(StoreError):
     """A sync or write failed earlier: nothing more is acknowledged until the store is reopened.
 
     Attributes:
-        reason: The first failure.
+        why: The first failure.
     """
 
-    reason: str
+    reason = StoreReason.POISONED
+    why: str
 
 
 class NotWritableError(StoreError):
     """The store takes no writes now.
 
     Attributes:
-        reason: Why, and when it may change.
+        why: Why, and when it may change.
     """
 
-    reason: str
+    reason = StoreReason.NOT_WRITABLE
+    why: str
 
 
 class StoreClosedError(StoreError):
     """The store is closed, or closing."""
+
+    reason = StoreReason.CLOSED
 
 
 class ForkedError(StoreError):
@@ -171,6 +223,7 @@ class ForkedError(StoreError):
         opener: Process id of the opener.
     """
 
+    reason = StoreReason.FORKED
     opener: int
 
 
@@ -178,10 +231,11 @@ class NoSegmentError(StoreError):
     """The next log file could not be made in time.
 
     Attributes:
-        reason: Why.
+        why: Why.
     """
 
-    reason: str
+    reason = StoreReason.BUSY
+    why: str
 
 
 class PageCacheBusyError(StoreError):
@@ -191,6 +245,7 @@ class PageCacheBusyError(StoreError):
         held_ms: How long the holder has it.
     """
 
+    reason = StoreReason.BUSY
     held_ms: int
 
 
@@ -202,6 +257,7 @@ class StoreTimeoutError(StoreError):
         waited_ms: How long.
     """
 
+    reason = StoreReason.BUSY
     what: str
     waited_ms: int
 
@@ -214,6 +270,7 @@ class NoRecordError(StoreError):
         why: Why there is none.
     """
 
+    reason = StoreReason.MISSING
     physical_offset: int
     why: str
 
@@ -226,6 +283,7 @@ class LimitError(StoreError):
         limit: The bound.
     """
 
+    reason = StoreReason.LIMIT
     what: str
     limit: int
 
@@ -238,12 +296,15 @@ class BadTextError(StoreError):
         why: What is wrong.
     """
 
+    reason = StoreReason.DAMAGED
     path: str
     why: str
 
 
 class RecordError(StoreError):
     """A message cannot be stored, or bytes are no record."""
+
+    reason = StoreReason.MALFORMED
 
 
 class TruncatedRecordError(RecordError):
@@ -322,6 +383,7 @@ class BodyTooLargeError(RecordError):
         max_bytes: The maximum.
     """
 
+    reason = StoreReason.TOO_LARGE
     len_bytes: int
     max_bytes: int
 
@@ -333,6 +395,7 @@ class PropertiesTooLongError(RecordError):
         len_bytes: Their length.
     """
 
+    reason = StoreReason.TOO_LARGE
     len_bytes: int
 
 
@@ -344,12 +407,15 @@ class TopicTooLongError(RecordError):
         max_bytes: The maximum.
     """
 
+    reason = StoreReason.TOO_LARGE
     len_bytes: int
     max_bytes: int
 
 
 class TopicEmptyError(RecordError):
     """The message has no topic."""
+
+    reason = StoreReason.ILLEGAL
 
 
 class TopicIllegalError(RecordError):
@@ -360,6 +426,7 @@ class TopicIllegalError(RecordError):
         byte: The character's byte.
     """
 
+    reason = StoreReason.ILLEGAL
     at: int
     byte: int
 
@@ -372,6 +439,7 @@ class IllegalPropertyError(RecordError):
         fault: Why.
     """
 
+    reason = StoreReason.ILLEGAL
     name: str
     fault: str
 
@@ -384,6 +452,7 @@ class RecordTooLargeError(RecordError):
         max_bytes: The maximum.
     """
 
+    reason = StoreReason.TOO_LARGE
     len_bytes: int
     max_bytes: int
 
@@ -398,6 +467,7 @@ class BadBatchError(RecordError):
         have_bytes: Bytes left for it.
     """
 
+    reason = StoreReason.ILLEGAL
     position: int
     field: str
     len_bytes: int

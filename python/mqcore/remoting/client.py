@@ -176,7 +176,7 @@ class Client:
     async def close(self) -> None:
         """Closes every connection; calls that wait end with an error."""
         self._is_closed = True
-        self._sweep.stop()
+        await self._sweep.stop()
         connecting = list(self._connecting.values())
         for task in connecting:
             task.cancel()

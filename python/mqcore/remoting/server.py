@@ -102,6 +102,6 @@ class Server:
             listener.stop()
         self._listeners.clear()
         cut = await self.hub.end(grace_s)
-        self._sweep.stop()
+        await self._sweep.stop()
         if cut:
             _log.warning("%d connections were cut off with requests unanswered", cut)

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from mqcore.periodic import PeriodicTask
 from mqcore.remoting.hub import Hub
 from mqcore.remoting.idle import IdleTable
 from mqcore.remoting.link import Link
@@ -19,18 +20,15 @@ class Sweep:
         """Prepares; `start` begins."""
         self._hub = hub
         self._idle: IdleTable[Link] = IdleTable(hub.limits.idle_s)
-        self._timer: asyncio.TimerHandle | None = None
+        self._task = PeriodicTask("close idle connections", self._round, period_s=self._pause_s)
 
     def start(self) -> None:
-        """Begins, on the running loop."""
-        if self._timer is None:
-            self._arm()
+        """Begins, on the running loop; does nothing when it has begun."""
+        self._task.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Ends."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        await self._task.stop()
 
     def silent_s(self, link: Link, now_s: float) -> float:
         """Returns for how long a connection has moved no byte at the least."""
@@ -57,11 +55,9 @@ class Sweep:
             # Not gently: a peer that does not read would keep the last bytes, and us, for ever.
             link.abort()
 
-    def _arm(self) -> None:
+    def _pause_s(self) -> float:
         limits = self._hub.limits
-        pause_s = min(limits.idle_s, limits.frame_s) / _ROUNDS
-        self._timer = asyncio.get_running_loop().call_later(pause_s, self._round)
+        return min(limits.idle_s, limits.frame_s) / _ROUNDS
 
     def _round(self) -> None:
         self.look(asyncio.get_running_loop().time())
-        self._arm()

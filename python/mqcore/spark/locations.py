@@ -1,7 +1,7 @@
 """Where files are, as users write it: a path of this machine, or a URL with a scheme.
 
-The one module that distinguishes the two. Pure; opens nothing: what reads a store and what writes
-an archive open a location each in its own way.
+The one module that distinguishes the two. Opens nothing: `mqcore.spark.directories` does, for
+stores and archives alike.
 """
 
 import re
@@ -49,6 +49,10 @@ class Location:
     def url(self) -> str:
         """The location with its scheme, as Spark takes it: Hadoop's paths know no escapes."""
         return f"{self.scheme}://{self.path}"
+
+    def absolute(self) -> Self:
+        """Returns the same location whatever directory a process works in."""
+        return self.at(str(Path(self.path).absolute())) if self.is_local else self
 
     def at(self, path: str) -> Self:
         """Returns another path of the same scheme."""

@@ -157,12 +157,12 @@ fn of_store(error: &Error) -> (&'static str, Facts) {
                 ("store", text(store.display())),
             ],
         ),
-        Error::Poisoned { reason } => ("PoisonedError", vec![("reason", text(reason))]),
-        Error::NotWritable { reason } => ("NotWritableError", vec![("reason", text(reason))]),
+        Error::Poisoned { reason } => ("PoisonedError", vec![("why", text(reason))]),
+        Error::NotWritable { reason } => ("NotWritableError", vec![("why", text(reason))]),
         Error::Closed => ("StoreClosedError", vec![]),
         Error::Forked { opener } => ("ForkedError", vec![("opener", number(*opener))]),
         Error::Message(record) => of_record(record),
-        Error::NoSegment { reason } => ("NoSegmentError", vec![("reason", text(reason))]),
+        Error::NoSegment { reason } => ("NoSegmentError", vec![("why", text(reason))]),
         Error::PageCacheBusy { held_ms } => {
             ("PageCacheBusyError", vec![("held_ms", number(*held_ms))])
         }

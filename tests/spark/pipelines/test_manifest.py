@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mqcore.spark.directories import LocalDirectory
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.errors import ArchiveError, ManifestConflictError
 from mqcore.spark.pipelines.layout import COMMITS
@@ -67,15 +68,18 @@ def test_nothing_is_archived_twice(tmp_path: Path) -> None:
     assert len(archive.manifest().commits) == 1
 
 
-def test_of_two_that_commit_at_once_one_is_refused(tmp_path: Path) -> None:
+def test_of_two_that_commit_at_once_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = ArchiveDirectory(tmp_path)
-    create = archive.files.create
+    create = LocalDirectory.create
 
-    def late(path: str, content: bytes) -> bool:
-        assert create(path, encode_commit(Commit(spans=(), files=(), committed_ms=1, number=1)))
-        return create(path, content)
+    def late(directory: LocalDirectory, path: str, content: bytes) -> bool:
+        other = encode_commit(Commit(spans=(), files=(), committed_ms=1, number=1))
+        assert create(directory, path, other)
+        return create(directory, path, content)
 
-    archive.files.create = late  # type: ignore[method-assign]
+    monkeypatch.setattr(LocalDirectory, "create", late)
     with pytest.raises(ManifestConflictError, match="commit 1"):
         archive.commit([Span("s", 0, 10)], [part("1")], now_ms=1)
     assert archive.manifest().covered() == {}

@@ -4,13 +4,16 @@ import zlib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
-from mqcore.spark.pipelines.directories import LocalDirectory, RemoteDirectory, directory_of
-from mqcore.spark.pipelines.layout import UNFINISHED
+from mqcore.spark.directories import UNFINISHED, LocalDirectory, PathError, directory_of
+from mqcore.spark.locations import Location
+from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.manifest import PartFile
 from mqcore.spark.pipelines.part_writer import Bounds, PartWriter, by_topic_and_day, write_parts
 from mqcore.spark.pipelines.spans import Span
@@ -48,14 +51,14 @@ def test_a_batch_of_one_topic_and_day_is_not_copied() -> None:
 
 
 def test_no_rows_give_no_files(tmp_path: Path) -> None:
-    assert write_parts(LocalDirectory(tmp_path), SPANS, [batch([])]) == []
+    assert write_parts(LocalDirectory(str(tmp_path)), SPANS, [batch([])]) == []
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_every_row_comes_back_as_it_was(tmp_path: Path) -> None:
     rows = [row(n, topic=f"topic {n % 3}") for n in range(100)]
     batches = [batch(rows[at : at + 7]) for at in range(0, 100, 7)]
-    parts = write_parts(LocalDirectory(tmp_path), SPANS, batches)
+    parts = write_parts(LocalDirectory(str(tmp_path)), SPANS, batches)
     assert [part.topic for part in parts] == ["topic 0", "topic 1", "topic 2"]
     found = [one for part in parts for one in read(tmp_path, part)]
     assert sorted(found, key=lambda one: str(one["msgId"])) == rows
@@ -72,10 +75,10 @@ def test_every_row_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_the_same_rows_give_the_same_files(tmp_path: Path) -> None:
     batches = [batch(row(n) for n in range(50))]
-    first = write_parts(LocalDirectory(tmp_path / "1"), SPANS, batches)
-    assert write_parts(LocalDirectory(tmp_path / "2"), SPANS, batches) == first
+    first = write_parts(LocalDirectory(str(tmp_path / "1")), SPANS, batches)
+    assert write_parts(LocalDirectory(str(tmp_path / "2")), SPANS, batches) == first
     # Once more over what is there, as a task that is tried again.
-    assert write_parts(LocalDirectory(tmp_path / "1"), SPANS, batches) == first
+    assert write_parts(LocalDirectory(str(tmp_path / "1")), SPANS, batches) == first
     assert len(list((tmp_path / "1").rglob("*.parquet"))) == len(first)
 
 
@@ -83,7 +86,7 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
     bounds = Bounds(group_bytes=1)
     with pytest.raises(ZeroDivisionError):
         fail_after(
-            PartWriter(LocalDirectory(tmp_path), SPANS, bounds),
+            PartWriter(LocalDirectory(str(tmp_path)), SPANS, bounds),
             batch([row(1), row(2, topic="other")]),
         )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -92,7 +95,7 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
 def test_memory_is_bounded(tmp_path: Path) -> None:
     one = batch(row(n) for n in range(10))
     bounds = Bounds(group_bytes=one.nbytes * 100, held_bytes=one.nbytes * 3)
-    with PartWriter(LocalDirectory(tmp_path), SPANS, bounds) as writer:
+    with PartWriter(LocalDirectory(str(tmp_path)), SPANS, bounds) as writer:
         for _ in range(20):
             writer.write(one)
             assert writer._held_bytes <= bounds.held_bytes
@@ -104,7 +107,9 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
 def test_open_files_are_bounded_and_no_row_is_lost(tmp_path: Path) -> None:
     rows = [row(n, topic=f"t{n % 5}") for n in range(40)]
     bounds = Bounds(open_files=2)
-    parts = write_parts(LocalDirectory(tmp_path), SPANS, [batch([one]) for one in rows], bounds)
+    parts = write_parts(
+        LocalDirectory(str(tmp_path)), SPANS, [batch([one]) for one in rows], bounds
+    )
     assert sum(part.rows for part in parts) == 40
     assert len({part.path for part in parts}) == len(parts) == 40
     found = [one for part in parts for one in read(tmp_path, part)]
@@ -112,31 +117,57 @@ def test_open_files_are_bounded_and_no_row_is_lost(tmp_path: Path) -> None:
 
 
 def test_what_broken_tasks_left_is_cleared(tmp_path: Path) -> None:
-    directory = LocalDirectory(tmp_path)
+    directory = LocalDirectory(str(tmp_path))
     (tmp_path / UNFINISHED).mkdir(parents=True)
     (tmp_path / UNFINISHED / "left").write_bytes(b"x")
     assert directory.clear() == 1
     assert directory.clear() == 0
 
 
-def test_another_file_system_does_the_same(tmp_path: Path) -> None:
-    from pyarrow import fs
-
-    remote = RemoteDirectory(fs.LocalFileSystem(), str(tmp_path / "r"), "r")
+@pytest.mark.parametrize("kind", ["memory", "pyarrow", "object store"])
+def test_another_file_system_does_the_same(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"memory:/{tmp_path}/r" if kind != "pyarrow" else f"s3://{tmp_path}/r"
+    if kind == "pyarrow":
+        # As where the package of a scheme is not installed and PyArrow knows the scheme.
+        not_installed = Mock(side_effect=ImportError("install something"))
+        monkeypatch.setattr("fsspec.core.url_to_fs", not_installed)
+        found = Mock(from_uri=lambda _url: (fs.LocalFileSystem(), str(tmp_path / "r")))
+        monkeypatch.setattr(fs, "FileSystem", found)
+    elif kind == "object store":
+        monkeypatch.setattr("mqcore.spark.directories._OBJECT_STORES", {"memory"})
+    remote = directory_of(Location.of(url))
     batches = [batch(row(n) for n in range(50))]
-    assert write_parts(remote, SPANS, batches) == write_parts(
-        LocalDirectory(tmp_path / "l"), SPANS, batches
-    )
-    assert remote.create("x/1", b"a")
-    assert not remote.create("x/1", b"b")
-    assert (remote.read("x/1"), remote.names("x"), remote.names("none")) == (b"a", ["1"], [])
+    parts = write_parts(remote, SPANS, batches)
+    assert parts == write_parts(LocalDirectory(str(tmp_path / "l")), SPANS, batches)
+    for part in parts:
+        content = remote.read(remote.below(part.path))
+        assert content == (tmp_path / "l" / part.path).read_bytes()
+    one = remote.below("x", "1")
+    assert remote.create(one, b"a")
+    assert not remote.create(one, b"b")
+    assert [file.name for file in remote.files(remote.below("x"))] == ["1"]
+    assert (remote.read(one), remote.files(remote.below("none"))) == (b"a", [])
     with pytest.raises(ZeroDivisionError):
         fail_after(PartWriter(remote, SPANS, Bounds(group_bytes=1)), batch([row(1, topic="other")]))
-    assert not (tmp_path / "r" / "topic=other").exists()
+    days = [
+        remote.below("topic=other", day) for day in remote.directories(remote.below("topic=other"))
+    ]
+    folders = [remote.below("topic=other"), *days]
+    assert [file for folder in folders for file in remote.files(folder)] == []
     assert remote.clear() == 0
 
 
-def test_a_uri_of_this_machine_is_a_directory(tmp_path: Path) -> None:
-    assert isinstance(directory_of(f"file://{tmp_path}"), LocalDirectory)
-    assert isinstance(directory_of(tmp_path), LocalDirectory)
-    assert pa.__version__
+def test_a_file_system_that_nobody_knows_is_named() -> None:
+    with pytest.raises(PathError, match="nowhere://x cannot be opened"):
+        ArchiveDirectory("nowhere://x").manifest()
+
+
+def test_archives_are_where_they_were_asked_for_in_every_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert ArchiveDirectory("a").files == LocalDirectory(str(tmp_path / "a"))
+    assert ArchiveDirectory(f"file://{tmp_path}").files == LocalDirectory(str(tmp_path))
+    assert ArchiveDirectory(tmp_path).uri == f"file://{tmp_path}"

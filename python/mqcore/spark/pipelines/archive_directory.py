@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mqcore.spark.pipelines.directories import Directory, directory_of
+from mqcore.spark.directories import Directory, directory_of
+from mqcore.spark.locations import Location
 from mqcore.spark.pipelines.errors import ArchiveError, ManifestConflictError
 from mqcore.spark.pipelines.layout import COMMITS, commit_path
 from mqcore.spark.pipelines.manifest import (
@@ -31,7 +32,7 @@ class ArchiveDirectory:
 
     def __init__(self, target: str | Path) -> None:
         """Takes a path or URI, which need not be there yet."""
-        self.files: Directory = directory_of(target)
+        self.files: Directory = directory_of(Location.of(target).absolute())
 
     @property
     def uri(self) -> str:
@@ -45,9 +46,9 @@ class ArchiveDirectory:
             ArchiveError: A commit is damaged, or one is missing between others.
         """
         commits: list[Commit] = []
-        for name in self.files.names(COMMITS):
-            path = f"{COMMITS}/{name}"
-            commit = decode_commit(self.files.read(path), f"{self.uri}/{path}")
+        for file in self.files.files(self.files.below(COMMITS)):
+            path = f"{COMMITS}/{file.name}"
+            commit = decode_commit(self.files.read(file.path), f"{self.uri}/{path}")
             if commit_path(commit.number) != path or commit.number != len(commits) + 1:
                 raise ArchiveError(
                     f"{self.uri}: {path} holds commit {commit.number}, expected "
@@ -97,7 +98,7 @@ class ArchiveDirectory:
         ordered = (tuple(sorted(spans)), tuple(sorted(files)))
         commit = Commit(spans=ordered[0], files=ordered[1], committed_ms=now_ms)
         commit = replace(commit, number=number)
-        if not self.files.create(commit_path(number), encode_commit(commit)):
+        if not self.files.create(self.files.below(commit_path(number)), encode_commit(commit)):
             raise ManifestConflictError(
                 f"{self.uri}: somebody else made commit {number}: archive into a directory from "
                 "one program at a time, and run this one again",

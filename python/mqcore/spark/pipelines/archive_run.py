@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_tasks import ArchiveTask
-from mqcore.spark.pipelines.directories import directory_of
 from mqcore.spark.pipelines.manifest import PartFile
 from mqcore.spark.pipelines.part_writer import write_parts
 from mqcore.spark.pipelines.scales import bytes_text
@@ -125,7 +124,7 @@ def archived_by(task: ArchiveTask, target: str) -> list[PartFile]:
         task: What to read.
         target: The archive's path or URI.
     """
-    return write_parts(directory_of(target), task.spans, task.batches())
+    return write_parts(ArchiveDirectory(target).files, task.spans, task.batches())
 
 
 @contextlib.contextmanager

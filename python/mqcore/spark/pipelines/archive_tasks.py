@@ -15,12 +15,12 @@ from mqcore.native.columns import RecordColumns
 from mqcore.native.columns import Span as Part
 from mqcore.native.errors import NoRecordError
 from mqcore.spark.arrow import to_arrow
+from mqcore.spark.directories import Directory, directory_of
 from mqcore.spark.locations import Location
 from mqcore.spark.pipelines.archive_schema import ARCHIVE_COLUMNS, batch_schema
 from mqcore.spark.pipelines.errors import ArchiveError, PipelineError, PipelineSettingError
 from mqcore.spark.pipelines.manifest import Manifest
 from mqcore.spark.pipelines.spans import Span, missing, stepped
-from mqcore.spark.store_source.directories import Directory, directory_of
 from mqcore.spark.store_source.segments import (
     ABORT_FILE,
     CHECKPOINT_FILE,

@@ -16,7 +16,6 @@ from mqcore.spark.pipelines.spans import Span, digest_of
 __all__ = [
     "COMMITS",
     "COMMIT_DIGITS",
-    "UNFINISHED",
     "commit_path",
     "date_text",
     "escaped",
@@ -26,8 +25,6 @@ __all__ = [
 ]
 
 COMMITS = "_mqcore/commits"
-# What tasks write until it is whole.
-UNFINISHED = "_mqcore/unfinished"
 # File names are sorted as text; so many digits hold every offset.
 COMMIT_DIGITS = 20
 _OFFSET_DIGITS = 20

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mqcore.spark.pipelines.directories import Directory, Sink
+from mqcore.spark.directories import Directory
 from mqcore.spark.pipelines.layout import date_text, part_path, stem_of
 from mqcore.spark.pipelines.manifest import PartFile
 from mqcore.spark.pipelines.spans import Span
+from mqcore.spark.sink_files import Sink
 
 __all__ = ["Bounds", "PartWriter", "by_topic_and_day", "write_parts"]
 
@@ -194,7 +195,9 @@ class PartWriter:
         """Writes what a part holds as one row group."""
         table = pa.Table.from_batches(part.held)
         if part.writer is None:
-            part.sink = part.stack.enter_context(self._directory.writing(part.path))
+            part.sink = part.stack.enter_context(
+                self._directory.writing(self._directory.below(part.path))
+            )
             part.writer = _parquet_writer(part.sink, table.schema)
         part.writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._held_bytes -= part.held_bytes

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mqcore.clock import wall_ms
-from mqcore.spark.pipelines.directories import Directory, directory_of
+from mqcore.spark.directories import Directory, directory_of
+from mqcore.spark.locations import Location
 from mqcore.spark.pipelines.errors import PipelineSettingError
 from mqcore.spark.pipelines.inputs import frame, parse_input
 from mqcore.spark.pipelines.jobs import Job
@@ -141,7 +142,7 @@ def report(
             sizes=traffic.sizes,
             lags=lags,
         )
-    directory = directory_of(target)
+    directory = directory_of(Location.of(target).absolute())
     for name, table in (
         ("slices", traffic.slices),
         ("queues", traffic.queues),
@@ -153,7 +154,7 @@ def report(
 
     html = traffic_page(traffic, title=title, source=source_name, made_ms=wall_ms())
     # Last, so that a page exists only when its tables do.
-    with directory.writing("report.html") as sink:
+    with directory.writing(directory.below("report.html")) as sink:
         sink.write(html.encode())
     return Reported(page=f"{directory.uri}/report.html", traffic=traffic)
 
@@ -243,5 +244,5 @@ def _write_table(directory: Directory, path: str, rows: Sequence[Any]) -> None:
     import pyarrow.parquet as pq
 
     table = pa.Table.from_pylist([asdict(row) for row in rows])
-    with directory.writing(path) as sink:
+    with directory.writing(directory.below(path)) as sink:
         pq.write_table(table, sink, compression="zstd")

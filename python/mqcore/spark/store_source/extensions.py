@@ -7,7 +7,7 @@ import struct
 from bisect import bisect_right
 from typing import Final
 
-from mqcore.spark.store_source.directories import Directory
+from mqcore.spark.directories import Directory
 
 # Size, tags code, store time, bytes of bits (`ConsumeQueueExt.CqExtUnit`).
 _HEAD: Final = struct.Struct(">hqqh")

@@ -7,8 +7,8 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
+from mqcore.spark.directories import Directory, PathError, directory_of
 from mqcore.spark.locations import Location
-from mqcore.spark.store_source.directories import Directory, PathError, directory_of
 from mqcore.spark.store_source.options import StoreOptions
 from mqcore.spark.store_source.segments import (
     ABORT_FILE,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span
-from mqcore.spark.store_source.directories import Directory, FileEntry, LocalDirectory, PathError
+from mqcore.spark.directories import Directory, FileEntry, LocalDirectory, PathError
 
 LOG_DIRECTORY: Final = "commitlog"
 CONFIG_DIRECTORY: Final = "config"

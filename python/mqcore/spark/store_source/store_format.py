@@ -14,10 +14,10 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from mqcore.model.parts import Part
+from mqcore.spark.directories import Directory
 from mqcore.spark.options import contradiction
 from mqcore.spark.schema import Projection, ddl_of, project, read_ddl
 from mqcore.spark.store_source import reading
-from mqcore.spark.store_source.directories import Directory
 from mqcore.spark.store_source.options import (
     BODILESS_SPLIT_BYTES,
     SPLIT_BYTES,

@@ -19,8 +19,8 @@ from mqcore.native.inspection import Inspection
 from mqcore.native.wire import parse_relaxed_json
 from mqcore.native.wire_errors import JsonTextError
 from mqcore.spark.arrow import to_arrow
+from mqcore.spark.directories import Directory, LocalDirectory, PathError
 from mqcore.spark.schema import TIMESTAMP, Projection, ReadColumn
-from mqcore.spark.store_source.directories import Directory, LocalDirectory, PathError
 from mqcore.spark.store_source.extensions import EXTENSION_CODE_MAX, ExtensionReader
 from mqcore.spark.store_source.planning import checkpoint_of
 from mqcore.spark.store_source.segments import (

@@ -1,18 +1,41 @@
-"""Where the files of a store are: a local directory, or anything fsspec can open.
+"""Where the files of stores and archives are: a local directory, or anything fsspec can open.
 
-A directory lists files and gives their bytes, in pieces or in part; it goes from the driver to the
-tasks. Knows no record.
+A directory lists, reads and writes files; it goes from the driver to the tasks. Knows neither
+records nor archives. Two promises to who writes, and how each kind of directory keeps them. A file
+that has its name is whole: it is written under another name and renamed, locally synced before; an
+object store shows an object when it was closed. A file is created once: a local one is linked,
+which fails where the name is taken; elsewhere it is only looked for before, so that one program at
+a time may write there.
 """
 
 import importlib
+import os
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from mqcore.spark.errors import SparkError
 from mqcore.spark.locations import Location
+from mqcore.spark.sink_files import Sink
+
+__all__ = [
+    "UNFINISHED",
+    "Directory",
+    "FileEntry",
+    "LocalDirectory",
+    "PathError",
+    "RemoteDirectory",
+    "directory_of",
+]
+
+# Where files are written before they get their names, below the root.
+UNFINISHED: Final = "_mqcore/unfinished"
+# File systems whose files are not there until they are closed, and that have no directories.
+_OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 
 # Large enough that what a call costs is lost in it, small enough to stay in a processor's cache.
 PIECE_BYTES: Final = 256 * 1024
@@ -101,6 +124,23 @@ class Directory(ABC):
     def matches(self, pattern: str) -> list[str]:
         """Returns the paths that a pattern with `*`, `?` and `[]` means."""
 
+    @property
+    @abstractmethod
+    def uri(self) -> str:
+        """The root, as Spark takes it."""
+
+    @abstractmethod
+    def writing(self, path: str) -> AbstractContextManager[Sink]:
+        """Gives a file that gets its name when the block ends, unless it raises."""
+
+    @abstractmethod
+    def create(self, path: str, content: bytes) -> bool:
+        """Writes a file that is not there yet; False where it is."""
+
+    @abstractmethod
+    def clear(self) -> int:
+        """Removes what broken tasks left below `UNFINISHED`; returns how many files."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalDirectory(Directory):
@@ -165,6 +205,64 @@ class LocalDirectory(Directory):
         relative = pattern.removeprefix(anchor) if anchor != "." else pattern
         return sorted(str(path) for path in Path(anchor).glob(relative))
 
+    @property
+    def uri(self) -> str:
+        """The root, as Spark takes it: Hadoop's paths know no escapes."""
+        return Location.of(self.root).url
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[Sink]:
+        """Gives a file that gets its name when the block ends, unless it raises."""
+        unfinished, final = self._unfinished(), Path(path)
+        try:
+            with unfinished.open("wb") as file:
+                yield Sink(file)
+                file.flush()
+                os.fsync(file.fileno())
+            final.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.replace(final)
+            _sync_directory(final.parent)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Writes a file that is not there yet; False where it is."""
+        unfinished, final = self._unfinished(), Path(path)
+        final.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            final.hardlink_to(unfinished)
+        except FileExistsError:
+            return False
+        finally:
+            unfinished.unlink(missing_ok=True)
+        _sync_directory(final.parent)
+        return True
+
+    def clear(self) -> int:
+        """Removes what broken tasks left below `UNFINISHED`; returns how many files."""
+        left = self.files(self.below(UNFINISHED))
+        for entry in left:
+            Path(entry.path).unlink(missing_ok=True)
+        return len(left)
+
+    def _unfinished(self) -> Path:
+        folder = Path(self.below(UNFINISHED))
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / uuid.uuid4().hex
+
+
+def _sync_directory(directory: Path) -> None:
+    """Makes names durable that were given in a directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteDirectory(Directory):
@@ -195,11 +293,16 @@ class RemoteDirectory(Directory):
         try:
             system, path = url_to_fs(self.url, **self.options)
         except (ImportError, ValueError) as error:
-            raise PathError(f"{self.url} cannot be opened: {error}", path=self.url) from error
+            found = None if self.options else _by_pyarrow(self.url)
+            if found is None:
+                raise PathError(f"{self.url} cannot be opened: {error}", path=self.url) from error
+            return found
         return system, path
 
     def _listed(self, path: str) -> list[dict[str, Any]]:
         system, _root = self._opened()
+        # What others wrote meanwhile may not be in a list that was asked for before.
+        system.invalidate_cache()
         try:
             rows: list[dict[str, Any]] = system.ls(path, detail=True)
         except (FileNotFoundError, NotADirectoryError):
@@ -227,7 +330,8 @@ class RemoteDirectory(Directory):
         """Returns bytes of a file, fewer where it ends."""
         system, _root = self._opened()
         end = None if len_bytes is None else start + len_bytes
-        return bytes(system.cat_file(path, start=start, end=end))
+        # PyArrow's streams seek nowhere, not even to their beginning.
+        return bytes(system.cat_file(path, start=start or None, end=end))
 
     def pieces(
         self, path: str, start: int, end: int, likely_end: int | None = None
@@ -250,9 +354,74 @@ class RemoteDirectory(Directory):
         system, _root = self._opened()
         return sorted(system.glob(pattern))
 
+    @property
+    def uri(self) -> str:
+        """The root, as Spark takes it."""
+        return self.url
 
-def directory_of(location: Location, options: dict[str, Any]) -> Directory:
-    """Returns the directory of a location: one that is not local is opened by fsspec."""
+    @contextmanager
+    def writing(self, path: str) -> Iterator[Sink]:
+        """Gives a file that gets its name when the block ends, unless it raises."""
+        system, _root = self._opened()
+        protocols = {system.protocol} if isinstance(system.protocol, str) else {*system.protocol}
+        is_object_store = bool(protocols & _OBJECT_STORES)
+        written = path if is_object_store else self.below(UNFINISHED, uuid.uuid4().hex)
+        if not is_object_store:
+            system.makedirs(written.rpartition("/")[0], exist_ok=True)
+        file = system.open(written, "wb")
+        try:
+            yield Sink(file)
+        except BaseException:
+            # An object store has no way back from here: what is closed is there. No commit names
+            # it, and the next run of the task writes it again.
+            file.close()
+            system.rm_file(written)
+            raise
+        file.close()
+        if written != path:
+            system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            system.mv(written, path)
+
+    def create(self, path: str, content: bytes) -> bool:
+        """Writes a file that is not there yet; False where it is."""
+        system, _root = self._opened()
+        # What others wrote meanwhile may not be in a list that was asked for before.
+        system.invalidate_cache()
+        if system.exists(path):
+            return False
+        with self.writing(path) as sink:
+            sink.write(content)
+        return True
+
+    def clear(self) -> int:
+        """Removes what broken tasks left below `UNFINISHED`; returns how many files."""
+        system, _root = self._opened()
+        left = self.files(self.below(UNFINISHED))
+        for entry in left:
+            system.rm_file(entry.path)
+        return len(left)
+
+
+def _by_pyarrow(url: str) -> tuple[Any, str] | None:
+    """Returns the file system of a URL by PyArrow (S3, GCS, HDFS), None where it knows none.
+
+    For schemes whose own package is not installed.
+    """
+    try:
+        arrow = importlib.import_module("fsspec.implementations.arrow")
+        system, path = importlib.import_module("pyarrow.fs").FileSystem.from_uri(url)
+    except (ImportError, ValueError, OSError, NotImplementedError):
+        return None
+    return arrow.ArrowFSWrapper(system), path
+
+
+def directory_of(location: Location, options: dict[str, Any] | None = None) -> Directory:
+    """Returns the directory of a location: one that is not local is opened by fsspec.
+
+    Args:
+        location: The location; it need not be there.
+        options: What fsspec opens it with.
+    """
     if location.is_local:
         return LocalDirectory(location.path)
-    return RemoteDirectory(location.url, options)
+    return RemoteDirectory(location.url, options or {})
