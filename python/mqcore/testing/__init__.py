@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mqcore.testing.broker import AsyncBroker, Broker
-    from mqcore.testing.inbox import Inbox
+    from mqcore.testing.inbox import Inbox, MakeInbox
 
-__all__ = ["AsyncBroker", "Broker", "Inbox"]
+__all__ = ["AsyncBroker", "Broker", "Inbox", "MakeInbox"]
 
 
 def __getattr__(name: str) -> Any:
     """Imports a class when it is asked for: every run of pytest imports this package."""
-    if name == "Inbox":
-        from mqcore.testing.inbox import Inbox
+    if name in ("Inbox", "MakeInbox"):
+        from mqcore.testing import inbox
 
-        return Inbox
+        return getattr(inbox, name)
     if name in __all__:
         from mqcore.testing import broker
 

@@ -4,14 +4,14 @@ Every run of pytest imports this file: it imports nothing but pytest before a fi
 process of pytest-xdist has its own broker, on its own ports and directory.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from mqcore import Producer
-    from mqcore.testing import Broker, Inbox
+    from mqcore.testing import Broker, MakeInbox
 
 _GROUP = "mqcore-tests"
 
@@ -53,7 +53,7 @@ def mqcore_producer(mqcore_broker: "Broker") -> Iterator["Producer"]:
 
 
 @pytest.fixture
-def mqcore_consumer(mqcore_broker: "Broker") -> Iterator[Callable[..., "Inbox"]]:
+def mqcore_consumer(mqcore_broker: "Broker") -> Iterator["MakeInbox"]:
     """Makes inboxes at the test's broker, and topics that are not there: `mqcore_consumer("t")`."""
     from contextlib import ExitStack
 
