@@ -30,12 +30,13 @@ class PullConsumer(Consumer[PullEngine]):
     """Polls messages, as a member of a group (`subscribe`) or of chosen queues (`assign`).
 
         async with aio.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
-            async for batch in consumer:
+            async for message in consumer:
                 ...
 
-    What a poll gave counts as consumed when the next one is asked for, and is saved every
+    `batches()` yields lists, which is faster, and `poll` returns one. What a poll gave, or an
+    iteration yielded, counts as consumed when the next one is asked for, and is saved every
     `persist_interval_s`; with `auto_commit=False` only `commit` does either. Who stops after a
-    batch that is done calls `commit`: closing does not, and the batch comes again. Every
+    message or batch that is done calls `commit`: closing does not, and it comes again. Every
     message comes at least once.
 
     Attributes:
@@ -127,10 +128,25 @@ class PullConsumer(Consumer[PullEngine]):
             self._hooks.polled(found)
         return found
 
-    async def __aiter__(self) -> AsyncIterator[list[ReceivedMessage]]:
-        """Yields batches until the consumer is closed."""
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Yields messages until the consumer is closed; each counts as polled when it comes."""
         while self._closing is None:
-            batch = await self.poll(None)
+            for message in await self.poll(None, max_count=1):
+                yield message
+
+    async def batches(
+        self, *, max_count: int | None = None
+    ) -> AsyncIterator[list[ReceivedMessage]]:
+        """Yields batches until the consumer is closed, each of one queue, in its order.
+
+        Args:
+            max_count: Messages of one batch at the most; `poll_count` when not given.
+
+        Raises:
+            UsageError: Another poll waits already.
+        """
+        while self._closing is None:
+            batch = await self.poll(None, max_count=max_count)
             if batch:
                 yield batch
 

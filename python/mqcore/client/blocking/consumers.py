@@ -243,11 +243,12 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
     """Polls messages: `mqcore.aio.PullConsumer` without `await`.
 
         with mqcore.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
-            for batch in consumer:
+            for message in consumer:
                 ...
 
-    What a poll gave counts as consumed when the next one is asked for; with `auto_commit=False`
-    only when it is committed.
+    `batches()` yields lists, which is faster, and `poll` returns one. What a poll gave, or an
+    iteration yielded, counts as consumed when the next one is asked for; with `auto_commit=False`
+    only when it is committed. Closing commits nothing: who stops calls `commit`.
     """
 
     @shows_options(ConsumerJoin, PullConsumerSettings)
@@ -299,10 +300,22 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
         """
         return self._thread.run(lambda: self._core.poll(timeout_s, max_count=max_count))
 
-    def __iter__(self) -> Iterator[list[ReceivedMessage]]:
-        """Yields batches until the consumer is closed."""
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Yields messages until the consumer is closed; each counts as polled when it comes."""
         while not self._core.is_closed:
-            batch = self.poll(None)
+            yield from self.poll(None, max_count=1)
+
+    def batches(self, *, max_count: int | None = None) -> Iterator[list[ReceivedMessage]]:
+        """Yields batches until the consumer is closed, each of one queue, in its order.
+
+        Args:
+            max_count: Messages of one batch at the most; `poll_count` when not given.
+
+        Raises:
+            UsageError: Another poll waits already.
+        """
+        while not self._core.is_closed:
+            batch = self.poll(None, max_count=max_count)
             if batch:
                 yield batch
 
