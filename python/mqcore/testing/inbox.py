@@ -4,9 +4,11 @@
         ...
         first, second = inbox.take(2)
 
-A push consumer on a loop of its own collects; `take` waits with a deadline.
+A push consumer on a loop of its own collects; `take` waits with a deadline. `AsyncInbox` has the
+same names with `await`.
 """
 
+import asyncio
 import threading
 import time
 from collections import deque
@@ -26,7 +28,7 @@ from mqcore.errors import MQError
 from mqcore.model.subscriptions import ALL
 from mqcore.testing.loop_thread import LoopThread
 
-__all__ = ["TAKE_TIMEOUT_S", "Inbox", "MakeInbox"]
+__all__ = ["TAKE_TIMEOUT_S", "AsyncInbox", "Inbox", "MakeAsyncInbox", "MakeInbox"]
 
 # Nothing that a test waits for takes longer; a failure is reported then.
 TAKE_TIMEOUT_S = 10.0
@@ -156,8 +158,55 @@ class Inbox:
             self._thread.close()
 
 
+class AsyncInbox:
+    """An inbox whose methods are awaited; the caller's loop goes on while it waits.
+
+    Attributes:
+        group: The group.
+        topic: What it consumes.
+    """
+
+    def __init__(self, inbox: Inbox) -> None:
+        """Takes the inbox under it."""
+        self.group, self.topic = inbox.group, inbox.topic
+        self._inbox = inbox
+
+    async def __aenter__(self) -> Self:
+        """Begins to receive."""
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Leaves the group."""
+        await self.close()
+
+    async def start(self) -> Self:
+        """See `Inbox.start`."""
+        await asyncio.to_thread(self._inbox.start)
+        return self
+
+    async def close(self) -> None:
+        """See `Inbox.close`."""
+        await asyncio.to_thread(self._inbox.close)
+
+    @property
+    def messages(self) -> list[ReceivedMessage]:
+        """Everything that was received, taken or not, in the order in which it came."""
+        return self._inbox.messages
+
+    async def take(
+        self, count: int = 1, *, timeout_s: float = TAKE_TIMEOUT_S
+    ) -> list[ReceivedMessage]:
+        """See `Inbox.take`."""
+        return await asyncio.to_thread(self._inbox.take, count, timeout_s=timeout_s)
+
+
 class MakeInbox(Protocol):
-    """The fixture `mqcore_consumer`: makes an inbox at the test's broker, with its topic."""
+    """The fixture `mqcore_consumer`; makes an inbox at the test's broker, with its topic."""
 
     def __call__(
         self,
@@ -167,5 +216,20 @@ class MakeInbox(Protocol):
         expression: Expression = ALL,
         **options: Unpack[PushConsumerOptions],
     ) -> Inbox:
+        """Returns an inbox that receives until the test ends; arguments are those of `Inbox`."""
+        ...
+
+
+class MakeAsyncInbox(Protocol):
+    """The fixture `mqcore_aio_consumer`; makes an inbox whose methods are awaited."""
+
+    async def __call__(
+        self,
+        topic: str,
+        *,
+        group: str | None = None,
+        expression: Expression = ALL,
+        **options: Unpack[PushConsumerOptions],
+    ) -> AsyncInbox:
         """Returns an inbox that receives until the test ends; arguments are those of `Inbox`."""
         ...
