@@ -138,7 +138,7 @@ def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -
     first, again = sorted(found, key=lambda each: each.physical_offset)
     assert (again.body, again.tags, again.keys) == (first.body, first.tags, first.keys)
     assert again.properties["shop"] == "west"
-    assert again.properties["DLQ_ORIGIN_MESSAGE_ID"] == first.message_id
+    assert again.properties["DLQ_ORIGIN_MESSAGE_ID"] == first.offset_message_id
     assert "RETRY_TOPIC" not in again.properties
 
 

@@ -76,7 +76,7 @@ def mqcore_aio_broker(mqcore_broker: "Broker") -> "AsyncBroker":
     return mqcore_broker.awaited
 
 
-async def _aio_producer(mqcore_broker: "Broker") -> AsyncIterator["aio.Producer"]:
+async def mqcore_aio_producer(mqcore_broker: "Broker") -> AsyncIterator["aio.Producer"]:
     """A producer of `mqcore.aio` at the test's broker, on the loop of the test."""
     from mqcore import aio
 
@@ -110,5 +110,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
         declare = pytest_asyncio.fixture
     fixtures = ModuleType("mqcore.testing.async_fixtures")
-    vars(fixtures)["mqcore_aio_producer"] = declare(name="mqcore_aio_producer")(_aio_producer)
+    vars(fixtures)["mqcore_aio_producer"] = declare(name="mqcore_aio_producer")(mqcore_aio_producer)
     config.pluginmanager.register(fixtures)
