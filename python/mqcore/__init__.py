@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
     from mqcore.client.blocking.transaction_producer import Transaction, TransactionProducer
+    from mqcore.client.client_options import ClientOptions
     from mqcore.client.consume_hooks import ConsumeContext, ConsumeHook, ConsumeResult
     from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
     from mqcore.client.faults import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from mqcore.client.log_handler import LogHandler
     from mqcore.client.message import Message, ReceivedMessage
     from mqcore.client.options import (
-        ClientOptions,
         ProducerOptions,
         PullConsumerOptions,
         PushConsumerOptions,
@@ -79,7 +79,7 @@ _HOMES = {
     "ByConfig": "mqcore.model.allocation",
     "ByMachineRoom": "mqcore.model.allocation",
     "Client": "mqcore.client.blocking.client",
-    "ClientOptions": "mqcore.client.options",
+    "ClientOptions": "mqcore.client.client_options",
     "Compression": "mqcore.native",
     "ConsistentHash": "mqcore.model.allocation",
     "ConsumeContext": "mqcore.client.consume_hooks",

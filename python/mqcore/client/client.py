@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+from mqcore.client.client_options import ClientOptions
 from mqcore.client.client_settings import ClientSettings
 from mqcore.client.making import Kinds, Maker
 from mqcore.client.option import shows_options
-from mqcore.client.options import ClientOptions
 from mqcore.client.producer import Producer
 from mqcore.client.pull_consumer import PullConsumer
 from mqcore.client.push_consumer import PushConsumer

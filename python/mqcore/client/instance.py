@@ -21,6 +21,7 @@ from threading import get_ident
 from types import TracebackType
 from typing import Self, Unpack
 
+from mqcore.client.client_options import ClientOptions
 from mqcore.client.client_settings import ClientSettings, TlsOption
 from mqcore.client.duties import Duties
 from mqcore.client.here import close_in_forks, current_loop
@@ -28,7 +29,6 @@ from mqcore.client.identity import client_id, local_address
 from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.namespaces import check_namespace, with_namespace, without_namespace
 from mqcore.client.option import made_of, shows_options
-from mqcore.client.options import ClientOptions
 from mqcore.client.parts import Part
 from mqcore.client.pushed import Pushed
 from mqcore.client.route_table import RouteTable

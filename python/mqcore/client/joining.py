@@ -1,7 +1,8 @@
 """The options of producers and consumers that are no settings: their client, hooks, trace."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mqcore.client.client_settings import Identity
 from mqcore.client.consume_hooks import ConsumeHook
@@ -9,10 +10,18 @@ from mqcore.client.faults import FaultStrategy
 from mqcore.client.hooks import SendHook
 from mqcore.client.instance import Instance
 from mqcore.client.member import RebalanceListener
-from mqcore.client.option import option
+from mqcore.client.option import declared, option, unknown_option
+from mqcore.client.options import KINDS
 from mqcore.clock import monotonic_ms
+from mqcore.errors import UsageError
 
-__all__ = ["ConsumerJoin", "Join", "ProducerJoin"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["ConsumerJoin", "Join", "ProducerJoin", "taken"]
+
+_JoinT = TypeVar("_JoinT")
+_SettingsT = TypeVar("_SettingsT", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +80,33 @@ class ConsumerJoin(Join):
     now_ms: Callable[[], int] = option(
         monotonic_ms, unit="ms", change="never, but in tests", shown="mqcore.clock.monotonic_ms"
     )
+
+
+def taken(
+    options: Mapping[str, Any], who: str, join: type[_JoinT], settings: _SettingsT
+) -> tuple[_JoinT, _SettingsT]:
+    """Returns what a constructor was given, of its `**options`: what is no setting, and settings.
+
+    Args:
+        options: Values by name.
+        who: Whose options they are, as `options.KINDS` has it.
+        join: Declares the options that are no settings.
+        settings: The settings that options change.
+
+    Raises:
+        UsageError: There is no such option, or a value cannot work.
+    """
+    joining, changes = declared(join), declared(type(settings))
+    for name in options:
+        if name not in joining and name not in changes:
+            raise _unknown(name, who)
+    return (
+        join(**{name: value for name, value in options.items() if name in joining}),
+        replace(settings, **{name: each for name, each in options.items() if name in changes}),
+    )
+
+
+def _unknown(name: str, who: str) -> UsageError:
+    others = [other for other, names in KINDS.items() if name in names]
+    hint = f": it is one of {' and '.join(others)}" if others else ""
+    return unknown_option(name, who, KINDS[who], hint)

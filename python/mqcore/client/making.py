@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, overload
 
+from mqcore.client.client_options import ClientOptions
 from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
 from mqcore.client.handlers import BatchHandler, Handler
 from mqcore.client.instance import Instance
 from mqcore.client.joining import ConsumerJoin, ProducerJoin
 from mqcore.client.option import shows_options
 from mqcore.client.options import (
-    ClientOptions,
     ProducerOptions,
     PullConsumerOptions,
     PushConsumerOptions,

@@ -8,13 +8,12 @@ from the declarations (`options.py`, the page of options) is made by `option_sou
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints
 
 from mqcore.client.option_values import fault_of, nearest
-from mqcore.client.options import KINDS
 from mqcore.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,12 +31,10 @@ __all__ = [
     "made_of",
     "option",
     "shows_options",
-    "taken",
+    "unknown_option",
 ]
 
 _T = TypeVar("_T")
-_JoinT = TypeVar("_JoinT")
-_SettingsT = TypeVar("_SettingsT", bound="DataclassInstance")
 _InitT = TypeVar("_InitT", bound=Callable[..., Any])
 _KEY: Final = "option"
 _ITEM: Final = re.compile(r"^ {8}(\w+): (.*(?:\n {9,}.*)*)", re.MULTILINE)
@@ -55,7 +52,7 @@ class Option:
         words: Texts that may be written instead of values.
         change: When a user changes it.
         is_checked: Whether values are compared with the type.
-        shown: The default as pages show it, where its own text does not tell it.
+        shown: The default as pages show it, where its own text is of no use.
     """
 
     unit: str = ""
@@ -155,30 +152,6 @@ def _out_of_bounds(value: object, described: Option) -> str | None:
     return None
 
 
-def taken(
-    options: Mapping[str, Any], who: str, join: type[_JoinT], settings: _SettingsT
-) -> tuple[_JoinT, _SettingsT]:
-    """Returns what a constructor was given, of its `**options`: what is no setting, and settings.
-
-    Args:
-        options: Values by name.
-        who: Whose options they are, as `options.KINDS` has it.
-        join: Declares the options that are no settings.
-        settings: The settings that options change.
-
-    Raises:
-        UsageError: There is no such option, or a value cannot work.
-    """
-    joining, changes = declared(join), declared(type(settings))
-    for name in options:
-        if name not in joining and name not in changes:
-            raise _unknown(name, who)
-    return (
-        join(**{name: value for name, value in options.items() if name in joining}),
-        replace(settings, **{name: each for name, each in options.items() if name in changes}),
-    )
-
-
 def check_explicit(**values: tuple[object, Any]) -> None:
     """Checks parameters that are no options.
 
@@ -203,20 +176,23 @@ def made_of(options: Mapping[str, Any], who: str, kind: type[_T]) -> _T:
     names = declared(kind)
     for name in options:
         if name not in names:
-            raise _unknown(name, who)
+            raise unknown_option(name, who, names)
     return kind(**options)
 
 
-def _unknown(name: str, who: str) -> UsageError:
-    """Returns the error of an option that is none, with what was probably meant."""
-    own = KINDS[who]
-    meant = nearest(name, own)
-    if meant is not None:
-        return UsageError(f"{who} has no option {name!r}: did you mean {meant}?")
-    others = [other for other, names in KINDS.items() if name in names]
-    if others:
-        return UsageError(f"{who} has no option {name!r}: it is one of {' and '.join(others)}")
-    return UsageError(f"{who} has no option {name!r}")
+def unknown_option(name: str, who: str, names: Iterable[str], hint: str = "") -> UsageError:
+    """Returns the error of an option that is none, with the one that was probably meant.
+
+    Args:
+        name: What was given.
+        who: Whose option it would be.
+        names: The options that it has.
+        hint: The end of the text where none is like it.
+    """
+    meant = nearest(name, names)
+    return UsageError(
+        f"{who} has no option {name!r}{f': did you mean {meant}?' if meant else hint}"
+    )
 
 
 # Showing.

@@ -2,7 +2,7 @@
 
 | file | what it holds |
 |---|---|
-| `python/mqcore/client/options.py` | the types of `**options`, for editors and type checkers |
+| `python/mqcore/client/client_options.py`, `options.py` | the types of `**options`, for editors |
 | `docs/client-options.md` | the page of all options |
 
 They are checked in, and a test keeps them current.
@@ -32,14 +32,16 @@ from mqcore.client.push_consumer import PushConsumer
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.transaction_producer import TransactionProducer
 
-__all__ = ["DERIVED", "options_source", "page"]
+__all__ = ["DERIVED", "client_options_source", "options_source", "page"]
 
 _COLUMNS: Final = 100
-# A class of `options.py` per dataclass: its name, its bases, whose fields, what it is.
-_TYPED: Final = (
-    ("_Identity", "TypedDict", Identity, "Who a client is."),
-    ("ClientOptions", "_Identity", ClientSettings, "The options of a `Client`."),
-    ("_Joining", "_Identity", Join, "Producers and consumers alike."),
+# A class per dataclass: its name, its base, whose fields, what it is.
+_CLIENT_TYPED: Final = (
+    ("IdentityOptions", "TypedDict", Identity, "Who a client is."),
+    ("ClientOptions", "IdentityOptions", ClientSettings, "The options of a `Client`."),
+)
+_PART_TYPED: Final = (
+    ("_Joining", "IdentityOptions", Join, "Producers and consumers alike."),
     ("_ProducerJoining", "_Joining", ProducerJoin, "Producers, beside settings."),
     ("ProducerOptions", "_ProducerJoining", ProducerSettings, "The options of a producer."),
     ("_ConsumerJoining", "_Joining", ConsumerJoin, "Consumers, beside settings."),
@@ -50,7 +52,7 @@ _TYPED: Final = (
 # A parameter of its own: the type of the handler follows from it.
 _EXPLICIT: Final = frozenset({"batch"})
 _HEAD: Final = '''\
-"""The types of `**options`, for type checkers and editors; `mqcore.client.option` checks values.
+"""The types of `**options` of {whose}, for type checkers and editors.
 
 Made from the dataclasses that declare them by `python -m mqcore.client.option_sources`; a test
 keeps it current. At run time the types of their values are not imported.
@@ -58,7 +60,21 @@ keeps it current. At run time the types of their values are not imported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypedDict
+'''
+_CLIENT_HEAD: Final = """\
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from mqcore.client.client_settings import TlsOption
+    from mqcore.client.signing import Credentials
+    from mqcore.remoting.limits import Limits
+
+__all__ = ["ClientOptions", "IdentityOptions"]
+"""
+_PART_HEAD: Final = """\
+from typing import TYPE_CHECKING, Final
+
+from mqcore.client.client_options import ClientOptions, IdentityOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,26 +82,17 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from mqcore.client.client_settings import TlsOption
     from mqcore.client.consume_hooks import ConsumeHook
     from mqcore.client.faults import FaultStrategy
     from mqcore.client.hooks import SendHook
     from mqcore.client.instance import Instance
     from mqcore.client.member import RebalanceListener
-    from mqcore.client.signing import Credentials
     from mqcore.client.starting_offset import ConsumeFrom
     from mqcore.model.allocation import Strategy
     from mqcore.native import Compression
-    from mqcore.remoting.limits import Limits
 
-__all__ = [
-    "KINDS",
-    "ClientOptions",
-    "ProducerOptions",
-    "PullConsumerOptions",
-    "PushConsumerOptions",
-]
-'''
+__all__ = ["KINDS", "ProducerOptions", "PullConsumerOptions", "PushConsumerOptions"]
+"""
 _TAIL: Final = """
 
 _CONSUMER: Final = ("namesrv", "group", "topics", "settings")
@@ -164,10 +171,20 @@ _PARAMETERS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 )
 
 
+def client_options_source() -> str:
+    """Returns `client_options.py`."""
+    return _HEAD.format(whose="clients") + _CLIENT_HEAD + _typed(_CLIENT_TYPED)
+
+
 def options_source() -> str:
     """Returns `options.py`."""
-    parts = [_HEAD]
-    for name, base, kind, doc in _TYPED:
+    head = _HEAD.format(whose="producers and consumers")
+    return head + _PART_HEAD + _typed(_PART_TYPED) + _TAIL
+
+
+def _typed(rows: tuple[tuple[str, str, type, str], ...]) -> str:
+    parts: list[str] = []
+    for name, base, kind, doc in rows:
         parts.append(f'\n\nclass {name}({base}, total=False):\n    """{doc}"""\n\n')
         described = descriptions(kind)
         for field_name, annotation in _own_fields(kind):
@@ -177,7 +194,7 @@ def options_source() -> str:
             text = f"{described[field_name]} Default: {default_text(each)}."
             parts.append(f"    {field_name}: {annotation}\n")
             parts += _docstring(text)
-    return "".join([*parts, _TAIL])
+    return "".join(parts)
 
 
 def page() -> str:
@@ -255,6 +272,7 @@ def _docstring(text: str) -> list[str]:
 
 DERIVED: Final[Mapping[str, Callable[[], str]]] = MappingProxyType(
     {
+        "python/mqcore/client/client_options.py": client_options_source,
         "python/mqcore/client/options.py": options_source,
         "docs/client-options.md": page,
     }

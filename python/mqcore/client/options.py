@@ -1,4 +1,4 @@
-"""The types of `**options`, for type checkers and editors; `mqcore.client.option` checks values.
+"""The types of `**options` of producers and consumers, for type checkers and editors.
 
 Made from the dataclasses that declare them by `python -m mqcore.client.option_sources`; a test
 keeps it current. At run time the types of their values are not imported.
@@ -6,7 +6,9 @@ keeps it current. At run time the types of their values are not imported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
+
+from mqcore.client.client_options import ClientOptions, IdentityOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,61 +16,19 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Literal
 
-    from mqcore.client.client_settings import TlsOption
     from mqcore.client.consume_hooks import ConsumeHook
     from mqcore.client.faults import FaultStrategy
     from mqcore.client.hooks import SendHook
     from mqcore.client.instance import Instance
     from mqcore.client.member import RebalanceListener
-    from mqcore.client.signing import Credentials
     from mqcore.client.starting_offset import ConsumeFrom
     from mqcore.model.allocation import Strategy
     from mqcore.native import Compression
-    from mqcore.remoting.limits import Limits
 
-__all__ = [
-    "KINDS",
-    "ClientOptions",
-    "ProducerOptions",
-    "PullConsumerOptions",
-    "PushConsumerOptions",
-]
+__all__ = ["KINDS", "ProducerOptions", "PullConsumerOptions", "PushConsumerOptions"]
 
 
-class _Identity(TypedDict, total=False):
-    """Who a client is."""
-
-    credentials: Credentials | None
-    """Who we are to brokers that ask. Default: None."""
-    namespace: str | None
-    """Put before topics and groups. Default: None."""
-    tls: TlsOption
-    """Speak TLS: True trusts the machine's authorities; files or a context set more. Default: None.
-    """
-
-
-class ClientOptions(_Identity, total=False):
-    """The options of a `Client`."""
-
-    instance_name: str | None
-    """Part of the client's id; one of its own when not given. Default: None."""
-    unit_name: str | None
-    """The unit, appended to the client's id. Default: None."""
-    default_queues: int
-    """Queues of a topic that the broker makes at the first send. Default: 4."""
-    call_timeout_s: float
-    """The deadline of calls that are no sends and no pulls. Default: 3.0."""
-    connect_timeout_s: float
-    """How long making a connection may take. Default: 3.0."""
-    heartbeat_interval_s: float
-    """How often brokers get a heartbeat. Default: 30.0."""
-    route_interval_s: float
-    """How often routes in use are asked for again. Default: 30.0."""
-    limits: Limits | None
-    """The bounds of connections. Default: None."""
-
-
-class _Joining(_Identity, total=False):
+class _Joining(IdentityOptions, total=False):
     """Producers and consumers alike."""
 
     instance: Instance | None

@@ -14,9 +14,9 @@ from mqcore.client.detecting import detect
 from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.here import current_loop
 from mqcore.client.identity import unique_ids
-from mqcore.client.joining import ProducerJoin
+from mqcore.client.joining import ProducerJoin, taken
 from mqcore.client.message import Message, ReceivedMessage
-from mqcore.client.option import check_explicit, shows_options, taken
+from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
 from mqcore.client.producer_part import ProducerPart

@@ -11,9 +11,9 @@ from typing import Final, Unpack
 
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PullConsumerSettings
-from mqcore.client.joining import ConsumerJoin
+from mqcore.client.joining import ConsumerJoin, taken
 from mqcore.client.message import ReceivedMessage
-from mqcore.client.option import check_explicit, shows_options, taken
+from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import PullConsumerOptions
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.results import QueueRef

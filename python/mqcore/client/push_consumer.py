@@ -11,8 +11,8 @@ from typing import Unpack, overload
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
 from mqcore.client.handlers import BatchHandler, Handler
-from mqcore.client.joining import ConsumerJoin
-from mqcore.client.option import check_explicit, shows_options, taken
+from mqcore.client.joining import ConsumerJoin, taken
+from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import PushConsumerOptions
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef

@@ -8,10 +8,10 @@ from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.blocking.producer import Producer
 from mqcore.client.blocking.transaction_producer import TransactionProducer
+from mqcore.client.client_options import ClientOptions
 from mqcore.client.client_settings import ClientSettings
 from mqcore.client.making import Kinds, Maker
 from mqcore.client.option import shows_options
-from mqcore.client.options import ClientOptions
 
 __all__ = ["Client"]
 
