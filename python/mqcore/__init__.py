@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mqcore import aio, errors
+    from mqcore import errors
     from mqcore.client.blocking.client import Client
     from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
@@ -202,7 +202,6 @@ __all__ = [
     "TransactionResult",
     "TransactionState",
     "__version__",
-    "aio",
     "encode_properties",
     "errors",
     "read_properties",

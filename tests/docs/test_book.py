@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 CHECK = ROOT / "scripts" / "book" / "check_site.py"
 # On a page of their own, the exceptions; and a text.
-NO_ENTRIES = {"__version__", "aio", "errors", "MQError", "RecordError", "SendError", "StoreError"}
+NO_ENTRIES = {"__version__", "errors", "MQError", "RecordError", "SendError", "StoreError"}
 # A module: the fixtures of pytest.
 MODULES = {"plugin"}
 
