@@ -21,12 +21,19 @@ if TYPE_CHECKING:
     from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
     from mqcore.client.blocking.transaction_producer import Transaction, TransactionProducer
+    from mqcore.client.client_options import ClientOptions
     from mqcore.client.consume_hooks import ConsumeContext, ConsumeHook, ConsumeResult
     from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
     from mqcore.client.faults import OFFICIAL_49, OFFICIAL_53, FaultStrategy, FaultTable
+    from mqcore.client.handlers import BatchHandler, Handler, HandlerResult
     from mqcore.client.hooks import SendContext, SendHook
     from mqcore.client.log_handler import LogHandler
     from mqcore.client.message import Message, ReceivedMessage
+    from mqcore.client.options import (
+        ProducerOptions,
+        PullConsumerOptions,
+        PushConsumerOptions,
+    )
     from mqcore.client.outcomes import Reject, Retry
     from mqcore.client.requests import Reply
     from mqcore.client.results import QueueRef, SendResult, SendStatus
@@ -67,10 +74,12 @@ _HOMES = {
     "Appended": "mqcore.native",
     "Averagely": "mqcore.model.allocation",
     "AveragelyByCircle": "mqcore.model.allocation",
+    "BatchHandler": "mqcore.client.handlers",
     "BatchMessage": "mqcore.native",
     "ByConfig": "mqcore.model.allocation",
     "ByMachineRoom": "mqcore.model.allocation",
     "Client": "mqcore.client.blocking.client",
+    "ClientOptions": "mqcore.client.client_options",
     "Compression": "mqcore.native",
     "ConsistentHash": "mqcore.model.allocation",
     "ConsumeContext": "mqcore.client.consume_hooks",
@@ -81,6 +90,8 @@ _HOMES = {
     "FaultStrategy": "mqcore.client.faults",
     "FaultTable": "mqcore.client.faults",
     "GetResult": "mqcore.native",
+    "Handler": "mqcore.client.handlers",
+    "HandlerResult": "mqcore.client.handlers",
     "Inspection": "mqcore.native",
     "LogHandler": "mqcore.client.log_handler",
     "MQError": "mqcore.errors",
@@ -90,10 +101,13 @@ _HOMES = {
     "OFFICIAL_53": "mqcore.client.faults",
     "OpenReport": "mqcore.native",
     "Producer": "mqcore.client.blocking.producer",
+    "ProducerOptions": "mqcore.client.options",
     "ProducerSettings": "mqcore.client.settings",
     "PullConsumer": "mqcore.client.blocking.consumers",
+    "PullConsumerOptions": "mqcore.client.options",
     "PullConsumerSettings": "mqcore.client.consumer_settings",
     "PushConsumer": "mqcore.client.blocking.consumers",
+    "PushConsumerOptions": "mqcore.client.options",
     "PushConsumerSettings": "mqcore.client.consumer_settings",
     "QueueRef": "mqcore.client.results",
     "ReceivedMessage": "mqcore.client.message",
@@ -130,10 +144,12 @@ __all__ = [
     "Appended",
     "Averagely",
     "AveragelyByCircle",
+    "BatchHandler",
     "BatchMessage",
     "ByConfig",
     "ByMachineRoom",
     "Client",
+    "ClientOptions",
     "Compression",
     "ConsistentHash",
     "ConsumeContext",
@@ -144,6 +160,8 @@ __all__ = [
     "FaultStrategy",
     "FaultTable",
     "GetResult",
+    "Handler",
+    "HandlerResult",
     "Inspection",
     "LogHandler",
     "MQError",
@@ -151,10 +169,13 @@ __all__ = [
     "Message",
     "OpenReport",
     "Producer",
+    "ProducerOptions",
     "ProducerSettings",
     "PullConsumer",
+    "PullConsumerOptions",
     "PullConsumerSettings",
     "PushConsumer",
+    "PushConsumerOptions",
     "PushConsumerSettings",
     "QueueRef",
     "ReceivedMessage",
@@ -187,7 +208,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
+def _imported(name: str) -> object:
     """Imports a name of the face when it is first used."""
     if name in _MODULES:
         return importlib.import_module(f"mqcore.{name}")
@@ -198,6 +219,11 @@ def __getattr__(name: str) -> object:
     value: object = getattr(importlib.import_module(module), other or name)
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers: a name that is not there is a mistake that they find.
+    __getattr__ = _imported
 
 
 def __dir__() -> list[str]:

@@ -144,7 +144,9 @@ def test_a_send_whose_answer_was_lost_is_stored_once(kind: str, *, is_killed: bo
                 assert max(result.attempts for result in results) == 2
             stored = await broker.messages("t")
             assert Counter(m.body for m in stored) == Counter({b"first", *bodies})
-            stored_ids = {(each.uniq_key, each.message_id, each.queue_id) for each in stored}
+            stored_ids = {
+                (each.message_id, each.offset_message_id, each.queue.queue_id) for each in stored
+            }
             for result in results:
                 ids = result.message_id.split(","), result.offset_message_id.split(",")
                 reported = {(*each, result.queue.queue_id) for each in zip(*ids, strict=True)}

@@ -172,7 +172,7 @@ def test_what_was_printed_can_be_sent(broker: Broker) -> None:
     environment = os.environ | {"MQCORE_NAMESRV": broker.namesrv}
     subprocess.run(again, env=environment, input=line, check=True, timeout=60)
     (message,) = broker.messages("to")
-    assert (message.body, message.tags, message.keys) == (b"\xff", "t", "a b")
+    assert (message.body, message.tags, message.keys) == (b"\xff", "t", ("a", "b"))
     assert message.properties["p"] == "ü"
 
 

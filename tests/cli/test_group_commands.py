@@ -133,12 +133,12 @@ def test_nothing_is_sent_in_a_dry_run(broker: Broker, dead: list[str]) -> None:
 
 def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -> None:
     run_json(broker, "msg", "resend-dlq", GROUP, "-y", "--id", dead[1])
-    found = [each for each in broker.messages("orders") if each.uniq_key == dead[1]]
+    found = [each for each in broker.messages("orders") if each.message_id == dead[1]]
     assert len(found) == 2
     first, again = sorted(found, key=lambda each: each.physical_offset)
     assert (again.body, again.tags, again.keys) == (first.body, first.tags, first.keys)
     assert again.properties["shop"] == "west"
-    assert again.properties["DLQ_ORIGIN_MESSAGE_ID"] == first.message_id
+    assert again.properties["DLQ_ORIGIN_MESSAGE_ID"] == first.offset_message_id
     assert "RETRY_TOPIC" not in again.properties
 
 

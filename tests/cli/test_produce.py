@@ -69,7 +69,7 @@ def test_keys_and_tags_are_made_of_the_body(broker: Broker) -> None:
     arguments = ["-k", "o-{.id} {n}", "-t", "{.kinds.1}", "-s", "{.who.name}", "-p", "src={file}"]
     produced(broker, "made", *arguments, stdin=line)
     (message,) = broker.messages("made")
-    assert (message.keys, message.tags) == ("o-7 1", "y")
+    assert (message.keys, message.tags) == (("o-7", "1"), "y")
     assert message.properties["src"] == "-"
     assert message.properties["__SHARDINGKEY"] == "ü"
 
@@ -87,7 +87,7 @@ def test_json_lines_hold_everything(broker: Broker) -> None:
         b"\xff\x00",
     ]
     first = next(each for each in broker.messages("json") if each.body == b"text")
-    assert (first.tags, first.keys, first.properties["p"]) == ("a", "k1 k2", "1")
+    assert (first.tags, first.keys, first.properties["p"]) == ("a", ("k1", "k2"), "1")
 
 
 def test_acknowledgements_are_lines_of_json(broker: Broker) -> None:
@@ -104,9 +104,9 @@ def test_each_acknowledgement_is_that_of_its_message(broker: Broker) -> None:
     by_id = {row["message_id"]: row for row in map(json.loads, ended.stdout.splitlines())}
     assert len(by_id) == 300
     for message in broker.messages("fields"):
-        row = by_id[message.uniq_key or ""]
-        assert (row["queue"], row["offset"]) == (message.queue_id, message.queue_offset)
-        assert row["offset_id"] == message.message_id
+        row = by_id[message.message_id]
+        assert (row["queue"], row["offset"]) == (message.queue.queue_id, message.queue_offset)
+        assert row["offset_id"] == message.offset_message_id
 
 
 def test_it_ends_after_a_count(broker: Broker) -> None:

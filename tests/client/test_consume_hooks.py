@@ -166,7 +166,7 @@ async def traced_lines(cluster: Cluster, count: int, word: str) -> list[list[str
     async with aio.PullConsumer(
         cluster.namesrv, group=f"reads-{word}", topics=TRACE_TOPIC, consume_from=FIRST
     ) as consumer:
-        async for batch in consumer:
+        async for batch in consumer.batches():
             lines = [line for message in batch for line in message.body_text().split("\x02")]
             found += [line.split("\x01") for line in lines if word in line]
             if len(found) >= count:

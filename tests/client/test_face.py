@@ -16,7 +16,7 @@ def test_every_name_is_there(name: str) -> None:
 
 def test_what_is_not_there_is_reported() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
-        _ = mqcore.Nonsense
+        _ = mqcore.Nonsense  # type: ignore[attr-defined]
 
 
 def test_importing_the_package_loads_neither_store_nor_event_loop() -> None:

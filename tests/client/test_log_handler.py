@@ -38,7 +38,7 @@ def test_a_record_contains_everything(mqcore_broker: Broker, logger: logging.Log
         "it is ünï",
     )
     assert fields["thread"] == threading.current_thread().name
-    assert (message.tags, message.keys) == ("WARNING", "an.application")
+    assert (message.tags, message.keys) == ("WARNING", ("an.application",))
 
 
 def test_a_formatter_makes_the_text(mqcore_broker: Broker, logger: logging.Logger) -> None:

@@ -41,7 +41,7 @@ def test_batches_come_in_order_and_commits_are_kept(cluster: Cluster) -> None:
         async with aio.PullConsumer(
             cluster.namesrv, group="batches", topics="batches", consume_from=FIRST
         ) as consumer:
-            async for batch in consumer:
+            async for batch in consumer.batches():
                 seen += numbers(batch)
                 if len(seen) == 10:
                     break
@@ -136,7 +136,8 @@ def test_closing_ends_a_poll_that_waits(cluster: Cluster) -> None:
         assert await waiting == []
         with pytest.raises(ClosedError):
             await consumer.poll()
-        assert [batch async for batch in consumer] == []
+        assert [message async for message in consumer] == []
+        assert [batch async for batch in consumer.batches()] == []
 
     run_on("asyncio", work())
 
@@ -162,7 +163,7 @@ def test_the_synchronous_consumers_have_the_same_words(cluster: Cluster) -> None
         cluster.namesrv, group="sync-pull", topics="sync", consume_from=FIRST
     ) as puller:
         seen: list[int] = []
-        for batch in puller:
+        for batch in puller.batches():
             seen += numbers(batch)
             if len(seen) == 5:
                 break
@@ -202,3 +203,59 @@ def test_a_blocking_consumer_refuses_to_stop_a_running_loop(cluster: Cluster) ->
             mqcore.PullConsumer(cluster.namesrv, group="g")
 
     run_on("asyncio", work())
+
+
+async def sent_to_one_queue(cluster: Cluster, topic: str, count: int) -> QueueRef:
+    async with aio.Producer(cluster.namesrv, group="pg") as producer:
+        for number in range(count):
+            await producer.send(Message(topic, str(number), sharding_key="k"))
+        sent = await producer.send(Message(topic, str(count), sharding_key="k"))
+    return sent.queue
+
+
+def test_an_iteration_gives_messages_and_counts_only_those_that_it_gave(cluster: Cluster) -> None:
+    async def work() -> None:
+        queue = await sent_to_one_queue(cluster, "one-by-one", 9)
+        async with aio.PullConsumer(
+            cluster.namesrv, group="singles", topics="one-by-one", consume_from="earliest"
+        ) as consumer:
+            seen: list[int] = []
+            async for message in consumer:
+                seen += numbers([message])
+                if len(seen) == 4:
+                    break
+            assert consumer.position(queue) == 4
+            await consumer.commit()
+            assert await consumer.committed(queue) == 4
+            # Another loop goes on where the first one was left.
+            async for message in consumer:
+                seen += numbers([message])
+                if len(seen) == 6:
+                    break
+            async for batch in consumer.batches(max_count=3):
+                seen += numbers(batch)
+                break
+        assert seen == list(range(9))
+        async with aio.PullConsumer(cluster.namesrv, group="singles", topics="one-by-one") as again:
+            # What the last batch gave was not committed by closing.
+            assert numbers(await again.poll(10.0))[0] == 6
+
+    run_on("asyncio", work())
+
+
+def test_the_synchronous_iteration_gives_messages(cluster: Cluster) -> None:
+    run_on("asyncio", sent_to_one_queue(cluster, "sync-singles", 4))
+    seen: list[int] = []
+    with mqcore.PullConsumer(
+        cluster.namesrv, group="sync-singles", topics="sync-singles", consume_from="earliest"
+    ) as consumer:
+        for message in consumer:
+            seen += numbers([message])
+            if len(seen) == 2:
+                break
+        consumer.commit()
+        assert consumer.committed(message.queue) == consumer.position(message.queue) == 2
+        for batch in consumer.batches():
+            seen += numbers(batch)
+            break
+    assert seen == list(range(5))

@@ -56,8 +56,8 @@ def test_the_code_of_a_page_runs(page: str, mqcore_broker: Broker, tmp_path: Pat
 
 
 def test_the_fixtures_of_the_page_serve(tmp_path: Path) -> None:
-    (tests,) = (block for block in blocks("testing.md", "python") if "def test_" in block)
-    (tmp_path / "test_page.py").write_text("import mqcore\n" + tests)
+    tests = [block for block in blocks("testing.md", "python") if "def test_" in block]
+    (tmp_path / "test_page.py").write_text("\n".join(["import mqcore", *tests]))
     plugin = ["-p", "no:mqcore", "-p", "mqcore.testing.plugin", "-p", "no:cacheprovider"]
     ended = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugin, str(tmp_path)],
@@ -67,7 +67,7 @@ def test_the_fixtures_of_the_page_serve(tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert "1 passed" in ended.stdout, ended.stdout + ended.stderr
+    assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(("page", "commands"), [("commands.md", 10), ("groups.md", 4)])

@@ -145,7 +145,7 @@ def test_a_web_application_publishes(broker: Broker, monkeypatch: pytest.MonkeyP
         answer = client.post("/orders", content=b'{"id": 1}')
         assert answer.status_code == 202
         (message,) = broker.messages("orders")
-        assert message.uniq_key == answer.json()["id"]
+        assert message.message_id == answer.json()["id"]
         broker.fail_sends(100)
         assert client.post("/orders", content=b"x").status_code == 503
 

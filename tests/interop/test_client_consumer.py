@@ -340,8 +340,8 @@ def test_a_pull_consumer_reads_and_commits(case: Case) -> None:
         case.namesrv, group=case.group, topics=case.topic, consume_from=FIRST
     ) as consumer:
         seen: list[bytes] = []
-        for batch in consumer:
-            seen += [message.body for message in batch]
+        for message in consumer:
+            seen.append(message.body)
             if len(seen) == 10:
                 break
         consumer.commit()

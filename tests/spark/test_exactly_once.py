@@ -73,7 +73,7 @@ def test_rows_are_read_when_their_epoch_is_committed_and_once(broker: Broker) ->
     last = broker.messages("rows")[-1].properties
     assert last["SPARK_TASK"].startswith("q/1/")
     assert {"TRAN_MSG", "MQCORE_HALF_BATCH", "PGROUP"}.isdisjoint(last)
-    assert len({message.uniq_key for message in broker.messages("rows")}) == 400
+    assert len({message.message_id for message in broker.messages("rows")}) == 400
 
 
 def test_only_the_attempts_that_count_are_read(broker: Broker) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mqcore.native import Message
+from mqcore.native import ReceivedMessage
 from mqcore.testing import Broker
 from spark.cluster import spark_environment, standalone_cluster
 from spark.sink_query import STEPS, Arguments
@@ -53,7 +53,7 @@ def prepared(directory: Path, namesrv: str, topic: str, master: str = "local[2]"
     )
 
 
-def left_of(messages: list[Message]) -> Counter[int]:
+def left_of(messages: list[ReceivedMessage]) -> Counter[int]:
     """Returns what `drop_repeats` leaves, by its rule written down once more in plain Python."""
     ends: dict[str, tuple[int, str]] = {}
     for message in messages:

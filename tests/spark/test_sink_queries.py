@@ -11,11 +11,11 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
 import mqcore.spark
-from mqcore.native import Message
+from mqcore.native import ReceivedMessage
 from mqcore.testing import Broker
 
 
-def parts(message: Message) -> list[str]:
+def parts(message: ReceivedMessage) -> list[str]:
     """Returns query, batch, partition and attempt of a row."""
     return message.properties["SPARK_TASK"].split("/")
 
@@ -158,7 +158,7 @@ def test_rows_that_were_read_are_written_as_they_are(spark: SparkSession, broker
                 message.tags,
                 message.properties["own"],
                 message.properties["__SHARDINGKEY"],
-                message.queue_id,
+                message.queue.queue_id,
             )
             for message in broker.messages(topic)
         )

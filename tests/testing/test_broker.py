@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from mqcore import aio
+from mqcore import Producer, ReceivedMessage, aio
 from mqcore.client.message import Message
 from mqcore.client.results import SendResult
-from mqcore.errors import MQError, SendError
+from mqcore.errors import MQError, SendError, UsageError
 from mqcore.model.topics import RETRY_PREFIX
-from mqcore.testing import Broker
+from mqcore.testing import Broker, Inbox
 
 
 @pytest.fixture
@@ -238,3 +238,34 @@ def test_a_broker_that_was_not_started_is_an_error() -> None:
 
 def test_the_retry_topic_is_read_like_another(broker: Broker) -> None:
     assert broker.messages(f"{RETRY_PREFIX}g") == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (
+            {"autoCreateTopicEnabel": "false"},
+            "no key 'autoCreateTopicEnabel': did you mean autoCreateTopicEnable?",
+        ),
+        ({"listenPort": 0}, "settings: listenPort: a str is expected, not 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Broker(settings)
+    assert str(caught.value).endswith(expected)
+
+
+def test_stored_messages_are_those_that_consumers_get() -> None:
+    with Broker(log_level="WARNING") as broker, Producer(broker.namesrv) as producer:
+        message = Message("kinds", b"x" * 9000, tags="a", keys="k", properties={"p": "1"})
+        sent = producer.send(message)
+        with Inbox(broker.namesrv, "kinds") as inbox:
+            (came,) = inbox.take()
+        (stored,) = broker.messages("kinds")
+        assert type(stored) is type(came) is ReceivedMessage
+        # Inflated, as a consumer sees it.
+        assert stored.body == came.body == b"x" * 9000
+        assert stored.properties == came.properties
+        assert (stored.queue, stored.message_id) == (came.queue, sent.message_id)
+        assert broker.logs == []

@@ -42,6 +42,36 @@ def test_shared_again(mqcore_session_broker):
     assert len(mqcore_session_broker.messages("shared")) == 1
 """
 
+# The same test for either plugin that runs async tests; on the loop that it runs on.
+ASYNC_TESTS = """
+import pytest
+from mqcore import Message, Producer, ReceivedMessage, aio
+from mqcore.testing import AsyncBroker, AsyncInbox
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.{mark}
+async def test_one(mqcore_aio_broker, mqcore_aio_producer, mqcore_aio_consumer):
+    assert isinstance(mqcore_aio_broker, AsyncBroker)
+    assert isinstance(mqcore_aio_producer, aio.Producer)
+    inbox = await mqcore_aio_consumer("orders", orderly=True)
+    assert isinstance(inbox, AsyncInbox)
+    sent = await mqcore_aio_producer.send(Message("orders", b"one"))
+    (message,) = await inbox.take(timeout_s=10)
+    assert (message.body, message.message_id) == (b"one", sent.message_id)
+    await mqcore_aio_broker.restart()
+    (stored,) = await mqcore_aio_broker.messages("orders")
+    assert type(stored) is type(message) is ReceivedMessage
+    assert (stored.queue, stored.topic, stored.queue_offset) == (message.queue, "orders", 0)
+
+
+@pytest.mark.{mark}
+async def test_each_test_has_its_own(mqcore_aio_broker, mqcore_aio_producer):
+    assert await mqcore_aio_broker.messages("orders") == []
+"""
 
 # Every process runs every test, and notes which broker it met.
 SHARED_TESTS = """
@@ -81,6 +111,21 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("mark", "options"),
+    [("asyncio", []), ("anyio", ["-p", "no:asyncio"]), ("anyio", [])],
+    ids=["pytest-asyncio", "anyio", "anyio beside pytest-asyncio"],
+)
+def test_async_tests_have_fixtures(mark: str, options: list[str], tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(ASYNC_TESTS.format(mark=mark))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    if "no:asyncio" not in options:
+        with (tmp_path / "pytest.ini").open("a") as configuration:
+            configuration.write("asyncio_default_fixture_loop_scope = function\n")
+    ended = run(tmp_path, *options)
+    assert "2 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
 def test_the_fixtures_serve(tmp_path: Path) -> None:

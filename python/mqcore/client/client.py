@@ -9,9 +9,12 @@ What it made is closed with it.
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
+from mqcore.client.client_options import ClientOptions
+from mqcore.client.client_settings import ClientSettings
 from mqcore.client.making import Kinds, Maker
+from mqcore.client.option import shows_options
 from mqcore.client.producer import Producer
 from mqcore.client.pull_consumer import PullConsumer
 from mqcore.client.push_consumer import PushConsumer
@@ -30,13 +33,17 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         instance: Its connections, routes and heartbeats.
     """
 
-    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+    @shows_options(ClientSettings)
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        **options: Unpack[ClientOptions],
+    ) -> None:
         """Prepares; `start` begins.
 
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
-            options: Those of `mqcore.client.instance.Instance`: credentials, namespace, tls,
-                instance_name, unit_name and more.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
             AddressError: A name server's address is none.

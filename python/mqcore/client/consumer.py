@@ -12,11 +12,10 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from mqcore.client.consume_hooks import ConsumeHook, Hooks
-from mqcore.client.instance import Instance, TlsOption
+from mqcore.client.joining import ConsumerJoin
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
-from mqcore.client.signing import Credentials
 from mqcore.client.trace import ConsumeTraceHook, Tracer
 from mqcore.errors import ClosedError, UsageError, UsageReason
 
@@ -41,14 +40,8 @@ class Consumer(ABC, Generic[_EngineT]):
         self,
         namesrv: str | Sequence[str],
         group: str,
-        instance: Instance | None,
+        join: ConsumerJoin,
         *,
-        credentials: Credentials | None,
-        namespace: str | None,
-        tls: TlsOption,
-        hooks: Sequence[ConsumeHook],
-        trace: bool,
-        spans: bool,
         timeout_s: float,
     ) -> None:
         """Takes the client that it belongs to, or makes one of its own.
@@ -56,27 +49,20 @@ class Consumer(ABC, Generic[_EngineT]):
         Args:
             namesrv: Name servers.
             group: Its group.
-            instance: The client that it belongs to, or None.
-            credentials: Who we are to brokers that ask.
-            namespace: Put before topics and groups.
-            tls: Speak TLS.
-            hooks: Hear of every call of the handler, or of every poll.
-            trace: Whether consuming is noted in the message trace.
-            spans: Whether it is noted as spans of OpenTelemetry.
+            join: Its client, hooks and trace.
             timeout_s: From how long on a call of the handler took too long; 0 for never.
 
         Raises:
             AddressError: A name server's address is none.
         """
-        self._owns_instance = instance is None
-        self._instance = instance or Instance(
-            namesrv, credentials=credentials, namespace=namespace, tls=tls
-        )
+        self._owns_instance = join.instance is None
+        self._instance = join.own_or(namesrv)
         self.group = group
-        self.tracer = Tracer(self._instance, group, role="CONSUME") if trace else None
+        self.tracer = Tracer(self._instance, group, role="CONSUME") if join.trace else None
+        hooks: tuple[ConsumeHook, ...] = tuple(join.hooks)
         if self.tracer is not None:
             hooks = (*hooks, ConsumeTraceHook(self.tracer))
-        if spans:
+        if join.spans:
             # Imported here: OpenTelemetry is for those who ask for it.
             from mqcore.client.spans import ConsumeSpans
 

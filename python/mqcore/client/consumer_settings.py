@@ -1,17 +1,24 @@
 """The settings of consumers, with the official defaults, and the reasons of those that differ."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
+from mqcore.client.option import check, made, option
 from mqcore.client.process_queue import FlowBounds
 from mqcore.client.starting_offset import ConsumeFrom
 from mqcore.clock import wall_ms
-from mqcore.errors import UsageError
-from mqcore.model.allocation import Averagely, Strategy
+from mqcore.model.allocation import (
+    Averagely,
+    AveragelyByCircle,
+    ConsistentHash,
+    Sticky,
+    Strategy,
+)
 
-__all__ = ["PullConsumerSettings", "PushConsumerSettings"]
+__all__ = ["ConsumerSettings", "PullConsumerSettings", "PushConsumerSettings"]
 
 _MIB: Final = 1 << 20
 _MS_PER_S: Final = 1000
@@ -23,6 +30,17 @@ _PULL_COUNT: Final = 32
 # Deliveries after the first one: of a shared queue, and of an orderly one (Integer.MAX_VALUE).
 _RECONSUME_MAX: Final = 16
 _ORDERLY_RECONSUME_MAX: Final = (1 << 31) - 1
+_STARTS: Final = {
+    "earliest": ConsumeFrom.FIRST_OFFSET,
+    "latest": ConsumeFrom.LAST_OFFSET,
+    "timestamp": ConsumeFrom.TIMESTAMP,
+}
+_STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "averagely": Averagely(),
+    "averagely_by_circle": AveragelyByCircle(),
+    "consistent_hash": ConsistentHash(),
+    "sticky": Sticky(),
+}
 
 
 def _offsets_directory() -> Path:
@@ -30,14 +48,15 @@ def _offsets_directory() -> Path:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shared:
+class ConsumerSettings:
     """What both kinds of consumer know.
 
     Attributes:
-        consume_from: Where a new group begins.
+        consume_from: Where a new group begins: a `ConsumeFrom`, or its word. Brokers begin at
+            the first message whatever is asked for where a queue still has it in memory.
         consume_timestamp: The time, for `ConsumeFrom.TIMESTAMP`: seconds since 1970 or a
             `datetime`; half an hour ago when not given.
-        strategy: Divides queues among the members; all must use the same.
+        strategy: Divides queues among the members, an object or a word; all must use the same.
         broadcast: Receive everything, whoever else there is; offsets are kept in a file.
         count_max: Messages of one queue that may wait (`pullThresholdForQueue`).
         bytes_max: Bytes of their bodies (`pullThresholdSizeForQueue`).
@@ -49,17 +68,65 @@ class _Shared:
         offsets_directory: Where a broadcast consumer keeps its offsets.
     """
 
-    consume_from: ConsumeFrom = ConsumeFrom.LAST_OFFSET
-    consume_timestamp: float | datetime | None = None
-    strategy: Strategy = field(default_factory=Averagely)
-    broadcast: bool = False
-    count_max: int = 1000
-    bytes_max: int = 100 * _MIB
-    persist_interval_s: float = 5.0
-    rebalance_interval_s: float = 20.0
-    hand_over_s: float = 0.5
-    drain_s: float = 10.0
-    offsets_directory: Path = field(default_factory=_offsets_directory)
+    consume_from: ConsumeFrom | Literal["earliest", "latest", "timestamp"] = option(
+        ConsumeFrom.LAST_OFFSET,
+        words=_STARTS,
+        change="a new group wants what is there already",
+        shown="ConsumeFrom.LAST_OFFSET",
+    )
+    consume_timestamp: float | datetime | None = option(
+        None, unit="s since 1970", change="`consume_from` is `timestamp`"
+    )
+    strategy: (
+        Strategy | Literal["averagely", "averagely_by_circle", "consistent_hash", "sticky"]
+    ) = made(
+        Averagely,
+        words=_STRATEGIES,
+        change="queues are to move less, or to be near",
+        shown="Averagely()",
+    )
+    broadcast: bool = option(False, change="every consumer needs everything, such as a cache")
+    count_max: int = option(
+        1000, unit="messages per queue", above=0, change="messages are large or handlers slow"
+    )
+    bytes_max: int = option(
+        100 * _MIB, unit="bytes per queue", above=0, change="memory is short, or queues are many"
+    )
+    persist_interval_s: float = option(
+        5.0, unit="s", above=0, change="fewer repeats after a crash are worth more requests"
+    )
+    rebalance_interval_s: float = option(
+        20.0, unit="s", above=0, change="queues of members that died are to move sooner"
+    )
+    hand_over_s: float = option(
+        0.5, unit="s", low=0, change="0 in tests, where a group has one member"
+    )
+    drain_s: float = option(10.0, unit="s", low=0, change="handlers take longer than that")
+    offsets_directory: Path | str = made(
+        _offsets_directory,
+        change="`broadcast`, and the home directory is not kept",
+        shown="~/.rocketmq_offsets",
+    )
+
+    def __post_init__(self) -> None:
+        """Checks what would fail late.
+
+        Raises:
+            UsageError: A value cannot work.
+        """
+        check(self)
+
+    @property
+    def start(self) -> ConsumeFrom:
+        """Where a new group begins: the value of `consume_from`, where that is a word too."""
+        found = self.consume_from
+        return _STARTS[found] if isinstance(found, str) else found
+
+    @property
+    def division(self) -> Strategy:
+        """What divides queues: the value of `strategy`, where that is a word too."""
+        found = self.strategy
+        return _STRATEGIES[found] if isinstance(found, str) else found
 
     @property
     def start_timestamp_ms(self) -> int:
@@ -71,18 +138,9 @@ class _Shared:
             return wall_ms() - _HALF_HOUR_MS
         return round(moment * _MS_PER_S)
 
-    def _check(self, *positive: str) -> None:
-        for name in ("count_max", "bytes_max", "persist_interval_s", "rebalance_interval_s"):
-            _above_zero(self, name)
-        for name in positive:
-            _above_zero(self, name)
-        for name in ("hand_over_s", "drain_s"):
-            if not getattr(self, name) >= 0:
-                raise UsageError(f"{name}: {getattr(self, name)!r} is below 0")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PushConsumerSettings(_Shared):
+class PushConsumerSettings(ConsumerSettings):
     """How a push consumer consumes.
 
     Attributes:
@@ -101,27 +159,33 @@ class PushConsumerSettings(_Shared):
         pull_interval_s: A pause between two pulls of a queue that brought messages.
     """
 
-    orderly: bool = False
-    batch: int | None = None
-    concurrency: int = 20
-    pull_count: int | None = None
-    span_max: int = 2000
-    consume_timeout_s: float = 900.0
-    reconsume_max: int | None = None
-    suspend_s: float = 1.0
-    pull_interval_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Checks what would fail late.
-
-        Raises:
-            UsageError: A value cannot work.
-        """
-        self._check("concurrency", "span_max", "consume_timeout_s")
-        if self.batch is not None and not 1 <= self.batch <= _BATCH_MAX:
-            raise UsageError(f"batch: {self.batch!r} is not within 1 to {_BATCH_MAX}")
-        if not 1 <= self.pulled <= _PULL_MAX:
-            raise UsageError(f"pull_count: {self.pull_count!r} is not within 1 to {_PULL_MAX}")
+    orderly: bool = option(False, change="messages of one sharding key must not overtake")
+    batch: int | None = option(
+        None,
+        unit="messages",
+        low=1,
+        high=_BATCH_MAX,
+        change="one call for many messages is cheaper, as rows of a table are",
+    )
+    concurrency: int = option(
+        20, unit="calls", above=0, change="handlers wait for others: more; they compute: fewer"
+    )
+    pull_count: int | None = option(
+        None, unit="messages", low=1, high=_PULL_MAX, change="small messages come fast"
+    )
+    span_max: int = option(
+        2000, unit="offsets", above=0, change="one slow message must not hold up its queue"
+    )
+    consume_timeout_s: float = option(
+        900.0, unit="s", above=0, change="handlers take longer, or must be given up sooner"
+    )
+    reconsume_max: int | None = option(
+        None, unit="deliveries", low=-1, change="poison messages must be put aside sooner, or later"
+    )
+    suspend_s: float = option(1.0, unit="s", low=0, change="`orderly`, and failures last longer")
+    pull_interval_s: float = option(
+        0.0, unit="s", low=0, change="brokers are to be spared: it slows the consumer"
+    )
 
     @property
     def pulled(self) -> int:
@@ -158,7 +222,7 @@ class PushConsumerSettings(_Shared):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullConsumerSettings(_Shared):
+class PullConsumerSettings(ConsumerSettings):
     """How a pull consumer consumes.
 
     Attributes:
@@ -168,19 +232,13 @@ class PullConsumerSettings(_Shared):
         pull_count: Messages of one pull.
     """
 
-    auto_commit: bool = True
-    poll_count: int = 1000
-    pull_count: int = _PULL_COUNT
-
-    def __post_init__(self) -> None:
-        """Checks what would fail late.
-
-        Raises:
-            UsageError: A value cannot work.
-        """
-        self._check("poll_count")
-        if not 1 <= self.pull_count <= _PULL_MAX:
-            raise UsageError(f"pull_count: {self.pull_count!r} is not within 1 to {_PULL_MAX}")
+    auto_commit: bool = option(True, change="offsets are saved with your own results, or by hand")
+    poll_count: int = option(
+        1000, unit="messages", above=0, change="a batch is too much for one transaction of yours"
+    )
+    pull_count: int = option(
+        _PULL_COUNT, unit="messages", low=1, high=_PULL_MAX, change="small messages come fast"
+    )
 
     @property
     def bounds(self) -> FlowBounds:
@@ -195,8 +253,3 @@ class PullConsumerSettings(_Shared):
             "autoCommit": str(self.auto_commit).lower(),
             "pullBatchSize": str(self.pull_count),
         }
-
-
-def _above_zero(settings: object, name: str) -> None:
-    if not getattr(settings, name) > 0:
-        raise UsageError(f"{name}: {getattr(settings, name)!r} is not above 0")

@@ -19,18 +19,21 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from threading import get_ident
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
+from mqcore.client.client_options import ClientOptions
+from mqcore.client.client_settings import ClientSettings, TlsOption
 from mqcore.client.duties import Duties
 from mqcore.client.here import close_in_forks, current_loop
 from mqcore.client.identity import client_id, local_address
 from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.namespaces import check_namespace, with_namespace, without_namespace
+from mqcore.client.option import made_of, shows_options
 from mqcore.client.parts import Part
 from mqcore.client.pushed import Pushed
-from mqcore.client.route_table import DEFAULT_QUEUES, RouteTable
+from mqcore.client.route_table import RouteTable
 from mqcore.client.routes import MASTER_ID, TopicRoute
-from mqcore.client.signing import Credentials, signed
+from mqcore.client.signing import signed
 from mqcore.errors import (
     ClosedError,
     MQError,
@@ -43,9 +46,8 @@ from mqcore.model.heartbeats import HALF_BATCHES_FIELD, TIMERS_FIELD, HeartbeatD
 from mqcore.model.topics import group_fault
 from mqcore.model.versions import version_name
 from mqcore.native import Command
-from mqcore.remoting.client import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Client
+from mqcore.remoting.client import Client
 from mqcore.remoting.dispatch import Dispatcher
-from mqcore.remoting.limits import Limits
 from mqcore.remoting.request_codes import RequestCode
 from mqcore.remoting.tls import TlsFiles, client_context
 
@@ -56,15 +58,10 @@ _log = logging.getLogger(__name__)
 # `LanguageCode.PYTHON`: tools show it.
 PYTHON = 3
 HEARTBEAT_TIMEOUT_S = 3.0
-# The official client heartbeats, and polls routes, every 30 s; a broker forgets it after 120 s.
-_HEARTBEAT_INTERVAL_S = 30.0
-_ROUTE_INTERVAL_S = 30.0
 # The ordinal of V5_0_0: arbitrary delays came with it.
 _TIMERS_SINCE = 413
 # Leaving is a courtesy: brokers notice the closed connection too.
 _UNREGISTER_TIMEOUT_S = 1.0
-
-TlsOption = bool | TlsFiles | ssl.SSLContext | None
 
 
 def tls_context(tls: TlsOption) -> ssl.SSLContext | None:
@@ -100,71 +97,54 @@ class Instance:
         loop: The event loop that it was started on, None before.
     """
 
+    @shows_options(ClientSettings)
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
-        *,
-        credentials: Credentials | None = None,
-        namespace: str | None = None,
-        tls: TlsOption = None,
-        instance_name: str | None = None,
-        unit_name: str | None = None,
-        default_queues: int = DEFAULT_QUEUES,
-        call_timeout_s: float = CALL_TIMEOUT_S,
-        connect_timeout_s: float = CONNECT_TIMEOUT_S,
-        heartbeat_interval_s: float = _HEARTBEAT_INTERVAL_S,
-        route_interval_s: float = _ROUTE_INTERVAL_S,
-        limits: Limits | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
         """Prepares; nothing is connected yet.
 
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
-            credentials: Who we are to brokers that ask.
-            namespace: Put before topics and groups.
-            tls: Speak TLS.
-            instance_name: Part of the client's id; one of its own when not given.
-            unit_name: The unit, appended to the client's id.
-            default_queues: Queues of a topic that the broker makes at the first send.
-            call_timeout_s: The deadline of calls that are no sends and no pulls.
-            connect_timeout_s: How long making a connection may take.
-            heartbeat_interval_s: How often brokers get a heartbeat.
-            route_interval_s: How often routes in use are asked for again.
-            limits: The bounds of connections.
+            options: Those of `ClientSettings`.
 
         Raises:
             AddressError: A name server's address is none.
-            UsageError: The namespace is none.
+            UsageError: An option cannot work.
             TlsError: Certificates cannot be used.
         """
+        settings = made_of(options, "a client", ClientSettings)
         addresses = addresses_of(namesrv)
-        self.namespace = check_namespace(namespace)
-        self.credentials = credentials
+        self.namespace = check_namespace(settings.namespace)
+        self.credentials = settings.credentials
         self.client_id = client_id(
-            local_address(), instance_name=instance_name, unit_name=unit_name
+            local_address(), instance_name=settings.instance_name, unit_name=settings.unit_name
         )
         self.pushed = Pushed(self.namespace)
-        self.tls = tls_context(tls)
-        self.connect_timeout_s = connect_timeout_s
+        self.tls = tls_context(settings.tls)
+        self.connect_timeout_s = settings.connect_timeout_s
         self.remote = Client(
             Dispatcher(self.pushed.handlers()),
-            limits=limits,
+            limits=settings.limits,
             language=PYTHON,
             tls=self.tls,
-            connect_timeout_s=connect_timeout_s,
+            connect_timeout_s=settings.connect_timeout_s,
         )
         self.name_servers = NameServers(self.remote, addresses)
         self.routes = RouteTable(
-            self.name_servers, call_timeout_s=call_timeout_s, default_queues=default_queues
+            self.name_servers,
+            call_timeout_s=settings.call_timeout_s,
+            default_queues=settings.default_queues,
         )
         self.routes.listen(self._on_route)
         self.broker_versions: dict[str, int] = {}
         self._with_timers, self.with_half_batches = set[str](), set[str]()
-        self.call_timeout_s = call_timeout_s
-        self.default_queues = default_queues
+        self.call_timeout_s = settings.call_timeout_s
+        self.default_queues = settings.default_queues
         self._duties = Duties()
-        self._heartbeat_interval_s = heartbeat_interval_s
-        self._route_interval_s = route_interval_s
+        self._heartbeat_interval_s = settings.heartbeat_interval_s
+        self._route_interval_s = settings.route_interval_s
         self._process_id = self._thread_id = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.is_open = self._is_closed = False

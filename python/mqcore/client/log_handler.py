@@ -12,10 +12,14 @@ import logging
 import socket
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Unpack
 
 from mqcore.client.blocking.producer import Producer
+from mqcore.client.joining import ProducerJoin
 from mqcore.client.message import Message
+from mqcore.client.option import shows_options
+from mqcore.client.options import ProducerOptions
+from mqcore.client.settings import ProducerSettings
 from mqcore.errors import MQError
 
 __all__ = ["LogHandler"]
@@ -37,6 +41,7 @@ class LogHandler(logging.Handler):
         dropped: Records that were not given to the producer: there was no space.
     """
 
+    @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
@@ -44,7 +49,8 @@ class LogHandler(logging.Handler):
         topic: str,
         level: int = logging.NOTSET,
         buffer_bytes: int = _BUFFER_BYTES,
-        **options: Any,
+        group: str = _GROUP,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """Begins. Make it before an event loop runs in this thread.
 
@@ -53,6 +59,7 @@ class LogHandler(logging.Handler):
             topic: Where records go.
             level: Least level that is published.
             buffer_bytes: Bytes of records that may wait for the broker.
+            group: The group of its producer.
             options: Those of `mqcore.Producer`.
 
         Raises:
@@ -65,8 +72,8 @@ class LogHandler(logging.Handler):
         self._host = socket.gethostname()
         self._buffer_bytes = buffer_bytes
         # Beyond half of its own bound the producer waits; we are never so far.
-        options = {"group": _GROUP, "buffered_bytes_max": 4 * buffer_bytes} | options
-        self._producer = Producer(namesrv, **options)
+        options.setdefault("buffered_bytes_max", 4 * buffer_bytes)
+        self._producer = Producer(namesrv, group=group, **options)
         self._producer.start()
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -3,12 +3,25 @@
 Knows neither a loop nor a thread: starting and closing is the faces'.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack, overload
 
+from mqcore.client.client_options import ClientOptions
+from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
+from mqcore.client.handlers import BatchHandler, Handler
 from mqcore.client.instance import Instance
+from mqcore.client.joining import ConsumerJoin, ProducerJoin
+from mqcore.client.option import shows_options
+from mqcore.client.options import (
+    ProducerOptions,
+    PullConsumerOptions,
+    PushConsumerOptions,
+)
 from mqcore.client.producer import DEFAULT_GROUP
+from mqcore.client.settings import ProducerSettings
+from mqcore.client.subscribing import Topics
+from mqcore.client.transactions import CheckCallback
 
 __all__ = ["Kinds", "Maker"]
 
@@ -39,7 +52,7 @@ class Maker(Generic[_ProducerT, _TransactionT, _PushT, _PullT]):
     def __init__(
         self,
         namesrv: str | Sequence[str],
-        options: dict[str, Any],
+        options: ClientOptions,
         kinds: Kinds[_ProducerT, _TransactionT, _PushT, _PullT],
     ) -> None:
         """Prepares.
@@ -52,46 +65,135 @@ class Maker(Generic[_ProducerT, _TransactionT, _PushT, _PullT]):
         self._kinds = kinds
         self._made: list[Any] = []
 
-    def producer(self, *, group: str = DEFAULT_GROUP, **options: Any) -> _ProducerT:
+    @shows_options(ProducerJoin, ProducerSettings)
+    def producer(
+        self,
+        *,
+        group: str = DEFAULT_GROUP,
+        settings: ProducerSettings | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> _ProducerT:
         """Returns a producer that is closed with the client; start it.
 
         Args:
             group: Its group.
+            settings: How it sends; options change it.
             options: Those of `Producer`.
         """
-        return self.adopt(self._kinds.producer(group=group, instance=self.instance, **options))
+        return self._made_of(self._kinds.producer, options, group=group, settings=settings)
 
-    def transaction_producer(self, *, group: str, **options: Any) -> _TransactionT:
+    @shows_options(ProducerJoin, ProducerSettings)
+    def transaction_producer(
+        self,
+        *,
+        group: str,
+        check: CheckCallback | None = None,
+        settings: ProducerSettings | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> _TransactionT:
         """Returns a producer of transactions that is closed with the client; start it.
 
         Args:
             group: Its group, which brokers ask what became of its transactions.
+            check: Returns a transaction's state when a broker asks.
+            settings: How it sends; options change it.
             options: Those of `TransactionProducer`.
         """
-        made = self._kinds.transaction_producer(group=group, instance=self.instance, **options)
-        return self.adopt(made)
+        kind = self._kinds.transaction_producer
+        return self._made_of(kind, options, group=group, check=check, settings=settings)
 
-    def push_consumer(self, *, group: str, handler: Callable[[Any], Any], **options: Any) -> _PushT:
+    @overload
+    def push_consumer(
+        self,
+        *,
+        group: str,
+        handler: Handler,
+        topics: Topics = (),
+        batch: None = None,
+        settings: None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> _PushT: ...
+
+    @overload
+    def push_consumer(
+        self,
+        *,
+        group: str,
+        handler: BatchHandler,
+        topics: Topics = (),
+        batch: int,
+        settings: PushConsumerSettings | None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> _PushT: ...
+
+    @overload
+    def push_consumer(
+        self,
+        *,
+        group: str,
+        handler: Handler | BatchHandler,
+        topics: Topics = (),
+        batch: int | None = None,
+        settings: PushConsumerSettings,
+        **options: Unpack[PushConsumerOptions],
+    ) -> _PushT: ...
+
+    @shows_options(ConsumerJoin, PushConsumerSettings)
+    def push_consumer(
+        self,
+        *,
+        group: str,
+        handler: Handler | BatchHandler,
+        topics: Topics = (),
+        batch: int | None = None,
+        settings: PushConsumerSettings | None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> _PushT:
         """Returns a push consumer that is closed with the client; start it.
 
         Args:
             group: Its group.
-            handler: What gets the messages.
-            options: Those of `PushConsumer`: topics, orderly, batch, broadcast and more.
+            handler: What gets the messages: one, or with `batch` a list.
+            topics: What is consumed: names, or names with expressions.
+            batch: Messages of one call.
+            settings: How it consumes; options change it.
+            options: Those of `PushConsumer`.
         """
-        made = self._kinds.push_consumer(
-            group=group, handler=handler, instance=self.instance, **options
+        return self._made_of(
+            self._kinds.push_consumer,
+            options,
+            group=group,
+            handler=handler,
+            topics=topics,
+            batch=batch,
+            settings=settings,
         )
-        return self.adopt(made)
 
-    def pull_consumer(self, *, group: str, **options: Any) -> _PullT:
+    @shows_options(ConsumerJoin, PullConsumerSettings)
+    def pull_consumer(
+        self,
+        *,
+        group: str,
+        topics: Topics = (),
+        settings: PullConsumerSettings | None = None,
+        **options: Unpack[PullConsumerOptions],
+    ) -> _PullT:
         """Returns a pull consumer that is closed with the client; start it.
 
         Args:
             group: Its group.
-            options: Those of `PullConsumer`: topics, auto_commit and more.
+            topics: What is consumed: names, or names with expressions.
+            settings: How it consumes; options change it.
+            options: Those of `PullConsumer`.
         """
-        return self.adopt(self._kinds.pull_consumer(group=group, instance=self.instance, **options))
+        kind = self._kinds.pull_consumer
+        return self._made_of(kind, options, group=group, topics=topics, settings=settings)
+
+    def _made_of(
+        self, kind: Callable[..., _PartT], options: Mapping[str, Any], **explicit: Any
+    ) -> _PartT:
+        """Returns a part of this client; it is closed with the client."""
+        return self.adopt(kind(**explicit, **{**options, "instance": self.instance}))
 
     def adopt(self, part: _PartT) -> _PartT:
         """Closes a part with the client, and returns it."""

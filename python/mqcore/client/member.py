@@ -7,6 +7,7 @@ define what becomes of messages. Is what the instance, the queues and the rounds
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from mqcore.client.assignment import Assignment, Division
@@ -94,7 +95,7 @@ class Member(ABC):
             self.calls,
             self,
             Division(
-                None if settings.broadcast else settings.strategy,
+                None if settings.broadcast else settings.division,
                 settings.hand_over_s,
                 settings.rebalance_interval_s,
             ),
@@ -175,7 +176,7 @@ class Member(ABC):
             group=self.group,
             consume_type=self.consume_type,
             message_model=BROADCASTING if self._shared.broadcast else CLUSTERING,
-            from_where=self._shared.consume_from.value,
+            from_where=self._shared.start.value,
             subscriptions=self.subscriptions.all,
             is_unit_mode=False,
         )
@@ -248,7 +249,7 @@ class Member(ABC):
         offset = await starting_offset(
             queue,
             stored,
-            self._shared.consume_from,
+            self._shared.start,
             self._shared.start_timestamp_ms,
             self.calls,
         )
@@ -308,4 +309,4 @@ def _offset_store(
     if not settings.broadcast:
         return RemoteOffsets(calls)
     name = f"{local_address()}@{_BROADCAST_NAME}"
-    return LocalOffsets(local_offsets_path(settings.offsets_directory, name, group))
+    return LocalOffsets(local_offsets_path(Path(settings.offsets_directory), name, group))

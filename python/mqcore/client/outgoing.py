@@ -137,10 +137,10 @@ def outgoing_of(
     body = message.body
     threshold = settings.compress_above_bytes
     if threshold is not None and len(body) >= threshold:
-        small = compress(body, settings.compression, settings.compression_level)
+        small = compress(body, settings.algorithm, settings.compression_level)
         if len(small) < len(body):
             body = small
-            sys_flag |= _COMPRESSED | settings.compression << _COMPRESSION_SHIFT
+            sys_flag |= _COMPRESSED | settings.algorithm << _COMPRESSION_SHIFT
     is_reply = more is not None and names.MSG_TYPE in more
     code = SEND_REPLY if is_reply else SEND
     return Outgoing(topic, body, text, message_id, born_ms, code, sys_flag, message.flag)

@@ -7,17 +7,17 @@ Everything belongs to the event loop of its client.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 
 from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
 from mqcore.client.detecting import detector
-from mqcore.client.faults import FaultStrategy
 from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.here import current_loop
-from mqcore.client.hooks import SendHook
 from mqcore.client.identity import unique_ids
-from mqcore.client.instance import Instance, TlsOption
+from mqcore.client.joining import ProducerJoin, taken
 from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.option import check_explicit, shows_options
+from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import CORRELATION_ID
@@ -25,8 +25,7 @@ from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import Sender, check_queue
-from mqcore.client.settings import ProducerSettings, changed
-from mqcore.client.signing import Credentials
+from mqcore.client.settings import ProducerSettings
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import wall_ms
@@ -50,59 +49,47 @@ class Producer:
         instance: The client that it belongs to.
     """
 
+    @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
         *,
         group: str = DEFAULT_GROUP,
-        instance: Instance | None = None,
         settings: ProducerSettings | None = None,
-        credentials: Credentials | None = None,
-        namespace: str | None = None,
-        tls: TlsOption = None,
-        faults: FaultStrategy | None = None,
-        hooks: Sequence[SendHook] = (),
-        trace: bool = False,
-        spans: bool = False,
-        **changes: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """Prepares; `start` begins.
 
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             group: Its group.
-            instance: The client that it belongs to; one of its own when not given.
-            settings: How it sends.
-            credentials: Who we are to brokers that ask.
-            namespace: Put before topics and groups.
-            tls: Speak TLS.
-            faults: Leaves slow and failing brokers alone for a while; off when not given.
-            hooks: Hear of every try.
-            trace: Whether sends are noted in the message trace.
-            spans: Whether every try is a span of OpenTelemetry, whose context goes with the
-                message; needs `mqcore[otel]`.
-            changes: Settings that differ, by the names of `ProducerSettings`.
+            settings: How it sends; options change it.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: A setting cannot work.
+            UsageError: An option cannot work.
             AddressError: A name server's address is none.
         """
-        self._owns_instance = instance is None
-        self.instance = instance or Instance(
-            namesrv, credentials=credentials, namespace=namespace, tls=tls
+        check_explicit(group=(group, str), settings=(settings, ProducerSettings | None))
+        join, self.settings = taken(
+            options, "a producer", ProducerJoin, settings or ProducerSettings()
         )
-        self.settings = changed(settings or ProducerSettings(), changes, "a producer")
+        self._owns_instance = join.instance is None
+        self.instance = join.own_or(namesrv)
         self.group = group
         full_group = self.instance.full_name(group)
-        self.tracer = Tracer(self.instance, group) if trace else None
+        self.tracer = Tracer(self.instance, group) if join.trace else None
+        hooks = tuple(join.hooks)
         if self.tracer is not None:
             hooks = (*hooks, TraceHook(self.tracer))
-        if spans:
+        if join.spans:
             # Imported here: OpenTelemetry is for those who ask for it.
             from mqcore.client.spans import SendSpans
 
             hooks = (SendSpans(), *hooks)
-        self.sender = Sender(self.instance, full_group, self.settings, faults=faults, hooks=hooks)
+        self.sender = Sender(
+            self.instance, full_group, self.settings, faults=join.faults, hooks=hooks
+        )
         self._part = self._make_part()
         self._ids = unique_ids()
         self._gatherer = Gatherer(self.settings, self._send_together)

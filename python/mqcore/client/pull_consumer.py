@@ -4,23 +4,20 @@ After `DefaultLitePullConsumer`. What runs is `pull_engine`'s.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final, Unpack
 
-from mqcore.client.consume_hooks import ConsumeHook
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PullConsumerSettings
-from mqcore.client.instance import Instance, TlsOption
-from mqcore.client.member import RebalanceListener
+from mqcore.client.joining import ConsumerJoin, taken
 from mqcore.client.message import ReceivedMessage
+from mqcore.client.option import check_explicit, shows_options
+from mqcore.client.options import PullConsumerOptions
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.results import QueueRef
-from mqcore.client.settings import changed
-from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
-from mqcore.clock import monotonic_ms
 from mqcore.errors import RemotingError, UsageError
 from mqcore.model.subscriptions import ALL
 
@@ -33,12 +30,13 @@ class PullConsumer(Consumer[PullEngine]):
     """Polls messages, as a member of a group (`subscribe`) or of chosen queues (`assign`).
 
         async with aio.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
-            async for batch in consumer:
+            async for message in consumer:
                 ...
 
-    What a poll gave counts as consumed when the next one is asked for, and is saved every
+    `batches()` yields lists, which is faster, and `poll` returns one. What a poll gave, or an
+    iteration yielded, counts as consumed when the next one is asked for, and is saved every
     `persist_interval_s`; with `auto_commit=False` only `commit` does either. Who stops after a
-    batch that is done calls `commit`: closing does not, and the batch comes again. Every
+    message or batch that is done calls `commit`: closing does not, and it comes again. Every
     message comes at least once.
 
     Attributes:
@@ -46,23 +44,15 @@ class PullConsumer(Consumer[PullEngine]):
         settings: How it consumes.
     """
 
+    @shows_options(ConsumerJoin, PullConsumerSettings)
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
         *,
         group: str,
         topics: Topics = (),
-        instance: Instance | None = None,
         settings: PullConsumerSettings | None = None,
-        credentials: Credentials | None = None,
-        namespace: str | None = None,
-        tls: TlsOption = None,
-        hooks: Sequence[ConsumeHook] = (),
-        trace: bool = False,
-        spans: bool = False,
-        on_rebalance: RebalanceListener | None = None,
-        now_ms: Callable[[], int] = monotonic_ms,
-        **changes: Any,
+        **options: Unpack[PullConsumerOptions],
     ) -> None:
         """Prepares; `start` begins.
 
@@ -70,36 +60,19 @@ class PullConsumer(Consumer[PullEngine]):
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             group: Its group.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
-            instance: The client that it belongs to; one of its own when not given.
-            settings: How it consumes.
-            credentials: Who we are to brokers that ask.
-            namespace: Put before topics and groups.
-            tls: Speak TLS.
-            hooks: Hear of every poll, before and after at once: it counts as consumed.
-            trace: Whether polls are noted in the message trace.
-            spans: Whether every poll is a span of OpenTelemetry, a child of the message's
-                send; needs `mqcore[otel]`.
-            on_rebalance: Called when our queues of a topic change: topic, our queues, all queues.
-            now_ms: A monotonic time; the machine's when not given.
-            changes: Settings that differ, by the names of `PullConsumerSettings`.
+            settings: How it consumes; options change it.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: A setting cannot work.
+            UsageError: An option cannot work.
             AddressError: A name server's address is none.
         """
-        self.settings = changed(settings or PullConsumerSettings(), changes, "a pull consumer")
-        super().__init__(
-            namesrv,
-            group,
-            instance,
-            credentials=credentials,
-            namespace=namespace,
-            tls=tls,
-            hooks=hooks,
-            trace=trace,
-            spans=spans,
-            timeout_s=0,
+        check_explicit(group=(group, str), settings=(settings, PullConsumerSettings | None))
+        join, self.settings = taken(
+            options, "a pull consumer", ConsumerJoin, settings or PullConsumerSettings()
         )
+        # A poll has no handler that takes too long.
+        super().__init__(namesrv, group, join, timeout_s=0)
         subscriptions = Subscriptions(self._instance.full_name, retry_topic=None)
         subscriptions.add_all(topics)
         self._engine = PullEngine(
@@ -107,8 +80,8 @@ class PullConsumer(Consumer[PullEngine]):
             self._instance.full_name(group),
             self.settings,
             subscriptions,
-            on_rebalance,
-            now_ms,
+            join.on_rebalance,
+            join.now_ms,
         )
         self._is_polling = False
 
@@ -155,10 +128,25 @@ class PullConsumer(Consumer[PullEngine]):
             self._hooks.polled(found)
         return found
 
-    async def __aiter__(self) -> AsyncIterator[list[ReceivedMessage]]:
-        """Yields batches until the consumer is closed."""
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
+        """Yields messages until the consumer is closed; each counts as polled when it comes."""
         while self._closing is None:
-            batch = await self.poll(None)
+            for message in await self.poll(None, max_count=1):
+                yield message
+
+    async def batches(
+        self, *, max_count: int | None = None
+    ) -> AsyncIterator[list[ReceivedMessage]]:
+        """Yields batches until the consumer is closed, each of one queue, in its order.
+
+        Args:
+            max_count: Messages of one batch at the most; `poll_count` when not given.
+
+        Raises:
+            UsageError: Another poll waits already.
+        """
+        while self._closing is None:
+            batch = await self.poll(None, max_count=max_count)
             if batch:
                 yield batch
 

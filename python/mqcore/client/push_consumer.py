@@ -4,20 +4,19 @@ After `DefaultMQPushConsumer`. What runs is `push_engine`'s.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Unpack, overload
 
-from mqcore.client.consume_hooks import ConsumeHook
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
-from mqcore.client.instance import Instance, TlsOption
-from mqcore.client.member import RebalanceListener
+from mqcore.client.handlers import BatchHandler, Handler
+from mqcore.client.joining import ConsumerJoin, taken
+from mqcore.client.option import check_explicit, shows_options
+from mqcore.client.options import PushConsumerOptions
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
-from mqcore.client.settings import changed
-from mqcore.client.signing import Credentials
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
-from mqcore.clock import monotonic_ms
 from mqcore.errors import UsageError
 from mqcore.model.subscriptions import ALL
 from mqcore.model.topics import RETRY_PREFIX
@@ -38,72 +37,96 @@ class PushConsumer(Consumer[PushEngine]):
         settings: How it consumes.
     """
 
+    @overload
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
         *,
         group: str,
-        handler: Callable[[Any], Any],
+        handler: Handler,
         topics: Topics = (),
-        instance: Instance | None = None,
+        batch: None = None,
+        settings: None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: BatchHandler,
+        topics: Topics = (),
+        batch: int,
         settings: PushConsumerSettings | None = None,
-        credentials: Credentials | None = None,
-        namespace: str | None = None,
-        tls: TlsOption = None,
-        hooks: Sequence[ConsumeHook] = (),
-        trace: bool = False,
-        spans: bool = False,
-        on_rebalance: RebalanceListener | None = None,
-        now_ms: Callable[[], int] = monotonic_ms,
-        **changes: Any,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: Handler | BatchHandler,
+        topics: Topics = (),
+        batch: int | None = None,
+        settings: PushConsumerSettings,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None: ...
+
+    @shows_options(ConsumerJoin, PushConsumerSettings)
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: Handler | BatchHandler,
+        topics: Topics = (),
+        batch: int | None = None,
+        settings: PushConsumerSettings | None = None,
+        **options: Unpack[PushConsumerOptions],
     ) -> None:
         """Prepares; `start` begins.
 
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             group: Its group.
-            handler: What gets the messages.
+            handler: What gets the messages: one, or with `batch` a list.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
-            instance: The client that it belongs to; one of its own when not given.
-            settings: How it consumes.
-            credentials: Who we are to brokers that ask.
-            namespace: Put before topics and groups.
-            tls: Speak TLS.
-            hooks: Hear of every call of the handler.
-            trace: Whether consuming is noted in the message trace.
-            spans: Whether calls are spans of OpenTelemetry; needs `mqcore[otel]`.
-            on_rebalance: Called when our queues of a topic change: topic, our queues, all queues.
-            now_ms: A monotonic time; the machine's when not given.
-            changes: Settings that differ, by the names of `PushConsumerSettings`.
+            batch: Messages of one call: the handler gets a list of so many at the most.
+            settings: How it consumes; options change it.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: A setting cannot work, or the handler cannot be called.
+            UsageError: An option cannot work, or the handler cannot be called.
             AddressError: A name server's address is none.
         """
         if not callable(handler):
             raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
-        self.settings = changed(settings or PushConsumerSettings(), changes, "a push consumer")
-        super().__init__(
-            namesrv,
-            group,
-            instance,
-            credentials=credentials,
-            namespace=namespace,
-            tls=tls,
-            hooks=hooks,
-            trace=trace,
-            spans=spans,
-            timeout_s=self.settings.consume_timeout_s,
+        check_explicit(group=(group, str), settings=(settings, PushConsumerSettings | None))
+        if batch is not None:
+            settings = replace(settings or PushConsumerSettings(), batch=batch)
+        join, self.settings = taken(
+            options, "a push consumer", ConsumerJoin, settings or PushConsumerSettings()
         )
+        super().__init__(namesrv, group, join, timeout_s=self.settings.consume_timeout_s)
         full_group = self._instance.full_name(group)
         subscriptions = Subscriptions(
             self._instance.full_name,
             retry_topic=None if self.settings.broadcast else RETRY_PREFIX + full_group,
         )
         subscriptions.add_all(topics)
-        handler = self._hooks.around(handler, is_single=self.settings.batch is None)
+        called = self._hooks.around(handler, is_single=self.settings.batch is None)
         self._engine = PushEngine(
-            self._instance, full_group, handler, self.settings, subscriptions, on_rebalance, now_ms
+            self._instance,
+            full_group,
+            called,
+            self.settings,
+            subscriptions,
+            join.on_rebalance,
+            join.now_ms,
         )
         self._closed: asyncio.Event | None = None
 

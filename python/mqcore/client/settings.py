@@ -1,32 +1,23 @@
 """The settings of a producer, with the official defaults, and the reasons of those that differ."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Final, Literal
 
+from mqcore.client.option import check, option
 from mqcore.errors import UsageError
 from mqcore.native import Compression
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-__all__ = ["BODY_BYTES_MAX", "ProducerSettings", "changed"]
+__all__ = ["BODY_BYTES_MAX", "ProducerSettings"]
 
 # `maxMessageSize` of client and broker.
 BODY_BYTES_MAX = 4 << 20
-_LOWEST = {
-    "timeout_s": 0,
-    "try_timeout_s": 0,
-    "retries": 0,
-    "body_bytes_max": 1,
-    "compress_above_bytes": 0,
-    "linger_s": 0,
-    "batch_bytes": 1,
-    "batches_in_flight": 1,
-    "buffered_bytes_max": 1,
+_COMPRESSIONS: Final = {
+    "zlib": Compression.ZLIB,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
 }
-_MAY_BE_NONE = ("try_timeout_s", "compress_above_bytes")
-_ABOVE_ZERO = ("timeout_s", "try_timeout_s")
+_ZLIB_LEVEL_MAX: Final = 9
+_ZSTD_LEVEL_MAX: Final = 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +49,43 @@ class ProducerSettings:
             so that consumers see one id for all.
     """
 
-    timeout_s: float = 3.0
-    try_timeout_s: float | None = None
-    retries: int = 2
-    retries_other_status: bool = False
-    body_bytes_max: int = BODY_BYTES_MAX
-    compress_above_bytes: int | None = 4096
-    compression: Compression = Compression.ZLIB
-    compression_level: int = 5
-    linger_s: float = 0.0
-    batch_bytes: int = 64 << 10
-    batches_in_flight: int = 4
-    buffered_bytes_max: int = 64 << 20
-    batching: bool = False
-    batch_keys: bool = False
+    timeout_s: float = option(
+        3.0, unit="s", above=0, change="a caller cannot wait so long, or brokers are far away"
+    )
+    try_timeout_s: float | None = option(
+        None, unit="s", above=0, change="one slow broker must not use up the time of all tries"
+    )
+    retries: int = option(2, unit="tries", low=0, change="0 where you try again yourself")
+    retries_other_status: bool = option(
+        False, change="a message must be on a disk or a replica, and may come twice for it"
+    )
+    body_bytes_max: int = option(
+        BODY_BYTES_MAX, unit="bytes", low=1, change="brokers have another `maxMessageSize`"
+    )
+    compress_above_bytes: int | None = option(
+        4096, unit="bytes", low=0, change="bodies are compressed already: None"
+    )
+    compression: Compression | Literal["zlib", "lz4", "zstd"] = option(
+        Compression.ZLIB,
+        words=_COMPRESSIONS,
+        change="all consumers read LZ4 or ZSTD",
+        shown="Compression.ZLIB",
+    )
+    compression_level: int = option(
+        5, low=0, high=_ZSTD_LEVEL_MAX, change="processor time matters more than bytes, or less"
+    )
+    linger_s: float = option(
+        0.0, unit="s", low=0, change="larger batches are worth the wait, with `send_soon`"
+    )
+    batch_bytes: int = option(64 << 10, unit="bytes", low=1, change="messages are large")
+    batches_in_flight: int = option(
+        4, unit="batches", low=1, change="brokers are far away: more at once"
+    )
+    buffered_bytes_max: int = option(
+        64 << 20, unit="bytes", low=1, change="memory is short, or bursts are long"
+    )
+    batching: bool = option(False, change="many tasks send at once with `mqcore.aio`")
+    batch_keys: bool = option(False, change="the topic has batch queues (`BatchCQ`)")
 
     def __post_init__(self) -> None:
         """Checks what would fail late.
@@ -79,31 +93,15 @@ class ProducerSettings:
         Raises:
             UsageError: A value cannot work.
         """
-        for name, lowest in _LOWEST.items():
-            value = getattr(self, name)
-            if value is None and name in _MAY_BE_NONE:
-                continue
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise UsageError(f"{name}: a number is expected, not {value!r}")
-            if value < lowest or (lowest == 0 and name in _ABOVE_ZERO and value == 0):
-                raise UsageError(f"{name}: {value!r} is too little")
+        check(self)
+        if self.algorithm is Compression.ZLIB and self.compression_level > _ZLIB_LEVEL_MAX:
+            raise UsageError(
+                f"compression_level: {self.compression_level} is not within 0 to "
+                f"{_ZLIB_LEVEL_MAX}, as zlib has it"
+            )
 
-
-_S = TypeVar("_S", bound="DataclassInstance")
-
-
-def changed(settings: _S, changes: Mapping[str, Any], who: str) -> _S:
-    """Returns settings with some that differ.
-
-    Args:
-        settings: A frozen dataclass.
-        changes: Values by name.
-        who: Whose settings they are, for the error.
-
-    Raises:
-        UsageError: There is no such setting, or a value cannot work.
-    """
-    try:
-        return replace(settings, **changes)
-    except TypeError as error:
-        raise UsageError(f"{who} has no such setting: {error}") from error
+    @property
+    def algorithm(self) -> Compression:
+        """How bodies are compressed: the value of `compression`, where that is a word too."""
+        found = self.compression
+        return _COMPRESSIONS[found] if isinstance(found, str) else found

@@ -7,17 +7,21 @@ await transaction.send(Message("orders", b"one"))
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
+from mqcore.client.joining import ProducerJoin
 from mqcore.client.message import Message, ReceivedMessage, received_of
+from mqcore.client.option import check_explicit, shows_options
+from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import TRANSACTION_PREPARED, check_sendable
-from mqcore.client.producer import Producer
+from mqcore.client.producer import DEFAULT_GROUP, Producer
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import MSG_REGION, TRACE_ON
 from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.settings import ProducerSettings
 from mqcore.client.trace_lines import end_transaction_line
 from mqcore.client.transactions import (
     CheckCallback,
@@ -90,23 +94,33 @@ class Transaction:
 class TransactionProducer(Producer):
     """A producer whose messages can be tied to work of its own."""
 
+    @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
         *,
+        group: str = DEFAULT_GROUP,
         check: CheckCallback | None = None,
-        **options: Any,
+        settings: ProducerSettings | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group, which brokers ask what became of its transactions.
             check: Returns a transaction's state when a broker asks; a plain function runs in
                 a thread. See also `on_check`.
+            settings: How it sends; options change it.
             options: Those of `Producer`.
+
+        Raises:
+            UsageError: An option cannot work.
+            AddressError: A name server's address is none.
         """
+        check_explicit(check=(check, Callable[..., Any] | None))
         self._check_callback = check
-        super().__init__(namesrv, **options)
+        super().__init__(namesrv, group=group, settings=settings, **options)
 
     def on_check(self, check: CheckCallback) -> CheckCallback:
         """Sets the check that returns a transaction's state; may be used as a decorator."""

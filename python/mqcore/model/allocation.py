@@ -9,7 +9,7 @@ so all must use the same strategy. Knows no socket and no history. The rules are
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b, md5
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from mqcore.model.java_order import queue_key, text_key
 from mqcore.model.queues import MessageQueue
@@ -33,6 +33,7 @@ _RING_BYTES: Final = 4
 _WEIGHT_BYTES: Final = 8
 
 
+@runtime_checkable
 class Strategy(Protocol):
     """Divides the queues of a topic among the members of a group."""
 

@@ -18,7 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mqcore.native import Message
+from mqcore.config.keys import SPELLINGS, Program, keys_of, nearest
+from mqcore.errors import UsageError
+from mqcore.native import ReceivedMessage
 from mqcore.remoting import ResponseCode
 from mqcore.testing.embedded import Embedded
 from mqcore.testing.logs import CapturedLogs
@@ -34,6 +36,21 @@ _REFUSED = "[REJECTREQUEST]refused by a test"
 def _ms(time: float | timedelta) -> int:
     seconds = time.total_seconds() if isinstance(time, timedelta) else time
     return round(seconds * _MS_PER_S)
+
+
+def _check_keys(settings: Mapping[str, str]) -> None:
+    """Checks the keys that a test sets: one that is misspelt would have no effect.
+
+    Raises:
+        UsageError: There is no such key, or a value is no text.
+    """
+    for name, value in settings.items():
+        if not isinstance(value, str):
+            raise UsageError(f"settings: {name}: a str is expected, not {value!r}")
+        if name not in SPELLINGS and not any(name in keys_of(program) for program in Program):
+            near = nearest(name, Program.BROKER)
+            hint = f": did you mean {near}?" if near else ""
+            raise UsageError(f"settings: there is no key {name!r}{hint}")
 
 
 class _Face:
@@ -99,7 +116,7 @@ class Broker(_Face):
         *,
         directory: Path | None = None,
         namesrv: str | None = None,
-        log_level: int = logging.INFO,
+        log_level: int | str = logging.INFO,
     ) -> None:
         """Prepares; `start`, or the context manager, starts.
 
@@ -108,8 +125,12 @@ class Broker(_Face):
             directory: Where to store, kept at the end; a temporary directory without one.
             namesrv: Name servers to join; without it the broker has one of its own. Give it
                 `other.namesrv` for a cluster of several brokers, each with a `brokerName`.
-            log_level: Least level of what `logs` keeps.
+            log_level: Least level of what `logs` keeps, or its name: `"DEBUG"`.
+
+        Raises:
+            UsageError: There is no such key, or a value is no text.
         """
+        _check_keys(settings or {})
         thread = LoopThread(f"mqcore-test-{next(_numbers)}.")
         body = Embedded(settings or {}, directory, namesrv)
         super().__init__(body, thread, CapturedLogs(thread.name, log_level))
@@ -129,8 +150,7 @@ class Broker(_Face):
 
     async def __aenter__(self) -> "AsyncBroker":
         """Starts it; returns the face whose methods are awaited."""
-        face = AsyncBroker(self._body, self._thread, self._logs)
-        return await face.start()
+        return await self.awaited.start()
 
     async def __aexit__(
         self,
@@ -139,7 +159,12 @@ class Broker(_Face):
         trace: TracebackType | None,
     ) -> None:
         """Closes it."""
-        await AsyncBroker(self._body, self._thread, self._logs).close()
+        await self.awaited.close()
+
+    @property
+    def awaited(self) -> "AsyncBroker":
+        """The same broker, with methods that are awaited."""
+        return AsyncBroker(self._body, self._thread, self._logs)
 
     def start(self) -> Self:
         """Starts it, on the ports that it had before; returns it. Does nothing while it runs.
@@ -231,8 +256,8 @@ class Broker(_Face):
         """Creates a topic that is not there yet."""
         self._thread.run(self._ensure_topic(topic, queues))
 
-    def messages(self, topic: str) -> list[Message]:
-        """Returns everything that is stored of a topic, by queue and offset."""
+    def messages(self, topic: str) -> list[ReceivedMessage]:
+        """Returns all that is stored of a topic, by queue and offset, as consumers get it."""
         return self._thread.run(self._body.messages(topic))
 
     def offsets(self, group: str, topic: str) -> dict[int, int]:
@@ -302,7 +327,7 @@ class AsyncBroker(_Face):
         """See `Broker.ensure_topic`."""
         await self._thread.awaited(self._ensure_topic(topic, queues))
 
-    async def messages(self, topic: str) -> list[Message]:
+    async def messages(self, topic: str) -> list[ReceivedMessage]:
         """See `Broker.messages`."""
         return await self._thread.awaited(self._body.messages(topic))
 

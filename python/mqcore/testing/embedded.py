@@ -18,7 +18,7 @@ from mqcore.clock import wall_ms
 from mqcore.config import settings_of_pairs
 from mqcore.config.existing import existing_sizes
 from mqcore.errors import UsageError, UsageReason
-from mqcore.native import Message
+from mqcore.native import ReceivedMessage
 from mqcore.standalone import Standalone, namesrv_settings_of
 from mqcore.testing.ageing import Ageing
 from mqcore.testing.send_faults import SendFaults
@@ -242,19 +242,22 @@ class Embedded:
         """Whether it knows a topic."""
         return self._running().state.topics.find(topic) is not None
 
-    async def messages(self, topic: str) -> list[Message]:
-        """Returns everything that is stored of a topic, by queue and offset."""
+    async def messages(self, topic: str) -> list[ReceivedMessage]:
+        """Returns all that is stored of a topic, by queue and offset, as consumers get it."""
         return await asyncio.to_thread(self._read, self._running(), topic)
 
-    def _read(self, broker: Broker, topic: str) -> list[Message]:
+    def _read(self, broker: Broker, topic: str) -> list[ReceivedMessage]:
+        # Imported here: a broker is there sooner without it.
+        from mqcore.client.message import received_of
+
         _until_dispatched(broker)
         store = broker.state.store
-        found: list[Message] = []
+        found: list[ReceivedMessage] = []
         for queue in (each for each in store.queues() if each.topic == topic):
             at = max(0, queue.min_offset)
             while at < queue.max_offset:
                 part = store.get(topic, queue.queue_id, at, _READ_MAX)
-                found += part.messages
+                found += (received_of(each, broker.settings.name) for each in part.messages)
                 if part.next_offset <= at:
                     break
                 at = part.next_offset

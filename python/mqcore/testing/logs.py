@@ -21,7 +21,7 @@ class CapturedLogs(logging.Handler):
         records: The records, oldest first.
     """
 
-    def __init__(self, thread_prefix: str, level: int) -> None:
+    def __init__(self, thread_prefix: str, level: int | str) -> None:
         """Prepares; `attach` begins.
 
         Args:

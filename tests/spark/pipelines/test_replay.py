@@ -77,7 +77,7 @@ def test_an_archive_is_sent_again_in_order(
     queues = defaultdict(list)
     for message in broker.messages("replayed-again"):
         number = int(message.body.split()[1])
-        queues[message.queue_id].append((message.queue_offset, number))
+        queues[message.queue.queue_id].append((message.queue_offset, number))
         assert message.properties["colour"] == "red"
         assert message.properties[ORIGIN_ID] == f"ID{number:028d}"
         assert (message.tags, message.keys) == (rows[number]["tags"], rows[number]["keys"])

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.blocking.producer import Producer
 from mqcore.client.blocking.transaction_producer import TransactionProducer
+from mqcore.client.client_options import ClientOptions
+from mqcore.client.client_settings import ClientSettings
 from mqcore.client.making import Kinds, Maker
+from mqcore.client.option import shows_options
 
 __all__ = ["Client"]
 
@@ -21,7 +24,12 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         instance: Its connections, routes and heartbeats; they belong to that loop.
     """
 
-    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+    @shows_options(ClientSettings)
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        **options: Unpack[ClientOptions],
+    ) -> None:
         """Prepares; `start` begins.
 
         Args and errors are those of `mqcore.aio.Client`.

@@ -8,11 +8,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar, Unpack, overload
 
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
+from mqcore.client.handlers import BatchHandler, Handler
+from mqcore.client.joining import ConsumerJoin
 from mqcore.client.message import ReceivedMessage
+from mqcore.client.option import shows_options
+from mqcore.client.options import PullConsumerOptions, PushConsumerOptions
 from mqcore.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from mqcore.client.push_consumer import PushConsumer as AsyncPushConsumer
 from mqcore.client.results import QueueRef
@@ -122,34 +126,83 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
             c.wait()
     """
 
+    @overload
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
         *,
         group: str,
-        handler: Callable[[Any], Any],
+        handler: Handler,
         topics: Topics = (),
+        batch: None = None,
+        settings: None = None,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: BatchHandler,
+        topics: Topics = (),
+        batch: int,
         settings: PushConsumerSettings | None = None,
-        **options: Any,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: Handler | BatchHandler,
+        topics: Topics = (),
+        batch: int | None = None,
+        settings: PushConsumerSettings,
+        **options: Unpack[PushConsumerOptions],
+    ) -> None: ...
+
+    @shows_options(ConsumerJoin, PushConsumerSettings)
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str,
+        handler: Handler | BatchHandler,
+        topics: Topics = (),
+        batch: int | None = None,
+        settings: PushConsumerSettings | None = None,
+        **options: Unpack[PushConsumerOptions],
     ) -> None:
         """Prepares; `start` begins.
 
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             group: Its group.
-            handler: What gets the messages.
+            handler: What gets the messages: one, or with `batch` a list.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
-            settings: How it consumes.
-            options: Those of `mqcore.aio.PushConsumer`, and settings that differ.
+            batch: Messages of one call: the handler gets a list of so many at the most.
+            settings: How it consumes; options change it.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: A setting cannot work, the handler cannot be called, or this thread runs an
-                event loop.
+            UsageError: An option cannot work, or the handler cannot be called, or this thread
+                runs an event loop.
             AddressError: A name server's address is none.
         """
+        make: Callable[..., AsyncPushConsumer] = AsyncPushConsumer
         super().__init__(
-            lambda: AsyncPushConsumer(
-                namesrv, group=group, handler=handler, topics=topics, settings=settings, **options
+            lambda: make(
+                namesrv,
+                group=group,
+                handler=handler,
+                topics=topics,
+                batch=batch,
+                settings=settings,
+                **options,
             )
         )
 
@@ -190,13 +243,15 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
     """Polls messages: `mqcore.aio.PullConsumer` without `await`.
 
         with mqcore.PullConsumer("127.0.0.1:9876", group="g", topics="orders") as consumer:
-            for batch in consumer:
+            for message in consumer:
                 ...
 
-    What a poll gave counts as consumed when the next one is asked for; with `auto_commit=False`
-    only when it is committed.
+    `batches()` yields lists, which is faster, and `poll` returns one. What a poll gave, or an
+    iteration yielded, counts as consumed when the next one is asked for; with `auto_commit=False`
+    only when it is committed. Closing commits nothing: who stops calls `commit`.
     """
 
+    @shows_options(ConsumerJoin, PullConsumerSettings)
     def __init__(
         self,
         namesrv: str | Sequence[str] = "127.0.0.1:9876",
@@ -204,7 +259,7 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
         group: str,
         topics: Topics = (),
         settings: PullConsumerSettings | None = None,
-        **options: Any,
+        **options: Unpack[PullConsumerOptions],
     ) -> None:
         """Prepares; `start` begins.
 
@@ -212,11 +267,11 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
             group: Its group.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
-            settings: How it consumes.
-            options: Those of `mqcore.aio.PullConsumer`, and settings that differ.
+            settings: How it consumes; options change it.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: A setting cannot work, or this thread runs an event loop.
+            UsageError: An option cannot work, or this thread runs an event loop.
             AddressError: A name server's address is none.
         """
         super().__init__(
@@ -245,10 +300,22 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
         """
         return self._thread.run(lambda: self._core.poll(timeout_s, max_count=max_count))
 
-    def __iter__(self) -> Iterator[list[ReceivedMessage]]:
-        """Yields batches until the consumer is closed."""
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Yields messages until the consumer is closed; each counts as polled when it comes."""
         while not self._core.is_closed:
-            batch = self.poll(None)
+            yield from self.poll(None, max_count=1)
+
+    def batches(self, *, max_count: int | None = None) -> Iterator[list[ReceivedMessage]]:
+        """Yields batches until the consumer is closed, each of one queue, in its order.
+
+        Args:
+            max_count: Messages of one batch at the most; `poll_count` when not given.
+
+        Raises:
+            UsageError: Another poll waits already.
+        """
+        while not self._core.is_closed:
+            batch = self.poll(None, max_count=max_count)
             if batch:
                 yield batch
 

@@ -5,18 +5,21 @@ more than one answer runs on the loop's thread.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from mqcore.client.batches import batch_fault, check_batchable, split
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
 from mqcore.client.blocking.sender import BlockingSender
 from mqcore.client.gathering import Ticket
+from mqcore.client.joining import ProducerJoin
 from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.option import shows_options
+from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import check_sendable
+from mqcore.client.producer import DEFAULT_GROUP, QueueSelector
 from mqcore.client.producer import Producer as AsyncProducer
-from mqcore.client.producer import QueueSelector
 from mqcore.client.requests import Reply
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import check_queue
@@ -74,22 +77,33 @@ class Producer:
         core: The asyncio producer under it.
     """
 
-    _core_type: type[AsyncProducer] = AsyncProducer
-
-    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+    @shows_options(ProducerJoin, ProducerSettings)
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str = DEFAULT_GROUP,
+        settings: ProducerSettings | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
         """Prepares; `start` begins.
 
         Args:
             namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
-            options: Those of `mqcore.aio.Producer`: group, credentials, namespace, tls, faults,
-                hooks, trace, spans, and settings by the names of `ProducerSettings`.
+            group: Its group.
+            settings: How it sends; options change it.
+            options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
             UsageError: An option cannot work, or this thread runs an event loop.
             AddressError: A name server's address is none.
         """
+        self._begin(lambda: AsyncProducer(namesrv, group=group, settings=settings, **options))
+
+    def _begin(self, make: Callable[[], AsyncProducer]) -> None:
+        # First the thread: it refuses to be used under an event loop.
         self.thread: LoopThread = loop_thread()
-        self.core = self._core_type(namesrv, **options)
+        self.core = make()
         self._sender = BlockingSender(self.thread, self.core.sender)
         self._soon: deque[BlockingTicket] = deque()
         self._is_closed = False

@@ -1,13 +1,18 @@
 """The synchronous producer of transactions: the names of `mqcore.aio.TransactionProducer`."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, Unpack, cast
 
 from mqcore.client.blocking.producer import Producer
+from mqcore.client.joining import ProducerJoin
 from mqcore.client.message import Message
+from mqcore.client.option import shows_options
+from mqcore.client.options import ProducerOptions
+from mqcore.client.producer import DEFAULT_GROUP
 from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.settings import ProducerSettings
 from mqcore.client.transaction_producer import Transaction as AsyncTransaction
 from mqcore.client.transaction_producer import TransactionProducer as AsyncTransactionProducer
 from mqcore.client.transactions import (
@@ -51,7 +56,34 @@ class Transaction:
 class TransactionProducer(Producer):
     """A producer whose messages can be tied to work of its own, from any thread."""
 
-    _core_type = AsyncTransactionProducer
+    @shows_options(ProducerJoin, ProducerSettings)
+    def __init__(
+        self,
+        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        *,
+        group: str = DEFAULT_GROUP,
+        check: CheckCallback | None = None,
+        settings: ProducerSettings | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        """Prepares; `start` begins.
+
+        Args:
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            group: Its group, which brokers ask what became of its transactions.
+            check: Returns a transaction's state when a broker asks. See also `on_check`.
+            settings: How it sends; options change it.
+            options: Those of `Producer`.
+
+        Raises:
+            UsageError: An option cannot work, or this thread runs an event loop.
+            AddressError: A name server's address is none.
+        """
+        self._begin(
+            lambda: AsyncTransactionProducer(
+                namesrv, group=group, check=check, settings=settings, **options
+            )
+        )
 
     @property
     def _transactional(self) -> AsyncTransactionProducer:

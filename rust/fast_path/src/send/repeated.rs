@@ -85,7 +85,7 @@ impl RepeatedSends {
     ) {
         let request_context =
             Request::of_command(candidate.connection, &candidate.command).request_context;
-        let is_taken = match self.lock().get_mut() {
+        let is_taken = match self.lock().to_change() {
             Some(repeats) if repeats.looking_bytes + bytes <= LOOKING_BYTES_MAX => {
                 repeats.looking_bytes += bytes;
                 let is_taken = cx.readers.submit(Job::First(Box::new(candidate), bytes));
@@ -115,7 +115,7 @@ impl RepeatedSends {
         looked: Looked,
     ) -> Option<DuplicateCandidate> {
         let mut remembered = self.lock();
-        if let Some(repeats) = remembered.get_mut() {
+        if let Some(repeats) = remembered.to_change() {
             repeats.looking_bytes = repeats.looking_bytes.saturating_sub(bytes);
         }
         if !cx.is_open(candidate.connection) {
@@ -131,7 +131,7 @@ impl RepeatedSends {
             remembered.answer_first(cx, delivery, first, &send, &seen);
             return None;
         }
-        if let Some(repeats) = remembered.get_mut() {
+        if let Some(repeats) = remembered.to_change() {
             repeats.distinguished += 1;
             if repeats.window.find(candidate.mark, i64::MIN) == Some(candidate.physical_offset) {
                 repeats.window.forget(candidate.mark);
@@ -142,24 +142,24 @@ impl RepeatedSends {
 }
 
 impl Remembered<'_> {
-    fn get(&self) -> Option<&Repeats> {
+    fn known(&self) -> Option<&Repeats> {
         self.0.as_ref()?.as_ref()
     }
 
-    fn get_mut(&mut self) -> Option<&mut Repeats> {
+    fn to_change(&mut self) -> Option<&mut Repeats> {
         self.0.as_mut()?.as_mut()
     }
 
     /// The mark of a single message; `None` when it does not count, or nothing is remembered.
     pub(crate) fn mark_of(&self, send: &Send<'_>, seen: &Seen<'_>) -> Option<Mark> {
-        let repeats = self.get()?;
+        let repeats = self.known()?;
         let identity = Identity::of_send(send.topic, seen, send.properties.as_bytes())?;
         Some(repeats.mark(&identity))
     }
 
     /// The mark of the first message of a batch.
     pub(crate) fn mark_of_batch(&self, request: &Request<'_>, send: &Send<'_>) -> Option<Mark> {
-        let repeats = self.get()?;
+        let repeats = self.known()?;
         let first = items(request.body).next()?.ok()?;
         let identity = Identity::of_part(send.topic, first.properties)?;
         Some(repeats.mark(&identity))
@@ -175,7 +175,7 @@ impl Remembered<'_> {
         (request, send): (&Request<'_>, &Send<'_>),
         seen: &Seen<'_>,
     ) -> Processed<bool> {
-        let (Some(mark), Some(repeats)) = (mark, self.get_mut()) else {
+        let (Some(mark), Some(repeats)) = (mark, self.to_change()) else {
             return Ok(false);
         };
         let Some(physical_offset) = repeats.window.find(mark, cx.store.wall_ms()) else {
@@ -203,7 +203,7 @@ impl Remembered<'_> {
         send: &Send<'_>,
         seen: &Seen<'_>,
     ) {
-        if let Some(repeats) = self.get_mut() {
+        if let Some(repeats) = self.to_change() {
             repeats.answered += 1;
         }
         let key = seen.uniq_key.and_then(|key| std::str::from_utf8(key).ok());
@@ -232,7 +232,7 @@ impl Remembered<'_> {
         mark: Option<Mark>,
         physical_offset: &Appended,
     ) {
-        if let (Some(repeats), Some(mark)) = (self.get_mut(), mark) {
+        if let (Some(repeats), Some(mark)) = (self.to_change(), mark) {
             let now_ms = store.wall_ms();
             repeats
                 .window
@@ -248,7 +248,7 @@ impl Remembered<'_> {
         topic: &str,
         appended: &[Appended],
     ) {
-        let Some(repeats) = self.get_mut() else {
+        let Some(repeats) = self.to_change() else {
             return;
         };
         let now_ms = store.wall_ms();
