@@ -59,13 +59,17 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         """Closes it."""
         await self.close()
 
-    async def start(self) -> None:
-        """Begins; connects nowhere yet.
+    async def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins.
+
+        Args:
+            timeout_s: For how long to wait for a name server; asked in the background without it.
 
         Raises:
             ClosedError: It was closed.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
-        await self.instance.start()
+        await self.instance.start(timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Closes what it made, the last first, then itself."""

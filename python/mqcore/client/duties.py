@@ -8,6 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
+from mqcore.errors import MQError
+
 __all__ = ["Duties"]
 
 _log = logging.getLogger(__name__)
@@ -71,5 +73,8 @@ class Duties:
 async def _guarded(name: str, work: Awaitable[None]) -> None:
     try:
         await work
+    except MQError as error:
+        # It has the cause in words; a trace would only show where it waited.
+        _log.warning("%s failed: %s", name, error.message)
     except Exception:
         _log.exception("%s failed", name)

@@ -25,7 +25,7 @@ from mqcore.client.routes import TopicRoute
 from mqcore.client.starting_offset import starting_offset
 from mqcore.client.subscribing import Subscriptions
 from mqcore.clock import wall_ms
-from mqcore.errors import MQError
+from mqcore.errors import MQError, NameServerError, NoRouteError
 from mqcore.model.heartbeats import BROADCASTING, CLUSTERING, ConsumerData
 from mqcore.model.queues import MessageQueue
 from mqcore.model.subscriptions import SubscriptionData
@@ -147,9 +147,11 @@ class Member(ABC):
         """
         try:
             route = await self.instance.route(topic)
+        except (NoRouteError, NameServerError):
+            # The rounds report it, and go on asking.
+            return
         except MQError as error:
-            if not topic.startswith(RETRY_PREFIX):
-                _log.warning("consumer %s: %s", self.group, error.message)
+            _log.warning("consumer %s: %s", self.group, error.message)
             return
         subscription = self.subscriptions.get(topic)
         if subscription is None or subscription.is_tag or not route.brokers:

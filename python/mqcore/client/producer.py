@@ -29,7 +29,7 @@ from mqcore.client.settings import ProducerSettings, changed
 from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
-from mqcore.clock import wall_ms
+from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
@@ -128,18 +128,23 @@ class Producer:
         """Closes it."""
         await self.close()
 
-    async def start(self) -> None:
-        """Begins; connects nowhere yet. Starting again does nothing.
+    async def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins. Starting again does nothing.
+
+        Args:
+            timeout_s: For how long to wait for a name server. When not given it returns at once,
+                asks in the background until one answers, and logs a warning while none does.
 
         Raises:
             ClosedError: It was closed.
             UsageError: The group's name is illegal, or its client has such a producer already.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
         if self._is_started:
             return
-        await self.instance.start()
+        await self.instance.start(timeout_s=timeout_s)
         try:
             self.instance.register(self._part)
         except UsageError:
@@ -210,13 +215,14 @@ class Producer:
             index = ticket.count - 1
             await ticket
             return ticket.part(index)
-        target = await self.sender.target(message.topic)
+        began_ms = monotonic_ms()
+        target = await self.sender.target(message.topic, timeout_s)
         if message.is_timed:
             await self.need_timers(target)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         outgoing = self.prepared(target, message)
         return await self.sender.deliver(
-            target, outgoing, message, timeout_s=timeout_s, fixed=fixed
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
     async def send_oneway(
@@ -275,7 +281,7 @@ class Producer:
         for message in listed:
             check_sendable(message, self.settings)
         check_batchable(listed)
-        target = await self.sender.target(listed[0].topic)
+        target = await self.sender.target(listed[0].topic, timeout_s)
         fixed = None if queue is None else check_queue(queue, target)
         return [
             await self.sender.deliver(
@@ -324,7 +330,7 @@ class Producer:
         check_sendable(message, self.settings)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        target = await self.sender.target(message.topic)
+        target = await self.sender.target(message.topic, timeout_s)
         # A reply comes back on a connection that its broker knows by our heartbeat.
         await self.instance.until_known({queue.broker_name for queue in target.queues})
         more = request_properties(self.instance.client_id, timeout_s)
@@ -481,10 +487,11 @@ class Producer:
     async def _send_together(self, messages: Sequence[Message], key: str | None) -> SendResult:
         """Sends what the gatherer gathered: one message as it is, several as a batch."""
         first = messages[0]
+        began_ms = monotonic_ms()
         target = await self.sender.target(first.topic)
         is_alone = len(messages) == 1
         outgoing = (
             self.prepared(target, first) if is_alone else self.prepared_batch(target, messages)
         )
         fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
-        return await self.sender.deliver(target, outgoing, first, fixed=fixed)
+        return await self.sender.deliver(target, outgoing, first, fixed=fixed, began_ms=began_ms)

@@ -34,10 +34,15 @@ class ProducerSettings:
     """How a producer sends.
 
     Attributes:
-        timeout_s: The deadline of a send over all its tries (`sendMsgTimeout`).
+        timeout_s: The deadline of a send over all its tries (`sendMsgTimeout`), the search for the
+            topic's route included.
         try_timeout_s: The deadline of one try (`sendMsgMaxTimeoutPerRequest`); None lets one try
             take all that is left.
-        retries: Further tries after the first (`retryTimesWhenSendFailed`).
+        retries: Further tries after the first (`retryTimesWhenSendFailed`), at other brokers where
+            there are any. Where one broker alone has the topic, a failure that may pass is tried
+            again until `timeout_s`, with a pause that doubles. 0: one try in any case.
+        official_retries: Tries as the official client does: `retries` further ones and no more, at
+            once, and one only of what must go to one queue, or has no route yet.
         retries_other_status: Whether a status other than SEND_OK is tried again elsewhere
             (`retryAnotherBrokerWhenNotStoreOK`).
         body_bytes_max: The longest body, before compression (`maxMessageSize`).
@@ -61,6 +66,7 @@ class ProducerSettings:
     timeout_s: float = 3.0
     try_timeout_s: float | None = None
     retries: int = 2
+    official_retries: bool = False
     retries_other_status: bool = False
     body_bytes_max: int = BODY_BYTES_MAX
     compress_above_bytes: int | None = 4096

@@ -30,7 +30,7 @@ from mqcore.client.transactions import (
     end_fields,
     half_properties,
 )
-from mqcore.clock import wall_ms
+from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.errors import ConnectError, RemotingError
 from mqcore.native import decode_records
 from mqcore.remoting.dispatch import Answer, Request
@@ -170,7 +170,8 @@ class TransactionProducer(Producer):
         self.check_usable()
         check_sendable(message, self.settings)
         check_transactional(message)
-        target = await self.sender.target(message.topic)
+        began_ms = monotonic_ms()
+        target = await self.sender.target(message.topic, timeout_s)
         # A broker that asks back does so on a connection that it knows by our heartbeat.
         await self.instance.until_known({queue.broker_name for queue in target.queues})
         outgoing = self.prepared(
@@ -178,7 +179,7 @@ class TransactionProducer(Producer):
         )
         fixed = self.fixed_queue(target, message, None, None, None)
         return await self.sender.deliver(
-            target, outgoing, message, timeout_s=timeout_s, fixed=fixed
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
     async def end(self, message: Message, sent: SendResult, state: TransactionState) -> None:

@@ -44,13 +44,9 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         """Closes it."""
         self.close()
 
-    def start(self) -> None:
-        """Begins; connects nowhere yet.
-
-        Raises:
-            ClosedError: It was closed.
-        """
-        self.thread.run(self.instance.start)
+    def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins; args and errors are those of `mqcore.aio.Client.start`."""
+        self.thread.run(lambda: self.instance.start(timeout_s=timeout_s))
         self.thread.close_at_exit(self, self.instance.close, is_last=True)
 
     def close(self) -> None:

@@ -67,18 +67,23 @@ class _Consumer(Generic[_CoreT]):
         """The queues that are ours now."""
         return self._thread.run(lambda: _called(lambda: self._core.queues))
 
-    def start(self) -> None:
+    def start(self, *, timeout_s: float | None = None) -> None:
         """Joins the group and begins to consume. Starting again does nothing.
+
+        Args:
+            timeout_s: For how long to wait for a name server. When not given, a name server, broker
+                or topic that is not there is waited for in the background; the log reports it.
 
         Raises:
             ClosedError: It was closed.
             UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         # First: who is interrupted while it starts must not stay in the group.
         self._thread.close_at_exit(self, self._core.close)
         try:
-            self._thread.run(self._core.start)
+            self._thread.run(lambda: self._core.start(timeout_s=timeout_s))
         except MQError:
             self._thread.forget(self)
             raise

@@ -21,6 +21,7 @@ from mqcore.client.requests import Reply
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import check_queue
 from mqcore.client.settings import ProducerSettings
+from mqcore.clock import monotonic_ms
 from mqcore.errors import MessageError, MQError, UsageError
 
 __all__ = ["BlockingTicket", "Producer"]
@@ -118,13 +119,12 @@ class Producer:
         """How it sends."""
         return self.core.settings
 
-    def start(self) -> None:
-        """Begins; connects nowhere yet. Starting again does nothing.
+    def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins. Starting again does nothing.
 
-        Raises:
-            UsageError: It was closed, or its group is taken or illegal.
+        Args and errors are those of `mqcore.aio.Producer.start`.
         """
-        self.thread.run(self.core.start)
+        self.thread.run(lambda: self.core.start(timeout_s=timeout_s))
         self.thread.close_at_exit(self, self._close_core)
 
     def close(self) -> None:
@@ -170,12 +170,15 @@ class Producer:
                     argument=argument,
                 )
             )
-        target = self._sender.target(message.topic)
+        began_ms = monotonic_ms()
+        target = self._sender.target(message.topic, timeout_s)
         if message.is_timed:
             self.thread.run(lambda: core.need_timers(target))
         fixed = core.fixed_queue(target, message, queue, selector, argument)
         outgoing = core.prepared(target, message)
-        return self._sender.deliver(target, outgoing, message, timeout_s=timeout_s, fixed=fixed)
+        return self._sender.deliver(
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
+        )
 
     def send_oneway(
         self,
@@ -213,7 +216,7 @@ class Producer:
         for message in listed:
             check_sendable(message, core.settings)
         check_batchable(listed)
-        target = self._sender.target(listed[0].topic)
+        target = self._sender.target(listed[0].topic, timeout_s)
         fixed = None if queue is None else check_queue(queue, target)
         return [
             self._sender.deliver(
