@@ -30,11 +30,12 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         instance: Its connections, routes and heartbeats.
     """
 
-    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+    def __init__(self, namesrv: str | Sequence[str] | None = None, **options: Any) -> None:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             options: Those of `mqcore.client.instance.Instance`: credentials, namespace, tls,
                 instance_name, unit_name and more.
 

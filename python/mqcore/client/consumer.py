@@ -39,7 +39,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None,
         group: str,
         instance: Instance | None,
         *,

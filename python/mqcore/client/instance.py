@@ -84,7 +84,7 @@ class Instance:
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         credentials: Credentials | None = None,
         namespace: str | None = None,
@@ -101,7 +101,8 @@ class Instance:
         """Prepares; nothing is connected yet.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             credentials: Who we are to brokers that ask.
             namespace: Put before topics and groups.
             tls: Speak TLS.

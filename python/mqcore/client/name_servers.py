@@ -7,12 +7,14 @@ each minute while that lasts: several topics ask it every few seconds.
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final
 
 from mqcore.errors import AddressError, FrameError, MQError, NameServerError, RemotingError
+from mqcore.model.name_servers import name_servers_of
 from mqcore.native import Command
 from mqcore.remoting.address import parse_address
 from mqcore.remoting.client import CALL_TIMEOUT_S, Client
@@ -24,6 +26,8 @@ __all__ = ["NameServers", "addresses_of"]
 
 _log = logging.getLogger(__name__)
 
+# What an address is from where it is given in code.
+_ARGUMENT: Final = "namesrv"
 # How long a name server that does not answer is not reported again.
 _REPORT_AGAIN_S: Final = 60.0
 # The pauses between two questions of who waits for an answer: doubled from the first one on.
@@ -31,26 +35,43 @@ _PAUSE_FIRST_S: Final = 0.1
 _PAUSE_MAX_S: Final = 2.0
 
 
-def addresses_of(namesrv: str | Sequence[str]) -> tuple[str, ...]:
+def addresses_of(
+    namesrv: str | Sequence[str] | None, environ: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
     """Returns the addresses of name servers.
 
     Args:
-        namesrv: `host:port`, several of them with `;` or `,` between, or a sequence.
+        namesrv: `host:port`, several of them with `;` or `,` between, or a sequence; None for those
+            of the environment.
+        environ: The environment.
 
     Raises:
         AddressError: One is no address, or there is none.
     """
+    if namesrv is not None:
+        return _parsed(namesrv, _ARGUMENT)
+    named = name_servers_of(environ)
+    return _parsed(named.text, named.source)
+
+
+def _parsed(namesrv: str | Sequence[str], source: str) -> tuple[str, ...]:
     if not isinstance(namesrv, Iterable):
-        raise AddressError(f"namesrv: {namesrv!r} is no address such as 127.0.0.1:9876")
+        raise AddressError(f"{source}: {namesrv!r} is no address such as 127.0.0.1:9876")
     parts = namesrv.replace(",", ";").split(";") if isinstance(namesrv, str) else list(namesrv)
     for part in parts:
         if not isinstance(part, str):
-            raise AddressError(f"namesrv: {part!r} is no address such as 127.0.0.1:9876")
+            raise AddressError(f"{source}: {part!r} is no address such as 127.0.0.1:9876")
     found = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
     if not found:
-        raise AddressError("namesrv: no address is given, such as 127.0.0.1:9876")
+        raise AddressError(f"{source}: no address is given, such as 127.0.0.1:9876")
     for address in found:
-        parse_address(address)
+        try:
+            parse_address(address)
+        except AddressError as error:
+            if source == _ARGUMENT:
+                raise
+            # Who gave no address must learn where this one is from.
+            raise AddressError(f"{source}: {error.message}") from error
     return found
 
 

@@ -52,7 +52,7 @@ class Producer:
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str = DEFAULT_GROUP,
         instance: Instance | None = None,
@@ -69,7 +69,8 @@ class Producer:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             instance: The client that it belongs to; one of its own when not given.
             settings: How it sends.

@@ -48,7 +48,7 @@ class PullConsumer(Consumer[PullEngine]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         topics: Topics = (),
@@ -67,7 +67,8 @@ class PullConsumer(Consumer[PullEngine]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
             instance: The client that it belongs to; one of its own when not given.
@@ -169,7 +170,7 @@ class PullConsumer(Consumer[PullEngine]):
 
         Args:
             topic: The topic.
-            expression: Tags (`a || b`), or `Sql(...)`.
+            expression: Tags (`a || b`, `Tags(...)`), or `Sql(...)`.
 
         Raises:
             UsageError: The topic's name is illegal, the expression is none, or queues were

@@ -40,7 +40,7 @@ class PushConsumer(Consumer[PushEngine]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Callable[[Any], Any],
@@ -60,7 +60,8 @@ class PushConsumer(Consumer[PushEngine]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             handler: What gets the messages.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
@@ -146,7 +147,7 @@ class PushConsumer(Consumer[PushEngine]):
 
         Args:
             topic: The topic.
-            expression: Tags (`a || b`), or `Sql(...)`.
+            expression: Tags (`a || b`, `Tags(...)`), or `Sql(...)`.
 
         Raises:
             UsageError: The topic's name is illegal, or the expression is none.

@@ -92,7 +92,7 @@ class TransactionProducer(Producer):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         check: CheckCallback | None = None,
         **options: Any,
@@ -100,7 +100,7 @@ class TransactionProducer(Producer):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers.
+            namesrv: Name servers; those of the environment when not given.
             check: Returns a transaction's state when a broker asks; a plain function runs in
                 a thread. See also `on_check`.
             options: Those of `Producer`.

@@ -21,7 +21,7 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         instance: Its connections, routes and heartbeats; they belong to that loop.
     """
 
-    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+    def __init__(self, namesrv: str | Sequence[str] | None = None, **options: Any) -> None:
         """Prepares; `start` begins.
 
         Args and errors are those of `mqcore.aio.Client`.

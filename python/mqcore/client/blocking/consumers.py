@@ -98,7 +98,7 @@ class _Consumer(Generic[_CoreT]):
 
         Args:
             topic: The topic.
-            expression: Tags (`a || b`), or `Sql(...)`.
+            expression: Tags (`a || b`, `Tags(...)`), or `Sql(...)`.
 
         Raises:
             UsageError: The topic's name is illegal, or the expression is none.
@@ -129,7 +129,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Callable[[Any], Any],
@@ -140,7 +140,8 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             handler: What gets the messages.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
@@ -204,7 +205,7 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         topics: Topics = (),
@@ -214,7 +215,8 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
             settings: How it consumes.

@@ -77,11 +77,12 @@ class Producer:
 
     _core_type: type[AsyncProducer] = AsyncProducer
 
-    def __init__(self, namesrv: str | Sequence[str] = "127.0.0.1:9876", **options: Any) -> None:
+    def __init__(self, namesrv: str | Sequence[str] | None = None, **options: Any) -> None:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             options: Those of `mqcore.aio.Producer`: group, credentials, namespace, tls, faults,
                 hooks, trace, spans, and settings by the names of `ProducerSettings`.
 
