@@ -4,7 +4,6 @@ A plain handler runs in threads of its consumer, a coroutine function on the loo
 Safe from any number of threads, but for the polls of one consumer.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -16,6 +15,7 @@ from mqcore.client.message import ReceivedMessage
 from mqcore.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from mqcore.client.push_consumer import PushConsumer as AsyncPushConsumer
 from mqcore.client.results import QueueRef
+from mqcore.client.stop_signals import stop_at_signals
 from mqcore.client.subscribing import Expression, Topics
 from mqcore.errors import MQError
 from mqcore.model.subscriptions import ALL
@@ -167,13 +167,38 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
     def wait(self, timeout_s: float | None = None) -> bool:
         """Waits until the consumer is closed; returns whether it is.
 
+        SIGTERM and SIGINT close it, where the application serves them not itself and this is the
+        main thread: handlers get `drain_s`, offsets are saved, the group is left.
+
         Args:
             timeout_s: For how long at the most; None for ever.
 
         Raises:
             UsageError: It was not started.
         """
-        return self._thread.run(lambda: _closed(self._core, timeout_s))
+        with stop_at_signals(self._stop_soon, takes_all=False):
+            return self._thread.run(lambda: self._core.until_stopped(timeout_s))
+
+    def run(self) -> None:
+        """Consumes until SIGTERM or SIGINT, or until the consumer is closed; then closes it.
+
+        It is started where it is not. Handlers that run get `drain_s`, offsets are saved, the group
+        is left. Signals are taken in the main thread only, and served as before afterwards; a
+        second SIGINT interrupts.
+
+        Raises:
+            ClosedError: It was closed.
+            MQError: Whatever `start` raises.
+        """
+        self._thread.close_at_exit(self, self._core.close)
+        try:
+            with stop_at_signals(self._stop_soon, takes_all=True):
+                self._thread.run(self._core.run_until_stopped)
+        finally:
+            self._thread.forget(self)
+
+    def _stop_soon(self) -> None:
+        self._thread.soon(self._core.stop_soon)
 
     def commit(self) -> None:
         """Saves offsets now; it is done every `persist_interval_s` by itself.
@@ -344,12 +369,3 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
 async def _called(call: Callable[[], _T]) -> _T:
     """Calls on the loop's thread."""
     return call()
-
-
-async def _closed(core: AsyncPushConsumer, timeout_s: float | None) -> bool:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await core.until_closed()
-    except TimeoutError:
-        return False
-    return True
