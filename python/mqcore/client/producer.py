@@ -5,11 +5,11 @@ Everything belongs to the event loop of its client.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, Unpack, overload
 
-from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
+from mqcore.client.batches import batch_fault, check_batchable, split
 from mqcore.client.detecting import detect
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.gathering import Gatherer, Ticket
@@ -18,28 +18,35 @@ from mqcore.client.hooks import SendHook
 from mqcore.client.identity import unique_ids
 from mqcore.client.instance import Instance, TlsOption
 from mqcore.client.message import Message, ReceivedMessage
-from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
+from mqcore.client.outgoing import check_sendable
+from mqcore.client.preparing import Preparing, QueueSelector
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import CORRELATION_ID
 from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import Sender, check_queue
+from mqcore.client.sending_forms import (
+    BatchOptions,
+    Body,
+    QueueOptions,
+    SendOptions,
+    message_of,
+    messages_of,
+)
 from mqcore.client.settings import ProducerSettings, changed
 from mqcore.client.signing import Credentials
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
-from mqcore.clock import monotonic_ms, wall_ms
+from mqcore.clock import monotonic_ms
 from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 
 DEFAULT_GROUP = "MQCORE_PRODUCER"
-# Chooses a queue: the queues that may be written, the message, and what the caller gave along.
-QueueSelector: TypeAlias = Callable[[Sequence[QueueRef], Message, Any], QueueRef]
 
 
-class Producer:
+class Producer(Preparing):
     """Sends messages as one group.
 
     Attributes:
@@ -181,9 +188,16 @@ class Producer:
 
     # Sending.
 
+    @overload
+    async def send(self, message: Message, **options: Unpack[SendOptions]) -> SendResult: ...
+    @overload
+    async def send(
+        self, topic: str, body: Body, /, **options: Unpack[SendOptions]
+    ) -> SendResult: ...
     async def send(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -196,7 +210,8 @@ class Producer:
         sharding key; else to the next one in a round. Only the last is tried at other brokers.
 
         Args:
-            message: The message.
+            message: The message, or a topic.
+            body: What is sent to the topic.
             timeout_s: The deadline over all tries, in seconds.
             queue: The queue that it must go to.
             selector: Chooses the queue.
@@ -209,6 +224,7 @@ class Producer:
             SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.batching and is_free and batch_fault(message) is None:
@@ -226,9 +242,16 @@ class Producer:
             target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
+    @overload
+    async def send_oneway(self, message: Message, **options: Unpack[QueueOptions]) -> None: ...
+    @overload
+    async def send_oneway(
+        self, topic: str, body: Body, /, **options: Unpack[QueueOptions]
+    ) -> None: ...
     async def send_oneway(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         queue: QueueRef | None = None,
         selector: QueueSelector | None = None,
@@ -237,7 +260,8 @@ class Producer:
         """Sends a message and wants no answer: it may be lost.
 
         Args:
-            message: The message.
+            message: The message, or a topic.
+            body: What is sent to the topic.
             queue: The queue that it must go to.
             selector: Chooses the queue.
             argument: Given to the selector.
@@ -247,14 +271,24 @@ class Producer:
             RemotingError: There was no connection, or no space on it.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         target = await self.sender.target(message.topic)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
 
+    @overload
+    async def send_batch(
+        self, messages: Iterable[Message], **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
+    @overload
+    async def send_batch(
+        self, topic: str, bodies: Iterable[Body], /, **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
     async def send_batch(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[Message] | str,
+        bodies: Iterable[Body] | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -265,7 +299,8 @@ class Producer:
         `queue` is given, else to one queue each.
 
         Args:
-            messages: The messages.
+            messages: The messages, or their topic.
+            bodies: What is sent to the topic.
             timeout_s: The deadline of each request over all its tries, in seconds.
             queue: The queue that they must go to.
 
@@ -278,7 +313,7 @@ class Producer:
             SendError: A request was not acknowledged; those before it were.
         """
         self.check_usable()
-        listed = list(messages)
+        listed = messages_of(messages, bodies)
         for message in listed:
             check_sendable(message, self.settings)
         check_batchable(listed)
@@ -295,7 +330,11 @@ class Producer:
             for part in split(listed, self.settings.body_bytes_max)
         ]
 
-    def send_soon(self, message: Message) -> Ticket:
+    @overload
+    def send_soon(self, message: Message) -> Ticket: ...
+    @overload
+    def send_soon(self, topic: str, body: Body, /) -> Ticket: ...
+    def send_soon(self, message: Message | str, body: Body | None = None) -> Ticket:
         """Gives a message to the next batch of its queue; returns the ticket of that batch.
 
         Raises:
@@ -303,6 +342,7 @@ class Producer:
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         return self._gatherer.add(message)
 
@@ -316,11 +356,18 @@ class Producer:
         self.check_usable()
         await self._gatherer.flush()
 
-    async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+    @overload
+    async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply: ...
+    @overload
+    async def request(self, topic: str, body: Body, /, *, timeout_s: float = 3.0) -> Reply: ...
+    async def request(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float = 3.0
+    ) -> Reply:
         """Sends a message and returns what a consumer replies to it.
 
         Args:
-            message: The request.
+            message: The request, or its topic.
+            body: What is sent to the topic.
             timeout_s: The deadline of both, in seconds.
 
         Raises:
@@ -328,6 +375,7 @@ class Producer:
             ReplyTimeoutError: Nobody replied in time.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
@@ -425,65 +473,6 @@ class Producer:
 
     def _make_part(self) -> ProducerPart:
         return ProducerPart(self.sender)
-
-    def prepared_batch(self, target: Target, messages: Sequence[Message]) -> Outgoing:
-        """Returns what is sent of checked messages, each with a new unique id."""
-        return batch_of(
-            messages,
-            topic=target.topic,
-            ids=self._ids,
-            born_ms=wall_ms(),
-            settings=self.settings,
-            instance_id=self.instance.namespace,
-        )
-
-    def prepared(
-        self,
-        target: Target,
-        message: Message,
-        more: Mapping[str, str] | None = None,
-        sys_flag: int = 0,
-    ) -> Outgoing:
-        """Returns what is sent of a checked message, with a new unique id.
-
-        Args:
-            target: Its topic.
-            message: The message.
-            more: Properties that the client sets itself.
-            sys_flag: Transaction bits.
-        """
-        now_ms = wall_ms()
-        return outgoing_of(
-            message,
-            topic=target.topic,
-            message_id=self._ids.next(now_ms),
-            born_ms=now_ms,
-            settings=self.settings,
-            instance_id=self.instance.namespace,
-            more=more,
-            sys_flag=sys_flag,
-        )
-
-    def fixed_queue(
-        self,
-        target: Target,
-        message: Message,
-        queue: QueueRef | None,
-        selector: QueueSelector | None,
-        argument: Any,
-    ) -> QueueRef | None:
-        """Returns the one queue that a message must go to, None for any.
-
-        Raises:
-            UsageError: The queue is none of the topic's.
-        """
-        if queue is not None:
-            return check_queue(queue, target)
-        if selector is not None:
-            return check_queue(selector(target.queues, message, argument), target)
-        if message.sharding_key is not None and target.queues:
-            return queue_of_key(target.queues, message.sharding_key)
-        return None
 
     async def _send_together(self, messages: Sequence[Message], key: str | None) -> SendResult:
         """Sends what the gatherer gathered: one message as it is, several as a batch."""

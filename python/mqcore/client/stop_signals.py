@@ -18,13 +18,13 @@ __all__ = ["stop_at_signals"]
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 # Belong to the main thread: who wants to hear of a signal, and what served each one before.
-_stops: dict[object, Callable[[], None]] = {}
+_stops: dict[object, Callable[[], object]] = {}
 _before: dict[int, Any] = {}
 _seen: set[int] = set()
 
 
 @contextmanager
-def stop_at_signals(stop: Callable[[], None], *, takes_all: bool) -> Iterator[None]:
+def stop_at_signals(stop: Callable[[], object], *, takes_all: bool) -> Iterator[None]:
     """Calls `stop` at SIGTERM and SIGINT, for the time of a `with`; does nothing in other threads.
 
     A signal that is ignored stays so. A second SIGINT does what it did before: it interrupts.

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from mqcore.client.message import Message, ReceivedMessage, received_of
 from mqcore.client.outgoing import TRANSACTION_PREPARED, check_sendable
@@ -18,6 +18,7 @@ from mqcore.client.producer import Producer
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import MSG_REGION, TRACE_ON
 from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.sending_forms import Body, message_of
 from mqcore.client.trace_lines import end_transaction_line
 from mqcore.client.transactions import (
     CheckCallback,
@@ -66,13 +67,22 @@ class Transaction:
         self._halves: list[tuple[Message, SendResult]] = []
         self.state = TransactionState.UNKNOWN
 
-    async def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
+    @overload
+    async def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult: ...
+    @overload
+    async def send(
+        self, topic: str, body: Body, /, *, timeout_s: float | None = None
+    ) -> SendResult: ...
+    async def send(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float | None = None
+    ) -> SendResult:
         """Sends a half message: consumers see it once the transaction is committed.
 
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged; a broker without transactions refuses it.
         """
+        message = message_of(message, body)
         sent = await self._producer.send_half(message, timeout_s=timeout_s)
         self._halves.append((message, sent))
         return sent

@@ -7,7 +7,7 @@ more than one answer runs on the loop's thread.
 from collections import deque
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack, overload
 
 from mqcore.client.batches import batch_fault, check_batchable, split
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
@@ -15,11 +15,19 @@ from mqcore.client.blocking.sender import BlockingSender
 from mqcore.client.gathering import Ticket
 from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.outgoing import check_sendable
+from mqcore.client.preparing import QueueSelector
 from mqcore.client.producer import Producer as AsyncProducer
-from mqcore.client.producer import QueueSelector
 from mqcore.client.requests import Reply
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import check_queue
+from mqcore.client.sending_forms import (
+    BatchOptions,
+    Body,
+    QueueOptions,
+    SendOptions,
+    message_of,
+    messages_of,
+)
 from mqcore.client.settings import ProducerSettings
 from mqcore.clock import monotonic_ms
 from mqcore.errors import MessageError, MQError, UsageError
@@ -145,9 +153,14 @@ class Producer:
 
     # Sending.
 
+    @overload
+    def send(self, message: Message, **options: Unpack[SendOptions]) -> SendResult: ...
+    @overload
+    def send(self, topic: str, body: Body, /, **options: Unpack[SendOptions]) -> SendResult: ...
     def send(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -160,11 +173,12 @@ class Producer:
         """
         core = self.core
         self._check()
+        sent = message = message_of(message, body)
         check_sendable(message, core.settings)
         if core.settings.batching:
             return self.thread.run(
                 lambda: core.send(
-                    message,
+                    sent,
                     timeout_s=timeout_s,
                     queue=queue,
                     selector=selector,
@@ -181,9 +195,14 @@ class Producer:
             target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
+    @overload
+    def send_oneway(self, message: Message, **options: Unpack[QueueOptions]) -> None: ...
+    @overload
+    def send_oneway(self, topic: str, body: Body, /, **options: Unpack[QueueOptions]) -> None: ...
     def send_oneway(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         queue: QueueRef | None = None,
         selector: QueueSelector | None = None,
@@ -195,14 +214,24 @@ class Producer:
         """
         core = self.core
         self._check()
+        message = message_of(message, body)
         check_sendable(message, core.settings)
         target = self._sender.target(message.topic)
         fixed = core.fixed_queue(target, message, queue, selector, argument)
         self._sender.oneway(target, core.prepared(target, message), message, fixed=fixed)
 
+    @overload
+    def send_batch(
+        self, messages: Iterable[Message], **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
+    @overload
+    def send_batch(
+        self, topic: str, bodies: Iterable[Body], /, **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
     def send_batch(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[Message] | str,
+        bodies: Iterable[Body] | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -213,7 +242,7 @@ class Producer:
         """
         core = self.core
         self._check()
-        listed = list(messages)
+        listed = messages_of(messages, bodies)
         for message in listed:
             check_sendable(message, core.settings)
         check_batchable(listed)
@@ -230,7 +259,11 @@ class Producer:
             for part in split(listed, core.settings.body_bytes_max)
         ]
 
-    def send_soon(self, message: Message) -> BlockingTicket:
+    @overload
+    def send_soon(self, message: Message) -> BlockingTicket: ...
+    @overload
+    def send_soon(self, topic: str, body: Body, /) -> BlockingTicket: ...
+    def send_soon(self, message: Message | str, body: Body | None = None) -> BlockingTicket:
         """Gives a message to the next batch of its queue; returns a ticket.
 
         Waits only where more than half of `buffered_bytes_max` is not acknowledged yet.
@@ -240,6 +273,7 @@ class Producer:
         """
         core = self.core
         self._check()
+        message = message_of(message, body)
         check_sendable(message, core.settings)
         fault = batch_fault(message)
         if fault is not None:
@@ -274,12 +308,19 @@ class Producer:
         self.hand_over()
         await self.core.flush()
 
-    def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+    @overload
+    def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply: ...
+    @overload
+    def request(self, topic: str, body: Body, /, *, timeout_s: float = 3.0) -> Reply: ...
+    def request(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float = 3.0
+    ) -> Reply:
         """Sends a message and returns what a consumer replies to it.
 
         Args and errors are those of `mqcore.aio.Producer.request`.
         """
-        return self.thread.run(lambda: self.core.request(message, timeout_s=timeout_s))
+        sent = message_of(message, body)
+        return self.thread.run(lambda: self.core.request(sent, timeout_s=timeout_s))
 
     def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
         """Replies to a request that was received.
