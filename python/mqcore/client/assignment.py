@@ -100,6 +100,8 @@ class Assignment:
         self._lock = asyncio.Lock()
         self._is_closed = False
         self._warned: set[str] = set()
+        # Topics whose last round failed, and was reported.
+        self._undivided: set[str] = set()
         # Topics that no broker has, and since when, on the loop's clock.
         self._missing_since_s: dict[str, float] = {}
 
@@ -193,8 +195,11 @@ class Assignment:
             _log.debug("the queues of %s stay as they are: %s", topic, error.message)
             return None
         except MQError as error:
-            _log.warning("the queues of %s stay as they are: %s", topic, error.message)
+            level = logging.DEBUG if topic in self._undivided else logging.WARNING
+            self._undivided.add(topic)
+            _log.log(level, "the queues of %s stay as they are: %s", topic, error.message)
             return None
+        self._undivided.discard(topic)
         return route, mine, len(members) > 1
 
     def _report_missing(self, topic: str, error: NoRouteError) -> None:
