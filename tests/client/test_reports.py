@@ -12,9 +12,11 @@ from client.serving import Cluster, scripted, serving
 from interop.patience import eventually
 from loops import DEADLINE_S
 from mqcore import Message, ReceivedMessage, aio
+from mqcore.client.duties import Duties
 from mqcore.client.name_servers import NameServers
 from mqcore.errors import NameServerError, NoRouteError
 from mqcore.remoting import Client
+from mqcore.testing import Broker
 
 # Nobody listens there: the port is reserved.
 NOBODY = "127.0.0.1:1"
@@ -193,3 +195,48 @@ def test_programs_start_in_any_order(tmp_path: Path) -> None:
     ):
         assert producer.send(Message("t", b"x")).is_ok
         assert eventually(lambda: bodies, bool) == [b"x"]
+
+
+def test_a_duty_that_fails_with_words_is_a_line_without_a_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def no_route() -> None:
+        raise NoRouteError("no route for topic t", topic="t")
+
+    async def fault() -> None:
+        raise ValueError("a fault of ours")
+
+    async def work() -> None:
+        duties = Duties()
+        duties.once("route of t", no_route)
+        duties.once("other", fault)
+        assert await duties.until_idle(DEADLINE_S)
+
+    asyncio.run(work())
+    line, trace = sorted(caplog.records, key=lambda record: record.levelno)
+    assert line.getMessage() == "route of t failed: no route for topic t"
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert trace.exc_info is not None
+
+
+def test_a_broker_that_ends_is_one_line_whatever_its_queues(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with (
+        Broker() as broker,
+        mqcore.PushConsumer(broker.namesrv, group="g", topics="t", handler=print) as consumer,
+    ):
+        broker.create_topic("t", queues=8)
+        assert len(eventually(lambda: consumer.queues, lambda queues: len(queues) == 8)) == 8
+        caplog.clear()
+        broker.drop_connections()
+
+        def lines() -> list[str]:
+            return [text for text in caplog.messages if "no messages now" in text]
+
+        assert eventually(lines, bool)
+        # All of them wait for the answer of a pull; the connection's end is one event for all.
+        consumer.close()
+        (line,) = lines()
+    assert "of broker broker-test: no messages now: " in line
+    assert "It is asked again" in line
