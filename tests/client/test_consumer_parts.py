@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import mqcore
 from client.model_cluster import record_of
 from loops import run_on, until
 from mqcore.client.consume_statistics import ConsumeStatistics
@@ -26,7 +25,6 @@ from mqcore.client.process_queue import (
     PolledQueue,
 )
 from mqcore.client.pulling import After, pull_fields, step_after
-from mqcore.client.push_consumer import PushConsumer
 from mqcore.client.running_info import (
     consume_directly_body,
     consumer_status_body,
@@ -35,7 +33,7 @@ from mqcore.client.running_info import (
     running_info_body,
 )
 from mqcore.client.starting_offset import ConsumeFrom, starting_offset
-from mqcore.client.subscribing import Sql, Subscriptions, Tags
+from mqcore.client.subscribing import Sql, Subscriptions
 from mqcore.errors import BadJsonError, StateFileError, UsageError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import parse_object
@@ -336,54 +334,6 @@ def test_pulls_ask_with_a_version_that_brokers_received() -> None:
     assert wanted.get("ns%T") is None
     with pytest.raises(UsageError, match="SQL expression is expected"):
         wanted.add("T", Sql(" "))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a > 100 AND b = 'x'",
-        "n>5",
-        "a = 1",
-        "region <> 2",
-        'kind IN ("a")',
-        "n between 3 and 5",
-        "a is not null",
-        "x Or y",
-        "a || b AND c",
-    ],
-)
-def test_sql_that_is_given_as_tags_is_refused(text: str) -> None:
-    wanted = Subscriptions(lambda name: name, retry_topic=None)
-    with pytest.raises(UsageError) as caught:
-        wanted.add("T", text)
-    assert f"SQL? Use mqcore.Sql({text!r})" in str(caught.value)
-    assert wanted.topics == frozenset()
-    # Whoever means it gets it.
-    data = wanted.add("T", Tags(text))
-    assert (data.expression, data.is_tag) == (text, True)
-    assert not wanted.add("T", Sql(text)).is_tag
-
-
-@pytest.mark.parametrize(
-    "text", ["a", "a || b", "*", "AND", "in", "new-york", "a.b|c", "ORDER || x"]
-)
-def test_what_reads_like_tags_is_tags(text: str) -> None:
-    wanted = Subscriptions(lambda name: name, retry_topic=None)
-    assert wanted.add("T", text) == Subscriptions(lambda name: name, retry_topic=None).add(
-        "T", Tags(text)
-    )
-
-
-@pytest.mark.parametrize("make", [PushConsumer, mqcore.PushConsumer])
-def test_the_constructor_refuses_sql_as_tags(make: Any) -> None:
-    with pytest.raises(UsageError, match=r"SQL\? Use mqcore\.Sql"):
-        make("127.0.0.1:1", group="g", handler=print, topics={"t": "a > 100 AND b = 'x'"})
-
-
-def test_tags_that_are_no_text_are_refused() -> None:
-    wanted = Subscriptions(lambda name: name, retry_topic=None)
-    with pytest.raises(UsageError, match="tags as str"):
-        wanted.add("T", Tags(5))  # type: ignore[arg-type]
 
 
 def test_a_record_of_the_model_is_one() -> None:

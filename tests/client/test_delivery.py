@@ -109,7 +109,7 @@ def test_another_broker_is_tried_where_it_may_do_better(code: int) -> None:
 def test_a_refusal_that_every_broker_would_give_is_final(code: int) -> None:
     delivery = _delivery()
     delivery.next_try(QUEUES, 0)
-    # It says who refused, and counts neither milliseconds nor tries.
+    # It names who refused, and counts neither milliseconds nor tries.
     name = delivery.queue.broker_name if delivery.queue else ""
     text = f"topic t: message ID was refused by broker {name}: h:1 answered {code}: why"
     with pytest.raises(SendError) as caught:

@@ -84,7 +84,7 @@ RETRY_PAUSE_MS_MAX: Final = 500
 BACKOFF_MS_MAX: Final = 5_000
 # A pause doubles so often at the most: beyond it the maximum holds for every first pause.
 _DOUBLINGS_MAX: Final = 16
-# Stands for a deadline that there is not, where numbers must be whole.
+# Longer than any deadline, where numbers must be whole.
 _FOREVER_MS: Final = 1 << 40
 
 
@@ -93,7 +93,7 @@ class TryRules:
     """How often and how long a send is tried.
 
     Attributes:
-        retries: Further tries after the first; 0 means one try, whatever else holds.
+        retries: Further tries after the first; 0 means one try in any case.
         timeout_ms: The deadline over all tries; infinite for none.
         try_timeout_ms: The deadline of one try; infinite lets one try take all that is left.
         stored_codes: Answers after which the message is stored.
