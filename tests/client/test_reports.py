@@ -240,3 +240,60 @@ def test_a_broker_that_ends_is_one_line_whatever_its_queues(
         (line,) = lines()
     assert "of broker broker-test: no messages now: " in line
     assert "It is asked again" in line
+
+
+def test_an_administrator_that_raises_prints_nothing_beside() -> None:
+    program = f"""
+import asyncio
+from mqcore.admin import Admin
+from mqcore.errors import NameServerError
+
+async def main():
+    async with Admin({NOBODY!r}) as admin:
+        try:
+            await admin.topics.names()
+        except NameServerError as error:
+            assert "no name server answered" in str(error)
+            print("raised")
+
+asyncio.run(main())
+"""
+    assert printed(program) == ""
+
+
+def _first_program(address: str) -> str:
+    """Returns the first program of README.md, with another name server."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    program = text.split("```python\n")[1].split("```")[0]
+    assert "127.0.0.1:9876" in program
+    return program.replace("127.0.0.1:9876", address)
+
+
+def test_the_first_program_does_not_hang_in_silence() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _first_program(NOBODY)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("no name server answered: ")
+    assert "NameServerError: no name server answered" in ended.stderr
+
+
+def test_the_first_program_ends_at_a_signal() -> None:
+    with Broker() as broker:
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-c", _first_program(broker.namesrv)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert "SEND_OK" in process.stdout.readline()
+        # A member is there when its offsets are; its program waits from then on.
+        assert eventually(lambda: broker.offsets("billing", "orders"), bool)
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")

@@ -47,7 +47,7 @@ class Transport:
         names = namesrv if namesrv is None or isinstance(namesrv, str) else list(namesrv)
         self._remote = remote
         self._credentials = credentials
-        self._name_servers = NameServers(remote, addresses_of(names))
+        self._name_servers = NameServers(remote, addresses_of(names), is_reporting=False)
         self.timeout_s = timeout_s
 
     async def ask(

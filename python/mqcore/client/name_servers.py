@@ -92,9 +92,18 @@ class NameServers:
         addresses: Their addresses, as given.
     """
 
-    def __init__(self, remote: Client, addresses: Sequence[str]) -> None:
-        """Takes connections and addresses; begins with any of them."""
+    def __init__(
+        self, remote: Client, addresses: Sequence[str], *, is_reporting: bool = True
+    ) -> None:
+        """Takes connections and addresses; begins with any of them.
+
+        Args:
+            remote: The connections.
+            addresses: The addresses.
+            is_reporting: Whether those that do not answer are logged: for who asks by himself.
+        """
         self.addresses = tuple(addresses)
+        self._is_reporting = is_reporting
         self._remote = remote
         self._at = random.randrange(len(self.addresses))
         self._breaks = _Breaks()
@@ -172,6 +181,8 @@ class NameServers:
             _log.info("name server %s answers again", address)
 
     def _is_news(self, addresses: Iterable[str]) -> bool:
+        if not self._is_reporting:
+            return False
         now_s = asyncio.get_running_loop().time()
         news = [
             address
