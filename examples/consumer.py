@@ -1,4 +1,4 @@
-"""Consumes orders until Ctrl-C: python examples/consumer.py [name server]."""
+"""Consumes orders until Ctrl-C or SIGTERM: python examples/consumer.py [name server]."""
 
 import json
 import logging
@@ -9,7 +9,7 @@ import mqcore
 logging.basicConfig(format="%(message)s", stream=sys.stdout)
 logger = logging.getLogger("example")
 logger.setLevel(logging.INFO)
-namesrv = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9876"
+namesrv = sys.argv[1] if len(sys.argv) > 1 else None
 
 
 def handle(message: mqcore.ReceivedMessage) -> None:
@@ -18,14 +18,12 @@ def handle(message: mqcore.ReceivedMessage) -> None:
     logger.info("order %s attempt %d", order["id"], message.attempt)
 
 
-try:
-    with mqcore.PushConsumer(
-        namesrv,
-        group="example-consumer",
-        topics={"orders": "new || changed"},
-        handler=handle,
-        consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
-    ) as consumer:
-        consumer.wait()
-except KeyboardInterrupt:
-    print("bye")
+consumer = mqcore.PushConsumer(
+    namesrv,
+    group="example-consumer",
+    topics={"orders": "new || changed"},
+    handler=handle,
+    consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
+)
+consumer.run()
+print("bye")

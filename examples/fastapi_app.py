@@ -1,9 +1,9 @@
 """A web application that publishes: uvicorn examples.fastapi_app:app.
 
-One producer for the whole application, made and closed with it.
+One producer for the whole application, made and closed with it; its name servers are those of
+MQCORE_NAMESRV.
 """
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,8 +17,7 @@ from mqcore.errors import SendError
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Opens the producer with the application and closes it with it."""
-    namesrv = os.environ.get("MQCORE_NAMESRV", "127.0.0.1:9876")
-    async with aio.Producer(namesrv, group="web") as producer:
+    async with aio.Producer(group="web") as producer:
         app.state.producer = producer
         yield
 

@@ -6,9 +6,7 @@ from examples.worker import delay            delay(producer, "add", 1, 2)
 
 import json
 import logging
-import signal
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -44,21 +42,18 @@ def handle(message: mqcore.ReceivedMessage) -> None:
     TASKS[call["task"]](*call["arguments"])
 
 
-def main(namesrv: str = "127.0.0.1:9876") -> None:
+def main(namesrv: str | None = None) -> None:
     """Works until SIGTERM or SIGINT; a task that runs is finished."""
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    with mqcore.PushConsumer(
+    worker = mqcore.PushConsumer(
         namesrv,
         group="workers",
         topics="tasks",
         handler=handle,
         concurrency=4,
         consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
-    ):
-        LOGGER.info("working")
-        stopping.wait()
+    )
+    LOGGER.info("working")
+    worker.run()
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mqcore.client.settings import ProducerSettings
     from mqcore.client.signing import Credentials
     from mqcore.client.starting_offset import ConsumeFrom
-    from mqcore.client.subscribing import Sql
+    from mqcore.client.subscribing import Sql, Tags
     from mqcore.client.transactions import TransactionResult, TransactionState
     from mqcore.config import read_properties
     from mqcore.errors import MQError, RecordError, SendError, StoreError
@@ -128,6 +128,7 @@ _HOMES = {
     "StoreError": "mqcore.errors",
     "StoredMessage": "mqcore.native:Message",
     "Strategy": "mqcore.model.allocation",
+    "Tags": "mqcore.client.subscribing",
     "TlsFiles": "mqcore.remoting.tls",
     "Transaction": "mqcore.client.blocking.transaction_producer",
     "TransactionProducer": "mqcore.client.blocking.transaction_producer",
@@ -196,6 +197,7 @@ __all__ = [
     "StoreError",
     "StoredMessage",
     "Strategy",
+    "Tags",
     "TlsFiles",
     "Transaction",
     "TransactionProducer",

@@ -217,11 +217,13 @@ class NoRouteError(RemotingError):
         topic: The topic.
         name_servers: Who was asked.
         brokers: The brokers that they know, by name.
+        is_made_by_sends: Whether a broker makes the topic at the first send to it.
     """
 
     topic: str
     name_servers: tuple[str, ...]
     brokers: dict[str, str]
+    is_made_by_sends: bool = False
 
 
 class UsageError(MQError):

@@ -168,8 +168,8 @@ class ModelInstance:
 
     # Life.
 
-    async def start(self) -> None:
-        pass
+    async def start(self, *, timeout_s: float | None = None) -> None:
+        del timeout_s
 
     async def close(self) -> None:
         for broker in self.cluster.brokers.values():

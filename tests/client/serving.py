@@ -66,14 +66,14 @@ class Cluster:
 
 
 @contextmanager
-def serving(store_dir: Path, **keys: str) -> Iterator[Cluster]:
+def serving(store_dir: Path, *, namesrv_port: int = 0, **keys: str) -> Iterator[Cluster]:
     """Runs a name server and a broker on a directory until the block ends."""
     pairs = SMALL | {"storePathRootDir": str(store_dir)} | keys
     pairs.pop("mappedFileSizeCommitLog", None)
     pairs["mappedFileSizeCommitLog"] = str(8 << 20)
     pairs["maxMessageSize"] = str(4 << 20)
     settings = broker_settings(resolved(Program.BROKER, [Layer("given", pairs)]))
-    running = Standalone(settings, namesrv_settings_of(settings, 0))
+    running = Standalone(settings, namesrv_settings_of(settings, namesrv_port))
     elsewhere = Elsewhere()
     try:
         elsewhere.run(running.start())

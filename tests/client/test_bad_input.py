@@ -190,7 +190,7 @@ def test_a_broker_that_hangs_up_on_every_send_ends_the_tries() -> None:
             request.link.abort()
 
         server.send = send
-        with mqcore.Producer(server.address, group="g") as producer:
+        with mqcore.Producer(server.address, group="g", official_retries=True) as producer:
             with pytest.raises(SendError, match="3 tries") as caught:
                 producer.send(Message("t", b"x"))
             assert caught.value.may_be_stored

@@ -159,7 +159,7 @@ def test_nobody_there_is_reported_with_the_address() -> None:
         route = server.default_route("t")
         route["brokerDatas"][0]["brokerAddrs"]["0"] = "127.0.0.1:9"
         server.route = lambda _: route
-        with mqcore.Producer(server.address, group="sync") as producer:
+        with mqcore.Producer(server.address, group="sync", official_retries=True) as producer:
             with pytest.raises(SendError, match=r"127\.0\.0\.1:9") as caught:
                 producer.send(Message("t", b"x"))
             assert all(isinstance(error, ConnectError) for _, error in caught.value.attempts)

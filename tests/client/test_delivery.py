@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from mqcore import FaultStrategy
-from mqcore.client.delivery import BACKOFF_MS_MAX, RETRIED_CODES, Delivery, TryRules
+from mqcore.client.delivery import (
+    BACKOFF_MS_MAX,
+    RETRIED_CODES,
+    RETRY_PAUSE_MS,
+    RETRY_PAUSE_MS_MAX,
+    Delivery,
+    TryRules,
+)
 from mqcore.client.faults import QueueChoice
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.results import QueueRef, SendResult, SendStatus
@@ -102,8 +109,12 @@ def test_another_broker_is_tried_where_it_may_do_better(code: int) -> None:
 def test_a_refusal_that_every_broker_would_give_is_final(code: int) -> None:
     delivery = _delivery()
     delivery.next_try(QUEUES, 0)
-    with pytest.raises(SendError, match=f"h:1 answered {code}: why"):
+    # It names who refused, and counts neither milliseconds nor tries.
+    name = delivery.queue.broker_name if delivery.queue else ""
+    text = f"topic t: message ID was refused by broker {name}: h:1 answered {code}: why"
+    with pytest.raises(SendError) as caught:
         _answered(delivery, _answer(code), "h:1", 1)
+    assert str(caught.value) == text
 
 
 def test_one_deadline_over_all_tries() -> None:
@@ -127,15 +138,91 @@ def test_a_try_may_have_a_deadline_of_its_own() -> None:
     assert delivery.next_try(QUEUES, 0)[1] == 500
     delivery.failed(CallTimeoutError("late", address="h", code=310, timeout_s=0.5), 500)
     assert delivery.next_try(QUEUES, 2800)[1] == 200
-    with pytest.raises(SendError, check=lambda error: error.reason is SendReason.TIMEOUT):
+    with pytest.raises(SendError, match="was not sent: its deadline passed") as caught:
         _delivery().next_try(QUEUES, 3000)
+    assert caught.value.reason is SendReason.TIMEOUT
 
 
 def test_a_fixed_queue_is_tried_once() -> None:
-    delivery = _delivery(fixed=QUEUES[3])
-    assert delivery.next_try(QUEUES, 0)[0] == QUEUES[3]
-    with pytest.raises(SendError, match="1 tries"):
-        delivery.failed(ConnectionLostError("h:1: ended", address="h:1"), 1)
+    for changes in ({"official_retries": True}, {"retries": 0}):
+        delivery = _delivery(fixed=QUEUES[3], **changes)
+        assert delivery.next_try(QUEUES, 0)[0] == QUEUES[3]
+        with pytest.raises(SendError, match=r"within 1 ms, in 1 try: try 1 at b: h:1: ended"):
+            delivery.failed(ConnectionLostError("h:1: ended", address="h:1"), 1)
+
+
+def _failing(delivery: Delivery, queues: tuple[QueueRef, ...]) -> tuple[list[int], SendError]:
+    """Fails each try at once until the send is given up; returns the pauses and the error."""
+    pauses: list[int] = []
+    now_ms = 0
+    while True:
+        delivery.next_try(queues, now_ms)
+        try:
+            delivery.failed(ConnectError("h:1: refused", address="h:1"), now_ms)
+        except SendError as error:
+            return pauses, error
+        pauses.append(delivery.pause_ms(now_ms))
+        now_ms += pauses[-1]
+
+
+@pytest.mark.parametrize("fixed", [None, QUEUES[0]])
+def test_one_broker_alone_is_tried_until_the_deadline(fixed: QueueRef | None) -> None:
+    pauses, error = _failing(_delivery(fixed=fixed), QUEUES[:2])
+    assert pauses[:5] == [50, 100, 200, 400, 500]
+    assert pauses[0] == RETRY_PAUSE_MS
+    assert max(pauses) == RETRY_PAUSE_MS_MAX
+    # The last ones get shorter, so that a try is left for the end.
+    assert 2900 <= sum(pauses) < 3000
+    assert len(error.attempts) == len(pauses) + 1 < 15
+    assert error.reason is SendReason.UNREACHABLE
+    assert f"in {len(error.attempts)} tries: tries 1 to {len(error.attempts)} at a: " in str(error)
+
+
+def test_another_broker_is_tried_at_once_and_the_same_one_after_a_pause() -> None:
+    pauses, error = _failing(_delivery(retries=4), QUEUES)
+    names = [name for name, _ in error.attempts]
+    assert pauses == [0, 50, 50, 100]
+    assert len(set(names[:2])) == len(set(names[2:4])) == 2
+    # Of several brokers the count holds.
+    assert len(names) == 5
+
+
+def test_the_official_tries_are_few_and_at_once() -> None:
+    pauses, error = _failing(_delivery(official_retries=True), QUEUES[:1])
+    assert pauses == [0, 0]
+    assert len(error.attempts) == 3
+
+
+def test_a_refusal_that_the_same_broker_would_repeat_is_not_waited_for() -> None:
+    delivery = _delivery()
+    for _ in range(2):
+        delivery.next_try(QUEUES[:1], 0)
+        assert not delivery.accepted(_answer(17), "h:1", 0)
+    delivery.next_try(QUEUES[:1], 0)
+    with pytest.raises(SendError, match="in 3 tries: tries 1 to 3 at a: h:1 answered 17"):
+        delivery.accepted(_answer(17), "h:1", 1)
+    busy = _delivery()
+    for _ in range(5):
+        busy.next_try(QUEUES[:1], 0)
+        assert not busy.accepted(_answer(2), "h:1", 0)
+
+
+def test_a_refusal_after_a_failure_names_both() -> None:
+    delivery = _delivery()
+    delivery.next_try(QUEUES[:1], 0)
+    delivery.failed(ConnectError("h:1: refused", address="h:1"), 0)
+    delivery.next_try(QUEUES[:1], 50)
+    with pytest.raises(SendError, match=r"refused by broker a, after 1 try: h:1 answered 13: why"):
+        delivery.accepted(_answer(13), "h:1", 51)
+
+
+def test_a_send_whose_client_is_closed_between_two_tries_is_stopped() -> None:
+    delivery = _delivery()
+    delivery.next_try(QUEUES, 0)
+    delivery.failed(ConnectionLostError("h:1: ended", address="h:1"), 1)
+    error = delivery.stopped()
+    assert error.reason is SendReason.STOPPED
+    assert error.may_be_stored
 
 
 def test_a_route_without_a_queue_to_write_is_reported() -> None:
@@ -199,14 +286,14 @@ def test_pauses_double_to_their_maximum() -> None:
     for _ in range(40):
         delivery.next_try((), 0)
         delivery.failed(ConnectError("h:1: refused", address="h:1"), 0)
-        pauses.append(delivery.pause_ms)
+        pauses.append(delivery.pause_ms(0))
     assert pauses[:4] == [100, 200, 400, 800]
     assert pauses[-1] == BACKOFF_MS_MAX
     # Who sets no pause tries again at once.
-    eager = _delivery()
+    eager = _sink_delivery(backoff_ms=0)
     eager.next_try(QUEUES, 0)
     eager.failed(ConnectError("h:1: refused", address="h:1"), 0)
-    assert eager.pause_ms == 0
+    assert eager.pause_ms(0) == 0
 
 
 def test_what_counts_as_stored_is_a_rule() -> None:

@@ -20,6 +20,8 @@ from mqcore.errors import MQError, NoRouteError, SendError
 # Turns a hang into a failure; no test waits for it.
 _DEADLINE_S = 90.0
 _SENDERS = 6
+# Tries end soon, so that a broker that is down is noticed.
+_TIMEOUT_S = 1.0
 
 
 class Tally:
@@ -80,7 +82,7 @@ def blocking_senders(namesrv: str, tally: Tally) -> Iterator[None]:
             else:
                 tally.note(body, None)
 
-    with mqcore.Producer(namesrv, group="pg") as producer:
+    with mqcore.Producer(namesrv, group="pg", timeout_s=_TIMEOUT_S) as producer:
         threads = [threading.Thread(target=send, args=(producer,)) for _ in range(_SENDERS)]
         for thread in threads:
             thread.start()
@@ -108,7 +110,9 @@ def asyncio_senders(namesrv: str, tally: Tally, *, batching: bool = False) -> It
                 tally.note(body, None)
 
     async def work() -> None:
-        async with aio.Producer(namesrv, group="pg", batching=batching) as producer:
+        async with aio.Producer(
+            namesrv, group="pg", batching=batching, timeout_s=_TIMEOUT_S
+        ) as producer:
             async with asyncio.timeout(_DEADLINE_S):
                 await asyncio.gather(*(send(producer) for _ in range(_SENDERS)))
 

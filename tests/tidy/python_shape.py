@@ -40,13 +40,20 @@ def module_of(path: str) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
+def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Returns whether a definition is only a type of the method that follows."""
+    return any(ast.unparse(each) == "overload" for each in node.decorator_list)
+
+
 def read(path: str, text: str) -> PythonFile:
     """Reads one module."""
     found = PythonFile(path, module_of(path))
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ClassDef):
             functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-            found.classes[node.name] = [n.name for n in node.body if isinstance(n, functions)]
+            found.classes[node.name] = [
+                n.name for n in node.body if isinstance(n, functions) and not _is_overload(n)
+            ]
             found.bases[node.name] = [ast.unparse(base).split("[")[0] for base in node.bases]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             for alias in node.names:

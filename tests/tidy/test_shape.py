@@ -159,3 +159,16 @@ def test_sizes_above_the_rule_are_faults() -> None:
     assert _size_faults({("a", "T"): {"a.rs": METHODS_MAX + 1}})
     assert _size_faults({("a", "T"): dict.fromkeys("abcd", 1)})
     assert not _size_faults({("a", "T"): dict.fromkeys("abc", 13)})
+
+
+def test_overloads_of_a_method_are_types_and_no_methods() -> None:
+    text = """
+class One:
+    @overload
+    def send(self, message: bytes) -> None: ...
+    @overload
+    def send(self, message: str) -> None: ...
+    def send(self, message: bytes | str) -> None: ...
+    async def close(self) -> None: ...
+"""
+    assert python_shape.read("python/mqcore/one.py", text).classes == {"One": ["send", "close"]}

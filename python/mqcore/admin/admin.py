@@ -35,7 +35,7 @@ class Admin:
 
     def __init__(
         self,
-        namesrv: str | Iterable[str] = "127.0.0.1:9876",
+        namesrv: str | Iterable[str] | None = None,
         *,
         credentials: Credentials | None = None,
         tls: TlsOption = None,
@@ -44,7 +44,8 @@ class Admin:
         """Prepares; nothing is connected yet.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             credentials: Who we are to brokers that ask.
             tls: Speak TLS.
             timeout_s: The deadline of each question.

@@ -35,7 +35,7 @@ class Transport:
     def __init__(
         self,
         remote: Client,
-        namesrv: str | Iterable[str],
+        namesrv: str | Iterable[str] | None,
         credentials: Credentials | None,
         timeout_s: float,
     ) -> None:
@@ -44,10 +44,10 @@ class Transport:
         Raises:
             AddressError: A name server's address is none.
         """
-        names = namesrv if isinstance(namesrv, str) else list(namesrv)
+        names = namesrv if namesrv is None or isinstance(namesrv, str) else list(namesrv)
         self._remote = remote
         self._credentials = credentials
-        self._name_servers = NameServers(remote, addresses_of(names))
+        self._name_servers = NameServers(remote, addresses_of(names), is_reporting=False)
         self.timeout_s = timeout_s
 
     async def ask(

@@ -172,6 +172,8 @@ class Registrar(LinkEvents):
         """Takes the broker out of every name server that is there."""
         await self._tasks.stop()
         await asyncio.gather(*(self._unregister(address) for address in self._known))
+        # What is announced meanwhile has nobody to go to, and that is no news.
+        self._known.clear()
         await self._client.close()
 
     async def abandon(self) -> None:

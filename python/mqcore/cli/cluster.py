@@ -8,6 +8,7 @@ def list_(cluster: Cluster) -> None:
 
 import asyncio
 import functools
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mqcore.model.name_servers import (
+    DEFAULT_NAME_SERVER,
+    NAME_SERVER_VARIABLES,
+    name_servers_of,
+)
 from mqcore.model.queues import MessageQueue
 
 if TYPE_CHECKING:
@@ -26,8 +32,6 @@ __all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"
 _Result = TypeVar("_Result")
 _Command = Callable[..., Any]
 
-# The official variable is NAMESRV_ADDR.
-_NAMESRV_VARIABLES = ["MQCORE_NAMESRV", "NAMESRV_ADDR"]
 # Questions at once of a command that asks about every topic or group: brokers have other work.
 _AT_ONCE_MAX = 16
 
@@ -121,10 +125,8 @@ def cluster_options(command: _Command) -> _Command:
             "-n",
             "--namesrv",
             metavar="ADDR",
-            envvar=_NAMESRV_VARIABLES,
-            default="127.0.0.1:9876",
-            show_default=True,
-            show_envvar=True,
+            default=lambda: name_servers_of(os.environ).text,
+            show_default=f"${', then $'.join(NAME_SERVER_VARIABLES)}, then {DEFAULT_NAME_SERVER}",
             help="Name servers, HOST:PORT joined by ;.",
         ),
         click.option(

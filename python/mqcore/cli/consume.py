@@ -17,7 +17,7 @@ from mqcore.client.message import ReceivedMessage
 from mqcore.client.pull_consumer import PullConsumer
 from mqcore.client.results import QueueRef
 from mqcore.client.starting_offset import ConsumeFrom
-from mqcore.client.subscribing import Expression, Sql
+from mqcore.client.subscribing import Expression, Sql, Tags
 from mqcore.clock import wall_ms
 from mqcore.errors import UsageError
 from mqcore.model.subscriptions import SubscriptionData
@@ -128,7 +128,8 @@ class _Reading:
         expression = self._wanted.expression
         if self._wanted.group is not None or isinstance(expression, Sql):
             return True
-        tags = SubscriptionData.of_expression(self._wanted.topic, expression).tags
+        text = expression.text if isinstance(expression, Tags) else expression
+        tags = SubscriptionData.of_expression(self._wanted.topic, text).tags
         return not tags or message.tags in tags
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from mqcore.client.consumer_calls import Cluster, ConsumerCalls
 from mqcore.client.queue_puller import HeldQueue
 from mqcore.client.routes import TopicRoute
-from mqcore.errors import MQError, NoRouteError
+from mqcore.errors import MQError, NameServerError, NoRouteError
 from mqcore.model.allocation import Strategy, allocated
 from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import RETRY_PREFIX
@@ -26,6 +26,10 @@ _log = logging.getLogger(__name__)
 # After a round that could not finish the next one comes sooner, at a growing distance.
 _AGAIN_FIRST_S: Final = 0.5
 _AGAIN_FACTOR: Final = 2.0
+# Its distance at the most: whoever starts after us, broker or producer, is found within that.
+_AGAIN_MAX_S: Final = 5.0
+# How long a topic that a broker makes at the first send may be missing before that is reported.
+_MISSING_S: Final = 10.0
 
 
 class QueueOwner(Protocol):
@@ -96,6 +100,10 @@ class Assignment:
         self._lock = asyncio.Lock()
         self._is_closed = False
         self._warned: set[str] = set()
+        # Topics whose last round failed, and was reported.
+        self._undivided: set[str] = set()
+        # Topics that no broker has, and since when, on the loop's clock.
+        self._missing_since_s: dict[str, float] = {}
 
     def wake(self) -> None:
         """Begins a round soon."""
@@ -112,7 +120,7 @@ class Assignment:
                     await self._woken.wait()
                 again_s = _AGAIN_FIRST_S
             except TimeoutError:
-                again_s = min(again_s * _AGAIN_FACTOR, self._division.interval_s)
+                again_s = min(again_s * _AGAIN_FACTOR, self._division.interval_s, _AGAIN_MAX_S)
             try:
                 is_balanced = await self.round()
             except Exception:
@@ -170,6 +178,7 @@ class Assignment:
         try:
             route = self._cluster.known_route(topic) or await self._cluster.route(topic)
             self._warned.discard(topic)
+            self._missing_since_s.pop(topic, None)
             strategy = self._division.strategy
             fixed = self._owner.fixed(topic)
             if fixed is not None:
@@ -179,15 +188,31 @@ class Assignment:
             members = await self._members(route)
             mine = allocated(strategy, self._cluster.client_id, route.read_queues, members)
         except NoRouteError as error:
-            # The retry topic is made by a broker that hears our heartbeat.
-            if topic not in self._warned and not topic.startswith(RETRY_PREFIX):
-                self._warned.add(topic)
-                _log.warning("nothing is consumed of %s yet: %s", topic, error.message)
+            self._report_missing(topic, error)
+            return None
+        except NameServerError as error:
+            # Reported by who asked.
+            _log.debug("the queues of %s stay as they are: %s", topic, error.message)
             return None
         except MQError as error:
-            _log.warning("the queues of %s stay as they are: %s", topic, error.message)
+            level = logging.DEBUG if topic in self._undivided else logging.WARNING
+            self._undivided.add(topic)
+            _log.log(level, "the queues of %s stay as they are: %s", topic, error.message)
             return None
+        self._undivided.discard(topic)
         return route, mine, len(members) > 1
+
+    def _report_missing(self, topic: str, error: NoRouteError) -> None:
+        """Warns once of a topic that is not there, where nobody is about to make it."""
+        # The retry topic is made by a broker that hears our heartbeat.
+        if topic in self._warned or topic.startswith(RETRY_PREFIX):
+            return
+        now_s = asyncio.get_running_loop().time()
+        since_s = self._missing_since_s.setdefault(topic, now_s)
+        if error.is_made_by_sends and now_s - since_s < _MISSING_S:
+            return
+        self._warned.add(topic)
+        _log.warning("nothing is consumed of %s yet: %s", topic, error.message)
 
     async def _members(self, route: TopicRoute) -> list[str]:
         """Returns the members as a broker knows them; registers us where it does not know us."""

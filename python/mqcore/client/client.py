@@ -36,13 +36,14 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
     @shows_options(ClientSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
@@ -66,13 +67,17 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         """Closes it."""
         await self.close()
 
-    async def start(self) -> None:
-        """Begins; connects nowhere yet.
+    async def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins.
+
+        Args:
+            timeout_s: For how long to wait for a name server; asked in the background without it.
 
         Raises:
             ClosedError: It was closed.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
-        await self.instance.start()
+        await self.instance.start(timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Closes what it made, the last first, then itself."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from mqcore.client.client_settings import TlsOption
     from mqcore.client.signing import Credentials
+    from mqcore.client.tls_option import TlsOption
     from mqcore.remoting.limits import Limits
 
 __all__ = ["ClientOptions", "IdentityOptions"]

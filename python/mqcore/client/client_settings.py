@@ -1,23 +1,20 @@
 """The options of a client: who it is, how it connects, how often it asks and reports."""
 
-import ssl
 from dataclasses import dataclass
 from typing import Final
 
 from mqcore.client.option import check, option
 from mqcore.client.route_table import DEFAULT_QUEUES
 from mqcore.client.signing import Credentials
+from mqcore.client.tls_option import TlsOption
 from mqcore.remoting.client import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S
 from mqcore.remoting.limits import Limits
-from mqcore.remoting.tls import TlsFiles
 
-__all__ = ["ClientSettings", "Identity", "TlsOption"]
+__all__ = ["ClientSettings", "Identity"]
 
 # The official client heartbeats, and polls routes, every 30 s; a broker forgets it after 120 s.
 _HEARTBEAT_INTERVAL_S: Final = 30.0
 _ROUTE_INTERVAL_S: Final = 30.0
-
-TlsOption = bool | TlsFiles | ssl.SSLContext | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

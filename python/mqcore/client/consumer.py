@@ -38,7 +38,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None,
         group: str,
         join: ConsumerJoin,
         *,
@@ -85,18 +85,23 @@ class Consumer(ABC, Generic[_EngineT]):
         """Closes it."""
         await self.close()
 
-    async def start(self) -> None:
+    async def start(self, *, timeout_s: float | None = None) -> None:
         """Joins the group and begins to consume. Starting again does nothing.
+
+        Args:
+            timeout_s: For how long to wait for a name server. When not given, a name server, broker
+                or topic that is not there is waited for in the background; the log reports it.
 
         Raises:
             ClosedError: It was closed.
             UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         self._check_open()
         if self._is_started:
             return
-        await self._instance.start()
+        await self._instance.start(timeout_s=timeout_s)
         self._is_started = True
         if self.tracer is not None:
             self.tracer.start()

@@ -1,19 +1,21 @@
 """The tries of one send: which queue next, what an answer means, when to give up. No I/O.
 
 The one driver of all senders: of the asyncio client, of its blocking face and of Spark's sink; they
-differ in their `TryRules`. A try that failed goes to another broker where there is one. After
-`DefaultMQProducerImpl.sendDefaultImpl`. Whoever drives it does the waiting:
+differ in their `TryRules`. A try that failed goes to another broker where there is one, at once.
+Where all were tried it waits first, and where there is only one it is tried until the deadline.
+With `official_retries` it is `DefaultMQProducerImpl.sendDefaultImpl`. Whoever drives it does the
+waiting:
 
     while True:
         queue, left_ms = delivery.next_try(queues, now_ms)
         ... send to the queue's broker, wait for the answer ...
         if delivery.accepted(answer, address, now_ms):   # or delivery.failed(error, now_ms)
             return delivery.result(answer, address)      # all raise when there is nothing to try
-        ... wait for delivery.pause_ms ...
+        ... wait for delivery.pause_ms(now_ms) ...
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Self
 
@@ -33,7 +35,15 @@ from mqcore.model.queues import MessageQueue
 from mqcore.native import Command
 from mqcore.remoting.response_codes import ResponseCode
 
-__all__ = ["BACKOFF_MS_MAX", "RETRIED_CODES", "Delivery", "TryRules", "result_of"]
+__all__ = [
+    "BACKOFF_MS_MAX",
+    "RETRIED_CODES",
+    "RETRY_PAUSE_MS",
+    "RETRY_PAUSE_MS_MAX",
+    "Delivery",
+    "TryRules",
+    "result_of",
+]
 
 # `retryResponseCodes` of 5.3: answers after which another broker may do better.
 RETRIED_CODES: Final = frozenset(
@@ -51,12 +61,31 @@ RETRIED_CODES: Final = frozenset(
         ),
     )
 )
+# Those of them that one broker gives while it starts, stops or has too much to do.
+_PASSING_CODES: Final = frozenset(
+    map(
+        int,
+        (
+            ResponseCode.SERVICE_NOT_AVAILABLE,
+            ResponseCode.SYSTEM_ERROR,
+            ResponseCode.SYSTEM_BUSY,
+            ResponseCode.GO_AWAY,
+        ),
+    )
+)
 _MS_PER_S: Final = 1000
 _STORED_CODES: Final = frozenset(STATUS_OF_CODE)
-# The longest pause between two tries that wait: a broker that starts again is back by then.
+# The first pause of a producer before it tries the same broker again: connections that a broker
+# broke are made anew by then.
+RETRY_PAUSE_MS: Final = 50
+# Its longest pause: a broker that starts again is noticed within that.
+RETRY_PAUSE_MS_MAX: Final = 500
+# The longest pause of senders without a deadline: a broker that starts again is back by then.
 BACKOFF_MS_MAX: Final = 5_000
 # A pause doubles so often at the most: beyond it the maximum holds for every first pause.
 _DOUBLINGS_MAX: Final = 16
+# Longer than any deadline, where numbers must be whole.
+_FOREVER_MS: Final = 1 << 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +93,16 @@ class TryRules:
     """How often and how long a send is tried.
 
     Attributes:
-        retries: Further tries after the first.
+        retries: Further tries after the first; 0 means one try in any case.
         timeout_ms: The deadline over all tries; infinite for none.
         try_timeout_ms: The deadline of one try; infinite lets one try take all that is left.
         stored_codes: Answers after which the message is stored.
         retries_other_status: Whether one of these other than SUCCESS is tried again elsewhere.
         retries_fixed: Whether what must go to one queue is tried again there.
-        backoff_ms: The pause before the second try, doubled before each further one.
+        until_deadline: Whether a failure that may pass is tried again until the deadline, whatever
+            `retries` is, where no other broker has the topic.
+        backoff_ms: The pause before a broker is tried again, doubled before each further time.
+        backoff_ms_max: The longest pause.
     """
 
     retries: int
@@ -79,18 +111,29 @@ class TryRules:
     stored_codes: Collection[int] = _STORED_CODES
     retries_other_status: bool = False
     retries_fixed: bool = False
+    until_deadline: bool = False
     backoff_ms: int = 0
+    backoff_ms_max: int = BACKOFF_MS_MAX
 
     @classmethod
     def of(cls, settings: ProducerSettings) -> Self:
         """Returns the rules of a producer's settings."""
         try_s = settings.try_timeout_s
+        waits = not settings.official_retries
         return cls(
             retries=settings.retries,
             timeout_ms=settings.timeout_s * _MS_PER_S,
             try_timeout_ms=inf if try_s is None else try_s * _MS_PER_S,
             retries_other_status=settings.retries_other_status,
+            retries_fixed=waits,
+            until_deadline=waits,
+            backoff_ms=RETRY_PAUSE_MS if waits else 0,
+            backoff_ms_max=RETRY_PAUSE_MS_MAX,
         )
+
+    def once(self) -> Self:
+        """Returns the rules for what only one broker can do, now or never."""
+        return replace(self, retries=0)
 
 
 def result_of(
@@ -139,6 +182,7 @@ class Delivery:
         "_faults",
         "_fixed",
         "_outgoing",
+        "_queues",
         "_rules",
         "_try_began_ms",
         "_what",
@@ -180,6 +224,8 @@ class Delivery:
         self._fixed = fixed
         self._faults = faults
         self._try_began_ms = began_ms
+        # What could be written at the last try.
+        self._queues: Sequence[MessageQueue] = ()
         self.attempts: list[tuple[str, MQError]] = []
         self.queue: MessageQueue | None = fixed
 
@@ -200,18 +246,46 @@ class Delivery:
                     f"topic {self._outgoing.topic}: no queue may be written: its brokers have no "
                     "master now, or the topic's perm forbids writing",
                 )
-            last = self.attempts[-1][0] if self.attempts else None
-            queue = self._choice.next(queues, last_broker=last, faults=self._faults, now_ms=now_ms)
+            queue = self._chosen(queues, now_ms) if self.attempts else self._first(queues, now_ms)
         self.queue = queue
+        self._queues = queues
         self._try_began_ms = now_ms
         try_ms = self._rules.try_timeout_ms
         return queue, left_ms if left_ms < try_ms else try_ms
 
-    @property
-    def pause_ms(self) -> int:
-        """How long to wait before the next try."""
-        doublings = min(len(self.attempts) - 1, _DOUBLINGS_MAX)
-        return min(self._rules.backoff_ms << max(0, doublings), BACKOFF_MS_MAX)
+    def _first(self, queues: Sequence[MessageQueue], now_ms: int) -> MessageQueue:
+        return self._choice.next(queues, faults=self._faults, now_ms=now_ms)
+
+    def _chosen(self, queues: Sequence[MessageQueue], now_ms: int) -> MessageQueue:
+        """Returns the queue of a further try: at a broker that was not tried, if there is one."""
+        tried = {name for name, _ in self.attempts}
+        fresh = [queue for queue in queues if queue.broker_name not in tried]
+        last = self.attempts[-1][0]
+        return self._choice.next(
+            fresh or queues, last_broker=last, faults=self._faults, now_ms=now_ms
+        )
+
+    def pause_ms(self, now_ms: int) -> int:
+        """Returns how long to wait before the next try: 0 where another broker is to be tried."""
+        rules = self._rules
+        if not rules.backoff_ms or not self.attempts:
+            return 0
+        times = len(self.attempts)
+        if rules.until_deadline:
+            names = [name for name, _ in self.attempts]
+            # The next one is the broker that was tried least.
+            times = min((names.count(name) for name in self._brokers()), default=times)
+            if not times:
+                return 0
+        pause_ms = min(rules.backoff_ms << min(times - 1, _DOUBLINGS_MAX), rules.backoff_ms_max)
+        # The last try is to have time for its answer.
+        return min(pause_ms, int(min(self._deadline_ms - now_ms, _FOREVER_MS) / 2))
+
+    def _brokers(self) -> frozenset[str]:
+        """Returns the names of the brokers that it may go to."""
+        if self._fixed is not None:
+            return frozenset((self._fixed.broker_name,))
+        return frozenset(queue.broker_name for queue in self._queues)
 
     def accepted(self, answer: Command, address: str, now_ms: int) -> bool:
         """Takes the answer of a try; returns whether the send is done, or is to be tried again.
@@ -236,7 +310,7 @@ class Delivery:
         if (
             self._rules.retries_other_status
             and answer.code != ResponseCode.SUCCESS
-            and self._may_try_again(now_ms)
+            and self._may_try_again(now_ms, is_passing=False)
         ):
             status = STATUS_OF_CODE[answer.code]
             why = MQError(f"{address} stored it with status {status.value}")
@@ -282,26 +356,68 @@ class Delivery:
             )
         self.attempts.append((queue.broker_name, error))
         if isinstance(error, ResponseError) and error.code not in RETRIED_CODES:
-            raise self._given_up(now_ms)
-        if not self._may_try_again(now_ms):
+            raise self._refused(error)
+        is_passing = not isinstance(error, ResponseError) or error.code in _PASSING_CODES
+        if not self._may_try_again(now_ms, is_passing=is_passing):
             raise self._given_up(now_ms)
 
-    def _may_try_again(self, now_ms: int) -> bool:
+    def stopped(self) -> SendError:
+        """Returns the error of a send whose client was closed between two tries."""
+        return self._error(
+            SendReason.STOPPED,
+            f"{self._subject} was not acknowledged: the client was closed meanwhile: "
+            f"{self._tries()}",
+        )
+
+    def _may_try_again(self, now_ms: int, *, is_passing: bool) -> bool:
         rules = self._rules
-        is_free = self._fixed is None or rules.retries_fixed
-        return is_free and len(self.attempts) <= rules.retries and now_ms < self._deadline_ms
+        left_ms = self._deadline_ms - now_ms
+        if left_ms <= 0 or (self._fixed is not None and not rules.retries_fixed):
+            return False
+        if len(self.attempts) <= rules.retries:
+            return True
+        waits = is_passing and rules.until_deadline and rules.retries > 0
+        # Less time than the first pause is none.
+        return waits and left_ms > rules.backoff_ms and len(self._brokers()) <= 1
+
+    @property
+    def _subject(self) -> str:
+        what = self._what or f"message {self._outgoing.message_id}"
+        return f"topic {self._outgoing.topic}: {what}"
+
+    def _tries(self) -> str:
+        """Returns what each try ended with; tries in a row that ended alike are one clause."""
+        found: list[tuple[int, int, str]] = []
+        for at, (name, error) in enumerate(self.attempts, 1):
+            clause = f"at {name}: {error.message}"
+            if found and found[-1][2] == clause:
+                found[-1] = (found[-1][0], at, clause)
+            else:
+                found.append((at, at, clause))
+        return "; ".join(
+            f"try {first} {clause}" if first == last else f"tries {first} to {last} {clause}"
+            for first, last, clause in found
+        )
+
+    def _refused(self, error: ResponseError) -> SendError:
+        """Returns the error of an answer that every broker would give."""
+        before = len(self.attempts) - 1
+        after = f", after {_counted_tries(before)}" if before else ""
+        tries = f" ({self._tries()})" if before else ""
+        name = self.attempts[-1][0]
+        text = f"{self._subject} was refused by broker {name}{after}: {error.message}{tries}"
+        return self._error(SendReason.REFUSED, text)
 
     def _given_up(self, now_ms: int) -> SendError:
         took_ms = now_ms - self._began_ms
         is_late = now_ms >= self._deadline_ms
-        tries = "; ".join(
-            f"try {at} at {name}: {error.message}"
-            for at, (name, error) in enumerate(self.attempts, 1)
-        )
-        text = (
-            f"topic {self._outgoing.topic}: {self._what or f'message {self._outgoing.message_id}'} "
-            f"was not acknowledged within {took_ms} ms and {len(self.attempts)} tries: {tries}"
-        )
+        if self.attempts:
+            text = (
+                f"{self._subject} was not acknowledged within {took_ms} ms, in "
+                f"{_counted_tries(len(self.attempts))}: {self._tries()}"
+            )
+        else:
+            text = f"{self._subject} was not sent: its deadline passed before the first try"
         timed_out = is_late or (
             bool(self.attempts) and isinstance(self.attempts[-1][1], CallTimeoutError)
         )
@@ -326,3 +442,7 @@ class Delivery:
         )
         error.__cause__ = self.attempts[-1][1] if self.attempts else None
         return error
+
+
+def _counted_tries(count: int) -> str:
+    return "1 try" if count == 1 else f"{count} tries"

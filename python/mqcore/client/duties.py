@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
+from mqcore.errors import MQError
 from mqcore.periodic import PeriodicTask
 
 __all__ = ["Duties"]
@@ -87,4 +88,8 @@ async def _guarded(name: str, work: Awaitable[None]) -> None:
 
 
 def _log_failure(name: str, error: Exception) -> None:
-    _log.error("%s failed", name, exc_info=error)
+    if isinstance(error, MQError):
+        # It has the cause in words; a trace would only show where it waited.
+        _log.warning("%s failed: %s", name, error.message)
+    else:
+        _log.error("%s failed", name, exc_info=error)

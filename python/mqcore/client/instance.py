@@ -15,14 +15,13 @@ neither of them. Everything belongs to the event loop that `start` ran on.
 import asyncio
 import logging
 import os
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from threading import get_ident
 from types import TracebackType
 from typing import Self, Unpack
 
 from mqcore.client.client_options import ClientOptions
-from mqcore.client.client_settings import ClientSettings, TlsOption
+from mqcore.client.client_settings import ClientSettings
 from mqcore.client.duties import Duties
 from mqcore.client.here import close_in_forks, current_loop
 from mqcore.client.identity import client_id, local_address
@@ -34,9 +33,11 @@ from mqcore.client.pushed import Pushed
 from mqcore.client.route_table import RouteTable
 from mqcore.client.routes import MASTER_ID, TopicRoute
 from mqcore.client.signing import signed
+from mqcore.client.tls_option import TlsOption, tls_context
 from mqcore.errors import (
     ClosedError,
     MQError,
+    NameServerError,
     RemotingError,
     UnsupportedError,
     UsageError,
@@ -49,7 +50,6 @@ from mqcore.native import Command
 from mqcore.remoting.client import Client
 from mqcore.remoting.dispatch import Dispatcher
 from mqcore.remoting.request_codes import RequestCode
-from mqcore.remoting.tls import TlsFiles, client_context
 
 __all__ = ["HEARTBEAT_TIMEOUT_S", "PYTHON", "Instance", "TlsOption", "tls_context"]
 
@@ -62,22 +62,6 @@ HEARTBEAT_TIMEOUT_S = 3.0
 _TIMERS_SINCE = 413
 # Leaving is a courtesy: brokers notice the closed connection too.
 _UNREGISTER_TIMEOUT_S = 1.0
-
-
-def tls_context(tls: TlsOption) -> ssl.SSLContext | None:
-    """Returns the context that an option means; None for plain connections.
-
-    Args:
-        tls: True trusts the machine's authorities; files or a context set more.
-
-    Raises:
-        TlsError: A file cannot be used.
-    """
-    if isinstance(tls, TlsFiles):
-        return client_context(tls, is_host_checked=False)
-    if isinstance(tls, ssl.SSLContext):
-        return tls
-    return client_context(TlsFiles(), is_host_checked=False) if tls else None
 
 
 class Instance:
@@ -100,13 +84,14 @@ class Instance:
     @shows_options(ClientSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         """Prepares; nothing is connected yet.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             options: Those of `ClientSettings`.
 
         Raises:
@@ -166,16 +151,24 @@ class Instance:
 
     # Life.
 
-    async def start(self) -> None:
-        """Starts what is done again and again; connects nowhere. Starting again does nothing.
+    async def start(self, *, timeout_s: float | None = None) -> None:
+        """Starts what is done again and again. Starting again does nothing.
+
+        Args:
+            timeout_s: For how long to wait for a name server; asked in the background without it.
 
         Raises:
             ClosedError: It was closed.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         if self._is_closed:
             raise ClosedError("this client is closed: make another one")
+        if timeout_s is not None:
+            await self.name_servers.until_answered(timeout_s)
         if self._process_id:
             return
+        if timeout_s is None:
+            self.soon("the first question", self.name_servers.until_answered)
         self._process_id = os.getpid()
         self.loop = asyncio.get_running_loop()
         self._thread_id = get_ident()
@@ -322,6 +315,9 @@ class Instance:
         for topic in sorted(topics | self.routes.topics):
             try:
                 await self.routes.refresh(topic)
+            except NameServerError:
+                # Reported by who asked; the other topics would get the same answer.
+                return
             except MQError as error:
                 _log.warning("the route of %s was not refreshed: %s", topic, error.message)
 

@@ -39,7 +39,7 @@ class Join(Identity):
     trace: bool = option(False, change="`mqadmin` and `mqcore trace` are to find messages")
     spans: bool = option(False, change="you use OpenTelemetry")
 
-    def own_or(self, namesrv: str | Sequence[str]) -> Instance:
+    def own_or(self, namesrv: str | Sequence[str] | None) -> Instance:
         """Returns the client that it belongs to, or one of its own.
 
         Raises:

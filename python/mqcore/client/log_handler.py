@@ -44,7 +44,7 @@ class LogHandler(logging.Handler):
     @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         topic: str,
         level: int = logging.NOTSET,
@@ -55,7 +55,8 @@ class LogHandler(logging.Handler):
         """Begins. Make it before an event loop runs in this thread.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             topic: Where records go.
             level: Least level that is published.
             buffer_bytes: Bytes of records that may wait for the broker.

@@ -51,7 +51,7 @@ class Maker(Generic[_ProducerT, _TransactionT, _PushT, _PullT]):
 
     def __init__(
         self,
-        namesrv: str | Sequence[str],
+        namesrv: str | Sequence[str] | None,
         options: ClientOptions,
         kinds: Kinds[_ProducerT, _TransactionT, _PushT, _PullT],
     ) -> None:

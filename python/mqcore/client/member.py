@@ -26,7 +26,7 @@ from mqcore.client.routes import TopicRoute
 from mqcore.client.starting_offset import starting_offset
 from mqcore.client.subscribing import Subscriptions
 from mqcore.clock import wall_ms
-from mqcore.errors import MQError
+from mqcore.errors import MQError, NameServerError, NoRouteError
 from mqcore.model.heartbeats import BROADCASTING, CLUSTERING, ConsumerData
 from mqcore.model.queues import MessageQueue
 from mqcore.model.subscriptions import SubscriptionData
@@ -42,6 +42,8 @@ RebalanceListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue
 
 # A client's name within the directory of broadcast offsets must outlive the process.
 _BROADCAST_NAME: Final = "DEFAULT"
+# A broker has many queues, which fail at once when it ends.
+_REPORT_AGAIN_MS: Final = 10_000
 
 
 class Member(ABC):
@@ -90,6 +92,8 @@ class Member(ABC):
         self._pulls = pulls
         self._on_rebalance = on_rebalance
         self._duties = Duties()
+        # Brokers that gave no messages, and when that was last reported.
+        self._reported_ms: dict[str, int] = {}
         self.assignment = Assignment(
             instance,
             self.calls,
@@ -148,9 +152,11 @@ class Member(ABC):
         """
         try:
             route = await self.instance.route(topic)
+        except (NoRouteError, NameServerError):
+            # The rounds report it, and go on asking.
+            return
         except MQError as error:
-            if not topic.startswith(RETRY_PREFIX):
-                _log.warning("consumer %s: %s", self.group, error.message)
+            _log.warning("consumer %s: %s", self.group, error.message)
             return
         subscription = self.subscriptions.get(topic)
         if subscription is None or subscription.is_tag or not route.brokers:
@@ -232,6 +238,15 @@ class Member(ABC):
     def shown_topic(self, topic: str) -> str:
         """Returns a topic as users know it."""
         return self.instance.short_name(topic)
+
+    def is_news(self, broker_name: str) -> bool:
+        """Returns whether it was not reported lately that a broker gives no messages; notes it."""
+        now_ms = self.now_ms()
+        before_ms = self._reported_ms.get(broker_name)
+        if before_ms is not None and now_ms - before_ms < _REPORT_AGAIN_MS:
+            return False
+        self._reported_ms[broker_name] = now_ms
+        return True
 
     # What rounds ask (`QueueOwner`).
 

@@ -1,45 +1,77 @@
 """Asks name servers: the one that answered last first, the next one when it does not.
 
 Knows no topic's use. A refusal of a name server is an answer; only one that does not answer, or
-answers what is no frame, is passed over.
+answers what is no frame, is passed over. One that does not answer is reported once, and again
+each minute while that lasts: several topics ask it every few seconds.
 """
 
+import asyncio
 import logging
+import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Final
 
 from mqcore.errors import AddressError, FrameError, MQError, NameServerError, RemotingError
+from mqcore.model.name_servers import name_servers_of
 from mqcore.native import Command
 from mqcore.remoting.address import parse_address
-from mqcore.remoting.client import Client
+from mqcore.remoting.client import CALL_TIMEOUT_S, Client
 from mqcore.remoting.hub import LinkEvents
 from mqcore.remoting.link import Link
+from mqcore.remoting.request_codes import RequestCode
 
 __all__ = ["NameServers", "addresses_of"]
 
 _log = logging.getLogger(__name__)
 
+# What an address is from where it is given in code.
+_ARGUMENT: Final = "namesrv"
+# How long a name server that does not answer is not reported again.
+_REPORT_AGAIN_S: Final = 60.0
+# The pauses between two questions of who waits for an answer: doubled from the first one on.
+_PAUSE_FIRST_S: Final = 0.1
+_PAUSE_MAX_S: Final = 2.0
 
-def addresses_of(namesrv: str | Sequence[str]) -> tuple[str, ...]:
+
+def addresses_of(
+    namesrv: str | Sequence[str] | None, environ: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
     """Returns the addresses of name servers.
 
     Args:
-        namesrv: `host:port`, several of them with `;` or `,` between, or a sequence.
+        namesrv: `host:port`, several of them with `;` or `,` between, or a sequence; None for those
+            of the environment.
+        environ: The environment.
 
     Raises:
         AddressError: One is no address, or there is none.
     """
+    if namesrv is not None:
+        return _parsed(namesrv, _ARGUMENT)
+    named = name_servers_of(environ)
+    return _parsed(named.text, named.source)
+
+
+def _parsed(namesrv: str | Sequence[str], source: str) -> tuple[str, ...]:
     if not isinstance(namesrv, Iterable):
-        raise AddressError(f"namesrv: {namesrv!r} is no address such as 127.0.0.1:9876")
+        raise AddressError(f"{source}: {namesrv!r} is no address such as 127.0.0.1:9876")
     parts = namesrv.replace(",", ";").split(";") if isinstance(namesrv, str) else list(namesrv)
     for part in parts:
         if not isinstance(part, str):
-            raise AddressError(f"namesrv: {part!r} is no address such as 127.0.0.1:9876")
+            raise AddressError(f"{source}: {part!r} is no address such as 127.0.0.1:9876")
     found = tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
     if not found:
-        raise AddressError("namesrv: no address is given, such as 127.0.0.1:9876")
+        raise AddressError(f"{source}: no address is given, such as 127.0.0.1:9876")
     for address in found:
-        parse_address(address)
+        try:
+            parse_address(address)
+        except AddressError as error:
+            if source == _ARGUMENT:
+                raise
+            # Who gave no address must learn where this one is from.
+            raise AddressError(f"{source}: {error.message}") from error
     return found
 
 
@@ -60,12 +92,23 @@ class NameServers:
         addresses: Their addresses, as given.
     """
 
-    def __init__(self, remote: Client, addresses: Sequence[str]) -> None:
-        """Takes connections and addresses; begins with any of them."""
+    def __init__(
+        self, remote: Client, addresses: Sequence[str], *, is_reporting: bool = True
+    ) -> None:
+        """Takes connections and addresses; begins with any of them.
+
+        Args:
+            remote: The connections.
+            addresses: The addresses.
+            is_reporting: Whether those that do not answer are logged: for who asks by himself.
+        """
         self.addresses = tuple(addresses)
+        self._is_reporting = is_reporting
         self._remote = remote
         self._at = random.randrange(len(self.addresses))
         self._breaks = _Breaks()
+        # Who did not answer, and when that was last reported, on the loop's clock.
+        self._reported_s: dict[str, float] = {}
         remote.hub.listen(self._breaks)
 
     async def call(
@@ -90,17 +133,64 @@ class NameServers:
                 answer = await self._remote.call(address, code, ext, timeout_s=timeout_s)
             except RemotingError as error:
                 causes[address] = self._explained(address, error)
-                _log.warning("name server %s: %s", address, causes[address].message)
                 continue
             self._at = at
+            self._answered(address, causes)
             return answer
         reasons = "; ".join(cause.message for cause in causes.values())
-        raise NameServerError(
+        text = (
             f"no name server answered: {reasons}. Check the addresses, and that `mqcore namesrv` "
-            "or `mqcore standalone` runs there",
-            address=";".join(self.addresses),
-            causes=causes,
+            "or `mqcore standalone` runs there"
         )
+        if self._is_news(causes):
+            _log.warning("%s. The client goes on asking", text)
+        raise NameServerError(text, address=";".join(self.addresses), causes=causes)
+
+    async def until_answered(self, timeout_s: float = inf) -> None:
+        """Asks until a name server answers, whatever it answers.
+
+        Args:
+            timeout_s: For how long at the most.
+
+        Raises:
+            NameServerError: None answered in time.
+        """
+        loop = asyncio.get_running_loop()
+        ends_s = loop.time() + timeout_s
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            left_s = ends_s - loop.time()
+            try:
+                await self.call(
+                    RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=min(CALL_TIMEOUT_S, left_s)
+                )
+            except NameServerError:
+                if loop.time() + pause_s >= ends_s:
+                    raise
+            else:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
+
+    def _answered(self, address: str, causes: Mapping[str, MQError]) -> None:
+        """Reports those before the one that answered, and that one where it had not."""
+        if causes and self._is_news(causes):
+            why = "; ".join(cause.message for cause in causes.values())
+            _log.warning("a name server did not answer, the next one did: %s", why)
+        if self._reported_s.pop(address, None) is not None:
+            _log.info("name server %s answers again", address)
+
+    def _is_news(self, addresses: Iterable[str]) -> bool:
+        if not self._is_reporting:
+            return False
+        now_s = asyncio.get_running_loop().time()
+        news = [
+            address
+            for address in addresses
+            if now_s - self._reported_s.get(address, -inf) >= _REPORT_AGAIN_S
+        ]
+        self._reported_s.update(dict.fromkeys(news, now_s))
+        return bool(news)
 
     def _explained(self, address: str, error: RemotingError) -> MQError:
         """Returns the error that names what is at the address when it is no name server."""

@@ -54,13 +54,22 @@ class ProducerOptions(_ProducerJoining, total=False):
     """The options of a producer."""
 
     timeout_s: float
-    """The deadline of a send over all its tries (`sendMsgTimeout`). Default: 3.0."""
+    """The deadline of a send over all its tries (`sendMsgTimeout`), the search for the topic's
+    route included. Default: 3.0.
+    """
     try_timeout_s: float | None
     """The deadline of one try (`sendMsgMaxTimeoutPerRequest`); None lets one try take all that is
     left. Default: None.
     """
     retries: int
-    """Further tries after the first (`retryTimesWhenSendFailed`). Default: 2."""
+    """Further tries after the first (`retryTimesWhenSendFailed`), at other brokers where there are
+    any. Where one broker alone has the topic, a failure that may pass is tried again until
+    `timeout_s`, with a pause that doubles. 0: one try in any case. Default: 2.
+    """
+    official_retries: bool
+    """Tries as the official client does: `retries` further ones and no more, at once, and one only
+    of what must go to one queue, or has no route yet. Default: False.
+    """
     retries_other_status: bool
     """Whether a status other than SEND_OK is tried again elsewhere
     (`retryAnotherBrokerWhenNotStoreOK`). Default: False.

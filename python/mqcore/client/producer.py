@@ -5,11 +5,11 @@ Everything belongs to the event loop of its client.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeAlias, Unpack
+from typing import Any, Self, Unpack, overload
 
-from mqcore.client.batches import batch_fault, batch_of, check_batchable, split
+from mqcore.client.batches import batch_fault, check_batchable, split
 from mqcore.client.detecting import detector
 from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.here import current_loop
@@ -18,27 +18,34 @@ from mqcore.client.joining import ProducerJoin, taken
 from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import ProducerOptions
-from mqcore.client.outgoing import Outgoing, check_sendable, outgoing_of
+from mqcore.client.outgoing import check_sendable
+from mqcore.client.preparing import Preparing, QueueSelector
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import CORRELATION_ID
 from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import Sender, check_queue
+from mqcore.client.sending_forms import (
+    BatchOptions,
+    Body,
+    QueueOptions,
+    SendOptions,
+    message_of,
+    messages_of,
+)
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.topics import Target, queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
-from mqcore.clock import wall_ms
+from mqcore.clock import monotonic_ms
 from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 
 DEFAULT_GROUP = "MQCORE_PRODUCER"
-# Chooses a queue: the queues that may be written, the message, and what the caller gave along.
-QueueSelector: TypeAlias = Callable[[Sequence[QueueRef], Message, Any], QueueRef]
 
 
-class Producer:
+class Producer(Preparing):
     """Sends messages as one group.
 
     Attributes:
@@ -52,7 +59,7 @@ class Producer:
     @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str = DEFAULT_GROUP,
         settings: ProducerSettings | None = None,
@@ -61,7 +68,8 @@ class Producer:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             settings: How it sends; options change it.
             options: What is not as usual: `docs/client-options.md` has all of them.
@@ -95,8 +103,8 @@ class Producer:
         self._gatherer = Gatherer(self.settings, self._send_together)
         self._waiting = Waiting()
         self._detecting = None
-        if faults is not None and faults.has_detector:
-            self._detecting = detector(self.instance, self.sender, faults)
+        if join.faults is not None and join.faults.has_detector:
+            self._detecting = detector(self.instance, self.sender, join.faults)
         self._is_started = False
         self._is_closed = False
         self._is_running = False
@@ -117,18 +125,23 @@ class Producer:
         """Closes it."""
         await self.close()
 
-    async def start(self) -> None:
-        """Begins; connects nowhere yet. Starting again does nothing.
+    async def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins. Starting again does nothing.
+
+        Args:
+            timeout_s: For how long to wait for a name server. When not given it returns at once,
+                asks in the background until one answers, and logs a warning while none does.
 
         Raises:
             ClosedError: It was closed.
             UsageError: The group's name is illegal, or its client has such a producer already.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         if self._is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
         if self._is_started:
             return
-        await self.instance.start()
+        await self.instance.start(timeout_s=timeout_s)
         try:
             self.instance.register(self._part)
         except UsageError:
@@ -162,9 +175,16 @@ class Producer:
 
     # Sending.
 
+    @overload
+    async def send(self, message: Message, **options: Unpack[SendOptions]) -> SendResult: ...
+    @overload
+    async def send(
+        self, topic: str, body: Body, /, **options: Unpack[SendOptions]
+    ) -> SendResult: ...
     async def send(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -177,7 +197,8 @@ class Producer:
         sharding key; else to the next one in a round. Only the last is tried at other brokers.
 
         Args:
-            message: The message.
+            message: The message, or a topic.
+            body: What is sent to the topic.
             timeout_s: The deadline over all tries, in seconds.
             queue: The queue that it must go to.
             selector: Chooses the queue.
@@ -190,6 +211,7 @@ class Producer:
             SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.batching and is_free and batch_fault(message) is None:
@@ -197,18 +219,26 @@ class Producer:
             index = ticket.count - 1
             await ticket
             return ticket.part(index)
-        target = await self.sender.target(message.topic)
+        began_ms = monotonic_ms()
+        target = await self.sender.target(message.topic, timeout_s)
         if message.is_timed:
             await self.need_timers(target)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         outgoing = self.prepared(target, message)
         return await self.sender.deliver(
-            target, outgoing, message, timeout_s=timeout_s, fixed=fixed
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
+    @overload
+    async def send_oneway(self, message: Message, **options: Unpack[QueueOptions]) -> None: ...
+    @overload
+    async def send_oneway(
+        self, topic: str, body: Body, /, **options: Unpack[QueueOptions]
+    ) -> None: ...
     async def send_oneway(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         queue: QueueRef | None = None,
         selector: QueueSelector | None = None,
@@ -217,7 +247,8 @@ class Producer:
         """Sends a message and wants no answer: it may be lost.
 
         Args:
-            message: The message.
+            message: The message, or a topic.
+            body: What is sent to the topic.
             queue: The queue that it must go to.
             selector: Chooses the queue.
             argument: Given to the selector.
@@ -227,14 +258,24 @@ class Producer:
             RemotingError: There was no connection, or no space on it.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         target = await self.sender.target(message.topic)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
 
+    @overload
+    async def send_batch(
+        self, messages: Iterable[Message], **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
+    @overload
+    async def send_batch(
+        self, topic: str, bodies: Iterable[Body], /, **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
     async def send_batch(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[Message] | str,
+        bodies: Iterable[Body] | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -245,7 +286,8 @@ class Producer:
         `queue` is given, else to one queue each.
 
         Args:
-            messages: The messages.
+            messages: The messages, or their topic.
+            bodies: What is sent to the topic.
             timeout_s: The deadline of each request over all its tries, in seconds.
             queue: The queue that they must go to.
 
@@ -258,11 +300,11 @@ class Producer:
             SendError: A request was not acknowledged; those before it were.
         """
         self.check_usable()
-        listed = list(messages)
+        listed = messages_of(messages, bodies)
         for message in listed:
             check_sendable(message, self.settings)
         check_batchable(listed)
-        target = await self.sender.target(listed[0].topic)
+        target = await self.sender.target(listed[0].topic, timeout_s)
         fixed = None if queue is None else check_queue(queue, target)
         return [
             await self.sender.deliver(
@@ -275,7 +317,11 @@ class Producer:
             for part in split(listed, self.settings.body_bytes_max)
         ]
 
-    def send_soon(self, message: Message) -> Ticket:
+    @overload
+    def send_soon(self, message: Message) -> Ticket: ...
+    @overload
+    def send_soon(self, topic: str, body: Body, /) -> Ticket: ...
+    def send_soon(self, message: Message | str, body: Body | None = None) -> Ticket:
         """Gives a message to the next batch of its queue; returns the ticket of that batch.
 
         Raises:
@@ -283,6 +329,7 @@ class Producer:
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         return self._gatherer.add(message)
 
@@ -296,11 +343,18 @@ class Producer:
         self.check_usable()
         await self._gatherer.flush()
 
-    async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+    @overload
+    async def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply: ...
+    @overload
+    async def request(self, topic: str, body: Body, /, *, timeout_s: float = 3.0) -> Reply: ...
+    async def request(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float = 3.0
+    ) -> Reply:
         """Sends a message and returns what a consumer replies to it.
 
         Args:
-            message: The request.
+            message: The request, or its topic.
+            body: What is sent to the topic.
             timeout_s: The deadline of both, in seconds.
 
         Raises:
@@ -308,10 +362,11 @@ class Producer:
             ReplyTimeoutError: Nobody replied in time.
         """
         self.check_usable()
+        message = message_of(message, body)
         check_sendable(message, self.settings)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        target = await self.sender.target(message.topic)
+        target = await self.sender.target(message.topic, timeout_s)
         # A reply comes back on a connection that its broker knows by our heartbeat.
         await self.instance.until_known({queue.broker_name for queue in target.queues})
         more = request_properties(self.instance.client_id, timeout_s)
@@ -406,72 +461,14 @@ class Producer:
     def _make_part(self) -> ProducerPart:
         return ProducerPart(self.sender)
 
-    def prepared_batch(self, target: Target, messages: Sequence[Message]) -> Outgoing:
-        """Returns what is sent of checked messages, each with a new unique id."""
-        return batch_of(
-            messages,
-            topic=target.topic,
-            ids=self._ids,
-            born_ms=wall_ms(),
-            settings=self.settings,
-            instance_id=self.instance.namespace,
-        )
-
-    def prepared(
-        self,
-        target: Target,
-        message: Message,
-        more: Mapping[str, str] | None = None,
-        sys_flag: int = 0,
-    ) -> Outgoing:
-        """Returns what is sent of a checked message, with a new unique id.
-
-        Args:
-            target: Its topic.
-            message: The message.
-            more: Properties that the client sets itself.
-            sys_flag: Transaction bits.
-        """
-        now_ms = wall_ms()
-        return outgoing_of(
-            message,
-            topic=target.topic,
-            message_id=self._ids.next(now_ms),
-            born_ms=now_ms,
-            settings=self.settings,
-            instance_id=self.instance.namespace,
-            more=more,
-            sys_flag=sys_flag,
-        )
-
-    def fixed_queue(
-        self,
-        target: Target,
-        message: Message,
-        queue: QueueRef | None,
-        selector: QueueSelector | None,
-        argument: Any,
-    ) -> QueueRef | None:
-        """Returns the one queue that a message must go to, None for any.
-
-        Raises:
-            UsageError: The queue is none of the topic's.
-        """
-        if queue is not None:
-            return check_queue(queue, target)
-        if selector is not None:
-            return check_queue(selector(target.queues, message, argument), target)
-        if message.sharding_key is not None and target.queues:
-            return queue_of_key(target.queues, message.sharding_key)
-        return None
-
     async def _send_together(self, messages: Sequence[Message], key: str | None) -> SendResult:
         """Sends what the gatherer gathered: one message as it is, several as a batch."""
         first = messages[0]
+        began_ms = monotonic_ms()
         target = await self.sender.target(first.topic)
         is_alone = len(messages) == 1
         outgoing = (
             self.prepared(target, first) if is_alone else self.prepared_batch(target, messages)
         )
         fixed = queue_of_key(target.queues, key) if key is not None and target.queues else None
-        return await self.sender.deliver(target, outgoing, first, fixed=fixed)
+        return await self.sender.deliver(target, outgoing, first, fixed=fixed, began_ms=began_ms)

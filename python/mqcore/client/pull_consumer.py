@@ -47,7 +47,7 @@ class PullConsumer(Consumer[PullEngine]):
     @shows_options(ConsumerJoin, PullConsumerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         topics: Topics = (),
@@ -57,7 +57,8 @@ class PullConsumer(Consumer[PullEngine]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
             settings: How it consumes; options change it.
@@ -157,7 +158,7 @@ class PullConsumer(Consumer[PullEngine]):
 
         Args:
             topic: The topic.
-            expression: Tags (`a || b`), or `Sql(...)`.
+            expression: Tags (`a || b`, `Tags(...)`), or `Sql(...)`.
 
         Raises:
             UsageError: The topic's name is illegal, the expression is none, or queues were

@@ -4,9 +4,11 @@ After `DefaultMQPushConsumer`. What runs is `push_engine`'s.
 """
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import Unpack, overload
+from functools import partial
+from typing import Any, Unpack, overload
 
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
@@ -16,12 +18,15 @@ from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import PushConsumerOptions
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
+from mqcore.client.stop_signals import stop_at_signals
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
 from mqcore.errors import UsageError
 from mqcore.model.subscriptions import ALL
 from mqcore.model.topics import RETRY_PREFIX
 
 __all__ = ["PushConsumer"]
+
+_log = logging.getLogger(__name__)
 
 
 class PushConsumer(Consumer[PushEngine]):
@@ -40,7 +45,7 @@ class PushConsumer(Consumer[PushEngine]):
     @overload
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Handler,
@@ -53,7 +58,7 @@ class PushConsumer(Consumer[PushEngine]):
     @overload
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: BatchHandler,
@@ -66,7 +71,7 @@ class PushConsumer(Consumer[PushEngine]):
     @overload
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Handler | BatchHandler,
@@ -79,7 +84,7 @@ class PushConsumer(Consumer[PushEngine]):
     @shows_options(ConsumerJoin, PushConsumerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Handler | BatchHandler,
@@ -91,7 +96,8 @@ class PushConsumer(Consumer[PushEngine]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             handler: What gets the messages: one, or with `batch` a list.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
@@ -129,6 +135,7 @@ class PushConsumer(Consumer[PushEngine]):
             join.now_ms,
         )
         self._closed: asyncio.Event | None = None
+        self._stop_wanted = asyncio.Event()
 
     # Life.
 
@@ -162,6 +169,79 @@ class PushConsumer(Consumer[PushEngine]):
         assert self._closed is not None
         await self._closed.wait()
 
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the consumer is closed; returns whether it is.
+
+        SIGTERM and SIGINT close it, where the application serves them not itself and this is the
+        main thread: handlers get `drain_s`, offsets are saved, the group is left.
+
+        Args:
+            timeout_s: For how long at the most; None for ever.
+
+        Raises:
+            UsageError: It was not started.
+        """
+        loop = asyncio.get_running_loop()
+        stop = partial(loop.call_soon_threadsafe, self.stop_soon)
+        with stop_at_signals(stop, takes_all=False):
+            return await self.until_stopped(timeout_s)
+
+    async def run(self) -> None:
+        """Consumes until SIGTERM or SIGINT, or until the consumer is closed; then closes it.
+
+        It is started where it is not. Handlers that run get `drain_s`, offsets are saved, the group
+        is left. Signals are taken in the main thread only, and served as before afterwards; a
+        second SIGINT interrupts.
+
+        Raises:
+            ClosedError: It was closed.
+            MQError: Whatever `start` raises.
+        """
+        loop = asyncio.get_running_loop()
+        stop = partial(loop.call_soon_threadsafe, self.stop_soon)
+        with stop_at_signals(stop, takes_all=True):
+            await self.run_until_stopped()
+
+    def stop_soon(self) -> None:
+        """Ends `run` and `wait` as a signal does. Belongs to the event loop."""
+        self._stop_wanted.set()
+
+    async def run_until_stopped(self) -> None:
+        """Is `run`, with signals left alone: `stop_soon` ends it."""
+        try:
+            if await self._unless_stopped(self.start()):
+                await self._unless_stopped(self.until_closed())
+        finally:
+            await self.close()
+
+    async def until_stopped(self, timeout_s: float | None) -> bool:
+        """Is `wait`, with signals left alone: `stop_soon` closes the consumer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                if await self._unless_stopped(self.until_closed()):
+                    return True
+        except TimeoutError:
+            return False
+        await self.close()
+        return True
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Does work until it ends or `stop_soon` is called; returns whether it ended first."""
+        loop = asyncio.get_running_loop()
+        doing = loop.create_task(work)
+        stopping = loop.create_task(self._stop_wanted.wait())
+        try:
+            await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+                return True
+            _log.info("consumer %s: ends as a signal wants it", self.group)
+            return False
+        finally:
+            doing.cancel()
+            stopping.cancel()
+            await asyncio.gather(doing, stopping, return_exceptions=True)
+
     # What is consumed.
 
     async def subscribe(self, topic: str, expression: Expression = ALL) -> None:
@@ -169,7 +249,7 @@ class PushConsumer(Consumer[PushEngine]):
 
         Args:
             topic: The topic.
-            expression: Tags (`a || b`), or `Sql(...)`.
+            expression: Tags (`a || b`, `Tags(...)`), or `Sql(...)`.
 
         Raises:
             UsageError: The topic's name is illegal, or the expression is none.

@@ -112,6 +112,10 @@ class Holder(Protocol):
         """Returns a topic as users know it."""
         ...
 
+    def is_news(self, broker_name: str) -> bool:
+        """Returns whether it was not reported lately that a broker gives no messages; notes it."""
+        ...
+
 
 class HeldQueue:
     """A queue, its state, and the task that pulls it.
@@ -227,8 +231,13 @@ class HeldQueue:
             await self._holder.heartbeat()
             return _HEARD_PAUSE_MS
         # A retry topic appears with the first heartbeat; before that it is no news.
-        if not self._is_logged and not state.queue.topic.startswith(RETRY_PREFIX):
-            _log.warning("%s was not pulled: %s", state.queue, step.why)
+        queue = state.queue
+        if not self._is_logged and not queue.topic.startswith(RETRY_PREFIX):
+            # Its other queues have the same reason.
+            level = logging.WARNING if self._holder.is_news(queue.broker_name) else logging.INFO
+            topic = self._holder.shown_topic(queue.topic)
+            where = f"{topic}, queue {queue.queue_id} of broker {queue.broker_name}"
+            _log.log(level, "%s: no messages now: %s. It is asked again", where, step.why)
             self._is_logged = True
         if step.wants_heartbeat:
             await self._holder.heartbeat()

@@ -188,12 +188,16 @@ class RouteTable:
         if len(brokers) > _NAMED_BROKERS_MAX:
             named = f"{len(brokers)} of them"
         where = ", ".join(self._name_servers.addresses)
-        todo = (
-            f"create it with `mqcore topic create {topic}`, or set autoCreateTopicEnable=true on "
-            "a broker"
-            if brokers
-            else "start a broker that registers there, such as `mqcore broker`"
-        )
+        is_made_by_sends = bool(brokers) and await self._is_made_by_sends()
+        if is_made_by_sends:
+            todo = f"the first send to it creates it, and so does `mqcore topic create {topic}`"
+        elif brokers:
+            todo = (
+                f"create it with `mqcore topic create {topic}`, or set autoCreateTopicEnable=true "
+                "on a broker"
+            )
+        else:
+            todo = "start a broker that registers there, such as `mqcore broker`"
         return NoRouteError(
             f"no route for topic {topic} at name servers {where}; brokers known: "
             f"{named or 'none'}; {todo}",
@@ -201,7 +205,14 @@ class RouteTable:
             topic=topic,
             name_servers=self._name_servers.addresses,
             brokers=brokers,
+            is_made_by_sends=is_made_by_sends,
         )
+
+    async def _is_made_by_sends(self) -> bool:
+        try:
+            return await self._asked(AUTO_CREATE_TOPIC) is not None
+        except MQError:
+            return False
 
     async def _known_brokers(self) -> dict[str, str]:
         try:

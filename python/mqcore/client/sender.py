@@ -5,6 +5,7 @@ What a try means is `delivery`'s. Belongs to the event loop of its instance; the
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 
 from mqcore.client.deadlines import Deadlines
@@ -23,6 +24,7 @@ from mqcore.client.outgoing import (
     send_values,
 )
 from mqcore.client.results import QueueRef, SendResult
+from mqcore.client.route_search import RouteSearch
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.topics import Target, Targets
 from mqcore.clock import monotonic_ms, wall_ms
@@ -91,6 +93,7 @@ class Sender:
         self.hooks: tuple[SendHook, ...] = tuple(hooks)
         self.targets = Targets()
         self._rules = TryRules.of(settings)
+        self._rules_once = self._rules.once()
         self._deadlines = Deadlines()
         hub = instance.remote.hub
         self._forms = {
@@ -102,18 +105,26 @@ class Sender:
         """Minds no deadline any more."""
         self._deadlines.close()
 
-    async def target(self, name: str) -> Target:
+    async def target(self, name: str, timeout_s: float | None = None) -> Target:
         """Returns a topic to be sent to, by the name that users call it.
+
+        While no name server answers, or none knows a broker yet, it asks again.
+
+        Args:
+            name: The topic.
+            timeout_s: For how long it asks; the settings' deadline when not given.
 
         Raises:
             NoRouteError: No broker has it.
-            NameServerError: No name server answered.
+            NameServerError: No name server answered in time.
         """
         found = self.targets.known(name)
         if found is not None and found.queues:
             return found
         topic = self.instance.full_name(name)
-        return self.targets.put(name, await self.instance.route(topic, has_template=True))
+        limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
+        search = RouteSearch(self.instance, topic, is_patient=self._rules.until_deadline)
+        return self.targets.put(name, await search.route(limit_s))
 
     async def deliver(
         self,
@@ -123,6 +134,7 @@ class Sender:
         *,
         timeout_s: float | None = None,
         fixed: QueueRef | None = None,
+        began_ms: int | None = None,
     ) -> SendResult:
         """Sends until it is acknowledged or given up.
 
@@ -134,11 +146,12 @@ class Sender:
             message: What the user gave; of a batch the first message.
             timeout_s: The deadline over all tries; the settings' one when not given.
             fixed: The one queue that it must go to.
+            began_ms: When the deadline began to count; now when not given.
 
         Raises:
             SendError: It was not acknowledged.
         """
-        delivery = self.delivery(target, outgoing, timeout_s, fixed)
+        delivery = self.delivery(target, outgoing, timeout_s, fixed, began_ms)
         while True:
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
@@ -158,6 +171,11 @@ class Sender:
             if result is not None:
                 return result
             self.refresh_soon(target.topic)
+            pause_ms = delivery.pause_ms(monotonic_ms())
+            if pause_ms:
+                await asyncio.sleep(pause_ms / _MS_PER_S)
+                if not self.instance.is_open:
+                    raise delivery.stopped()
 
     async def oneway(
         self, target: Target, outgoing: Outgoing, message: Message, *, fixed: QueueRef | None
@@ -186,13 +204,15 @@ class Sender:
         outgoing: Outgoing,
         timeout_s: float | None,
         fixed: QueueRef | None,
+        began_ms: int | None = None,
     ) -> Delivery:
-        """Returns the tries of a send that begins now; for the arguments see `deliver`."""
+        """Returns the tries of a send; for the arguments see `deliver`."""
         return Delivery(
             outgoing,
-            self._rules,
+            # Who asked may be gone: no other try would find it.
+            self._rules_once if outgoing.code == SEND_REPLY else self._rules,
             target.choice,
-            began_ms=monotonic_ms(),
+            began_ms=monotonic_ms() if began_ms is None else began_ms,
             timeout_s=timeout_s,
             fixed=fixed,
             faults=self.faults,
@@ -302,7 +322,9 @@ class Sender:
         """Asks for the route beside the next try: the failed broker may be gone from it."""
 
         async def refresh() -> None:
-            await self.instance.refresh_route(topic)
+            # Where no name server answers, what was known stays.
+            with contextlib.suppress(RemotingError):
+                await self.instance.refresh_route(topic)
 
         self.instance.soon(f"route of {topic}", refresh)
 

@@ -25,10 +25,15 @@ class ProducerSettings:
     """How a producer sends.
 
     Attributes:
-        timeout_s: The deadline of a send over all its tries (`sendMsgTimeout`).
+        timeout_s: The deadline of a send over all its tries (`sendMsgTimeout`), the search for the
+            topic's route included.
         try_timeout_s: The deadline of one try (`sendMsgMaxTimeoutPerRequest`); None lets one try
             take all that is left.
-        retries: Further tries after the first (`retryTimesWhenSendFailed`).
+        retries: Further tries after the first (`retryTimesWhenSendFailed`), at other brokers where
+            there are any. Where one broker alone has the topic, a failure that may pass is tried
+            again until `timeout_s`, with a pause that doubles. 0: one try in any case.
+        official_retries: Tries as the official client does: `retries` further ones and no more, at
+            once, and one only of what must go to one queue, or has no route yet.
         retries_other_status: Whether a status other than SEND_OK is tried again elsewhere
             (`retryAnotherBrokerWhenNotStoreOK`).
         body_bytes_max: The longest body, before compression (`maxMessageSize`).
@@ -56,6 +61,9 @@ class ProducerSettings:
         None, unit="s", above=0, change="one slow broker must not use up the time of all tries"
     )
     retries: int = option(2, unit="tries", low=0, change="0 where you try again yourself")
+    official_retries: bool = option(
+        False, change="tries must be as many and as fast as those of the official client"
+    )
     retries_other_status: bool = option(
         False, change="a message must be on a disk or a replica, and may come twice for it"
     )

@@ -1,8 +1,10 @@
 """What a consumer wants: topics and expressions as users write them, as brokers get them.
 
-Pure state over passed-in times. A tag expression is `a || b`; `Sql` is checked by the broker.
+Pure state over passed-in times. A tag expression is `a || b`; `Sql` is checked by the broker. Plain
+text that reads like SQL is refused, for no message has such a tag: `Tags` takes any text.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -12,9 +14,13 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.subscriptions import ALL, SubscriptionData
 from mqcore.model.topics import topic_fault
 
-__all__ = ["Expression", "Sql", "Subscriptions", "Topics"]
+__all__ = ["Expression", "Sql", "Subscriptions", "Tags", "Topics"]
 
 SQL92: Final = "SQL92"
+# What the language of `Sql` has and tags have not: comparisons, quotes, its words between spaces.
+_SQL: Final = re.compile(
+    r"[=<>'\"]|\s(AND|OR|NOT|BETWEEN|IN|IS|CONTAINS|STARTSWITH|ENDSWITH)[\s(]", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +34,19 @@ class Sql:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """An expression of tags, such as `a || b`, whatever its text looks like.
+
+    Attributes:
+        text: The expression.
+    """
+
+    text: str
+
+
 # Tags (`a || b`, `*` for everything), or SQL92.
-Expression: TypeAlias = str | Sql
+Expression: TypeAlias = str | Tags | Sql
 # Names of topics, or names with expressions.
 Topics: TypeAlias = str | Iterable[str] | Mapping[str, Expression]
 
@@ -139,7 +156,14 @@ def _subscription(topic: str, expression: object) -> SubscriptionData:
         if not text:
             raise UsageError(f"topic {topic}: an SQL expression is expected, not {expression!r}")
         return SubscriptionData(topic, text, kind=SQL92)
+    if isinstance(expression, Tags) and isinstance(expression.text, str):
+        return SubscriptionData.of_expression(topic, expression.text)
     if isinstance(expression, str):
+        if _SQL.search(expression):
+            raise UsageError(
+                f"topic {topic}: {expression!r} as tags would match no message. SQL? Use "
+                f"mqcore.Sql({expression!r}). If it is a tag: mqcore.Tags({expression!r})"
+            )
         return SubscriptionData.of_expression(topic, expression)
     raise UsageError(
         f"topic {topic}: tags as str, or Sql(...), are expected, not {type(expression).__name__}"

@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from mqcore.client.joining import ProducerJoin
 from mqcore.client.message import Message, ReceivedMessage, received_of
@@ -21,6 +21,7 @@ from mqcore.client.producer import DEFAULT_GROUP, Producer
 from mqcore.client.producer_part import ProducerPart
 from mqcore.client.properties import MSG_REGION, TRACE_ON
 from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.sending_forms import Body, message_of
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.trace_lines import end_transaction_line
 from mqcore.client.transactions import (
@@ -34,7 +35,7 @@ from mqcore.client.transactions import (
     end_fields,
     half_properties,
 )
-from mqcore.clock import wall_ms
+from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.errors import ConnectError, RemotingError
 from mqcore.native import decode_records
 from mqcore.remoting.dispatch import Answer, Request
@@ -70,13 +71,22 @@ class Transaction:
         self._halves: list[tuple[Message, SendResult]] = []
         self.state = TransactionState.UNKNOWN
 
-    async def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
+    @overload
+    async def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult: ...
+    @overload
+    async def send(
+        self, topic: str, body: Body, /, *, timeout_s: float | None = None
+    ) -> SendResult: ...
+    async def send(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float | None = None
+    ) -> SendResult:
         """Sends a half message: consumers see it once the transaction is committed.
 
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged; a broker without transactions refuses it.
         """
+        message = message_of(message, body)
         sent = await self._producer.send_half(message, timeout_s=timeout_s)
         self._halves.append((message, sent))
         return sent
@@ -97,7 +107,7 @@ class TransactionProducer(Producer):
     @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str = DEFAULT_GROUP,
         check: CheckCallback | None = None,
@@ -107,7 +117,7 @@ class TransactionProducer(Producer):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers; those of the environment when not given.
             group: Its group, which brokers ask what became of its transactions.
             check: Returns a transaction's state when a broker asks; a plain function runs in
                 a thread. See also `on_check`.
@@ -184,7 +194,8 @@ class TransactionProducer(Producer):
         self.check_usable()
         check_sendable(message, self.settings)
         check_transactional(message)
-        target = await self.sender.target(message.topic)
+        began_ms = monotonic_ms()
+        target = await self.sender.target(message.topic, timeout_s)
         # A broker that asks back does so on a connection that it knows by our heartbeat.
         await self.instance.until_known({queue.broker_name for queue in target.queues})
         outgoing = self.prepared(
@@ -192,7 +203,7 @@ class TransactionProducer(Producer):
         )
         fixed = self.fixed_queue(target, message, None, None, None)
         return await self.sender.deliver(
-            target, outgoing, message, timeout_s=timeout_s, fixed=fixed
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
     async def end(self, message: Message, sent: SendResult, state: TransactionState) -> None:

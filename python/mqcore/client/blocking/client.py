@@ -27,7 +27,7 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
     @shows_options(ClientSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         **options: Unpack[ClientOptions],
     ) -> None:
         """Prepares; `start` begins.
@@ -52,13 +52,9 @@ class Client(Maker[Producer, TransactionProducer, PushConsumer, PullConsumer]):
         """Closes it."""
         self.close()
 
-    def start(self) -> None:
-        """Begins; connects nowhere yet.
-
-        Raises:
-            ClosedError: It was closed.
-        """
-        self.thread.run(self.instance.start)
+    def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins; args and errors are those of `mqcore.aio.Client.start`."""
+        self.thread.run(lambda: self.instance.start(timeout_s=timeout_s))
         self.thread.close_at_exit(self, self.instance.close, is_last=True)
 
     def close(self) -> None:

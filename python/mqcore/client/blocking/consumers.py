@@ -4,7 +4,6 @@ A plain handler runs in threads of its consumer, a coroutine function on the loo
 Safe from any number of threads, but for the polls of one consumer.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -20,6 +19,7 @@ from mqcore.client.options import PullConsumerOptions, PushConsumerOptions
 from mqcore.client.pull_consumer import PullConsumer as AsyncPullConsumer
 from mqcore.client.push_consumer import PushConsumer as AsyncPushConsumer
 from mqcore.client.results import QueueRef
+from mqcore.client.stop_signals import stop_at_signals
 from mqcore.client.subscribing import Expression, Topics
 from mqcore.errors import MQError
 from mqcore.model.subscriptions import ALL
@@ -71,18 +71,23 @@ class _Consumer(Generic[_CoreT]):
         """The queues that are ours now."""
         return self._thread.run(lambda: _called(lambda: self._core.queues))
 
-    def start(self) -> None:
+    def start(self, *, timeout_s: float | None = None) -> None:
         """Joins the group and begins to consume. Starting again does nothing.
+
+        Args:
+            timeout_s: For how long to wait for a name server. When not given, a name server, broker
+                or topic that is not there is waited for in the background; the log reports it.
 
         Raises:
             ClosedError: It was closed.
             UsageError: The group's name is illegal, or its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         # First: who is interrupted while it starts must not stay in the group.
         self._thread.close_at_exit(self, self._core.close)
         try:
-            self._thread.run(self._core.start)
+            self._thread.run(lambda: self._core.start(timeout_s=timeout_s))
         except MQError:
             self._thread.forget(self)
             raise
@@ -97,7 +102,7 @@ class _Consumer(Generic[_CoreT]):
 
         Args:
             topic: The topic.
-            expression: Tags (`a || b`), or `Sql(...)`.
+            expression: Tags (`a || b`, `Tags(...)`), or `Sql(...)`.
 
         Raises:
             UsageError: The topic's name is illegal, or the expression is none.
@@ -129,7 +134,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
     @overload
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Handler,
@@ -142,7 +147,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
     @overload
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: BatchHandler,
@@ -155,7 +160,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
     @overload
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Handler | BatchHandler,
@@ -168,7 +173,7 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
     @shows_options(ConsumerJoin, PushConsumerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         handler: Handler | BatchHandler,
@@ -180,7 +185,8 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             handler: What gets the messages: one, or with `batch` a list.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
@@ -214,13 +220,38 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
     def wait(self, timeout_s: float | None = None) -> bool:
         """Waits until the consumer is closed; returns whether it is.
 
+        SIGTERM and SIGINT close it, where the application serves them not itself and this is the
+        main thread: handlers get `drain_s`, offsets are saved, the group is left.
+
         Args:
             timeout_s: For how long at the most; None for ever.
 
         Raises:
             UsageError: It was not started.
         """
-        return self._thread.run(lambda: _closed(self._core, timeout_s))
+        with stop_at_signals(self._stop_soon, takes_all=False):
+            return self._thread.run(lambda: self._core.until_stopped(timeout_s))
+
+    def run(self) -> None:
+        """Consumes until SIGTERM or SIGINT, or until the consumer is closed; then closes it.
+
+        It is started where it is not. Handlers that run get `drain_s`, offsets are saved, the group
+        is left. Signals are taken in the main thread only, and served as before afterwards; a
+        second SIGINT interrupts.
+
+        Raises:
+            ClosedError: It was closed.
+            MQError: Whatever `start` raises.
+        """
+        self._thread.close_at_exit(self, self._core.close)
+        try:
+            with stop_at_signals(self._stop_soon, takes_all=True):
+                self._thread.run(self._core.run_until_stopped)
+        finally:
+            self._thread.forget(self)
+
+    def _stop_soon(self) -> None:
+        self._thread.soon(self._core.stop_soon)
 
     def commit(self) -> None:
         """Saves offsets now; it is done every `persist_interval_s` by itself.
@@ -254,7 +285,7 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
     @shows_options(ConsumerJoin, PullConsumerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str,
         topics: Topics = (),
@@ -264,7 +295,8 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             topics: What is consumed: names, or names with expressions (`{"orders": "a || b"}`).
             settings: How it consumes; options change it.
@@ -404,12 +436,3 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
 async def _called(call: Callable[[], _T]) -> _T:
     """Calls on the loop's thread."""
     return call()
-
-
-async def _closed(core: AsyncPushConsumer, timeout_s: float | None) -> bool:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await core.until_closed()
-    except TimeoutError:
-        return False
-    return True

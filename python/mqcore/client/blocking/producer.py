@@ -7,7 +7,7 @@ more than one answer runs on the loop's thread.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 from mqcore.client.batches import batch_fault, check_batchable, split
 from mqcore.client.blocking.loop_thread import LoopThread, loop_thread
@@ -18,12 +18,22 @@ from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.option import shows_options
 from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import check_sendable
-from mqcore.client.producer import DEFAULT_GROUP, QueueSelector
+from mqcore.client.preparing import QueueSelector
+from mqcore.client.producer import DEFAULT_GROUP
 from mqcore.client.producer import Producer as AsyncProducer
 from mqcore.client.requests import Reply
 from mqcore.client.results import QueueRef, SendResult
 from mqcore.client.sender import check_queue
+from mqcore.client.sending_forms import (
+    BatchOptions,
+    Body,
+    QueueOptions,
+    SendOptions,
+    message_of,
+    messages_of,
+)
 from mqcore.client.settings import ProducerSettings
+from mqcore.clock import monotonic_ms
 from mqcore.errors import MessageError, MQError, UsageError
 
 __all__ = ["BlockingTicket", "Producer"]
@@ -77,10 +87,12 @@ class Producer:
         core: The asyncio producer under it.
     """
 
+    _core_type: type[AsyncProducer] = AsyncProducer
+
     @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str = DEFAULT_GROUP,
         settings: ProducerSettings | None = None,
@@ -89,7 +101,8 @@ class Producer:
         """Prepares; `start` begins.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence; those of
+                the environment when not given.
             group: Its group.
             settings: How it sends; options change it.
             options: What is not as usual: `docs/client-options.md` has all of them.
@@ -132,13 +145,12 @@ class Producer:
         """How it sends."""
         return self.core.settings
 
-    def start(self) -> None:
-        """Begins; connects nowhere yet. Starting again does nothing.
+    def start(self, *, timeout_s: float | None = None) -> None:
+        """Begins. Starting again does nothing.
 
-        Raises:
-            UsageError: It was closed, or its group is taken or illegal.
+        Args and errors are those of `mqcore.aio.Producer.start`.
         """
-        self.thread.run(self.core.start)
+        self.thread.run(lambda: self.core.start(timeout_s=timeout_s))
         self.thread.close_at_exit(self, self._close_core)
 
     def close(self) -> None:
@@ -158,9 +170,14 @@ class Producer:
 
     # Sending.
 
+    @overload
+    def send(self, message: Message, **options: Unpack[SendOptions]) -> SendResult: ...
+    @overload
+    def send(self, topic: str, body: Body, /, **options: Unpack[SendOptions]) -> SendResult: ...
     def send(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -173,27 +190,36 @@ class Producer:
         """
         core = self.core
         self._check()
+        sent = message = message_of(message, body)
         check_sendable(message, core.settings)
         if core.settings.batching:
             return self.thread.run(
                 lambda: core.send(
-                    message,
+                    sent,
                     timeout_s=timeout_s,
                     queue=queue,
                     selector=selector,
                     argument=argument,
                 )
             )
-        target = self._sender.target(message.topic)
+        began_ms = monotonic_ms()
+        target = self._sender.target(message.topic, timeout_s)
         if message.is_timed:
             self.thread.run(lambda: core.need_timers(target))
         fixed = core.fixed_queue(target, message, queue, selector, argument)
         outgoing = core.prepared(target, message)
-        return self._sender.deliver(target, outgoing, message, timeout_s=timeout_s, fixed=fixed)
+        return self._sender.deliver(
+            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
+        )
 
+    @overload
+    def send_oneway(self, message: Message, **options: Unpack[QueueOptions]) -> None: ...
+    @overload
+    def send_oneway(self, topic: str, body: Body, /, **options: Unpack[QueueOptions]) -> None: ...
     def send_oneway(
         self,
-        message: Message,
+        message: Message | str,
+        body: Body | None = None,
         *,
         queue: QueueRef | None = None,
         selector: QueueSelector | None = None,
@@ -205,14 +231,24 @@ class Producer:
         """
         core = self.core
         self._check()
+        message = message_of(message, body)
         check_sendable(message, core.settings)
         target = self._sender.target(message.topic)
         fixed = core.fixed_queue(target, message, queue, selector, argument)
         self._sender.oneway(target, core.prepared(target, message), message, fixed=fixed)
 
+    @overload
+    def send_batch(
+        self, messages: Iterable[Message], **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
+    @overload
+    def send_batch(
+        self, topic: str, bodies: Iterable[Body], /, **options: Unpack[BatchOptions]
+    ) -> list[SendResult]: ...
     def send_batch(
         self,
-        messages: Iterable[Message],
+        messages: Iterable[Message] | str,
+        bodies: Iterable[Body] | None = None,
         *,
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
@@ -223,11 +259,11 @@ class Producer:
         """
         core = self.core
         self._check()
-        listed = list(messages)
+        listed = messages_of(messages, bodies)
         for message in listed:
             check_sendable(message, core.settings)
         check_batchable(listed)
-        target = self._sender.target(listed[0].topic)
+        target = self._sender.target(listed[0].topic, timeout_s)
         fixed = None if queue is None else check_queue(queue, target)
         return [
             self._sender.deliver(
@@ -240,7 +276,11 @@ class Producer:
             for part in split(listed, core.settings.body_bytes_max)
         ]
 
-    def send_soon(self, message: Message) -> BlockingTicket:
+    @overload
+    def send_soon(self, message: Message) -> BlockingTicket: ...
+    @overload
+    def send_soon(self, topic: str, body: Body, /) -> BlockingTicket: ...
+    def send_soon(self, message: Message | str, body: Body | None = None) -> BlockingTicket:
         """Gives a message to the next batch of its queue; returns a ticket.
 
         Waits only where more than half of `buffered_bytes_max` is not acknowledged yet.
@@ -250,6 +290,7 @@ class Producer:
         """
         core = self.core
         self._check()
+        message = message_of(message, body)
         check_sendable(message, core.settings)
         fault = batch_fault(message)
         if fault is not None:
@@ -284,12 +325,19 @@ class Producer:
         self.hand_over()
         await self.core.flush()
 
-    def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply:
+    @overload
+    def request(self, message: Message, *, timeout_s: float = 3.0) -> Reply: ...
+    @overload
+    def request(self, topic: str, body: Body, /, *, timeout_s: float = 3.0) -> Reply: ...
+    def request(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float = 3.0
+    ) -> Reply:
         """Sends a message and returns what a consumer replies to it.
 
         Args and errors are those of `mqcore.aio.Producer.request`.
         """
-        return self.thread.run(lambda: self.core.request(message, timeout_s=timeout_s))
+        sent = message_of(message, body)
+        return self.thread.run(lambda: self.core.request(sent, timeout_s=timeout_s))
 
     def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
         """Replies to a request that was received.

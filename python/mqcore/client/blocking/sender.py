@@ -3,6 +3,8 @@
 Routes come from the loop's thread, which keeps them fresh; everything else stays in this one.
 """
 
+import threading
+
 from mqcore.client.blocking.loop_thread import LoopThread
 from mqcore.client.blocking.sockets import SocketPool
 from mqcore.client.delivery import Delivery
@@ -28,23 +30,20 @@ class BlockingSender:
         self._thread = thread
         self._sender = sender
         instance = sender.instance
+        self._closed = threading.Event()
         self._pool = SocketPool(tls=instance.tls, connect_timeout_s=instance.connect_timeout_s)
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Closes its connections; a send that waits for its next try ends."""
+        self._closed.set()
         self._pool.close()
 
-    def target(self, name: str) -> Target:
-        """Returns a topic to be sent to, by the name that users call it.
-
-        Raises:
-            NoRouteError: No broker has it.
-            NameServerError: No name server answered.
-        """
+    def target(self, name: str, timeout_s: float | None = None) -> Target:
+        """Returns a topic to be sent to; args and errors are those of `Sender.target`."""
         found = self._sender.targets.known(name)
         if found is not None and found.queues:
             return found
-        return self._thread.run(lambda: self._sender.target(name))
+        return self._thread.run(lambda: self._sender.target(name, timeout_s))
 
     def deliver(
         self,
@@ -54,6 +53,7 @@ class BlockingSender:
         *,
         timeout_s: float | None = None,
         fixed: QueueRef | None = None,
+        began_ms: int | None = None,
     ) -> SendResult:
         """Sends until it is acknowledged or given up.
 
@@ -63,12 +63,13 @@ class BlockingSender:
             message: What the user gave; of a batch the first message.
             timeout_s: The deadline over all tries; the settings' one when not given.
             fixed: The one queue that it must go to.
+            began_ms: When the deadline began to count; now when not given.
 
         Raises:
             SendError: It was not acknowledged.
         """
         sender = self._sender
-        delivery = sender.delivery(target, outgoing, timeout_s, fixed)
+        delivery = sender.delivery(target, outgoing, timeout_s, fixed, began_ms)
         while True:
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             result: SendResult | None = None
@@ -85,6 +86,9 @@ class BlockingSender:
             if result is not None:
                 return result
             self._thread.soon(sender.refresh_soon, target.topic)
+            pause_ms = delivery.pause_ms(monotonic_ms())
+            if pause_ms and self._closed.wait(pause_ms / _MS_PER_S):
+                raise delivery.stopped()
 
     def oneway(
         self, target: Target, outgoing: Outgoing, message: Message, *, fixed: QueueRef | None

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, TypeAlias, Unpack, cast, overload
 
 from mqcore.client.blocking.producer import Producer
 from mqcore.client.joining import ProducerJoin
@@ -12,6 +12,7 @@ from mqcore.client.option import shows_options
 from mqcore.client.options import ProducerOptions
 from mqcore.client.producer import DEFAULT_GROUP
 from mqcore.client.results import SendResult, SendStatus
+from mqcore.client.sending_forms import Body, message_of
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.transaction_producer import Transaction as AsyncTransaction
 from mqcore.client.transaction_producer import TransactionProducer as AsyncTransactionProducer
@@ -43,14 +44,21 @@ class Transaction:
         """The state that was sent to the brokers; UNKNOWN before the end."""
         return self._core.state
 
-    def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
+    @overload
+    def send(self, message: Message, *, timeout_s: float | None = None) -> SendResult: ...
+    @overload
+    def send(self, topic: str, body: Body, /, *, timeout_s: float | None = None) -> SendResult: ...
+    def send(
+        self, message: Message | str, body: Body | None = None, *, timeout_s: float | None = None
+    ) -> SendResult:
         """Sends a half message: consumers see it once the transaction is committed.
 
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged; a broker without transactions refuses it.
         """
-        return self._producer.thread.run(lambda: self._core.send(message, timeout_s=timeout_s))
+        half = message_of(message, body)
+        return self._producer.thread.run(lambda: self._core.send(half, timeout_s=timeout_s))
 
 
 class TransactionProducer(Producer):
@@ -59,7 +67,7 @@ class TransactionProducer(Producer):
     @shows_options(ProducerJoin, ProducerSettings)
     def __init__(
         self,
-        namesrv: str | Sequence[str] = "127.0.0.1:9876",
+        namesrv: str | Sequence[str] | None = None,
         *,
         group: str = DEFAULT_GROUP,
         check: CheckCallback | None = None,

@@ -244,7 +244,7 @@ class TopicClient:
                     return Stored(request, queue, answer)
             except RemotingError as error:
                 delivery.failed(error, monotonic_ms())
-            await asyncio.sleep(delivery.pause_ms / _MS_PER_S)
+            await asyncio.sleep(delivery.pause_ms(monotonic_ms()) / _MS_PER_S)
             # Where no name server answers, what was known stays, and the next try finds out.
             with contextlib.suppress(RemotingError):
                 await sender.instance.refresh_route(target.topic)

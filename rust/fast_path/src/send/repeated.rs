@@ -72,7 +72,7 @@ impl RepeatedSends {
     pub(crate) fn numbers(&self, now_ms: i64) -> Vec<(&'static str, u64)> {
         let remembered = self.lock();
         remembered
-            .get()
+            .known()
             .map_or_else(Vec::new, |repeats| repeats.numbers(now_ms).to_vec())
     }
 

@@ -1,0 +1,72 @@
+"""The search for the route of a topic that is sent to: asked again until a deadline.
+
+A topic that no broker has is reported at once. A name server that does not answer, or knows no
+broker yet, may be about to start: programs may be started in any order.
+"""
+
+import asyncio
+from typing import Final
+
+from mqcore.client.delivery import RETRY_PAUSE_MS, RETRY_PAUSE_MS_MAX
+from mqcore.client.instance import Instance
+from mqcore.client.routes import TopicRoute
+from mqcore.errors import MQError, NameServerError, NoRouteError
+
+__all__ = ["RouteSearch"]
+
+_MS_PER_S: Final = 1000
+
+
+class RouteSearch:
+    """The search for one topic."""
+
+    def __init__(self, instance: Instance, topic: str, *, is_patient: bool) -> None:
+        """Takes who asks.
+
+        Args:
+            instance: The client.
+            topic: The topic, its namespace included.
+            is_patient: Whether it asks again.
+        """
+        self._instance = instance
+        self._topic = topic
+        self._is_patient = is_patient
+        self._error: MQError | None = None
+
+    async def route(self, timeout_s: float) -> TopicRoute:
+        """Returns the route, or what it will be once a broker makes the topic.
+
+        Raises:
+            NoRouteError: No broker has it.
+            NameServerError: No name server answered in time.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._found()
+        except TimeoutError as error:
+            if self._error is not None:
+                raise self._error from error
+            addresses = self._instance.name_servers.addresses
+            raise NameServerError(
+                f"topic {self._topic}: no name server answered within {timeout_s:g} s: "
+                f"{', '.join(addresses)}. Check the addresses, and that `mqcore namesrv` or "
+                "`mqcore standalone` runs there",
+                address=";".join(addresses),
+                causes={},
+            ) from error
+
+    async def _found(self) -> TopicRoute:
+        pause_ms = RETRY_PAUSE_MS
+        while True:
+            try:
+                return await self._instance.route(self._topic, has_template=True)
+            except NameServerError as error:
+                self._error = error
+            except NoRouteError as error:
+                self._error = error
+                if error.brokers:
+                    raise
+            if not self._is_patient:
+                raise self._error
+            await asyncio.sleep(pause_ms / _MS_PER_S)
+            pause_ms = min(2 * pause_ms, RETRY_PAUSE_MS_MAX)

@@ -1,0 +1,25 @@
+"""What users give as `tls=`, and the context that it means. Connects nowhere."""
+
+import ssl
+
+from mqcore.remoting.tls import TlsFiles, client_context
+
+__all__ = ["TlsOption", "tls_context"]
+
+TlsOption = bool | TlsFiles | ssl.SSLContext | None
+
+
+def tls_context(tls: TlsOption) -> ssl.SSLContext | None:
+    """Returns the context that an option means; None for plain connections.
+
+    Args:
+        tls: True trusts the machine's authorities; files or a context set more.
+
+    Raises:
+        TlsError: A file cannot be used.
+    """
+    if isinstance(tls, TlsFiles):
+        return client_context(tls, is_host_checked=False)
+    if isinstance(tls, ssl.SSLContext):
+        return tls
+    return client_context(TlsFiles(), is_host_checked=False) if tls else None
