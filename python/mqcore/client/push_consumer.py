@@ -216,6 +216,9 @@ class PushConsumer(Consumer[PushEngine]):
 
     async def until_stopped(self, timeout_s: float | None) -> bool:
         """Is `wait`, with signals left alone: `stop_soon` closes the consumer."""
+        self._check_started()
+        if self._closed is not None and self._closed.is_set():
+            return True
         try:
             async with asyncio.timeout(timeout_s):
                 if await self._unless_stopped(self.until_closed()):

@@ -6,6 +6,7 @@ beyond the level that the application set goes nowhere else.
 
 import logging
 from collections import deque
+from weakref import WeakSet
 
 # The handlers that listen.
 _listening: list["CapturedLogs"] = []
@@ -14,32 +15,54 @@ _RECORDS_MAX = 10_000
 _LOGGER = "mqcore"
 
 
-class _Onward(logging.Handler):
-    """Passes on to the root what would have reached it had nobody listened.
+class _Gate(logging.Handler):
+    """Keeps from other handlers what they would not have got had nobody listened.
+
+    The first handler of the logger: it puts a filter on those that come after it, which may be
+    newer than it is.
 
     Attributes:
         level_before: The logger's level before somebody listened.
         level_set: The one that was set since.
-        propagated: Whether the logger propagated before.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.level_before = logging.NOTSET
         self.level_set = logging.NOTSET
-        self.propagated = True
+        # Those of tests that are over are not to be kept.
+        self._filtered: WeakSet[logging.Handler] = WeakSet()
 
     def emit(self, record: logging.LogRecord) -> None:
-        root = logging.getLogger()
-        if not self.propagated or record.levelno < self._level_of(record.name):
-            return
+        logger = logging.getLogger(_LOGGER)
+        others = [each for each in logger.handlers if each is not self and each not in _listening]
+        if logger.propagate:
+            others += logging.getLogger().handlers
+        for handler in others:
+            if handler not in self._filtered:
+                handler.addFilter(self._is_wanted)
+                self._filtered.add(handler)
+        last = logging.lastResort
         # A broker in a test does not print by itself: `logs` has it.
         is_brokers = any(each.is_of(record) for each in _listening)
-        if root.handlers or not is_brokers:
-            root.callHandlers(record)
+        if others or is_brokers or last is None:
+            return
+        if record.levelno >= last.level and self._is_wanted(record):
+            last.handle(record)
+
+    def open(self) -> None:
+        """Lets other handlers get everything again."""
+        for handler in self._filtered:
+            handler.removeFilter(self._is_wanted)
+        self._filtered.clear()
+
+    def _is_wanted(self, record: logging.LogRecord) -> bool:
+        """Returns whether a record is of the level that its logger would have had."""
+        name = record.name
+        is_ours = name == _LOGGER or name.startswith(f"{_LOGGER}.")
+        return not is_ours or record.levelno >= self._level_of(name)
 
     def _level_of(self, name: str) -> int:
-        """Returns the level that a logger would have had."""
         logger: logging.Logger | None = logging.getLogger(name)
         while logger is not None:
             level = logger.level
@@ -51,7 +74,7 @@ class _Onward(logging.Handler):
         return logging.NOTSET
 
 
-_onward = _Onward()
+_gate = _Gate()
 
 
 class CapturedLogs(logging.Handler):
@@ -78,12 +101,12 @@ class CapturedLogs(logging.Handler):
         if self in _listening:
             return
         if not _listening:
-            _onward.level_before, _onward.propagated = logger.level, logger.propagate
-            logger.propagate = False
-            logger.addHandler(_onward)
+            _gate.level_before = logger.level
+            # Before all others, which it is to keep records from.
+            logger.handlers.insert(0, _gate)
         _listening.append(self)
         logger.setLevel(min(logger.getEffectiveLevel(), self.level))
-        _onward.level_set = logger.level
+        _gate.level_set = logger.level
         logger.addHandler(self)
 
     def detach(self) -> None:
@@ -93,9 +116,9 @@ class CapturedLogs(logging.Handler):
         if self in _listening:
             _listening.remove(self)
             if not _listening:
-                logger.setLevel(_onward.level_before)
-                logger.removeHandler(_onward)
-                logger.propagate = _onward.propagated
+                logger.setLevel(_gate.level_before)
+                logger.removeHandler(_gate)
+                _gate.open()
 
     def is_of(self, record: logging.LogRecord) -> bool:
         """Returns whether a record is the broker's."""
