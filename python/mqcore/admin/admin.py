@@ -24,6 +24,9 @@ __all__ = ["Admin"]
 class Admin:
     """Requests of administration tools to servers. Belongs to one event loop.
 
+    It connects when it is first asked for something. Where one request goes to several brokers,
+    they are asked at once.
+
     Attributes:
         topics: Topics.
         groups: Consumer groups.
@@ -35,7 +38,7 @@ class Admin:
 
     def __init__(
         self,
-        namesrv: str | Iterable[str] = "127.0.0.1:9876",
+        namesrv: str | Iterable[str] | None = None,
         *,
         credentials: Credentials | None = None,
         tls: TlsOption = None,
@@ -44,16 +47,18 @@ class Admin:
         """Prepares; nothing is connected yet.
 
         Args:
-            namesrv: Name servers: `host:port`, several with `;` between, or a sequence.
+            namesrv: Name servers: `host:port`, several with `;` between, or a sequence. None:
+                those of `MQCORE_NAMESRV` or `NAMESRV_ADDR`, else 127.0.0.1:9876.
             credentials: Who we are to brokers that ask.
             tls: Speak TLS.
             timeout_s: The deadline of each question.
 
         Raises:
             AddressError: A name server's address is none.
+            TlsError: The files of `tls` cannot be used.
         """
-        self._remote = Client(tls=tls_context(tls))
-        transport = Transport(self._remote, namesrv, credentials, timeout_s)
+        remote = Client(tls=tls_context(tls))
+        self._transport = transport = Transport(remote, namesrv, credentials, timeout_s)
         self.topics = Topics(transport)
         self.groups = Groups(transport)
         self.brokers = Brokers(transport)
@@ -75,5 +80,5 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
-        await self._remote.close()
+        """Closes the connections. Again: does nothing."""
+        await self._transport.close()

@@ -6,14 +6,15 @@ brokers one by one.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 from mqcore.admin.results import ClusterInfo
-from mqcore.client.name_servers import NameServers, addresses_of
+from mqcore.client.name_servers import NameServers, addresses_of, namesrv_from
 from mqcore.client.routes import TopicRoute
 from mqcore.client.signing import Credentials, signed
-from mqcore.errors import MQError, NoRouteError
+from mqcore.errors import ClosedError, MQError, NoRouteError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
@@ -35,7 +36,7 @@ class Transport:
     def __init__(
         self,
         remote: Client,
-        namesrv: str | Iterable[str],
+        namesrv: str | Iterable[str] | None,
         credentials: Credentials | None,
         timeout_s: float,
     ) -> None:
@@ -44,11 +45,23 @@ class Transport:
         Raises:
             AddressError: A name server's address is none.
         """
+        if namesrv is None:
+            namesrv = namesrv_from(os.environ)
         names = namesrv if isinstance(namesrv, str) else list(namesrv)
         self._remote = remote
         self._credentials = credentials
         self._name_servers = NameServers(remote, addresses_of(names))
         self.timeout_s = timeout_s
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Closes the connections. Again: does nothing."""
+        self._is_closed = True
+        await self._remote.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the administrator was closed: make another one")
 
     async def ask(
         self,
@@ -65,7 +78,9 @@ class Transport:
         Raises:
             ResponseError: It refused.
             RemotingError: It did not answer.
+            ClosedError: The administrator was closed.
         """
+        self._check_open()
         fields = dict(ext or {})
         if self._credentials is not None:
             fields = signed(self._credentials, fields, body)
@@ -82,7 +97,9 @@ class Transport:
         Raises:
             NameServerError: None answered.
             ResponseError: One refused.
+            ClosedError: The administrator was closed.
         """
+        self._check_open()
         answer = await self._name_servers.call(code, ext, timeout_s=self.timeout_s)
         return expect(answer, ";".join(self._name_servers.addresses), *fine)
 

@@ -26,7 +26,7 @@ __all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"
 _Result = TypeVar("_Result")
 _Command = Callable[..., Any]
 
-# The official variable is NAMESRV_ADDR.
+# Those of `mqcore.client.name_servers`, which help must not import.
 _NAMESRV_VARIABLES = ["MQCORE_NAMESRV", "NAMESRV_ADDR"]
 # Questions at once of a command that asks about every topic or group: brokers have other work.
 _AT_ONCE_MAX = 16

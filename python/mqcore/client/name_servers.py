@@ -15,9 +15,24 @@ from mqcore.remoting.client import Client
 from mqcore.remoting.hub import LinkEvents
 from mqcore.remoting.link import Link
 
-__all__ = ["NameServers", "addresses_of"]
+__all__ = ["DEFAULT_NAMESRV", "NAMESRV_VARIABLES", "NameServers", "addresses_of", "namesrv_from"]
 
 _log = logging.getLogger(__name__)
+
+# Variables that name the name servers, the first that is set counts; NAMESRV_ADDR is the official
+# one.
+NAMESRV_VARIABLES = ("MQCORE_NAMESRV", "NAMESRV_ADDR")
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+def namesrv_from(environment: Mapping[str, str]) -> str:
+    """Returns the name servers that an environment names, those of this machine where it does not.
+
+    Args:
+        environment: Such as `os.environ`.
+    """
+    found = (environment.get(name, "").strip() for name in NAMESRV_VARIABLES)
+    return next(filter(None, found), DEFAULT_NAMESRV)
 
 
 def addresses_of(namesrv: str | Sequence[str]) -> tuple[str, ...]:
