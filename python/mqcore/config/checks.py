@@ -6,10 +6,13 @@ Refuses what cannot work and returns what somebody should know. Knows no program
 from pathlib import Path
 
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT, Configuration
+from mqcore.config.existing import BEYOND_BODY_BYTES
 from mqcore.config.settings import BrokerSettings, is_loopback
 from mqcore.config.typed import ListenerSettings
 from mqcore.errors import ConfigurationError
 
+_LONGEST = "maxMessageSize"
+_LOG_FILE = "mappedFileSizeCommitLog"
 # How RocketMQ joins several directories of the log.
 _PATH_SEPARATORS = (",", ":")
 
@@ -73,7 +76,12 @@ def check_broker(settings: BrokerSettings) -> list[str]:
 
 
 def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[str]:
-    """Returns warnings where the sizes of files that exist win over what somebody set."""
+    """Returns warnings where the sizes of files that exist win over what somebody set.
+
+    Raises:
+        ConfigurationError: The longest message does not go into a file of the log that exists.
+    """
+    _check_longest(configuration, existing)
     found = [(configuration.settings[name], size) for name, size in existing.items()]
     return [
         f"{setting.source}: {setting.key.name}={setting.shown} is not used: the files of the store "
@@ -81,6 +89,22 @@ def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[
         for setting, size in found
         if setting.source not in (DEFAULT, PROGRAM_DEFAULT) and setting.shown != size
     ]
+
+
+def _check_longest(configuration: Configuration, existing: dict[str, str]) -> None:
+    longest = int(str(configuration.value(_LONGEST)))
+    file_bytes = int(existing.get(_LOG_FILE, 0))
+    if 0 < file_bytes < longest + BEYOND_BODY_BYTES:
+        fitting = file_bytes - BEYOND_BODY_BYTES
+        files = f"files of the log that exist have {file_bytes} bytes"
+        if fitting <= 0:
+            _raise([f"{files}, in which no message can be: a file was cut off"])
+        _raise(
+            [
+                f"{files}, and a message of {_LONGEST}={longest} does not go into one: set "
+                f"{_LONGEST}={fitting}, or less"
+            ]
+        )
 
 
 def _raise(faults: list[str]) -> None:
