@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mqcore.config import BrokerSettings, NamesrvSettings
-from mqcore.config.existing import has_log
+from mqcore.config.existing import is_new_store
 
 __all__ = ["about_broker", "about_namesrv"]
 
@@ -18,8 +18,8 @@ def about_broker(settings: BrokerSettings) -> str:
         return f"store {Path(settings.mounted_dir).absolute()}, read only"
     value = settings.configuration.value
     root, log_dir = Path(settings.store_dir), str(value("storePathCommitLog"))
-    is_old = has_log(root, Path(log_dir) if log_dir else None)
-    store = f"{'store' if is_old else 'new store'} {root.absolute()}"
+    is_new = is_new_store(root, Path(log_dir) if log_dir else None)
+    store = f"{'new store' if is_new else 'store'} {root.absolute()}"
     kind = str(value("flushDiskType"))
     if kind == "SYNC_FLUSH":
         return f"{store}, {kind}: a send is acknowledged once it is on disk"

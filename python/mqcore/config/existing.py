@@ -69,14 +69,14 @@ def existing_sizes(
     return found | _index_sizes(root / "index", *index_capacity)
 
 
-def has_log(root: Path, log_dir: Path | None = None) -> bool:
-    """Whether a store has a log already; a new one has none.
+def is_new_store(root: Path, log_dir: Path | None = None) -> bool:
+    """Whether nothing was stored yet: there is neither a log nor a checkpoint.
 
     Args:
         root: Directory of the store.
         log_dir: Directory of the log where it is not below the root.
     """
-    return next(_log_files(root, log_dir), None) is not None
+    return next(_log_files(root, log_dir), None) is None and not (root / "checkpoint").exists()
 
 
 def _log_files(root: Path, log_dir: Path | None) -> Iterator[os.DirEntry[str]]:
