@@ -39,7 +39,7 @@ from mqcore.config import (
     resolved,
 )
 from mqcore.config.budget import allowed_bytes, check_budget, derived_windows, memory_plan
-from mqcore.config.checks import check_broker, check_listener, check_sizes
+from mqcore.config.checks import check_broker, check_listener, check_sizes, longest_that_fits
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
 from mqcore.config.existing import existing_sizes
 
@@ -115,6 +115,8 @@ class ProgramOptions:
                 int(str(configuration.value("maxIndexNum"))),
             ),
         )
+        if mounted:
+            found |= longest_that_fits(configuration, found)
         warnings = check_sizes(configuration, found)
         allowed = allowed_bytes(configuration)
         windows = Layer(_WINDOWS_SOURCE, derived_windows(configuration, allowed))

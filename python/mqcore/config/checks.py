@@ -3,6 +3,7 @@
 Refuses what cannot work and returns what somebody should know. Knows no program's inside.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT, Configuration
@@ -91,20 +92,32 @@ def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[
     ]
 
 
-def _check_longest(configuration: Configuration, existing: dict[str, str]) -> None:
-    longest = int(str(configuration.value(_LONGEST)))
+def longest_that_fits(configuration: Configuration, existing: Mapping[str, str]) -> dict[str, str]:
+    """Returns the setting under which every message goes into a file of the log that exists.
+
+    Empty where that is so already. For a store that is read alone: what is in it fits.
+    """
+    longest = int(existing.get(_LONGEST, str(configuration.value(_LONGEST))))
     file_bytes = int(existing.get(_LOG_FILE, 0))
-    if 0 < file_bytes < longest + BEYOND_BODY_BYTES:
-        fitting = file_bytes - BEYOND_BODY_BYTES
-        files = f"files of the log that exist have {file_bytes} bytes"
-        if fitting <= 0:
-            _raise([f"{files}, in which no message can be: a file was cut off"])
-        _raise(
-            [
-                f"{files}, and a message of {_LONGEST}={longest} does not go into one: set "
-                f"{_LONGEST}={fitting}, or less"
-            ]
-        )
+    if file_bytes == 0 or file_bytes >= longest + BEYOND_BODY_BYTES:
+        return {}
+    return {_LONGEST: str(max(1, file_bytes - BEYOND_BODY_BYTES))}
+
+
+def _check_longest(configuration: Configuration, existing: Mapping[str, str]) -> None:
+    fitting = longest_that_fits(configuration, existing)
+    if not fitting:
+        return
+    files = f"files of the log that exist have {existing[_LOG_FILE]} bytes"
+    if int(existing[_LOG_FILE]) <= BEYOND_BODY_BYTES:
+        _raise([f"{files}, in which no message can be: a file was cut off"])
+    longest = configuration.value(_LONGEST)
+    _raise(
+        [
+            f"{files}, and a message of {_LONGEST}={longest} does not go into one: set "
+            f"{_LONGEST}={fitting[_LONGEST]}, or less"
+        ]
+    )
 
 
 def _raise(faults: list[str]) -> None:
