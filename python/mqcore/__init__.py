@@ -13,10 +13,11 @@ Names are imported when they are first used: a program that only sends never loa
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from mqcore.version import __version__
 
 if TYPE_CHECKING:
     from mqcore import errors
+    from mqcore.admin.blocking.admin import Admin
     from mqcore.client.blocking.client import Client
     from mqcore.client.blocking.consumers import PullConsumer, PushConsumer
     from mqcore.client.blocking.producer import Producer
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 
 # Where each name comes from; `module:name` where it has another name there.
 _HOMES = {
+    "Admin": "mqcore.admin.blocking.admin",
     "Appended": "mqcore.native",
     "Averagely": "mqcore.model.allocation",
     "AveragelyByCircle": "mqcore.model.allocation",
@@ -137,11 +139,12 @@ _HOMES = {
     "encode_properties": "mqcore.native",
     "read_properties": "mqcore.config",
 }
-_MODULES = ("aio", "errors")
+_MODULES = ("admin", "aio", "errors")
 
 __all__ = [
     "OFFICIAL_49",
     "OFFICIAL_53",
+    "Admin",
     "Appended",
     "Averagely",
     "AveragelyByCircle",

@@ -6,6 +6,7 @@ async with aio.Producer("127.0.0.1:9876", group="orders") as producer:
 result = await producer.send(Message("orders", b"one"))
 """
 
+from mqcore.admin import Admin
 from mqcore.client.client import Client
 from mqcore.client.gathering import Ticket
 from mqcore.client.producer import Producer
@@ -14,6 +15,7 @@ from mqcore.client.push_consumer import PushConsumer
 from mqcore.client.transaction_producer import Transaction, TransactionProducer
 
 __all__ = [
+    "Admin",
     "Client",
     "Producer",
     "PullConsumer",

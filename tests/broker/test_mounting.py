@@ -245,3 +245,7 @@ def test_the_settings_of_a_mount_are_printed(archive: Path, tmp_path: Path) -> N
     assert printed.exit_code == 0, printed.output
     row = next(line for line in printed.stdout.splitlines() if line.startswith("mountedStoreDir"))
     assert str(archive) in row
+    # Nothing is appended to it: its files need not hold the longest message by default.
+    row = next(line for line in printed.stdout.splitlines() if line.startswith("maxMessageSize"))
+    assert row.split()[1] == "983032"
+    assert row.endswith("files of the store")

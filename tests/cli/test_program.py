@@ -107,14 +107,51 @@ def test_sizes_of_files_that_exist_win_and_are_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "store", config=SMALL) as store:
         store.append("topic", b"x", keys=["k"])
         store.wait_dispatched(store.stats().appended)
-    settings = broker(tmp_path, "--set", "mappedFileSizeCommitLog=2097152")
-    sizes = {key: SMALL[key] for key in ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue")}
-    assert {key: settings.engine[key] for key in sizes} == {k: str(v) for k, v in sizes.items()}
+    settings = broker(
+        tmp_path, "--set", "mappedFileSizeCommitLog=2097152", "--set", "maxMessageSize=65536"
+    )
+    sizes = {
+        key: str(SMALL[key])
+        for key in (
+            "mappedFileSizeCommitLog",
+            "mappedFileSizeConsumeQueue",
+            "maxHashSlotNum",
+            "maxIndexNum",
+        )
+    }
+    assert {key: settings.engine[key] for key in sizes} == sizes
     assert any(
         "mappedFileSizeCommitLog=2097152 is not used" in each
         for each in settings.configuration.warnings
     )
     assert settings.configuration.settings["mappedFileSizeCommitLog"].source == "files of the store"
+
+
+def test_files_that_do_not_hold_the_longest_message_name_the_setting(tmp_path: Path) -> None:
+    with Store(tmp_path / "store", config=SMALL) as store:
+        store.append("topic", b"x")
+    with pytest.raises(ConfigurationError, match="set maxMessageSize=983032, or less"):
+        broker(tmp_path)
+    engine = broker(tmp_path, "--set", "maxMessageSize=983032").engine
+    # The store takes it as it is named.
+    with Store(tmp_path / "store", config=engine) as store:
+        store.append("topic", bytes(983_032))
+    with pytest.raises(ConfigurationError, match="983033 does not go"):
+        broker(tmp_path, "--set", "maxMessageSize=983033")
+
+
+@pytest.mark.parametrize(("slots", "entries"), [(77, 300), (1_000, 150), (50_000, 200_000)])
+def test_index_files_of_any_size_are_found(tmp_path: Path, slots: int, entries: int) -> None:
+    sizes = {"maxHashSlotNum": slots, "maxIndexNum": entries}
+    with Store(tmp_path / "store", config=SMALL | sizes) as store:
+        store.append("topic", b"x", keys=["k", "l"])
+        store.wait_dispatched(store.stats().appended)
+    found = broker(tmp_path, "--set", "maxMessageSize=65536").engine
+    assert {key: int(found[key]) for key in sizes} == sizes
+    (warning,) = broker(
+        tmp_path, "--set", "maxMessageSize=65536", "--set", "maxIndexNum=9"
+    ).configuration.warnings
+    assert f"maxIndexNum=9 is not used: the files of the store have {entries}" in warning
 
 
 def test_an_embedded_broker_takes_small_files_by_default(tmp_path: Path) -> None:
@@ -123,7 +160,8 @@ def test_an_embedded_broker_takes_small_files_by_default(tmp_path: Path) -> None
     assert settings.engine == dict(EMBEDDED)
     with Store(tmp_path / "old", config=SMALL) as store:
         store.append("topic", b"x")
-    old = options_of(Program.BROKER, "--data", tmp_path / "old").broker(EMBEDDED)
+    arguments = ("--data", tmp_path / "old", "--set", "maxMessageSize=65536")
+    old = options_of(Program.BROKER, *arguments).broker(EMBEDDED)
     assert old.engine["mappedFileSizeCommitLog"] == str(SMALL["mappedFileSizeCommitLog"])
     assert old.configuration.warnings == ()
     given = options_of(
@@ -204,13 +242,23 @@ def test_the_port_file_is_written_and_removed(tmp_path: Path) -> None:
 def test_the_log_of_a_start_holds_settings_once_and_no_secret(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "mqcore.config")
-    settings = broker(tmp_path, "--set", "tls.server.keyPassword=rosebud", "--port", "7")
+    caplog.set_level(logging.DEBUG, "mqcore.config")
+    settings = broker(
+        tmp_path, "--set", "tls.server.keyPassword=rosebud", "--port", "7", "--set", "brokerId=0"
+    )
     log_configuration(settings.configuration)
     lines = [record.getMessage() for record in caplog.records]
     assert "listenPort=7 (--port)" in lines
     assert "tls.server.keyPassword=****** (--set)" in lines
+    # What is as by default is for whoever looks closer: --print-config, or the level DEBUG.
+    shown = [record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG]
+    assert [line.partition("=")[0] for line in shown] == [
+        "listenPort",
+        "storePathRootDir",
+        "tls.server.keyPassword",
+    ]
     assert sum("brokerPermission=6" in line for line in lines) == 1
+    assert sum("brokerId=0" in line for line in lines) == 1
     assert "rosebud" not in caplog.text
 
 

@@ -20,7 +20,10 @@ _DEADLINE_S = 60.0
 
 @contextmanager
 def running(*arguments: str, port_file: Path) -> Iterator[dict[str, Any]]:
-    """Runs a program until the block ends; gives its ports once it is ready."""
+    """Runs a program until the block ends; gives its ports once it is ready, and its ready line.
+
+    At the end its log is there too.
+    """
     sizes = [f"--set={key}={value}" for key, value in SMALL.items() if key != "listenPort"]
     command = [sys.executable, "-m", "mqcore.cli.main", *arguments, *sizes]
     with subprocess.Popen(
@@ -29,14 +32,17 @@ def running(*arguments: str, port_file: Path) -> Iterator[dict[str, Any]]:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
+        shown: dict[str, Any] = {}
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
             assert " ready on " in line, process.communicate(timeout=_DEADLINE_S)
-            yield json.loads(port_file.read_text())
+            shown |= json.loads(port_file.read_text()) | {"line": line.rstrip()}
+            yield shown
         finally:
             process.send_signal(signal.SIGTERM)
             out, errors = process.communicate(timeout=_DEADLINE_S)
+            shown["log"] = errors
     assert process.returncode == 0, out + errors
     assert "stopped after" in errors
     assert "Traceback" not in errors
@@ -60,6 +66,29 @@ def test_standalone_serves_routes_and_ends_at_a_signal(tmp_path: Path) -> None:
     with running("standalone", "--namesrv-port", "0", data, port_file=ports_file) as ports:
         route = asyncio.run(ask(ports))
         assert route["brokerDatas"][0]["brokerAddrs"] == {"0": f"127.0.0.1:{ports['broker']}"}
+
+
+def test_the_line_of_a_start_has_what_matters(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    arguments = ("standalone", "--namesrv-port", "0", f"--data={store}")
+    with running(*arguments, port_file=tmp_path / "ports") as ports:
+        start, _, about = ports["line"].partition(" after ")
+        assert start == (
+            f"mqcore standalone ready on 127.0.0.1:{ports['broker']}, "
+            f"name server 127.0.0.1:{ports['namesrv']}"
+        )
+        assert about.partition(": ")[2] == (
+            f"new store {store}, ASYNC_FLUSH: a send is acknowledged in memory, and synced every "
+            "500 ms"
+        )
+    assert f"{store}: a new store" in ports["log"]
+    assert "no checkpoint" not in ports["log"]
+    again = (*arguments, "--set=flushDiskType=SYNC_FLUSH")
+    with running(*again, port_file=tmp_path / "ports") as ports:
+        assert ports["line"].endswith(
+            f": store {store}, SYNC_FLUSH: a send is acknowledged once it is on disk"
+        )
+    assert "a new store" not in ports["log"]
 
 
 def test_a_broker_starts_without_its_name_server(tmp_path: Path) -> None:

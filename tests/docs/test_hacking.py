@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PATCHES = ROOT / "docs" / "hacking"
 # Patches of Python alone, with the tests that exist already and that HACKING.md names for them.
 PYTHON_EXAMPLES = {
-    "admin-command": ["tests/cli/test_lazy.py"],
+    "admin-command": ["tests/cli/test_lazy.py", "tests/admin/test_admin.py"],
     "message-property": ["tests/client/test_message.py"],
     "metric": ["tests/broker/test_metrics.py"],
     "request-code": ["tests/broker/test_request_codes.py", "tests/remoting/test_request_codes.py"],

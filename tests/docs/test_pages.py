@@ -39,7 +39,17 @@ def is_as_shown(shown: str, printed: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", ["client.md", "delays.md", "errors.md", "filters.md", "testing.md", "tracing.md"]
+    "page",
+    [
+        "admin.md",
+        "client.md",
+        "coming-from.md",
+        "delays.md",
+        "errors.md",
+        "filters.md",
+        "testing.md",
+        "tracing.md",
+    ],
 )
 def test_the_code_of_a_page_runs(page: str, mqcore_broker: Broker, tmp_path: Path) -> None:
     mqcore_broker.create_topic("RMQ_SYS_TRACE_TOPIC", queues=1)

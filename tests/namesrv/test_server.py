@@ -198,6 +198,9 @@ def test_the_command_runs_one_and_ends_cleanly(loop: str, tmp_path: Path) -> Non
         assert process.stdout is not None
         ready = process.stdout.readline()
         assert ready.startswith("mqcore namesrv ready on 127.0.0.1:")
+        assert ready.rstrip().endswith(
+            f" ms: routes in memory, KV configuration in {tmp_path / 'kv.json'}"
+        )
         port = json.loads(port_file.read_text(encoding="utf-8"))["namesrv"]
         assert f":{port} " in ready
 

@@ -4,11 +4,15 @@ async with Admin("127.0.0.1:9876") as admin:
     await admin.topics.create("orders", queues=8)
     for row in (await admin.groups.progress("billing")).queues:
         print(row.queue, row.lag)
+
+`mqcore.aio.Admin` is this `Admin`; `mqcore.Admin` has the same methods without `await`.
 """
 
 from mqcore.admin.admin import Admin
-from mqcore.admin.dead_letters import DeadLetter, Resent
-from mqcore.admin.groups import LATEST_MS
+from mqcore.admin.brokers import Brokers
+from mqcore.admin.dead_letters import DeadLetter, DeadLetters, ResendResult, Resent
+from mqcore.admin.groups import LATEST_MS, Groups
+from mqcore.admin.messages import Messages
 from mqcore.admin.results import (
     ClusterInfo,
     Connected,
@@ -19,18 +23,37 @@ from mqcore.admin.results import (
     QueueRange,
     TopicStats,
 )
+from mqcore.admin.topics import Topics
+from mqcore.admin.traces import Traces
+from mqcore.client.routes import TopicRoute
+from mqcore.model.groups import GroupConfig
+from mqcore.model.request_modes import RequestMode
+from mqcore.model.topics import TopicConfig
+from mqcore.model.traces import MessageTrace
 
 __all__ = [
     "LATEST_MS",
     "Admin",
+    "Brokers",
     "ClusterInfo",
     "Connected",
     "CounterWindow",
     "DeadLetter",
+    "DeadLetters",
+    "GroupConfig",
     "GroupConnections",
     "GroupProgress",
+    "Groups",
+    "MessageTrace",
+    "Messages",
     "QueueProgress",
     "QueueRange",
+    "RequestMode",
+    "ResendResult",
     "Resent",
+    "TopicConfig",
+    "TopicRoute",
     "TopicStats",
+    "Topics",
+    "Traces",
 ]

@@ -24,6 +24,9 @@ __all__ = ["Admin"]
 class Admin:
     """Requests of administration tools to servers. Belongs to one event loop.
 
+    It connects when it is first asked for something. Where one request goes to several brokers,
+    they are asked at once.
+
     Attributes:
         topics: Topics.
         groups: Consumer groups.
@@ -52,9 +55,10 @@ class Admin:
 
         Raises:
             AddressError: A name server's address is none.
+            TlsError: The files of `tls` cannot be used.
         """
-        self._remote = Client(tls=tls_context(tls))
-        transport = Transport(self._remote, namesrv, credentials, timeout_s)
+        remote = Client(tls=tls_context(tls))
+        self._transport = transport = Transport(remote, namesrv, credentials, timeout_s)
         self.topics = Topics(transport)
         self.groups = Groups(transport)
         self.brokers = Brokers(transport)
@@ -76,5 +80,5 @@ class Admin:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the connections."""
-        await self._remote.close()
+        """Closes the connections. Again: does nothing."""
+        await self._transport.close()

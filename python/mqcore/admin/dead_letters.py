@@ -4,24 +4,25 @@ A broker puts them into the topic `%DLQ%GROUP`, with the topic that they came fr
 Knows nothing of who asks, and of how they are shown.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from heapq import merge
 from itertools import count
 from typing import Final
 
+from mqcore.admin.groups import Groups
 from mqcore.admin.messages import Messages
 from mqcore.admin.topics import Topics
 from mqcore.admin.transport import Transport
 from mqcore.client.properties import KEYS, RESERVED, RETRY_TOPIC, TAGS, UNIQ_KEY, properties_text
 from mqcore.clock import wall_ms
-from mqcore.errors import MQError
+from mqcore.errors import MQError, NoRouteError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
 from mqcore.native import Message
 from mqcore.remoting import RequestCode, ResponseCode
 
-__all__ = ["DeadLetter", "DeadLetters", "Resent"]
+__all__ = ["DeadLetter", "DeadLetters", "ResendResult", "Resent"]
 
 _PAGE: Final = 32
 _FOREVER_MS: Final = 2**63 - 1
@@ -68,6 +69,21 @@ class Resent:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class ResendResult:
+    """What became of one dead letter that was to be sent again.
+
+    Attributes:
+        letter: Which.
+        resent: Where it went; None where it was not sent.
+        error: Why it was not sent; None where it was, and of a dry run.
+    """
+
+    letter: DeadLetter
+    resent: Resent | None = None
+    error: MQError | None = None
+
+
 class DeadLetters:
     """The dead letters of a cluster's groups."""
 
@@ -75,6 +91,7 @@ class DeadLetters:
         """Takes the way to the servers."""
         self._transport = transport
         self._topics = Topics(transport)
+        self._groups = Groups(transport)
         self._messages = Messages(transport)
         self._turn = count()
 
@@ -95,11 +112,18 @@ class DeadLetters:
             limit: At most so many.
 
         Raises:
-            NoRouteError: The group has no dead letter topic: nothing ever failed so often.
+            MQError: There is no such group.
         """
         topic = f"{DLQ_PREFIX}{group}"
+        try:
+            queues = (await self._topics.stats(topic)).queues
+        except NoRouteError:
+            # Nothing ever failed so often; a name that was mistyped is an error.
+            if group not in await self._groups.configs():
+                raise MQError(f"there is no group {group}: see `mqcore group list`") from None
+            return []
         found = []
-        for row in (await self._topics.stats(topic)).queues:
+        for row in queues:
             low = row.min_offset
             if begin_ms > 0:
                 low = max(low, await self._topics.offset_at(row.queue, begin_ms))
@@ -149,6 +173,50 @@ class DeadLetters:
         if not queues:
             raise MQError(f"{letter.message_id}: no queue of topic {topic} can be written now")
         return await self._send(queues[next(self._turn) % len(queues)], letter, properties)
+
+    async def resend_all(
+        self,
+        group: str,
+        *,
+        ids: Collection[str] = (),
+        begin_ms: int = 0,
+        end_ms: int = _FOREVER_MS,
+        limit: int | None = None,
+        only_group: bool = False,
+        dry_run: bool = False,
+    ) -> list[ResendResult]:
+        """Sends dead letters of a group again, the oldest first; one that fails stops none.
+
+        The dead letters themselves stay: whoever sends them twice, has them twice.
+
+        Args:
+            group: Whose.
+            ids: Only these: ids of producers, or offset ids of the dead letters.
+            begin_ms: Dead not before, Unix ms.
+            end_ms: Dead not behind, Unix ms.
+            limit: At most so many.
+            only_group: Whether they go to the group alone; see `resend`.
+            dry_run: Whether to send nothing, and return what would be sent.
+
+        Returns:
+            A result for each dead letter that was chosen.
+
+        Raises:
+            MQError: There is no such group.
+        """
+        bound = None if ids else limit
+        found = await self.of_group(group, begin_ms=begin_ms, end_ms=end_ms, limit=bound)
+        chosen = [each for each in found if not ids or _is_named(each, ids)][:limit]
+        if dry_run:
+            return [ResendResult(letter) for letter in chosen]
+        return [await self._resend_one(group, letter, only_group) for letter in chosen]
+
+    async def _resend_one(self, group: str, letter: DeadLetter, only_group: bool) -> ResendResult:
+        try:
+            resent = await self.resend(group, letter, only_group=only_group)
+        except MQError as error:
+            return ResendResult(letter, error=error)
+        return ResendResult(letter, resent)
 
     async def _send(
         self, queue: MessageQueue, letter: DeadLetter, properties: dict[str, str]
@@ -202,6 +270,10 @@ def resent_properties(message: Message, origin: str, *, only_group: bool) -> dic
     if only_group:
         kept[RETRY_TOPIC] = origin
     return kept
+
+
+def _is_named(letter: DeadLetter, ids: Collection[str]) -> bool:
+    return letter.message_id in ids or letter.message.message_id in ids
 
 
 def _numbers(limit: int | None) -> Iterable[int]:

@@ -19,6 +19,8 @@ __all__ = ["LATEST_MS", "Groups"]
 
 # The time that means "behind the last message".
 LATEST_MS = -1
+# The official default of a group.
+_RETRIES = 16
 # A broker asks a client for its state for 10 s; its own answer takes no longer.
 _RUNNING_INFO_TIMEOUT_S = 12.0
 
@@ -59,6 +61,28 @@ class Groups:
         code, body = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, compact(group.to_json())
         await all_of(addresses, lambda address: self._transport.ask(address, code, body=body))
         return addresses
+
+    async def create(
+        self,
+        group: str,
+        *,
+        retries: int = _RETRIES,
+        brokers: Iterable[str] = (),
+        cluster: str | None = None,
+    ) -> list[str]:
+        """Creates a group with the defaults of brokers, or sets it back to them; see `put`.
+
+        Args:
+            group: Its name.
+            retries: Deliveries again after which a message goes to the dead letters.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+        """
+        config = GroupConfig(group, retry_max_times=retries)
+        return await self.put(config, brokers=brokers, cluster=cluster)
 
     async def set_mode(self, wanted: RequestMode, *, cluster: str | None = None) -> list[str]:
         """Sets how members that are assigned their queues ask for a topic: pull or pop (401, 5.x).

@@ -13,7 +13,7 @@ from mqcore.admin.results import ClusterInfo
 from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.routes import TopicRoute
 from mqcore.client.signing import Credentials, signed
-from mqcore.errors import MQError, NoRouteError
+from mqcore.errors import ClosedError, MQError, NoRouteError
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import parse_object
 from mqcore.native import Command
@@ -49,6 +49,16 @@ class Transport:
         self._credentials = credentials
         self._name_servers = NameServers(remote, addresses_of(names), is_reporting=False)
         self.timeout_s = timeout_s
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Closes the connections. Again: does nothing."""
+        self._is_closed = True
+        await self._remote.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the administrator was closed: make another one")
 
     async def ask(
         self,
@@ -65,7 +75,9 @@ class Transport:
         Raises:
             ResponseError: It refused.
             RemotingError: It did not answer.
+            ClosedError: The administrator was closed.
         """
+        self._check_open()
         fields = dict(ext or {})
         if self._credentials is not None:
             fields = signed(self._credentials, fields, body)
@@ -82,7 +94,9 @@ class Transport:
         Raises:
             NameServerError: None answered.
             ResponseError: One refused.
+            ClosedError: The administrator was closed.
         """
+        self._check_open()
         answer = await self._name_servers.call(code, ext, timeout_s=self.timeout_s)
         return expect(answer, ";".join(self._name_servers.addresses), *fine)
 

@@ -198,7 +198,7 @@ class Broker:
             queue_files = self.settings.queue_files_open_max
             limits = limits_of(listener, plan, queue_files=queue_files)
             bound_fast_path(fast_path, plan, limits)
-            _log.info("%s; %d connections at the most", plan, limits.connections_max)
+            _log.debug("%s; %d connections at the most", plan, limits.connections_max)
             self._rounds = Rounds(state, persistence)
             # Before the first request: what comes then is counted.
             await self._rounds.sample()

@@ -2,6 +2,7 @@
 
 import click
 
+from mqcore.cli.about import about_broker
 from mqcore.cli.memory import memory
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
@@ -26,7 +27,12 @@ def broker(context: click.Context, options: ProgramOptions) -> None:
     # Imported here: the other commands need no broker.
     from mqcore.broker.app import Broker
 
-    serve(options, "broker", lambda: Broker(settings, config_path=options.changeable_file))
+    serve(
+        options,
+        "broker",
+        lambda: Broker(settings, config_path=options.changeable_file),
+        about=about_broker(settings),
+    )
 
 
 broker.add_command(memory)

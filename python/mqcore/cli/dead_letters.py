@@ -8,11 +8,9 @@ import click
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed
 from mqcore.cli.message_text import json_of
 from mqcore.cli.times import TIME
-from mqcore.errors import MQError
 
 if TYPE_CHECKING:
-    from mqcore.admin import Admin
-    from mqcore.admin.dead_letters import DeadLetter
+    from mqcore.admin import DeadLetter, ResendResult
 
 _FOREVER_MS = 2**63 - 1
 _SHOWN_MAX = 100
@@ -39,10 +37,11 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
     """
     from mqcore.cli.tables import print_json, print_table, time_text
 
-    async def work(admin: "Admin") -> list["DeadLetter"]:
-        return await _letters(admin, name, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
-
-    found = cluster.ask(work)
+    found = cluster.ask(
+        lambda admin: admin.dead_letters.of_group(
+            name, begin_ms=begin_ms, end_ms=end_ms, limit=limit
+        )
+    )
     if cluster.as_json:
         for letter in found:
             print_json(_json_of_letter(letter))
@@ -98,16 +97,18 @@ def resend_dlq(
         which = f"{len(set(ids))} dead letters" if ids else "the dead letters"
         confirmed(f"Send {which} of group {group} again?", is_sure=is_sure)
 
-    async def work(admin: "Admin") -> list[dict[str, Any]]:
-        bound = None if ids else limit
-        found = await _letters(admin, group, begin_ms=begin_ms, end_ms=end_ms, limit=bound)
-        wanted = [each for each in found if not ids or _is_named(each, ids)][:limit]
-        return [
-            await _resent(admin, group, each, only_group=only_group, dry_run=dry_run)
-            for each in wanted
-        ]
-
-    _print_resent(cluster, group, cluster.ask(work), dry_run=dry_run)
+    results = cluster.ask(
+        lambda admin: admin.dead_letters.resend_all(
+            group,
+            ids=ids,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+            limit=limit,
+            only_group=only_group,
+            dry_run=dry_run,
+        )
+    )
+    _print_resent(cluster, group, [_row(each) for each in results], dry_run=dry_run)
 
 
 def _print_resent(
@@ -145,51 +146,18 @@ def _target_text(row: dict[str, Any]) -> str:
     return f"{row['topic']} {row['broker']}:{row['queue']} at {row['offset']}"
 
 
-async def _letters(
-    admin: "Admin", group: str, *, begin_ms: int, end_ms: int, limit: int | None
-) -> list["DeadLetter"]:
-    """Returns dead letters; none of a group that has no topic for them."""
-    from mqcore.errors import NoRouteError
-
-    try:
-        return await admin.dead_letters.of_group(
-            group, begin_ms=begin_ms, end_ms=end_ms, limit=limit
-        )
-    except NoRouteError:
-        if group not in await admin.groups.configs():
-            raise MQError(f"there is no group {group}: see `mqcore group list`") from None
-        return []
-
-
-async def _resent(
-    admin: "Admin", group: str, letter: "DeadLetter", *, only_group: bool, dry_run: bool
-) -> dict[str, Any]:
-    """Sends one dead letter again; returns the row of the result."""
-    row: dict[str, Any] = {
+def _row(result: "ResendResult") -> dict[str, Any]:
+    """Returns what became of a dead letter as one JSON object."""
+    letter, resent, error = result.letter, result.resent, result.error
+    return {
         "message_id": letter.message_id,
         "origin_topic": letter.origin_topic,
-        "topic": None,
-        "broker": None,
-        "queue": None,
-        "offset": None,
-        "error": None,
+        "topic": None if resent is None else resent.queue.topic,
+        "broker": None if resent is None else resent.queue.broker_name,
+        "queue": None if resent is None else resent.queue.queue_id,
+        "offset": None if resent is None else resent.offset,
+        "error": None if error is None else error.message,
     }
-    if dry_run:
-        return row
-    try:
-        resent = await admin.dead_letters.resend(group, letter, only_group=only_group)
-    except MQError as error:
-        return row | {"error": error.message}
-    return row | {
-        "topic": resent.queue.topic,
-        "broker": resent.queue.broker_name,
-        "queue": resent.queue.queue_id,
-        "offset": resent.offset,
-    }
-
-
-def _is_named(letter: "DeadLetter", ids: tuple[str, ...]) -> bool:
-    return letter.message_id in ids or letter.message.message_id in ids
 
 
 def _json_of_letter(letter: "DeadLetter") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import click
 
+from mqcore.cli.about import about_namesrv
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
 from mqcore.config import Program
@@ -21,4 +22,4 @@ def namesrv(options: ProgramOptions) -> None:
     # Imported here: the other commands need no server.
     from mqcore.namesrv import NameServer
 
-    serve(options, "namesrv", lambda: NameServer(settings))
+    serve(options, "namesrv", lambda: NameServer(settings), about=about_namesrv(settings))

@@ -39,13 +39,15 @@ from mqcore.config import (
     resolved,
 )
 from mqcore.config.budget import allowed_bytes, check_budget, derived_windows, memory_plan
-from mqcore.config.checks import check_broker, check_listener, check_sizes
-from mqcore.config.effective import PROGRAM_DEFAULT
+from mqcore.config.checks import check_broker, check_listener, check_sizes, longest_that_fits
+from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
 from mqcore.config.existing import existing_sizes
 
 _Command = Callable[..., Any]
 _log = logging.getLogger("mqcore.config")
 _WINDOWS_SOURCE = "memory allowed"
+# Where a value comes from that nobody set.
+_DEFAULT_SOURCES = (DEFAULT, PROGRAM_DEFAULT, _WINDOWS_SOURCE)
 # Each flag with the key that it sets, for either program.
 _FLAG_KEYS = {
     "--host": "bindAddress",
@@ -108,7 +110,13 @@ class ProgramOptions:
         found = existing_sizes(
             root,
             Path(str(log_dir)) if log_dir else None,
+            index_capacity=(
+                int(str(configuration.value("maxHashSlotNum"))),
+                int(str(configuration.value("maxIndexNum"))),
+            ),
         )
+        if mounted:
+            found |= longest_that_fits(configuration, found)
         warnings = check_sizes(configuration, found)
         allowed = allowed_bytes(configuration)
         windows = Layer(_WINDOWS_SOURCE, derived_windows(configuration, allowed))
@@ -137,7 +145,7 @@ class ProgramOptions:
         return settings
 
     def start_logging(self, *configurations: Configuration) -> None:
-        """Sets up logging and logs configurations once: what was set, warnings, defaults."""
+        """Sets up logging and logs configurations once: what was set, and warnings."""
         start_logging(self.log_level, self.log_format)
         for configuration in configurations:
             log_configuration(configuration)
@@ -182,14 +190,17 @@ class ProgramOptions:
 
 
 def log_configuration(configuration: Configuration) -> None:
-    """Logs what was set, one line each, the defaults in one, and every warning."""
-    defaults = []
-    for name, value, _, source in configuration.rows():
-        if source == "default":
-            defaults.append(f"{name}={value}")
+    """Logs what was set to something else than the default, one line each, and every warning.
+
+    The others are logged at DEBUG; `--print-config` has all of them.
+    """
+    others = []
+    for name, value, default, source in configuration.rows():
+        if source in _DEFAULT_SOURCES or value == default:
+            others.append(f"{name}={value}")
         else:
             _log.info("%s=%s (%s)", name, value, source)
-    _log.info("%s, defaults: %s", configuration.program.value, " ".join(defaults))
+    _log.debug("%s, by default: %s", configuration.program.value, " ".join(others))
     for warning in configuration.warnings:
         _log.warning("%s", warning)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from mqcore.cli.options import damage_choice, settings_of, store_directory
-from mqcore.config.existing import existing_sizes
+from mqcore.config.existing import BEYOND_BODY_BYTES, existing_sizes
 from mqcore.errors import StateFileError, StoreError
 from mqcore.native import Inspection, OnDamage, OpenReport, Store, fields_of
 
@@ -19,8 +19,6 @@ _SIZES = (
     "maxHashSlotNum",
     "maxIndexNum",
 )
-# A record may be this much longer than its body, with the marker that ends a file.
-_BEYOND_BODY_BYTES = 65_536 + 8
 # The default of maxMessageSize, and the length of a file of the log where there is none.
 _LONGEST_BODY = {"maxMessageSize": str(4 << 20)}
 _LOG_FILE_BYTES = 1 << 30
@@ -41,7 +39,7 @@ def sizes_of(directory: Path, settings: dict[str, str]) -> dict[str, str]:
         found = _LONGEST_BODY | existing_sizes(directory) | settings
     sizes = {key: found[key] for key in _SIZES if key in found}
     # The longest body is not written anywhere; more than fits a file cannot be in it.
-    most = int(found.get("mappedFileSizeCommitLog", _LOG_FILE_BYTES)) - _BEYOND_BODY_BYTES
+    most = int(found.get("mappedFileSizeCommitLog", _LOG_FILE_BYTES)) - BEYOND_BODY_BYTES
     sizes["maxMessageSize"] = str(max(1, min(int(found["maxMessageSize"]), most)))
     try:
         sizes[SETTING] = batch_topics(directory)

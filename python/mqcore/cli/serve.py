@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mqcore.cli.about import about_broker
 from mqcore.cli.program import ProgramOptions
 from mqcore.cli.serving import serve as serve_program
 
@@ -75,4 +76,6 @@ def serve(
         options.start_logging(settings.configuration)
         settings = replace(settings, has_trace_topic=False)
         namesrv = namesrv_settings_of(settings, namesrv_port)
-        serve_program(options, "store", lambda: Standalone(settings, namesrv))
+        serve_program(
+            options, "store", lambda: Standalone(settings, namesrv), about=about_broker(settings)
+        )

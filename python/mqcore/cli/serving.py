@@ -1,6 +1,6 @@
 """Runs a long-running program: an event loop, a ready line, and a clean end at a signal.
 
-    serve(options, lambda: NameServer(settings))
+    serve(options, "namesrv", lambda: NameServer(settings), about=about_namesrv(settings))
 
 Knows of a program that it starts and stops, and nothing else.
 """
@@ -38,21 +38,24 @@ class Served(Protocol):
         """Returns when everything is closed."""
 
 
-def serve(options: ProgramOptions, name: str, make: Callable[[], Served]) -> None:
+def serve(options: ProgramOptions, name: str, make: Callable[[], Served], *, about: str) -> None:
     """Runs a program until a signal ends it; a second signal ends it at once.
 
     Args:
         options: Write the chosen ports.
         name: What to call it.
         make: Makes it, with the event loop running.
+        about: What else the ready line has: its store, and when a send is safe.
     """
     descriptors = raised_descriptors()
     _log.info("%d descriptors allowed", descriptors)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(options, name, make))
+        runner.run(_serve(options, name, make, about))
 
 
-async def _serve(options: ProgramOptions, name: str, make: Callable[[], Served]) -> None:
+async def _serve(
+    options: ProgramOptions, name: str, make: Callable[[], Served], about: str
+) -> None:
     began_ms = monotonic_ms()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -65,7 +68,8 @@ async def _serve(options: ProgramOptions, name: str, make: Callable[[], Served])
         gc.collect()
         gc.freeze()
         options.write_ports(program.ports)
-        click.echo(f"mqcore {name} ready on {shown} after {monotonic_ms() - began_ms} ms")
+        took_ms = monotonic_ms() - began_ms
+        click.echo(f"mqcore {name} ready on {shown} after {took_ms} ms: {about}")
         await stopping.wait()
         began_ms = monotonic_ms()
     finally:

@@ -2,6 +2,7 @@
 
 import click
 
+from mqcore.cli.about import about_broker
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
 from mqcore.config import Program
@@ -36,4 +37,5 @@ def standalone(options: ProgramOptions, namesrv_port: int) -> None:
         options,
         "standalone",
         lambda: Standalone(settings, namesrv, config_path=options.changeable_file),
+        about=about_broker(settings),
     )

@@ -148,7 +148,7 @@ class ConsumeSpans(ConsumeHook):
 
 
 def _tracer(provider: "trace.TracerProvider | None") -> "trace.Tracer":
-    from mqcore import __version__
+    from mqcore.version import __version__
 
     return trace.get_tracer("mqcore", __version__, tracer_provider=provider)
 

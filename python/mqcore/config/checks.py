@@ -3,13 +3,17 @@
 Refuses what cannot work and returns what somebody should know. Knows no program's inside.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT, Configuration
+from mqcore.config.existing import BEYOND_BODY_BYTES
 from mqcore.config.settings import BrokerSettings, is_loopback
 from mqcore.config.typed import ListenerSettings
 from mqcore.errors import ConfigurationError
 
+_LONGEST = "maxMessageSize"
+_LOG_FILE = "mappedFileSizeCommitLog"
 # How RocketMQ joins several directories of the log.
 _PATH_SEPARATORS = (",", ":")
 
@@ -73,7 +77,12 @@ def check_broker(settings: BrokerSettings) -> list[str]:
 
 
 def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[str]:
-    """Returns warnings where the sizes of files that exist win over what somebody set."""
+    """Returns warnings where the sizes of files that exist win over what somebody set.
+
+    Raises:
+        ConfigurationError: The longest message does not go into a file of the log that exists.
+    """
+    _check_longest(configuration, existing)
     found = [(configuration.settings[name], size) for name, size in existing.items()]
     return [
         f"{setting.source}: {setting.key.name}={setting.shown} is not used: the files of the store "
@@ -81,6 +90,34 @@ def check_sizes(configuration: Configuration, existing: dict[str, str]) -> list[
         for setting, size in found
         if setting.source not in (DEFAULT, PROGRAM_DEFAULT) and setting.shown != size
     ]
+
+
+def longest_that_fits(configuration: Configuration, existing: Mapping[str, str]) -> dict[str, str]:
+    """Returns the setting under which every message goes into a file of the log that exists.
+
+    Empty where that is so already. For a store that is read alone: what is in it fits.
+    """
+    longest = int(existing.get(_LONGEST, str(configuration.value(_LONGEST))))
+    file_bytes = int(existing.get(_LOG_FILE, 0))
+    if file_bytes == 0 or file_bytes >= longest + BEYOND_BODY_BYTES:
+        return {}
+    return {_LONGEST: str(max(1, file_bytes - BEYOND_BODY_BYTES))}
+
+
+def _check_longest(configuration: Configuration, existing: Mapping[str, str]) -> None:
+    fitting = longest_that_fits(configuration, existing)
+    if not fitting:
+        return
+    files = f"files of the log that exist have {existing[_LOG_FILE]} bytes"
+    if int(existing[_LOG_FILE]) <= BEYOND_BODY_BYTES:
+        _raise([f"{files}, in which no message can be: a file was cut off"])
+    longest = configuration.value(_LONGEST)
+    _raise(
+        [
+            f"{files}, and a message of {_LONGEST}={longest} does not go into one: set "
+            f"{_LONGEST}={fitting[_LONGEST]}, or less"
+        ]
+    )
 
 
 def _raise(faults: list[str]) -> None:

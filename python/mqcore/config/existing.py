@@ -1,12 +1,15 @@
 """Looks which sizes the files of a store have: they win over any setting.
 
-Opens no file and changes nothing. A broker that took another size would not find its records.
+Changes nothing, and reads of the index alone. A broker that took another size would not find its
+records.
 """
 
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+
+from mqcore import native
 
 # What an embedded broker takes: small, for it often lives in a test or on a laptop.
 EMBEDDED: Mapping[str, str] = MappingProxyType(
@@ -16,30 +19,39 @@ EMBEDDED: Mapping[str, str] = MappingProxyType(
         "maxIndexNum": "2000000",
     }
 )
-# An index file does not hold its capacity: its length shows which of these it is.
-_INDEX_CAPACITIES = ((5_000_000, 20_000_000), (500_000, 2_000_000))
-_INDEX_HEADER_BYTES = 40
+# A record may be this much longer than its body, with the marker that ends a file.
+BEYOND_BODY_BYTES = 65_536 + 8
+# What an index file holds by default: hash slots and entries.
+_INDEX_CAPACITY = (5_000_000, 20_000_000)
 # The folders of queues, and what the length of their files is set by.
 _QUEUES = (
     ("consumequeue", "mappedFileSizeConsumeQueue"),
     ("batchconsumequeue", "mapperFileSizeBatchConsumeQueue"),
     ("consumequeue_ext", "mappedFileSizeConsumeQueueExt"),
 )
-_SLOT_BYTES = 4
-_ENTRY_BYTES = 20
 # Names of files of the log and of queues are their first offset, 20 digits.
 _NAME_DIGITS = 20
 
 
-def existing_sizes(root: Path, log_dir: Path | None = None) -> dict[str, str]:
+def existing_sizes(
+    root: Path,
+    log_dir: Path | None = None,
+    *,
+    index_capacity: tuple[int, int] = _INDEX_CAPACITY,
+) -> dict[str, str]:
     """Returns the sizes of files as settings, of what is there.
 
     Args:
         root: Directory of the store.
         log_dir: Directory of the log where it is not below the root.
+        index_capacity: Hash slots and entries by the settings: taken where files of the index may
+            have them.
+
+    Raises:
+        StoreError: A file of the index cannot be read.
     """
     found = {}
-    log = _first_size(_files(log_dir or root / "commitlog"))
+    log = _first_size(_log_files(root, log_dir))
     if log:
         found["mappedFileSizeCommitLog"] = str(log)
     for folder, key in _QUEUES:
@@ -54,11 +66,31 @@ def existing_sizes(root: Path, log_dir: Path | None = None) -> dict[str, str]:
     timer_log = _first_size(_files(root / "timerlog"))
     if timer_log:
         found["mappedFileSizeTimerLog"] = str(timer_log)
-    index = next((entry.stat().st_size for entry in _scan(root / "index")), 0)
-    for slots, entries in _INDEX_CAPACITIES:
-        if index == _INDEX_HEADER_BYTES + slots * _SLOT_BYTES + entries * _ENTRY_BYTES:
-            found |= {"maxHashSlotNum": str(slots), "maxIndexNum": str(entries)}
-    return found
+    return found | _index_sizes(root / "index", *index_capacity)
+
+
+def is_new_store(root: Path, log_dir: Path | None = None) -> bool:
+    """Whether nothing was stored yet: there is neither a log nor a checkpoint.
+
+    Args:
+        root: Directory of the store.
+        log_dir: Directory of the log where it is not below the root.
+    """
+    return next(_log_files(root, log_dir), None) is None and not (root / "checkpoint").exists()
+
+
+def _log_files(root: Path, log_dir: Path | None) -> Iterator[os.DirEntry[str]]:
+    return _files(log_dir or root / "commitlog")
+
+
+def _index_sizes(folder: Path, slots: int, entries: int) -> dict[str, str]:
+    """Returns the sizes of index files, which hold them nowhere."""
+    if next(_scan(folder), None) is None:
+        return {}
+    found = native.index_capacity(folder, slots=slots, entries=entries)
+    if found is None:
+        return {}
+    return {"maxHashSlotNum": str(found.slots), "maxIndexNum": str(found.entries)}
 
 
 def _first_size(files: Iterator[os.DirEntry[str]]) -> int:

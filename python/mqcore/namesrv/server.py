@@ -83,7 +83,7 @@ class NameServer(LinkEvents):
         listener = self.requests.settings.listener
         plan = memory_plan(self.requests.settings.configuration)
         limits = limits_of(listener, plan)
-        _log.info("%s; %d connections at the most", plan, limits.connections_max)
+        _log.debug("%s; %d connections at the most", plan, limits.connections_max)
         async with AsyncExitStack() as starting:
             starting.push_async_callback(self._close_client)
             server = Server(self.requests.dispatcher(), limits=limits, events=[self])

@@ -26,6 +26,7 @@ from mqcore.native._native import (  # noqa: E402
     GroupGets,
     HalfMessages,
     Handed,
+    IndexCapacity,
     IndexHeader,
     LogRange,
     Message,
@@ -69,7 +70,7 @@ from mqcore.native._native import (  # noqa: E402
 )
 from mqcore.native.fast_path import FastPath, FastPathProtocol, GroupPolicy, TopicPolicy  # noqa: E402
 from mqcore.native.fields import fields_of  # noqa: E402
-from mqcore.native.inspection import Inspection, rebuild  # noqa: E402
+from mqcore.native.inspection import Inspection, index_capacity, rebuild  # noqa: E402
 from mqcore.native.members import (  # noqa: E402
     ExpressionBits,
     FilterBits,
@@ -128,6 +129,7 @@ __all__ = [
     "GroupPolicy",
     "HalfMessages",
     "Handed",
+    "IndexCapacity",
     "IndexHeader",
     "Inspection",
     "LogRange",
@@ -182,6 +184,7 @@ __all__ = [
     "encode_properties",
     "fields_of",
     "gil_counts",
+    "index_capacity",
     "native_request_codes",
     "parse_relaxed_json",
     "rebuild",

@@ -45,6 +45,7 @@ __all__ = [
     "GroupGets",
     "HalfMessages",
     "Handed",
+    "IndexCapacity",
     "IndexHeader",
     "LogRange",
     "Message",
@@ -89,6 +90,7 @@ __all__ = [
     "encode_parts",
     "encode_properties",
     "gil_counts",
+    "index_capacity",
     "native_request_codes",
     "note_fork",
     "parse_relaxed_json",
@@ -134,6 +136,9 @@ def parse_relaxed_json(text: Buffer) -> Any:
 
 def queue_units(data: Buffer, first_queue_offset: int) -> ColumnBatch:
     """Returns the units in a piece of a queue file: offset, place, size, tags code."""
+
+def index_capacity(folder: str, slots: int, entries: int) -> IndexCapacity | None:
+    """Returns how much index files hold. See `mqcore.native.inspection.index_capacity`."""
 
 def rebuild(settings: dict[str, str]) -> Rebuilt:
     """Builds queues and index of a closed store again. See `mqcore.native.inspection.rebuild`."""
@@ -969,6 +974,21 @@ class QueueState:
     def max_offset(self) -> int: ...
     @property
     def min_physical_offset(self) -> int | None: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class IndexCapacity:
+    """How much an index file holds.
+
+    Attributes:
+        slots: Hash slots.
+        entries: Entries.
+    """
+
+    @property
+    def slots(self) -> int: ...
+    @property
+    def entries(self) -> int: ...
     __match_args__: ClassVar[tuple[str, ...]]
 
 @final

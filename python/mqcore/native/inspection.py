@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
-from mqcore.native._native import Message, NativeInspection, Rebuilt
+from mqcore.native._native import IndexCapacity, Message, NativeInspection, Rebuilt
+from mqcore.native._native import index_capacity as _index_capacity
 from mqcore.native._native import rebuild as _rebuild
 from mqcore.native.store import Setting, setting_texts
 
@@ -27,6 +28,22 @@ def rebuild(path: str | Path, *, config: Mapping[str, Setting]) -> Rebuilt:
         DamagedError: Whole records are behind a bad one.
     """
     return _rebuild(setting_texts(path, config))
+
+
+def index_capacity(folder: str | Path, *, slots: int, entries: int) -> IndexCapacity | None:
+    """Returns how much the index files of a folder hold; None without a file, or where none fits.
+
+    RocketMQ writes it nowhere: the length and the content of the first file show it.
+
+    Args:
+        folder: The folder of the index.
+        slots: Hash slots by the settings, which win where the files may have them.
+        entries: Entries by the settings.
+
+    Raises:
+        StoreError: A file cannot be read.
+    """
+    return _index_capacity(str(folder), slots, entries)
 
 
 class Inspection(NativeInspection):

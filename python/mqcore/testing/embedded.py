@@ -129,7 +129,9 @@ class Embedded:
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="mqcore-test-"))
         stored = Path(self._given.get("mountedStoreDir") or self.directory)
-        pairs = dict(DEFAULTS) | self._given | existing_sizes(stored)
+        pairs = dict(DEFAULTS) | self._given
+        capacity = int(pairs["maxHashSlotNum"]), int(pairs["maxIndexNum"])
+        pairs |= existing_sizes(stored, index_capacity=capacity)
         pairs["storePathRootDir"] = str(self.directory)
         if "broker" in self.ports:
             pairs["listenPort"] = str(self.ports["broker"])

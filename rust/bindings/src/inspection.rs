@@ -8,6 +8,7 @@ use mqcore_engine::config::StoreConfig;
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::{Error, Result};
 use mqcore_engine::inspect::Inspection as Engine;
+use mqcore_engine::key_index::{Layout, found_layout};
 use mqcore_record::CrcCheck;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -61,6 +62,14 @@ frozen! {
         slots_used: i32,
         /// Entries.
         entries: i32,
+    }
+
+    /// How much an index file holds.
+    IndexCapacity {
+        /// Hash slots.
+        slots: u32,
+        /// Entries.
+        entries: u32,
     }
 
     /// A disagreement inside a store.
@@ -146,6 +155,25 @@ pub(crate) fn rebuild(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<
         queues: rebuilt.queues,
         index_entries: rebuilt.index_entries,
     })
+}
+
+/// How much the index files of a directory hold, as they are; None without a file, or where no
+/// sizes fit.
+#[pyfunction]
+pub(crate) fn index_capacity(
+    py: Python<'_>,
+    folder: &str,
+    slots: u64,
+    entries: u64,
+) -> PyResult<Option<IndexCapacity>> {
+    let found = gil_call(py, Gil::Released, || {
+        found_layout(&RealDisk, Path::new(folder), Layout::of(slots, entries))
+    });
+    let found = found.map_err(|error| raised(py, &error))?;
+    Ok(found.map(|layout| IndexCapacity {
+        slots: layout.slots(),
+        entries: layout.entries(),
+    }))
 }
 
 /// A store directory, read only and without a lock.

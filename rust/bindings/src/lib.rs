@@ -105,8 +105,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::inspection::{
-        FileSize, Findings, IndexHeader, LogRange, NativeInspection, Problem, QueueState, Rebuilt,
-        VerifyProgress, rebuild,
+        FileSize, Findings, IndexCapacity, IndexHeader, LogRange, NativeInspection, Problem,
+        QueueState, Rebuilt, VerifyProgress, index_capacity, rebuild,
     };
     #[pymodule_export]
     use crate::json::parse_relaxed_json;

@@ -69,7 +69,16 @@ impl<D: Disk> Checkpoint<D> {
     /// [`crate::error::Error::Io`].
     pub fn open(disk: &D, path: &Path, notices: &Notices) -> Result<Self> {
         let values = load(disk, path, notices)?;
-        Ok(Self {
+        Ok(Self::of(disk, path, values))
+    }
+
+    /// The checkpoint of a store that is made now: there is none on the disk.
+    pub fn of_new_store(disk: &D, path: &Path) -> Self {
+        Self::of(disk, path, [0; FIELDS])
+    }
+
+    fn of(disk: &D, path: &Path, values: [i64; FIELDS]) -> Self {
+        Self {
             disk: disk.clone(),
             path: path.to_owned(),
             values: values.map(AtomicI64::new),
@@ -77,7 +86,7 @@ impl<D: Disk> Checkpoint<D> {
                 file: None,
                 values: None,
             }),
-        })
+        }
     }
 
     /// The field's value in memory.

@@ -291,9 +291,12 @@ impl StoreConfig {
             ));
         }
         if segment < needed {
+            let longest = segment.saturating_sub(RECORD_OVERHEAD_MAX_BYTES + 8);
+            let raised = needed.next_multiple_of(PAGE_BYTES);
             let why = format!(
-                "one message may take {needed} bytes (maxMessageSize + 65536 + 8): raise this or \
-                 lower maxMessageSize"
+                "one message may take {needed} bytes (maxMessageSize + 65536 + 8): set it to \
+                 {raised} or more where there are no files yet, or maxMessageSize to {longest} or \
+                 less"
             );
             return Err(refused(key, segment, &why));
         }

@@ -12,7 +12,7 @@ use crate::config::StoreConfig;
 use crate::consume_queue::EXTENSION_DIR;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::error::{Error, Result};
-use crate::key_index::{IndexHeader, IndexScan, Layout, index_files};
+use crate::key_index::{IndexHeader, IndexScan, Layout, found_layout, index_files};
 use crate::segment::Chain;
 use crate::units::parse_offset_file_name;
 
@@ -231,10 +231,5 @@ fn layout_of<D: Disk>(
     if is_given {
         return Layout::new(config).map(Some);
     }
-    let files = index_files(disk, &root.join("index"))?;
-    let Some(first) = files.first() else {
-        return Ok(None);
-    };
-    let len_bytes = disk.stat(first)?.map_or(0, |stat| stat.len_bytes);
-    Ok(Layout::infer(len_bytes))
+    found_layout(disk, &root.join("index"), Layout::new(config).ok())
 }

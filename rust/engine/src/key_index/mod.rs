@@ -7,6 +7,7 @@
 
 mod file;
 mod files;
+mod found;
 mod index;
 mod layout;
 mod load;
@@ -16,6 +17,7 @@ mod scan;
 mod sync;
 mod write;
 
+pub use found::found_layout;
 pub use index::{IndexStats, KeyIndex};
 pub use layout::{IndexEntry, IndexHeader, Layout};
 pub use load::{LastExit, Opening};

@@ -66,7 +66,13 @@ pub(super) fn find<D: Disk>(
     let root = config.root()?;
     let dir = config.commit_log_path()?;
     let (chain, unfinished) = Chain::open(disk, &dir, config.segment_len_bytes, Open::Write)?;
-    let checkpoint = Checkpoint::open(disk, &root.join("checkpoint"), notices)?;
+    let checkpoint_path = root.join("checkpoint");
+    let checkpoint = if chain.is_empty() && disk.stat(&checkpoint_path)?.is_none() {
+        notices.info(format!("{}: a new store", root.display()));
+        Checkpoint::of_new_store(disk, &checkpoint_path)
+    } else {
+        Checkpoint::open(disk, &checkpoint_path, notices)?
+    };
     let was_clean = !AbortMarker::new(disk, &root.join(ABORT_NAME)).is_present()?;
     Ok(Looked {
         chain,

@@ -1,6 +1,7 @@
 //! Tests of the index.
 
 mod edges;
+mod found;
 mod model;
 mod setup;
 mod tight_disk;

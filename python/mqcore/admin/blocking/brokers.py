@@ -1,0 +1,52 @@
+"""Brokers, synchronously: the methods of `mqcore.admin.brokers`, on the loop's thread."""
+
+from collections.abc import Mapping
+
+from mqcore.admin import brokers as asynchronous
+from mqcore.admin.results import ClusterInfo, Connected, CounterWindow
+from mqcore.client.blocking.loop_thread import LoopThread
+
+__all__ = ["Brokers"]
+
+
+class Brokers:
+    """The brokers of a cluster. An address is `host:port`."""
+
+    def __init__(self, thread: LoopThread, core: asynchronous.Brokers) -> None:
+        """Takes the loop, and the asyncio methods under it."""
+        self._thread = thread
+        self._core = core
+
+    def cluster(self) -> ClusterInfo:
+        """Returns the brokers that name servers know (106)."""
+        return self._thread.run(lambda: self._core.cluster())
+
+    def runtime(self, address: str) -> dict[str, str]:
+        """Returns a broker in figures, by the official names (28)."""
+        return self._thread.run(lambda: self._core.runtime(address))
+
+    def config(self, address: str) -> dict[str, str]:
+        """Returns a broker's settings by their official keys (26)."""
+        return self._thread.run(lambda: self._core.config(address))
+
+    def change_config(self, address: str, changes: Mapping[str, str]) -> None:
+        """Changes settings that may change while a broker runs (25).
+
+        Raises:
+            ResponseError: One may not; nothing was changed.
+        """
+        self._thread.run(lambda: self._core.change_config(address, changes))
+
+    def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:
+        """Returns a counter over the last `minute`, `hour` and `day`, None for one not there (315).
+
+        Args:
+            address: The broker.
+            name: Such as `TOPIC_PUT_NUMS` or `GROUP_GET_NUMS`.
+            key: A topic, or `topic@group`.
+        """
+        return self._thread.run(lambda: self._core.counter(address, name, key))
+
+    def producers(self, address: str, group: str) -> list[Connected]:
+        """Returns the members of a producer group that a broker knows (204)."""
+        return self._thread.run(lambda: self._core.producers(address, group))

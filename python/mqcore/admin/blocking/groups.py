@@ -1,0 +1,178 @@
+"""Groups, synchronously: the methods of `mqcore.admin.groups`, on the loop's thread."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from mqcore.admin import groups as asynchronous
+from mqcore.admin.results import GroupConnections, GroupProgress
+from mqcore.client.blocking.loop_thread import LoopThread
+from mqcore.model.groups import GroupConfig
+from mqcore.model.queues import MessageQueue
+from mqcore.model.request_modes import RequestMode
+
+__all__ = ["Groups"]
+
+_RETRIES = 16
+
+
+class Groups:
+    """The consumer groups of a cluster."""
+
+    def __init__(self, thread: LoopThread, core: asynchronous.Groups) -> None:
+        """Takes the loop, and the asyncio methods under it."""
+        self._thread = thread
+        self._core = core
+
+    def configs(self, *, cluster: str | None = None) -> dict[str, dict[str, GroupConfig]]:
+        """Returns all groups that brokers know: configurations by group and broker name (201)."""
+        return self._thread.run(lambda: self._core.configs(cluster=cluster))
+
+    def put(
+        self, group: GroupConfig, *, brokers: Iterable[str] = (), cluster: str | None = None
+    ) -> list[str]:
+        """Creates or replaces a group on brokers (200).
+
+        Args:
+            group: The group as it is to be.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+        """
+        return self._thread.run(lambda: self._core.put(group, brokers=brokers, cluster=cluster))
+
+    def create(
+        self,
+        group: str,
+        *,
+        retries: int = _RETRIES,
+        brokers: Iterable[str] = (),
+        cluster: str | None = None,
+    ) -> list[str]:
+        """Creates a group with the defaults of brokers, or sets it back to them; see `put`.
+
+        Args:
+            group: Its name.
+            retries: Deliveries again after which a message goes to the dead letters.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+        """
+        return self._thread.run(
+            lambda: self._core.create(group, retries=retries, brokers=brokers, cluster=cluster)
+        )
+
+    def set_mode(self, wanted: RequestMode, *, cluster: str | None = None) -> list[str]:
+        """Sets how members that are assigned their queues ask for a topic: pull or pop (401, 5.x).
+
+        Args:
+            wanted: The mode, with topic and group.
+            cluster: Only on the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses: it has no such topic, or it is of 4.9.
+        """
+        return self._thread.run(lambda: self._core.set_mode(wanted, cluster=cluster))
+
+    def delete(
+        self, group: str, *, cluster: str | None = None, removes_offsets: bool = True
+    ) -> list[str]:
+        """Deletes a group, and its retry and dead letter topics (207, 215, 216).
+
+        Args:
+            group: Its name.
+            cluster: Only on the masters of this cluster.
+            removes_offsets: Whether brokers forget how far it has read.
+
+        Returns:
+            The addresses of the brokers.
+        """
+        return self._thread.run(
+            lambda: self._core.delete(group, cluster=cluster, removes_offsets=removes_offsets)
+        )
+
+    def progress(
+        self, group: str, *, topic: str | None = None, cluster: str | None = None
+    ) -> GroupProgress:
+        """Returns how far a group has read (208).
+
+        Args:
+            group: Which; a group that never committed has no queue in the answer.
+            topic: Only this topic.
+            cluster: Only this cluster.
+        """
+        return self._thread.run(lambda: self._core.progress(group, topic=topic, cluster=cluster))
+
+    def connections(self, group: str, *, cluster: str | None = None) -> GroupConnections | None:
+        """Returns the members of a group, None when nobody is online (203)."""
+        return self._thread.run(lambda: self._core.connections(group, cluster=cluster))
+
+    def running_info(self, group: str, client_id: str, *, stacks: bool = False) -> dict[str, Any]:
+        """Returns what a member reports of itself, by the official names (307).
+
+        Args:
+            group: Its group.
+            client_id: Who.
+            stacks: Whether it is to report the stacks of its threads.
+
+        Raises:
+            ResponseError: It is not online, or did not answer.
+        """
+        return self._thread.run(lambda: self._core.running_info(group, client_id, stacks=stacks))
+
+    def reset_to_time(
+        self, group: str, topic: str, time_ms: int, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Moves a group to a time in every queue of a topic (222).
+
+        Brokers of 4.9 refuse it while nobody of the group is online: then its offsets are written
+        from here, as official tools do.
+
+        Args:
+            group: Which.
+            topic: Which.
+            time_ms: Unix ms; `LATEST_MS` for behind the last message.
+            force: Whether to move ahead too (brokers of 4.9).
+
+        Returns:
+            Where the group goes on, by queue.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            ResponseError: A broker refuses.
+        """
+        return self._thread.run(
+            lambda: self._core.reset_to_time(group, topic, time_ms, force=force)
+        )
+
+    def reset_queue(self, group: str, queue: MessageQueue, offset: int) -> int:
+        """Moves a group to an exact offset in one queue (222 with an offset: 5.x and mqcore).
+
+        A broker of 4.9 would move all queues to a time: its offset is written from here, and only
+        while nobody of the group is online, who would overwrite it.
+
+        Returns:
+            Where it goes on.
+
+        Raises:
+            NoRouteError: No name server knows the topic, or the broker.
+            ResponseError: The broker refuses: the offset is not in the queue, or no such group.
+            MQError: It is a broker of 4.9, and the group is online.
+        """
+        return self._thread.run(lambda: self._core.reset_queue(group, queue, offset))
+
+    def clone(self, source: str, target: str, topic: str | None = None) -> None:
+        """Gives a group the offsets of another one (314).
+
+        Args:
+            source: Whose offsets.
+            target: Who gets them.
+            topic: Only in this topic.
+        """
+        self._thread.run(lambda: self._core.clone(source, target, topic))

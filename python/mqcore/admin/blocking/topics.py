@@ -1,0 +1,145 @@
+"""Topics, synchronously: the methods of `mqcore.admin.topics`, on the loop's thread."""
+
+from collections.abc import Iterable
+
+from mqcore.admin import topics as asynchronous
+from mqcore.admin.results import TopicStats
+from mqcore.client.blocking.loop_thread import LoopThread
+from mqcore.client.routes import TopicRoute
+from mqcore.model.queues import MessageQueue
+from mqcore.model.topics import TopicConfig
+
+__all__ = ["Topics"]
+
+_QUEUES = 8
+
+
+class Topics:
+    """The topics of a cluster."""
+
+    def __init__(self, thread: LoopThread, core: asynchronous.Topics) -> None:
+        """Takes the loop, and the asyncio methods under it."""
+        self._thread = thread
+        self._core = core
+
+    def names(self) -> list[str]:
+        """Returns the names of all topics, those of the servers and of groups too (206)."""
+        return self._thread.run(lambda: self._core.names())
+
+    def of_cluster(self, cluster: str) -> list[str]:
+        """Returns the names of the topics of one cluster (224)."""
+        return self._thread.run(lambda: self._core.of_cluster(cluster))
+
+    def of_system(self) -> set[str]:
+        """Returns the names that the servers use for themselves (304, 305)."""
+        return self._thread.run(lambda: self._core.of_system())
+
+    def route(self, topic: str) -> TopicRoute:
+        """Returns where a topic is (105).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        return self._thread.run(lambda: self._core.route(topic))
+
+    def put(
+        self,
+        topic: TopicConfig,
+        *,
+        changes: Iterable[str] = (),
+        brokers: Iterable[str] = (),
+        cluster: str | None = None,
+    ) -> list[str]:
+        """Creates a topic, or changes it, on brokers (17).
+
+        Args:
+            topic: The topic as it is to be, but for its attributes.
+            changes: Of its attributes: `+key=value` adds or changes one, `-key` takes one away.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+        """
+        return self._thread.run(
+            lambda: self._core.put(topic, changes=changes, brokers=brokers, cluster=cluster)
+        )
+
+    def create(
+        self,
+        topic: str,
+        *,
+        queues: int = _QUEUES,
+        ordered: bool = False,
+        brokers: Iterable[str] = (),
+        cluster: str | None = None,
+    ) -> list[str]:
+        """Creates a topic; see `put`.
+
+        Args:
+            topic: Its name.
+            queues: Queues for reading and for writing, on each broker.
+            ordered: Whether it promises order.
+            brokers: Addresses; without them all masters.
+            cluster: Only the masters of this cluster.
+        """
+        return self._thread.run(
+            lambda: self._core.create(
+                topic, queues=queues, ordered=ordered, brokers=brokers, cluster=cluster
+            )
+        )
+
+    def delete(self, topic: str, *, cluster: str | None = None) -> list[str]:
+        """Deletes a topic with its messages: on masters, then on name servers (215, 216).
+
+        Returns:
+            The addresses of the brokers.
+
+        Raises:
+            ResponseError: A broker refuses.
+        """
+        return self._thread.run(lambda: self._core.delete(topic, cluster=cluster))
+
+    def configs(self, topic: str) -> dict[str, TopicConfig]:
+        """Returns a topic's configuration by broker name (351; 21 with brokers of 4.9).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        return self._thread.run(lambda: self._core.configs(topic))
+
+    def all_configs(self, *, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:
+        """Returns all topics that brokers know: configurations by topic and broker name (21)."""
+        return self._thread.run(lambda: self._core.all_configs(cluster=cluster))
+
+    def stats(self, topic: str) -> TopicStats:
+        """Returns how full a topic's queues are (202).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        return self._thread.run(lambda: self._core.stats(topic))
+
+    def groups(self, topic: str) -> list[str]:
+        """Returns the groups that read a topic, or have read it (300).
+
+        Raises:
+            NoRouteError: No name server knows it.
+        """
+        return self._thread.run(lambda: self._core.groups(topic))
+
+    def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+        """Returns the first offset of a queue at or behind a time (29).
+
+        Args:
+            queue: Which.
+            time_ms: Unix ms; before the first message means the first one, behind the last one the
+                end (with brokers of 4.9 the last message).
+
+        Raises:
+            NoRouteError: No name server knows the topic, or the broker.
+        """
+        return self._thread.run(lambda: self._core.offset_at(queue, time_ms))
