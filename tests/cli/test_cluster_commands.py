@@ -73,7 +73,8 @@ def test_topics_are_listed(broker: Broker) -> None:
 
 def test_a_topic_lives(broker: Broker) -> None:
     made = run_json(broker, "topic", "create", "short", "-q", "3", "--ordered", "--perm", "r")
-    assert made == {"topic": "short", "brokers": [broker.address]}
+    (change,) = made["brokers"]
+    assert (change["broker"], change["before"]) == (broker.address, None)
     seen = run_json(broker, "topic", "describe", "short")
     assert (seen["read_queues"], seen["perm"], len(seen["queues"])) == (3, "R--", 3)
     assert "no group has read it" in run(broker, "topic", "describe", "short").stdout

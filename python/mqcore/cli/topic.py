@@ -5,19 +5,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed, some_at_once
+from mqcore.cli.topic_change import create
 from mqcore.model.groups import SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, TopicConfig, perm_text
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin, TopicStats
 
-_PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
-
 
 @click.group()
 def topic() -> None:
     """List, create, describe and delete topics."""
 
+
+topic.add_command(create)
 
 def is_inner(name: str, of_system: set[str]) -> bool:
     """Whether a topic is the servers' own, or belongs to a group."""
@@ -74,75 +75,6 @@ def _row(name: str, configs: dict[str, TopicConfig]) -> dict[str, Any]:
 
 def _joined(row: dict[str, Any]) -> str:
     return ", ".join(row["brokers"])
-
-
-@topic.command()
-@click.argument("name")
-@click.option(
-    "-q",
-    "--queues",
-    type=click.IntRange(0, 65_536),
-    default=8,
-    show_default=True,
-    help="Queues on each broker.",
-)
-@click.option("--read-queues", type=click.IntRange(0), help="Where it differs from --queues.")
-@click.option("--write-queues", type=click.IntRange(0), help="Where it differs from --queues.")
-@click.option(
-    "--perm",
-    type=click.Choice(list(_PERMISSIONS)),
-    default="rw",
-    show_default=True,
-    help="Allowed.",
-)
-@click.option("--ordered", "is_ordered", is_flag=True, help="It promises order.")
-@click.option(
-    "-a",
-    "--attribute",
-    "changes",
-    metavar="+KEY=VALUE|-KEY",
-    multiple=True,
-    help="Sets an attribute, or takes it away; a new topic only gets some.",
-)
-@click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")
-@click.option(
-    "-b", "--broker", "brokers", metavar="ADDR", multiple=True, help="Only at these addresses."
-)
-@cluster_options
-def create(
-    cluster: Cluster,
-    name: str,
-    queues: int,
-    read_queues: int | None,
-    write_queues: int | None,
-    perm: str,
-    is_ordered: bool,
-    changes: tuple[str, ...],
-    cluster_name: str | None,
-    brokers: tuple[str, ...],
-) -> None:
-    """Create the topic NAME, or change it.
-
-    When it returns, producers and consumers find it.
-    """
-    from mqcore.cli.tables import print_json
-
-    config = TopicConfig(
-        name,
-        read_queues=queues if read_queues is None else read_queues,
-        write_queues=queues if write_queues is None else write_queues,
-        perm=_PERMISSIONS[perm],
-        order=is_ordered,
-    )
-    made = cluster.ask(
-        lambda admin: admin.topics.put(
-            config, changes=changes, brokers=brokers, cluster=cluster_name
-        )
-    )
-    if cluster.as_json:
-        print_json({"topic": name, "brokers": made})
-    else:
-        click.echo(f"topic {name} is on {', '.join(made)}")
 
 
 @topic.command()
