@@ -140,6 +140,28 @@ class Groups:
         online = [parse_object(each.body) for each in answers if each.code == ResponseCode.SUCCESS]
         return GroupConnections.of_bodies(online) if online else None
 
+    async def next_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Returns where a broker lets a group go on in a queue, None where the group decides (14).
+
+        That is what it committed. Of a group that has committed nothing there it is 0 while the
+        broker still has the first message in memory; otherwise its members begin by their own rule.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: The topic has no such broker.
+        """
+        address = await self._transport.address_of(queue)
+        ext = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id)}
+        answer = await self._transport.ask(
+            address,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            ext,
+            fine=(ResponseCode.QUERY_NOT_FOUND,),
+        )
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return as_int(answer.ext.get("offset"))
+
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False
     ) -> dict[str, Any]:

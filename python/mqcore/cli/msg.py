@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, queue_of
-from mqcore.cli.dead_letters import resend_dlq
 from mqcore.cli.message_text import json_of, print_card
 from mqcore.cli.times import TIME
 from mqcore.cli.trace import trace
@@ -23,10 +22,7 @@ _FOREVER_MS = 2**63 - 1
 
 @click.group()
 def msg() -> None:
-    """Look up messages, and send dead ones again."""
-
-
-msg.add_command(resend_dlq)
+    """Look up messages."""
 
 
 msg.add_command(trace)

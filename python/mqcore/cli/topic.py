@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed, some_at_once
+from mqcore.cli.lags import group_lag, lag_cell
 from mqcore.cli.topic_change import create
 from mqcore.model.groups import SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, TopicConfig, perm_text
@@ -19,6 +20,7 @@ def topic() -> None:
 
 
 topic.add_command(create)
+
 
 def is_inner(name: str, of_system: set[str]) -> bool:
     """Whether a topic is the servers' own, or belongs to a group."""
@@ -87,11 +89,13 @@ def describe(cluster: Cluster, name: str) -> None:
     """
     from mqcore.cli.tables import print_json, print_pairs, print_table, time_text
 
-    async def work(admin: "Admin") -> tuple["TopicStats", dict[str, TopicConfig], dict[str, int]]:
+    async def work(
+        admin: "Admin",
+    ) -> tuple["TopicStats", dict[str, TopicConfig], dict[str, int | None]]:
         stats, configs = await admin.topics.stats(name), await admin.topics.configs(name)
         groups = await admin.topics.groups(name)
-        progress = await some_at_once(groups, lambda each: admin.groups.progress(each, topic=name))
-        return stats, configs, {each.group: each.lag for each in progress}
+        found = await some_at_once(groups, lambda each: group_lag(admin, each))
+        return stats, configs, {each.group: each.of_topic(name) for each in found}
 
     stats, configs, lags = cluster.ask(work)
     queues = [
@@ -123,7 +127,11 @@ def describe(cluster: Cluster, name: str) -> None:
         ["broker", "queue", "first", "next", "messages", "last message"],
         [[*list(row.values())[:-1], time_text(int(str(row["last_update_ms"])))] for row in queues],
     )
-    print_table(["group", "lag"], sorted(lags.items()), empty="no group has read it")
+    print_table(
+        ["group", "lag"],
+        [[each, lag_cell(lags[each])] for each in sorted(lags)],
+        empty="no group has read it",
+    )
 
 
 @topic.command()

@@ -104,10 +104,10 @@ def _shape(config: TopicConfig) -> dict[str, Any]:
     type=click.IntRange(0, _QUEUES_MAX),
     help="Where it differs from --queues; 0: nothing is sent.",
 )
+@click.option("--perm", type=click.Choice(list(_PERMISSIONS)), help="Allowed; rw for a new topic.")
 @click.option(
-    "--perm", type=click.Choice(list(_PERMISSIONS)), help="Allowed; rw for a new topic."
+    "--ordered/--unordered", "is_ordered", default=None, help="Whether it promises order."
 )
-@click.option("--ordered/--unordered", "is_ordered", default=None, help="Whether it promises order.")
 @click.option(
     "-a",
     "--attribute",

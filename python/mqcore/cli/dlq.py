@@ -1,4 +1,4 @@
-"""`mqcore group dead-letters` and `mqcore msg resend-dlq`: what a group failed on, sent again."""
+"""`mqcore dlq`: the dead letters of a group, listed and sent again."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed
+from mqcore.cli.lags import require_group
 from mqcore.cli.message_text import json_of
 from mqcore.cli.times import TIME
 from mqcore.errors import MQError
@@ -20,8 +21,13 @@ _SHOWN_MAX = 100
 _EXIT_LEFT = 1
 
 
-@click.command("dead-letters")
-@click.argument("name")
+@click.group()
+def dlq() -> None:
+    """List dead letters of groups, and send them again."""
+
+
+@dlq.command("list")
+@click.argument("group")
 @click.option("--since", "begin_ms", type=TIME, default=0, help="Dead not before: 1h, 2024-05-01.")
 @click.option("--until", "end_ms", type=TIME, default=_FOREVER_MS, help="Dead not behind.")
 @click.option(
@@ -32,15 +38,15 @@ _EXIT_LEFT = 1
     help="At most so many, the oldest first.",
 )
 @cluster_options
-def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit: int) -> None:
-    """List the messages that the group NAME failed on too often.
+def list_(cluster: Cluster, group: str, begin_ms: int, end_ms: int, limit: int) -> None:
+    """List the messages that GROUP failed on too often.
 
     With --json one object per message, its body included.
     """
     from mqcore.cli.tables import print_json, print_table, time_text
 
     async def work(admin: "Admin") -> list["DeadLetter"]:
-        return await _letters(admin, name, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
+        return await _letters(admin, group, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
 
     found = cluster.ask(work)
     if cluster.as_json:
@@ -62,11 +68,11 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
             ]
             for letter in found
         ],
-        empty=f"group {name} has no dead letters",
+        empty=f"group {group} has no dead letters",
     )
 
 
-@click.command("resend-dlq")
+@dlq.command()
 @click.argument("group")
 @click.option("--id", "ids", metavar="ID", multiple=True, help="Only this message; repeatable.")
 @click.option("--since", "begin_ms", type=TIME, default=0, help="Dead not before: 1h, 2024-05-01.")
@@ -76,7 +82,7 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @cluster_options
-def resend_dlq(
+def resend(
     cluster: Cluster,
     group: str,
     ids: tuple[str, ...],
@@ -156,8 +162,7 @@ async def _letters(
             group, begin_ms=begin_ms, end_ms=end_ms, limit=limit
         )
     except NoRouteError:
-        if group not in await admin.groups.configs():
-            raise MQError(f"there is no group {group}: see `mqcore group list`") from None
+        await require_group(admin, group)
         return []
 
 
