@@ -43,10 +43,8 @@ def test_nobody_knows_where_an_offline_group_begins(broker: Broker) -> None:
     }
     shown = run(broker, "group", "lag", "new").stdout.splitlines()
     assert shown == ["group  new", "lag    -", "it has committed no offset yet"]
-    listed = next(
-        line for line in run(broker, "group", "list").stdout.splitlines() if "new" in line
-    )
-    assert listed.split() == ["new", "0", "-", "0.0"]
+    listed = run(broker, "group", "list").stdout.splitlines()
+    assert ["new", "0", "-", "0.0"] in [line.split() for line in listed]
 
 
 @pytest.mark.parametrize("begin", [ConsumeFrom.FIRST_OFFSET, ConsumeFrom.LAST_OFFSET])
@@ -70,13 +68,10 @@ def test_a_committed_lag_is_by_topic_and_queue(broker: Broker) -> None:
     run_json(broker, "group", "reset", "new", "orders", "--to", "start", "-y")
     seen = run_json(broker, "group", "lag", "new")
     (topic,) = seen["topics"]
-    assert (topic["topic"], topic["queues"], topic["lag"], seen["lag"]) == (
-        "orders",
-        2,
-        COUNT,
-        COUNT,
-    )
+    assert (topic["topic"], topic["queues"], topic["lag"]) == ("orders", 2, COUNT)
+    assert seen["lag"] == COUNT
     assert all(row["is_committed"] for row in seen["queues"])
-    assert "orders  broker-test" in " ".join(
-        run(broker, "group", "lag", "new", "--long").stdout.split()
-    ).replace("orders ", "orders  ")
+    lines = run(broker, "group", "lag", "new", "--long").stdout.splitlines()
+    assert [line.split()[:3] for line in lines if "orders" in line] == [
+        ["orders", "broker-test", str(queue_id)] for queue_id in range(2)
+    ]

@@ -1,7 +1,7 @@
 """How far groups are behind: what they committed, and where they will begin in what they did not.
 
-A broker reports offsets that a group committed. Where it committed nothing, its members begin by the
-rule that they report; what is not known is None, never 0.
+A broker reports offsets that a group committed. Where it committed nothing, its members begin by
+the rule that they report; what is not known is None, never 0.
 """
 
 from collections.abc import Callable, Iterable

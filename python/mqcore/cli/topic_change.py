@@ -105,9 +105,7 @@ def _shape(config: TopicConfig) -> dict[str, Any]:
     help="Where it differs from --queues; 0: nothing is sent.",
 )
 @click.option("--perm", type=click.Choice(list(_PERMISSIONS)), help="Allowed; rw for a new topic.")
-@click.option(
-    "--ordered/--unordered", "is_ordered", default=None, help="Whether it promises order."
-)
+@click.option("--ordered/--unordered", "is_ordered", default=None, help="It promises order.")
 @click.option(
     "-a",
     "--attribute",
