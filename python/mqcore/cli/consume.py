@@ -144,7 +144,7 @@ def _consumer(cluster: Cluster, wanted: Wanted, reading: _Reading) -> PullConsum
         group=wanted.group or _NO_GROUP,
         topics={} if wanted.group is None else {wanted.topic: wanted.expression},
         credentials=cluster.credentials,
-        tls=cluster.has_tls or None,
+        tls=cluster.tls,
         on_rebalance=reading.rebalanced,
         **settings,
     )

@@ -147,7 +147,7 @@ async def _produced(
         cluster.namesrv,
         group=_GROUP,
         credentials=cluster.credentials,
-        tls=cluster.has_tls or None,
+        tls=cluster.tls,
         timeout_s=cluster.timeout_s,
         trace=is_traced,
     )

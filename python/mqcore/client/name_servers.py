@@ -14,10 +14,20 @@ from mqcore.remoting.address import parse_address
 from mqcore.remoting.client import Client
 from mqcore.remoting.hub import LinkEvents
 from mqcore.remoting.link import Link
+from mqcore.remoting.request_codes import RequestCode
+from mqcore.remoting.response_codes import ResponseCode
 
 __all__ = ["NameServers", "addresses_of"]
 
 _log = logging.getLogger(__name__)
+# Every name server answers these, of any release: who does not know them is none.
+_ALL_KNOW = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    }
+)
 
 
 def addresses_of(namesrv: str | Sequence[str]) -> tuple[str, ...]:
@@ -41,6 +51,14 @@ def addresses_of(namesrv: str | Sequence[str]) -> tuple[str, ...]:
     for address in found:
         parse_address(address)
     return found
+
+
+def _is_a_broker(address: str) -> NameServerError:
+    return NameServerError(
+        f"{address} is a broker: name servers listen on 9876 where nothing else is set",
+        address=address,
+        causes={},
+    )
 
 
 class _Breaks(LinkEvents):
@@ -91,6 +109,10 @@ class NameServers:
             except RemotingError as error:
                 causes[address] = self._explained(address, error)
                 _log.warning("name server %s: %s", address, causes[address].message)
+                continue
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _ALL_KNOW:
+                causes[address] = _is_a_broker(address)
+                _log.warning("name server %s", causes[address].message)
                 continue
             self._at = at
             return answer

@@ -11,7 +11,7 @@ _HEAD = """\
 
 Made from the tables of keys by `python -m mqcore.config.page`; a test keeps it current.
 
-A broker reads `mqcore broker -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
+A broker reads `mqcore broker run -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
 properties file exactly as RocketMQ 4.9 and 5.3 have it, or TOML (its name ends in `.toml`) with the
 same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
 was set last in this list wins:
