@@ -38,7 +38,8 @@ What becomes of a key:
   than the default refuses the start; `--ignore KEY` starts all the same.
 
 A warning names an unknown key with the nearest known one; with `--strict-config` it is an error. A
-value of another type is always an error. A boolean that is neither `true` nor `false` is read as
+value of another type is always an error, as is a number outside the range in the column *kind*
+(`int>=0<=100`), and a file that is no text. A boolean that is neither `true` nor `false` is read as
 false, as Java reads it, with a warning. Sizes of mqcore's own keys may have a unit (`64m`,
 `2 GiB`).
 
