@@ -124,7 +124,11 @@ def test_info_prints_files_checkpoint_and_ends(unpacked: Unpack) -> None:
 
 def test_info_for_people_names_the_same(unpacked: Unpack) -> None:
     shown = run("store", "info", unpacked(TINY)).stdout
-    for part in ("from 0 to 1,411 (max physical offset)", "GoldenTiny", "commitlog/00000000000000000000"):
+    for part in (
+        "from 0 to 1,411 (max physical offset)",
+        "GoldenTiny",
+        "commitlog/00000000000000000000",
+    ):
         assert part in shown
 
 
