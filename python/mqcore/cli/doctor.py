@@ -27,12 +27,12 @@ def examined(directory: Path) -> list[Finding]:
     there = directory
     while not there.is_dir():
         there = there.parent
-    place = Finding("directory", str(directory), "", "what follows about the disk is of it")
+    looked_at = Finding("directory", str(directory), "", "what follows about the disk is of it")
     if there != directory:
         value = f"{directory} does not exist: {there} is looked at instead"
         why = "a broker makes it at its first start; where one has run, the path is mistyped"
-        place = Finding("directory", value, "", why)
-    findings = [place, *kernel_findings(), *limit_findings(), *disk_findings(there)]
+        looked_at = Finding("directory", value, "", why)
+    findings = [looked_at, *kernel_findings(), *limit_findings(), *disk_findings(there)]
     findings.extend(damage_findings(there))
     try:
         findings.append(sync_finding(sync_times(there)))
