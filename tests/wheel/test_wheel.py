@@ -47,7 +47,7 @@ def glibc_of_readme() -> tuple[int, int]:
 
 def glibc_versions(library: Path) -> set[tuple[int, int]]:
     """Returns the versions of glibc whose symbols a library needs."""
-    line = ["readelf", "--version-info", "--wide", library]
+    line = ["readelf", "--version-info", "--wide", str(library)]
     shown = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout
     return {(int(one), int(two)) for one, two in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", shown)}
 

@@ -228,7 +228,7 @@ class Client:
 
 
 def way_out(remark: str) -> str:
-    """Returns what to do about an official remark without advice of its own; empty for another one."""
+    """Returns what to do about a remark that gives no advice; empty for one that is not known."""
     return next((f": {todo}" for words, todo in _WAYS_OUT.items() if words in remark), "")
 
 
