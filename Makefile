@@ -35,6 +35,8 @@ BUILT_STAMP  := $(VENV)/.built
 # The wheel holds the Python sources too.
 PYTHON_SOURCES := $(shell find python -name '*.py' -o -name '*.pyi' -o -name py.typed)
 WHEELS       := target/wheels
+# The oldest glibc that the README names; zig links for it whatever this machine has.
+PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
 .PHONY: help setup wheel check demo demo-store test test-all listed pytest interop spark bench bench-peers lint tidy docs deny fuzz crash fmt clean
@@ -55,11 +57,12 @@ $(BUILT_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES)
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --locked --quiet
 	@touch $@
 
-wheel: $(WHEEL_STAMP) ## Build the wheel into target/wheels: one for every Python from 3.11 on
+wheel: $(WHEEL_STAMP) ## Build the wheel into target/wheels: one for every Python from 3.11 and glibc 2.28 on
 
 $(WHEEL_STAMP): $(TOOLS_STAMP) pyproject.toml $(RUST_SOURCES) $(PYTHON_SOURCES)
 	@rm -rf $(WHEELS)
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin build --release --locked --quiet --out $(WHEELS)
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/maturin build --release --locked --quiet \
+		--zig --compatibility $(PLATFORM) --out $(WHEELS)
 	@touch $@
 
 check: setup ## What one runs all day: format, lints, types, units, golden stores; what changed since it passed

@@ -189,7 +189,9 @@ class Running:
         path.write_text("".join(lines), encoding="utf-8")
         log = (self.directory / "log").open("wb")
         program = Path(sys.executable).parent / "mqcore"
-        self.process = subprocess.Popen([program, "broker", "-c", path], stdout=log, stderr=log)
+        self.process = subprocess.Popen(
+            [program, "broker", "run", "-c", path], stdout=log, stderr=log
+        )
         _until(lambda: _is_listening(self.port))
         first = Peer(self.port)
         for topic in ("bystander", "held"):

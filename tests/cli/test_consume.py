@@ -75,8 +75,8 @@ def test_only_some_tags(broker: Broker) -> None:
 
 
 def test_an_offset_to_begin_at(broker: Broker, sent: list[SendResult]) -> None:
-    assert consumed(broker, "orders", "--from", "end") == []
-    assert len(consumed(broker, "orders", "--from", "1h")) == COUNT
+    assert consumed(broker, "orders", "--since", "end") == []
+    assert len(consumed(broker, "orders", "--since", "1h")) == COUNT
     one = [result for result in sent if result.queue.queue_id == 1]
     options = ["--queue", "broker-test:1", "--offset", "1"]
     assert len(consumed(broker, "orders", *options)) == len(one) - 1
@@ -182,7 +182,7 @@ def test_what_was_printed_can_be_sent(broker: Broker) -> None:
         ["--offset", "1"],
         ["-g", "g", "--queue", "b:0"],
         ["--sql", "a = 1"],
-        ["--from", "soon"],
+        ["--since", "soon"],
         ["--queue", "broker-test:77"],
     ],
 )

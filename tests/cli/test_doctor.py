@@ -152,7 +152,7 @@ def test_a_slow_clock_gets_advice(tmp_path: Path) -> None:
 
 def test_the_command_prints_all_of_this_machine(tmp_path: Path) -> None:
     result = CliRunner().invoke(commands, ["doctor", "--json", str(tmp_path / "not" / "yet")])
-    assert result.exit_code == 0, result.output
+    assert result.exit_code in (0, 1), result.output
     found = {each["name"]: each for each in json.loads(result.stdout)}
     assert {
         "vm.swappiness",
@@ -165,6 +165,6 @@ def test_the_command_prints_all_of_this_machine(tmp_path: Path) -> None:
     assert found["fdatasync"]["value"].startswith("median")
     assert all(set(each) == {"name", "value", "advice", "why"} for each in found.values())
     table = CliRunner().invoke(commands, ["doctor", str(tmp_path)])
-    assert table.exit_code == 0
+    assert table.exit_code == int(any(each["advice"] for each in found.values()))
     assert "vm.max_map_count" in table.stdout
     assert list(tmp_path.iterdir()) == []

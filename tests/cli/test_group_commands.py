@@ -55,13 +55,27 @@ def test_what_makes_no_sense_is_a_usage_error(broker: Broker, line: list[str]) -
 def test_groups_that_are_there_or_not(broker: Broker) -> None:
     run_json(broker, "group", "create", "once")
     assert "update" in str(run(broker, "group", "create", "once").exception)
-    for line in (["update", "nobody", "--retries", "1"], ["settings", "nobody"]):
-        assert "there is no group nobody" in str(run(broker, "group", *line).exception)
-    assert "there is no group" in str(run(broker, "group", "dead-letters", "nobody").exception)
-    assert "no dead letters" in run(broker, "group", "dead-letters", "once").stdout
+    once = ["--retries", "1"]
+    errors = {
+        str(run(broker, *line, "nobody", *more).exception)
+        for line, more in (
+            (["group", "describe"], []),
+            (["group", "lag"], []),
+            (["group", "mode"], ["orders", "pop"]),
+            (["group", "reset"], ["orders", "--to", "start", "-y"]),
+            (["group", "settings"], []),
+            (["group", "update"], once),
+            (["dlq", "list"], []),
+            (["dlq", "resend"], ["-y"]),
+        )
+    }
+    (error,) = errors
+    assert "there is no group nobody: see `mqcore group list`" in error
+    assert "no dead letters" in run(broker, "dlq", "list", "once").stdout
 
 
 def test_a_group_is_set_to_pop(broker: Broker) -> None:
+    run_json(broker, "group", "create", "poppers")
     made = run_json(broker, "group", "mode", "poppers", "orders", "pop", "--share", "2")
     assert made == {"group": "poppers", "brokers": [broker.address]}
     path = broker.directory / "config" / "messageRequestMode.json"
@@ -105,7 +119,7 @@ def dead(broker: Broker) -> list[str]:
 
 
 def listed(broker: Broker, *options: str) -> list[dict[str, Any]]:
-    result = run(broker, "group", "dead-letters", GROUP, *options, "--json")
+    result = run(broker, "dlq", "list", GROUP, *options, "--json")
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -116,23 +130,23 @@ def test_dead_letters_are_listed(broker: Broker, dead: list[str]) -> None:
     assert {(row["origin_topic"], row["tags"]) for row in rows} == {("orders", "new")}
     assert len(listed(broker, "--limit", "2")) == 2
     assert listed(broker, "--since", "now") == listed(broker, "--until", "1h") == []
-    shown = run(broker, "group", "dead-letters", GROUP).stdout
+    shown = run(broker, "dlq", "list", GROUP).stdout
     assert all(each in shown for each in dead)
 
 
 def test_nothing_is_sent_in_a_dry_run(broker: Broker, dead: list[str]) -> None:
     before = len(broker.messages("orders"))
-    planned = run_json(broker, "msg", "resend-dlq", GROUP, "--dry-run", "--limit", "2")
+    planned = run_json(broker, "dlq", "resend", GROUP, "--dry-run", "--limit", "2")
     assert len(planned["messages"]) == 2
     assert {row["message_id"] for row in planned["messages"]} <= set(dead)
-    assert "nothing was sent" in run(broker, "msg", "resend-dlq", GROUP, "--dry-run").stdout
-    asked = run(broker, "msg", "resend-dlq", GROUP)
+    assert "nothing was sent" in run(broker, "dlq", "resend", GROUP, "--dry-run").stdout
+    asked = run(broker, "dlq", "resend", GROUP)
     assert (asked.exit_code, "--yes" in asked.output) == (2, True)
     assert len(broker.messages("orders")) == before
 
 
 def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -> None:
-    run_json(broker, "msg", "resend-dlq", GROUP, "-y", "--id", dead[1])
+    run_json(broker, "dlq", "resend", GROUP, "-y", "--id", dead[1])
     found = [each for each in broker.messages("orders") if each.message_id == dead[1]]
     assert len(found) == 2
     first, again = sorted(found, key=lambda each: each.physical_offset)
@@ -144,7 +158,7 @@ def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -
 
 def test_dead_letters_go_to_their_group_alone(broker: Broker, dead: list[str]) -> None:
     before = len(broker.messages("orders"))
-    sent = run_json(broker, "msg", "resend-dlq", GROUP, "-y", "--only-group")
+    sent = run_json(broker, "dlq", "resend", GROUP, "-y", "--only-group")
     assert {row["topic"] for row in sent["messages"]} == {f"%RETRY%{GROUP}"}
     assert len(broker.messages("orders")) == before
     with Inbox(broker.namesrv, "orders", group=GROUP) as inbox:
@@ -161,7 +175,7 @@ def test_what_cannot_be_sent_again_is_reported(broker: Broker) -> None:
         producer.send(Message(letters, "from nowhere"))
     with Inbox(broker.namesrv, letters) as inbox:
         inbox.take(1)
-    result = run(broker, "msg", "resend-dlq", "odd", "-y", "--json")
+    result = run(broker, "dlq", "resend", "odd", "-y", "--json")
     assert result.exit_code == 1
     (row,) = json.loads(result.stdout)["messages"]
     assert "not known" in row["error"]

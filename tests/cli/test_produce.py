@@ -74,6 +74,15 @@ def test_keys_and_tags_are_made_of_the_body(broker: Broker) -> None:
     assert message.properties["__SHARDINGKEY"] == "ü"
 
 
+def test_a_level_that_the_broker_does_not_have_is_named(broker: Broker) -> None:
+    ended = mqcore(broker, "produce", "later", "--delay-level", "99", "-m", "x")
+    assert ended.returncode == 0
+    note = "delay level 99 is taken as 18, 2h: the broker has levels 1 to 18 (messageDelayLevel)"
+    assert note in ended.stderr.decode()
+    ended = mqcore(broker, "produce", "later", "--delay-level", "18", "-m", "x")
+    assert "is taken" not in ended.stderr.decode()
+
+
 def test_json_lines_hold_everything(broker: Broker) -> None:
     lines = [
         {"body": "text", "tags": "a", "keys": ["k1", "k2"], "properties": {"p": "1"}},

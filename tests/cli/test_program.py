@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from mqcore import Store
 from mqcore.cli.logs import JsonLines, Lines
+from mqcore.cli.main import commands
 from mqcore.cli.program import ProgramOptions, log_configuration, program_options
 from mqcore.config import BrokerSettings, NamesrvSettings, Program
 from mqcore.config.existing import EMBEDDED
@@ -285,3 +286,17 @@ def test_log_lines_carry_fields_and_traces() -> None:
     record.exc_info = (ValueError, ValueError("what"), None)
     assert "ValueError: what" in Lines().format(record)
     assert "ValueError: what" in json.loads(JsonLines().format(record))["trace"]
+
+
+def test_a_broker_runs_with_and_without_its_verb(tmp_path: Path) -> None:
+    line = ["--data", str(tmp_path / "store"), "--set", "brokerName=b", "-p"]
+    shown = [
+        CliRunner().invoke(commands, ["broker", *verb, *line]).stdout for verb in ([], ["run"])
+    ]
+    assert shown[0] == shown[1]
+    assert "brokerName" in shown[0]
+
+
+def test_options_of_a_broker_go_behind_its_verb() -> None:
+    result = CliRunner().invoke(commands, ["broker", "--port", "0", "run", "-p"])
+    assert (result.exit_code, "mqcore broker run ..." in result.output) == (2, True)

@@ -99,6 +99,6 @@ def test_a_broker_starts_without_its_name_server(tmp_path: Path) -> None:
             return (await client.call(address, code, timeout_s=20.0)).code
 
     # Nobody listens on port 9: the broker tries again and again.
-    arguments = ("broker", "-n", "127.0.0.1:9", f"--data={tmp_path / 'store'}")
+    arguments = ("broker", "run", "-n", "127.0.0.1:9", f"--data={tmp_path / 'store'}")
     with running(*arguments, port_file=tmp_path / "ports") as ports:
         assert asyncio.run(ask(ports)) == 0

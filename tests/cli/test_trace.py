@@ -41,6 +41,15 @@ def traces(broker: Broker, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+def test_what_the_command_sent_is_traced_on_request(broker: Broker) -> None:
+    environment = {"MQCORE_NAMESRV": broker.namesrv}
+    line = ["produce", "traced", "-m", "one", "--trace", "--json"]
+    sent = CliRunner().invoke(commands, line, env=environment)
+    assert sent.exit_code == 0, sent.output
+    (found,) = traces(broker, json.loads(sent.stdout)["message_id"])
+    assert [each["is_ok"] for each in found["sends"]] == [True]
+
+
 def test_a_message_that_was_tried_again_is_printed_as_a_tree(broker: Broker) -> None:
     failed, done = Event(), Event()
 

@@ -1,22 +1,26 @@
 """Both faces speak TLS to name servers and brokers; a certificate of a stranger is refused."""
 
 import asyncio
+import dataclasses
 from pathlib import Path
 
 import pytest
 import trustme
+from click.testing import CliRunner, Result
 
 import mqcore
 from client.serving import scripted
 from mqcore import Message, TlsFiles, aio
+from mqcore.cli.main import commands
+from mqcore.client.instance import tls_context
 from mqcore.errors import NameServerError
 from mqcore.remoting import ServerTls, TlsMode, server_context
 
 
-def _papers(directory: Path, name: str) -> tuple[ServerTls, TlsFiles]:
+def _papers(directory: Path, name: str, host: str = "127.0.0.1") -> tuple[ServerTls, TlsFiles]:
     authority = trustme.CA()
     papers, trusted = directory / f"{name}.pem", directory / f"{name}-ca.pem"
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(papers))
+    authority.issue_cert(host).private_key_and_cert_chain_pem.write_to_path(str(papers))
     authority.cert_pem.write_to_path(str(trusted))
     context = server_context(TlsFiles(certificate=papers))
     return ServerTls(TlsMode.ENFORCING, context), TlsFiles(trusted=trusted)
@@ -46,3 +50,36 @@ def test_a_stranger_is_refused(tmp_path: Path) -> None:
         pytest.raises(NameServerError, match="certificate"),
     ):
         producer.send(Message("t", b"x"))
+
+
+def test_a_certificate_of_another_host_is_refused_by_default(tmp_path: Path) -> None:
+    tls, files = _papers(tmp_path, "ours", host="mq.example.org")
+    with scripted(tls=tls) as server:
+        with (
+            mqcore.Producer(server.address, group="g", tls=files) as producer,
+            pytest.raises(NameServerError, match=r"127\.0\.0\.1"),
+        ):
+            producer.send(Message("t", b"x"))
+        unchecked = dataclasses.replace(files, checks_host=False)
+        with mqcore.Producer(server.address, group="g", tls=unchecked) as producer:
+            assert producer.send(Message("t", b"x")).is_ok
+
+
+def test_the_command_line_checks_hosts_unless_it_is_switched_off(tmp_path: Path) -> None:
+    tls, files = _papers(tmp_path, "ours", host="mq.example.org")
+    with scripted(tls=tls) as server:
+
+        def produced(*options: str) -> Result:
+            line = ["produce", "t", "-m", "x", "-n", server.address]
+            return CliRunner().invoke(commands, [*line, *options])
+
+        trusted = ["--tls", "--tls-ca", str(files.trusted)]
+        assert "127.0.0.1" in str(produced(*trusted).exception)
+        assert produced(*trusted, "--no-tls-host-check").exit_code == 0
+        assert "--tls" in produced("--no-tls-host-check").output
+
+
+def test_true_checks_hosts() -> None:
+    context = tls_context(True)
+    assert context is not None
+    assert context.check_hostname

@@ -122,7 +122,7 @@ def test_a_new_row_is_read_checked_changed_and_handed_over(add_row: Callable[[st
     configuration = resolved(Program.BROKER, [Layer("a file", {"heldTicketsMax": "600"})])
     assert configuration.value("heldTicketsMax") == 600
     assert resolved(Program.BROKER, ()).value("heldTicketsMax") == 7
-    with pytest.raises(ConfigurationError, match="heldTicketsMax=901: expected at most 900"):
+    with pytest.raises(ConfigurationError, match="heldTicketsMax=901: expected 1 to 900"):
         resolved(Program.BROKER, [Layer("a file", {"heldTicketsMax": "901"})])
     fresh, made = changed(broker_settings(configuration), {"heldTicketsMax": "800"})
     assert made == {"heldTicketsMax": "800"}

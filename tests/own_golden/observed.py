@@ -28,7 +28,7 @@ def command(*words: str | Path) -> tuple[int, str]:
 
 def dump_of(root: Path) -> list[dict[str, Any]]:
     """Returns every record of the log as `mqcore store dump` prints it."""
-    code, text = command("store", "dump", "--jsonl", root)
+    code, text = command("store", "dump", root)
     assert code == 0, text
     return [json.loads(line) for line in text.splitlines()]
 

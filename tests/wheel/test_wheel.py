@@ -1,9 +1,11 @@
-"""The wheel of `make wheel`, in an empty virtual environment: it sends and receives."""
+"""The wheel of `make wheel`: what it needs of a machine; in an empty environment it works."""
 
 import os
+import re
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,31 @@ def wheel() -> Path:
     found = sorted((ROOT / "target" / "wheels").glob("mqcore-*.whl"))
     assert found, "there is no wheel: make wheel"
     return found[-1]
+
+
+def glibc_of_readme() -> tuple[int, int]:
+    found = re.search(r"glibc (\d+)\.(\d+) or newer", (ROOT / "README.md").read_text())
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+def glibc_versions(library: Path) -> set[tuple[int, int]]:
+    """Returns the versions of glibc whose symbols a library needs."""
+    line = ["readelf", "--version-info", "--wide", str(library)]
+    shown = subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout
+    return {(int(one), int(two)) for one, two in re.findall(r"Name: GLIBC_(\d+)\.(\d+)", shown)}
+
+
+def test_the_wheel_runs_with_the_glibc_that_the_readme_names(tmp_path: Path) -> None:
+    path = wheel()
+    major, minor = glibc_of_readme()
+    assert f"manylinux_{major}_{minor}_" in path.name
+    with zipfile.ZipFile(path) as files:
+        (name,) = (name for name in files.namelist() if name.endswith(".so"))
+        library = Path(files.extract(name, tmp_path))
+    needed = glibc_versions(library)
+    assert needed
+    assert max(needed) <= (major, minor)
 
 
 def newer_pythons() -> list[Path]:

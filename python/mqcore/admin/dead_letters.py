@@ -10,7 +10,7 @@ from heapq import merge
 from itertools import count
 from typing import Final
 
-from mqcore.admin.groups import Groups
+from mqcore.admin.groups import Groups, unknown_group
 from mqcore.admin.messages import Messages
 from mqcore.admin.topics import Topics
 from mqcore.admin.transport import Transport
@@ -120,7 +120,7 @@ class DeadLetters:
         except NoRouteError:
             # Nothing ever failed so often; a name that was mistyped is an error.
             if group not in await self._groups.configs():
-                raise MQError(f"there is no group {group}: see `mqcore group list`") from None
+                raise unknown_group(group) from None
             return []
         found = []
         for row in queues:

@@ -15,7 +15,7 @@ from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX
 from mqcore.native import Command
 from mqcore.remoting import RequestCode, ResponseCode
 
-__all__ = ["LATEST_MS", "Groups"]
+__all__ = ["LATEST_MS", "Groups", "unknown_group"]
 
 # The time that means "behind the last message".
 LATEST_MS = -1
@@ -23,6 +23,14 @@ LATEST_MS = -1
 _RETRIES = 16
 # A broker asks a client for its state for 10 s; its own answer takes no longer.
 _RUNNING_INFO_TIMEOUT_S = 12.0
+
+
+def unknown_group(group: str) -> MQError:
+    """Returns the error of every question about a group that no broker knows."""
+    return MQError(
+        f"there is no group {group}: see `mqcore group list`, or make it with "
+        f"`mqcore group create {group}`"
+    )
 
 
 class Groups:
@@ -163,6 +171,28 @@ class Groups:
         answers = await all_of(masters.values(), ask)
         online = [parse_object(each.body) for each in answers if each.code == ResponseCode.SUCCESS]
         return GroupConnections.of_bodies(online) if online else None
+
+    async def next_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Returns where a broker lets a group go on in a queue, None where the group decides (14).
+
+        That is what it committed. Of a group that has committed nothing there it is 0 while the
+        broker still has the first message in memory; otherwise its members begin by their own rule.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: The topic has no such broker.
+        """
+        address = await self._transport.address_of(queue)
+        ext = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id)}
+        answer = await self._transport.ask(
+            address,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            ext,
+            fine=(ResponseCode.QUERY_NOT_FOUND,),
+        )
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return as_int(answer.ext.get("offset"))
 
     async def running_info(
         self, group: str, client_id: str, *, stacks: bool = False

@@ -35,7 +35,7 @@ from mqcore.broker.topic_queues import TopicQueues
 from mqcore.clock import monotonic_ms, wall_ms
 from mqcore.config import BrokerSettings
 from mqcore.config.budget import memory_plan
-from mqcore.errors import AddressError
+from mqcore.errors import AddressError, AddressReason
 from mqcore.model.topics import PERM_READ, TopicConfig
 from mqcore.native import BrokerPolicy, FastPath, OnDamage, Store
 from mqcore.remoting import (
@@ -470,6 +470,8 @@ def _reserved(host: str, port: int) -> Iterator[int]:
         except OSError as error:
             why = error.strerror or str(error)
             raise AddressError(
-                f"cannot listen on {host}:{port}: {why}", address=f"{host}:{port}"
+                f"cannot listen on {host}:{port}: {why}",
+                address=f"{host}:{port}",
+                reason=AddressReason.CANNOT_LISTEN,
             ) from error
         yield int(kept.getsockname()[1])

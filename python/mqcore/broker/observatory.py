@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import h11
 
-from mqcore.errors import AddressError
+from mqcore.errors import AddressError, AddressReason
 
 _log = logging.getLogger("mqcore.metrics")
 
@@ -69,7 +69,9 @@ class Observatory:
         except OSError as error:
             why = error.strerror or str(error)
             raise AddressError(
-                f"metrics: cannot listen on {host}:{port}: {why}", address=f"{host}:{port}"
+                f"metrics: cannot listen on {host}:{port}: {why}",
+                address=f"{host}:{port}",
+                reason=AddressReason.CANNOT_LISTEN,
             ) from error
         chosen: int = self._server.sockets[0].getsockname()[1]
         return chosen

@@ -37,6 +37,9 @@ _TURNS = 4
     show_default=True,
     help="MiB of the log per file and topic.",
 )
+@click.option(
+    "--flushed", is_flag=True, help="Of an open store also the flushed part of its last files."
+)
 def archive(
     directory: Path,
     target: str,
@@ -45,12 +48,13 @@ def archive(
     broker_name: str | None,
     workers: int,
     split_mib: int,
+    flushed: bool,
 ) -> None:
     """Write what TARGET does not have yet of the store DIR as Parquet.
 
     TARGET is a directory or a URI such as s3://bucket/archive: topic=NAME/dt=DAY/*.parquet, and a
     manifest that names the files that count. A run that is killed is finished by the next one. Of
-    a store that is open only files that are full and flushed are taken.
+    a store that is open only files that are full and flushed are taken, unless --flushed.
 
     The same as the pipeline `archive` of `mqcore spark`, on one machine. Exit code 1 when the store
     had forgotten something before it was archived.
@@ -71,6 +75,7 @@ def archive(
         topics=topics,
         broker_name=broker_name,
         split_bytes=split_mib * _MIB,
+        flushed=flushed,
     )
     columns = (
         TextColumn("archive"),
@@ -91,6 +96,7 @@ def archive(
             execute,
             tasks_per_round=workers * _TURNS,
             lost=plan.lost,
+            held=plan.held,
             report=lambda count, _: bar.update(task, completed=count),
         )
     for line in done.lines():

@@ -146,7 +146,7 @@ def produce_(
             cluster.namesrv,
             group=_GROUP,
             credentials=cluster.credentials,
-            tls=cluster.has_tls or None,
+            tls=cluster.tls,
             timeout_s=cluster.timeout_s,
             batching=batching,
             compress_above_bytes=None,
@@ -203,7 +203,7 @@ def consume_(cluster: Cluster, topic: str, seconds: float, group: str) -> None:
             topics=topic,
             handler=handle,
             credentials=cluster.credentials,
-            tls=cluster.has_tls or None,
+            tls=cluster.tls,
             batch=_BATCH,
             consume_from=ConsumeFrom.FIRST_OFFSET,
         ):

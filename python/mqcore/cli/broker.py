@@ -1,4 +1,4 @@
-"""The command `mqcore broker`: one broker, until a signal ends it."""
+"""`mqcore broker run`: one broker until a signal ends it; beside it what looks at a broker."""
 
 import click
 
@@ -13,13 +13,29 @@ from mqcore.config import Program
 @program_options(Program.BROKER)
 @click.pass_context
 def broker(context: click.Context, options: ProgramOptions) -> None:
-    """Run a broker.
+    """Run a broker, or look at one that runs.
+
+    Without a command it is `mqcore broker run`.
+    """
+    if context.invoked_subcommand is None:
+        _served(options)
+    elif options != ProgramOptions():
+        verb = context.invoked_subcommand
+        raise click.UsageError(f"options go behind the command: mqcore broker {verb} ...")
+
+
+@broker.command()
+@program_options(Program.BROKER)
+def run(options: ProgramOptions) -> None:
+    """Run a broker until a signal ends it.
 
     It listens on 127.0.0.1:10911 by default, registers with the name servers of -n, and
     ends cleanly at SIGTERM or Ctrl-C.
     """
-    if context.invoked_subcommand is not None:
-        return
+    _served(options)
+
+
+def _served(options: ProgramOptions) -> None:
     settings = options.broker()
     if options.prints:
         return

@@ -11,7 +11,8 @@ import functools
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,6 +27,7 @@ from mqcore.model.queues import MessageQueue
 if TYPE_CHECKING:
     from mqcore.admin import Admin
     from mqcore.client.signing import Credentials
+    from mqcore.remoting.tls import TlsFiles
 
 __all__ = ["Cluster", "cluster_options", "confirmed", "queue_of", "some_at_once"]
 
@@ -46,6 +48,8 @@ class Cluster:
         access_key: The account, None for none.
         secret_key: Its secret.
         has_tls: Whether TLS is spoken.
+        tls_authorities: A file of authorities that are trusted, None for the machine's own.
+        checks_host: Whether certificates must name the host that is dialled.
         as_json: Whether to print JSON.
     """
 
@@ -54,6 +58,8 @@ class Cluster:
     access_key: str | None
     secret_key: str | None
     has_tls: bool
+    tls_authorities: Path | None
+    checks_host: bool
     as_json: bool
 
     @property
@@ -72,6 +78,22 @@ class Cluster:
 
         return Credentials(self.access_key, self.secret_key)
 
+    @property
+    def tls(self) -> "TlsFiles | None":
+        """How TLS is spoken, None for plain connections.
+
+        Raises:
+            UsageError: An option of TLS was given without --tls.
+        """
+        if not self.has_tls:
+            if self.tls_authorities is not None or not self.checks_host:
+                raise click.UsageError("--tls-ca and --no-tls-host-check go with --tls")
+            return None
+        # Imported here: most commands need no TLS.
+        from mqcore.remoting.tls import TlsFiles
+
+        return TlsFiles(trusted=self.tls_authorities, checks_host=self.checks_host)
+
     def admin(self) -> "Admin":
         """Returns an administrator; made within the event loop that it is to live on."""
         from mqcore.admin import Admin
@@ -79,7 +101,7 @@ class Cluster:
         return Admin(
             self.namesrv,
             credentials=self.credentials,
-            tls=self.has_tls or None,
+            tls=self.tls,
             timeout_s=self.timeout_s,
         )
 
@@ -115,7 +137,7 @@ def cluster_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def gathered(**parameters: Any) -> Any:
-        names = ("namesrv", "timeout_s", "access_key", "secret_key", "has_tls", "as_json")
+        names = (each.name for each in fields(Cluster))
         options = Cluster(**{name: parameters.pop(name) for name in names})
         return command(cluster=options, **parameters)
 
@@ -141,6 +163,21 @@ def cluster_options(command: _Command) -> _Command:
         click.option("--access-key", envvar="MQCORE_ACCESS_KEY", help="Account."),
         click.option("--secret-key", envvar="MQCORE_SECRET_KEY", help="Its secret."),
         click.option("--tls", "has_tls", is_flag=True, help="Speak TLS."),
+        click.option(
+            "--tls-ca",
+            "tls_authorities",
+            metavar="FILE",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Authorities to trust, PEM; the machine's own by default.",
+        ),
+        click.option(
+            "--no-tls-host-check",
+            "checks_host",
+            is_flag=True,
+            flag_value=False,
+            default=True,
+            help="Take certificates that do not name the host: others can pose as it.",
+        ),
         click.option("--json", "as_json", is_flag=True, help="JSON instead of tables."),
     ]
     for option in reversed(options):

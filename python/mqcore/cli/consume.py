@@ -12,19 +12,17 @@ import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, queue_of
 from mqcore.cli.message_lines import FORMATS, Printer
-from mqcore.cli.times import parse_time
+from mqcore.cli.times import END, START, WHEN
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.pull_consumer import PullConsumer
 from mqcore.client.results import QueueRef
 from mqcore.client.starting_offset import ConsumeFrom
 from mqcore.client.subscribing import Expression, Sql, Tags
-from mqcore.clock import wall_ms
 from mqcore.errors import UsageError
 from mqcore.model.subscriptions import SubscriptionData
 
 # Without a group nothing is committed; this one is built in, and no group is made of it.
 _NO_GROUP = "TOOLS_CONSUMER"
-_START, _END = "start", "end"
 # How often a consumer looks whether it is at the end, while nothing comes.
 _LOOK_S = 0.2
 _POLL_MAX = 1_000
@@ -83,9 +81,9 @@ class _Reading:
         for queue in queues:
             if wanted.offset is not None:
                 consumer.seek(queue, wanted.offset)
-            elif wanted.begin == _START:
+            elif wanted.begin == START:
                 await consumer.seek_begin(queue)
-            elif wanted.begin == _END:
+            elif wanted.begin == END:
                 await consumer.seek_end(queue)
             else:
                 await consumer.seek_time(queue, int(wanted.begin) / _MS_PER_S)
@@ -147,7 +145,7 @@ def _consumer(cluster: Cluster, wanted: Wanted, reading: _Reading) -> PullConsum
         group=wanted.group or _NO_GROUP,
         topics={} if wanted.group is None else {wanted.topic: wanted.expression},
         credentials=cluster.credentials,
-        tls=cluster.has_tls or None,
+        tls=cluster.tls,
         on_rebalance=reading.rebalanced,
         **settings,
     )
@@ -155,9 +153,9 @@ def _consumer(cluster: Cluster, wanted: Wanted, reading: _Reading) -> PullConsum
 
 def _beginning(begin: str | int) -> Mapping[str, Any]:
     """Returns the settings for where a new group begins."""
-    if begin == _START:
+    if begin == START:
         return {"consume_from": ConsumeFrom.FIRST_OFFSET}
-    if begin == _END:
+    if begin == END:
         return {"consume_from": ConsumeFrom.LAST_OFFSET}
     return {
         "consume_from": ConsumeFrom.TIMESTAMP,
@@ -174,31 +172,14 @@ async def _consumed(cluster: Cluster, wanted: Wanted, printer: Printer) -> None:
             await reading.as_member(consumer)
 
 
-class _BeginType(click.ParamType[Any]):
-    """`start`, `end`, or a time as Unix ms."""
-
-    name = "start|end|time"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | int:
-        """Returns it, or ends with a usage error."""
-        if isinstance(value, int) or value in (_START, _END):
-            return value if isinstance(value, int) else str(value)
-        try:
-            return parse_time(str(value), wall_ms())
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 @click.command()
 @click.argument("topic")
 @click.option("-g", "--group", metavar="NAME", help="Share the messages with a group, and commit.")
 @click.option(
-    "--from",
+    "--since",
     "begin",
-    type=_BeginType(),
-    default=_START,
+    type=WHEN,
+    default=START,
     show_default=True,
     help="Where to begin: start, end, 10m (ago), 2024-05-01T10:00. A group that exists goes on.",
 )

@@ -1,6 +1,7 @@
 """`mqcore doctor`: whether a machine is fit for a broker, and what to change."""
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,13 +18,21 @@ from mqcore.cli.findings import (
     sync_times,
 )
 
+# Something could be better: a finding, not a failure.
+_EXIT_ADVISED = 1
+
 
 def examined(directory: Path) -> list[Finding]:
     """Returns everything looked at, for a store in a directory or below an existing one."""
     there = directory
     while not there.is_dir():
         there = there.parent
-    findings = [*kernel_findings(), *limit_findings(), *disk_findings(there)]
+    looked_at = Finding("directory", str(directory), "", "what follows about the disk is of it")
+    if there != directory:
+        value = f"{directory} does not exist: {there} is looked at instead"
+        why = "a broker makes it at its first start; where one has run, the path is mistyped"
+        looked_at = Finding("directory", value, "", why)
+    findings = [looked_at, *kernel_findings(), *limit_findings(), *disk_findings(there)]
     findings.extend(damage_findings(there))
     try:
         findings.append(sync_finding(sync_times(there)))
@@ -42,11 +51,13 @@ def doctor(directory: Path, as_json: bool) -> None:
 
     Prints each value with what to change, and why. Changes nothing; the time of a sync is
     measured with a file without a name in DIRECTORY. Limits are those of this shell.
+
+    Exit code 1 when something is advised.
     """
     findings = examined(directory.expanduser().absolute())
     if as_json:
         click.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
-        return
+        sys.exit(_exit_code(findings))
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         mark = click.style("! ", fg="yellow") if finding.advice else click.style("ok", fg="green")
@@ -57,3 +68,8 @@ def doctor(directory: Path, as_json: bool) -> None:
         click.echo(f"{indent}why: {finding.why}")
     advised = sum(bool(finding.advice) for finding in findings)
     click.echo(f"{advised} of {len(findings)} could be better" if advised else "all is well")
+    sys.exit(_exit_code(findings))
+
+
+def _exit_code(findings: list[Finding]) -> int:
+    return _EXIT_ADVISED if any(finding.advice for finding in findings) else 0

@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mqcore.cli.options import settings_of, store_directory
+from mqcore.cli.times import TIME
 from mqcore.native import Inspection, Message
 
 # The compression bit of the system flag: the stored body is not the body.
@@ -27,7 +27,7 @@ class Filter:
         topic: Only of this topic.
         queue_id: Only of queues of this number.
         from_ms: Stored at or after this time.
-        to_ms: Stored before this time.
+        to_ms: Stored at or before this time.
     """
 
     topic: str | None
@@ -47,20 +47,7 @@ class Filter:
             return False
         stored_ms = message.store_timestamp_ms
         is_late_enough = self.from_ms is None or stored_ms >= self.from_ms
-        return is_late_enough and (self.to_ms is None or stored_ms < self.to_ms)
-
-
-def moment_ms(text: str | None) -> int | None:
-    """Returns milliseconds of a time given as such or as ISO 8601 (local where it has no zone)."""
-    if text is None:
-        return None
-    if text.lstrip("-").isdigit():
-        return int(text)
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1_000)
-    except ValueError:
-        hint = "a time is milliseconds since 1970, or ISO 8601 as in 2026-11-21T10:00:00+00:00"
-        raise click.BadParameter(f"{text!r}: {hint}") from None
+        return is_late_enough and (self.to_ms is None or stored_ms <= self.to_ms)
 
 
 def line_of(message: Message) -> dict[str, Any]:
@@ -114,22 +101,22 @@ def lines_of(
 
 @click.command()
 @store_directory
-@click.option("--jsonl", is_flag=True, default=True, help="One JSON object per line (always).")
-@click.option("--topic", help="Only messages of this topic.")
-@click.option("--queue", "queue_id", type=int, help="Only messages of this queue id.")
-@click.option("--from-time", help="Stored at or after: milliseconds, or ISO 8601.")
-@click.option("--to-time", help="Stored before.")
+@click.option("-t", "--topic", metavar="NAME", help="Only messages of this topic.")
+@click.option(
+    "--queue", "queue_id", metavar="ID", type=click.IntRange(0), help="Only of queues of this id."
+)
+@click.option("--since", "begin_ms", type=TIME, help="Stored not before: 1h, 2024-05-01.")
+@click.option("--until", "end_ms", type=TIME, help="Stored not behind.")
 @click.option("--from-offset", type=int, help="From this physical offset: a record's first byte.")
 @click.option("--to-offset", type=int, help="Records that end at or before this physical offset.")
 def dump(
     directory: Path,
     config_file: Path | None,
     assignments: tuple[str, ...],
-    jsonl: bool,
     topic: str | None,
     queue_id: int | None,
-    from_time: str | None,
-    to_time: str | None,
+    begin_ms: int | None,
+    end_ms: int | None,
     from_offset: int | None,
     to_offset: int | None,
 ) -> None:
@@ -137,9 +124,8 @@ def dump(
 
     Bodies are shown by length and SHA-256. Ends of files are lines with "blank": true.
     """
-    del jsonl  # The one format there is; the option makes that explicit in scripts.
     inspection = Inspection(directory, config=settings_of(config_file, assignments))
-    wanted = Filter(topic, queue_id, moment_ms(from_time), moment_ms(to_time))
+    wanted = Filter(topic, queue_id, begin_ms, end_ms)
     write = sys.stdout.write
     try:
         for line in lines_of(inspection, wanted, from_offset, to_offset):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
+from mqcore.cli.lags import require_group
 from mqcore.cli.times import SPAN
 from mqcore.errors import MQError
 from mqcore.model.groups import GroupConfig
@@ -82,7 +83,7 @@ def update(cluster: Cluster, name: str, cluster_name: str | None, **options: Any
     async def work(admin: "Admin") -> list[str]:
         known = (await admin.groups.configs(cluster=cluster_name)).get(name)
         if not known:
-            raise MQError(f"there is no group {name}: see `mqcore group create`")
+            raise unknown_group(name)
         masters = (await admin.brokers.cluster()).masters(cluster_name)
         for broker, config in known.items():
             await admin.groups.put(_with(config, changed), brokers=[masters[broker]])
@@ -96,12 +97,13 @@ def update(cluster: Cluster, name: str, cluster_name: str | None, **options: Any
 @cluster_options
 def settings(cluster: Cluster, name: str) -> None:
     """Show the settings of the group NAME on each broker."""
+    from mqcore.admin.groups import unknown_group
     from mqcore.cli.tables import print_json, print_pairs
 
     async def work(admin: "Admin") -> dict[str, GroupConfig]:
         known = (await admin.groups.configs()).get(name)
         if not known:
-            raise MQError(f"there is no group {name}: see `mqcore group list`")
+            raise unknown_group(name)
         return known
 
     known = cluster.ask(work)
@@ -141,11 +143,12 @@ def mode(
     It holds for clients that let the broker assign their queues.
     """
     wanted = RequestMode(topic, name, mode.upper(), share)
-    _print_brokers(
-        cluster,
-        name,
-        cluster.ask(lambda admin: admin.groups.set_mode(wanted, cluster=cluster_name)),
-    )
+
+    async def work(admin: "Admin") -> list[str]:
+        await require_group(admin, name)
+        return await admin.groups.set_mode(wanted, cluster=cluster_name)
+
+    _print_brokers(cluster, name, cluster.ask(work))
 
 
 def _changes(options: dict[str, Any]) -> dict[str, Any]:

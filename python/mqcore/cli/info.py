@@ -1,17 +1,16 @@
 """`mqcore store info`: what a store directory holds and occupies."""
 
 import json
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from mqcore.broker.damage_reports import damage_reports
 from mqcore.cli.damage import report_fields
 from mqcore.cli.options import settings_of, store_directory
+from mqcore.cli.tables import console, print_pairs, print_table, size_text, time_text
 from mqcore.native import Inspection, Message, fields_of
 
 _CHECKPOINT_FIELDS = (
@@ -92,59 +91,53 @@ def info(
         print_facts(facts)
 
 
-def _time(timestamp_ms: int) -> str:
-    moment = datetime.fromtimestamp(timestamp_ms / 1_000, UTC)
-    return moment.isoformat(sep=" ", timespec="milliseconds")
-
-
-def _size(len_bytes: int) -> str:
-    size = float(len_bytes)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1_024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1_024
-    return f"{size:.1f} GiB"
-
-
 def print_facts(facts: dict[str, Any]) -> None:
     """Prints the facts for people."""
-    console = Console(soft_wrap=True, highlight=False)
     status = facts["broker_status"]
-    start, end = status["commitLogMinOffset"], status["commitLogMaxOffset"]
-    ending = "a broker runs on it, or was killed" if facts["has_abort"] else "closed cleanly"
-    console.print(f"log from {start} to {end} (max physical offset); {ending}")
-    for report in facts["damage_reports"]:
-        console.print(
-            f"damage, not acknowledged: {report['kind']} at {report['physical_offset']}, "
-            f"{report['bytes']} bytes, {report['whole_records']} whole records",
-            markup=False,
-            style="red",
-        )
+    start, end = int(status["commitLogMinOffset"]), int(status["commitLogMaxOffset"])
+    pairs: dict[str, object] = {
+        "log": f"from {start:,} to {end:,} (max physical offset)",
+        "ending": "a broker runs on it, or was killed" if facts["has_abort"] else "closed cleanly",
+    }
     for name in ("first_record", "last_record"):
         record = facts[name]
         if record is not None:
-            console.print(
-                f"{name.replace('_', ' ')}: {record['topic']} {record['queue_id']} "
-                f"{record['queue_offset']} at {record['physical_offset']}, "
-                f"{_time(record['store_timestamp'])}",
-                markup=False,
+            pairs[name.replace("_", " ")] = (
+                f"{record['topic']}, queue {record['queue_id']}, offset "
+                f"{record['queue_offset']:,}, at {record['physical_offset']:,}, "
+                f"{time_text(record['store_timestamp'])}"
             )
     for name, value in (facts["checkpoint"] or {}).items():
-        shown = _time(value) if name.endswith("timestamp") else str(value)
-        console.print(f"checkpoint {name}: {shown}")
-    for key, value in facts["settings"].items():
-        console.print(f"{key}: {value}")
-    queues = Table("topic", "queue", "min", "max", title="queues")
-    for row in facts["queues"]:
-        numbers = (row["queue_id"], row["min_offset"], row["max_offset"])
-        queues.add_row(row["topic"], *(str(number) for number in numbers))
-    console.print(queues)
-    console.print(_occupied(facts["files"]))
+        pairs[f"checkpoint {name}"] = time_text(value) if name.endswith("timestamp") else value
+    print_pairs(pairs | facts["settings"])
+    for report in facts["damage_reports"]:
+        console().print(
+            f"damage, not acknowledged: {report['kind']} at {report['physical_offset']:,}, "
+            f"{report['bytes']:,} bytes, {report['whole_records']:,} whole records",
+            style="red",
+            soft_wrap=True,
+        )
+    print_table(
+        ["topic", "queue", "first", "next", "messages"],
+        [
+            [
+                row["topic"],
+                row["queue_id"],
+                row["min_offset"],
+                row["max_offset"],
+                row["max_offset"] - row["min_offset"],
+            ]
+            for row in facts["queues"]
+        ],
+        empty="it has no queue",
+    )
+    print_table(
+        ["part", "files", "length", "on disk", "in memory"], list(_occupied(facts["files"]))
+    )
 
 
-def _occupied(files: list[dict[str, Any]]) -> Table:
-    """Returns what each part of the store occupies; log files one by one."""
-    table = Table("part", "files", "length", "on disk", "in memory", title="occupied")
+def _occupied(files: list[dict[str, Any]]) -> Iterator[list[object]]:
+    """Yields what each part of the store occupies; log files one by one."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for file in files:
         top = file["path"].split("/", 1)[0]
@@ -154,5 +147,4 @@ def _occupied(files: list[dict[str, Any]]) -> Table:
             sum(member[key] or 0 for member in members)
             for key in ("len_bytes", "allocated_bytes", "resident_bytes")
         ]
-        table.add_row(part, str(len(members)), *(_size(total) for total in sums))
-    return table
+        yield [part, len(members), *map(size_text, sums)]

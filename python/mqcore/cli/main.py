@@ -2,12 +2,16 @@
 
 import logging
 import sys
+from typing import TYPE_CHECKING, cast
 
 import click
 from click.shell_completion import get_completion_class
 
 from mqcore import __version__
 from mqcore.cli.lazy import LazyCommands, LazyGroup
+
+if TYPE_CHECKING:
+    from mqcore.errors import MQError
 
 _EXIT_FAILED = 2
 # As a shell reports a process that Ctrl-C ended: 128 and the signal's number.
@@ -19,10 +23,11 @@ _COMPLETE_VARIABLE = "_MQCORE_COMPLETE"
 # What each does, so that the list is printed without importing them.
 _HELPS = {
     "bench": "Measure a cluster with this client.",
-    "broker": "Run a broker.",
+    "broker": "Run a broker, or look at one that runs.",
     "consume": "Print the messages of a topic, and those that come.",
+    "dlq": "List dead letters of groups, and send them again.",
     "doctor": "Look at this machine as a broker with its store would.",
-    "group": "List, describe and reset consumer groups.",
+    "group": "List, describe, create, change and reset consumer groups.",
     "msg": "Look up messages.",
     "namesrv": "Run a name server.",
     "ping": "Ask whether a broker or name server is ready.",
@@ -73,18 +78,24 @@ def main() -> None:
         error.show()
         sys.exit(_EXIT_FAILED)
     except Exception as error:
-        if not _is_ours(error):
+        ours = _ours(error)
+        if ours is None:
             raise
-        click.echo(f"mqcore: {error}", err=True)
+        from mqcore.cli.ways_out import error_line
+
+        click.echo(f"mqcore: {error_line(ours)}", err=True)
         sys.exit(_EXIT_FAILED)
     # What `ctx.exit` was given; a command itself returns nothing.
     sys.exit(code)
 
 
-def _is_ours(error: Exception) -> bool:
-    """Whether an error is of mqcore; who raised one has imported its class."""
+def _ours(error: Exception) -> "MQError | OSError | None":
+    """Returns an error that one line explains; who raised one of mqcore has imported its class."""
     errors = sys.modules.get("mqcore.errors")
-    return errors is not None and isinstance(error, errors.MQError)
+    if isinstance(error, OSError) and error.filename is not None:
+        return error
+    is_ours = errors is not None and isinstance(error, errors.MQError)
+    return cast("MQError", error) if is_ours else None
 
 
 if __name__ == "__main__":

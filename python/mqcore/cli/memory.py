@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from mqcore.cli.tables import size_text
 from mqcore.errors import MQError
 from mqcore.native import Inspection
 
@@ -246,28 +247,22 @@ def memory(target: str, as_json: bool) -> None:
 def text_lines(facts: Occupied) -> Iterator[str]:
     """Yields the facts as lines for people."""
     yield f"process {facts.pid}, {facts.threads} threads, store {facts.store or 'none'}"
-    yield from (f"  {name:<10} {_size(size)}" for name, size in facts.process.items())
+    yield from (f"  {name:<10} {size_text(size)}" for name, size in facts.process.items())
     yield _row("memory of the process", "maps", "mapped", "resident", "locked", "swapped")
     for each in (*facts.heap, facts.libraries, *facts.store_files):
         sizes = [each.mapped, each.resident, each.locked, each.swapped]
-        yield _row(each.name, str(each.maps), *map(_size, sizes))
+        yield _row(each.name, str(each.maps), *map(size_text, sizes))
     if facts.large:
-        large = ", ".join(_size(each.mapped) for each in facts.large)
+        large = ", ".join(size_text(each.mapped) for each in facts.large)
         yield f"  anonymous maps of 64 MiB and more (locked ones are the pool's): {large}"
     if facts.page_cache:
         yield _row("page cache of the store", "files", "length", "resident", "on disk", "")
         for part in facts.page_cache:
             sizes = [int(part[column]) for column in ("length", "resident", "on_disk")]
-            yield _row(str(part["part"]), str(part["files"]), *map(_size, sizes), "")
+            yield _row(str(part["part"]), str(part["files"]), *map(size_text, sizes), "")
     yield "machine"
-    yield from (f"  {name:<12} {_size(size)}" for name, size in facts.machine.items())
+    yield from (f"  {name:<12} {size_text(size)}" for name, size in facts.machine.items())
 
 
 def _row(name: str, *cells: str) -> str:
     return f"  {name:<42}" + "".join(f"{cell:>12}" for cell in cells)
-
-
-def _size(size_bytes: int) -> str:
-    if size_bytes < 1 << 20:
-        return f"{size_bytes / 1024:.0f} KiB"
-    return f"{size_bytes / (1 << 20):.1f} MiB"

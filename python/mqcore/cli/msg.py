@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, queue_of
-from mqcore.cli.dead_letters import resend_dlq
 from mqcore.cli.message_text import json_of, print_card
 from mqcore.cli.times import TIME
 from mqcore.cli.trace import trace
@@ -23,10 +22,7 @@ _FOREVER_MS = 2**63 - 1
 
 @click.group()
 def msg() -> None:
-    """Look up messages, and send dead ones again."""
-
-
-msg.add_command(resend_dlq)
+    """Look up messages."""
 
 
 msg.add_command(trace)
@@ -58,12 +54,15 @@ def get(
     if not is_by_offset:
         assert message_id is not None
         wanted = message_id.strip().upper()
-        _show(cluster, cluster.ask(lambda admin: _by_id(admin, wanted, topic)))
+        where = f" in topic {topic}" if topic is not None else ""
+        asked = f"message {wanted}{where}"
+        _show(cluster, cluster.ask(lambda admin: _by_id(admin, wanted, topic)), asked)
         return
     if topic is None or queue is None or offset is None:
         raise click.UsageError("a queue offset needs --topic, --queue and --offset")
     queue_named = queue_of(topic, queue)
-    _show(cluster, cluster.ask(lambda admin: admin.messages.at(queue_named, offset)))
+    asked = f"message at offset {offset} of queue {queue} of topic {topic}"
+    _show(cluster, cluster.ask(lambda admin: admin.messages.at(queue_named, offset)), asked)
 
 
 async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Message"]:
@@ -109,6 +108,7 @@ def query(cluster: Cluster, topic: str, key: str, limit: int, begin_ms: int, end
                 topic, key, limit=limit, begin_ms=begin_ms, end_ms=end_ms
             )
         ),
+        f"message with key {key} in topic {topic}",
         is_short=True,
     )
 
@@ -133,7 +133,7 @@ def recall(cluster: Cluster, handle: str, group: str) -> None:
             cluster.namesrv,
             group=group,
             credentials=cluster.credentials,
-            tls=cluster.has_tls or None,
+            tls=cluster.tls,
         ) as producer:
             return await producer.recall(handle, timeout_s=cluster.timeout_s)
 
@@ -146,8 +146,8 @@ def recall(cluster: Cluster, handle: str, group: str) -> None:
         click.echo(f"message {message_id} is recalled")
 
 
-def _show(cluster: Cluster, found: list["Message"], *, is_short: bool = False) -> None:
-    """Prints messages, and ends with exit code 1 where there is none."""
+def _show(cluster: Cluster, found: list["Message"], asked: str, *, is_short: bool = False) -> None:
+    """Prints messages, and ends with exit code 1 where there is none of what was asked for."""
     if cluster.as_json:
         for message in found:
             _print_json(message)
@@ -157,7 +157,7 @@ def _show(cluster: Cluster, found: list["Message"], *, is_short: bool = False) -
         for message in found:
             print_card(message)
     if not found:
-        click.echo("no such message", err=True)
+        click.echo(f"there is no {asked}", err=True)
         sys.exit(_EXIT_NONE)
 
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
+from mqcore.cli.delay_levels import level_note
 from mqcore.cli.lines import lines_of
 from mqcore.cli.pace import Pace
 from mqcore.cli.sending import Sending
@@ -136,6 +137,8 @@ async def _produced(
     bodies: AsyncGenerator[tuple[bytes, str], None],
     pace: Pace,
     count: int | None,
+    *,
+    is_traced: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
     # Not between lines that a person types, or reads.
@@ -144,8 +147,9 @@ async def _produced(
         cluster.namesrv,
         group=_GROUP,
         credentials=cluster.credentials,
-        tls=cluster.has_tls or None,
+        tls=cluster.tls,
         timeout_s=cluster.timeout_s,
+        trace=is_traced,
     )
     async with producer, contextlib.aclosing(bodies):
         sending = Sending(
@@ -199,7 +203,10 @@ def _print_result(result: SendResult) -> None:
 @click.option(
     "-p", "--property", "properties", metavar="NAME=TEXT", multiple=True, help="A property."
 )
-@click.option("--delay-level", type=click.IntRange(0), default=0, help="Hold it back: 1 is 1 s.")
+@click.option(
+    "--delay-level", type=click.IntRange(0), default=0, help="Hold it back: 1 is 1 s, 18 is 2 h."
+)
+@click.option("--trace", "is_traced", is_flag=True, help="Report sends for `mqcore msg trace`.")
 @click.option("-r", "--rate", type=click.FloatRange(min=0), default=0.0, help="At most per second.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many.")
 @cluster_options
@@ -214,6 +221,7 @@ def produce(
     sharding_key: Template | None,
     properties: tuple[str, ...],
     delay_level: int,
+    is_traced: bool,
     rate: float,
     count: int | None,
 ) -> None:
@@ -238,7 +246,11 @@ def produce(
         delay_level=delay_level,
     )
     bodies = _bodies(files, texts, is_whole=form == "file")
-    asyncio.run(_produced(cluster, shape, bodies, Pace(rate), count))
+    if delay_level:
+        note = cluster.ask(lambda admin: level_note(admin, topic, delay_level))
+        if note:
+            click.echo(note, err=True)
+    asyncio.run(_produced(cluster, shape, bodies, Pace(rate), count, is_traced=is_traced))
 
 
 def _property(text: str) -> tuple[str, Template]:

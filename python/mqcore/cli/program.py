@@ -1,4 +1,4 @@
-"""What `mqcore broker`, `namesrv` and `standalone` share: options, settings, logs, port file.
+"""What `mqcore broker run`, `namesrv` and `standalone` share: options, settings, logs, port file.
 
     @click.command()
     @program_options(Program.BROKER)
@@ -42,6 +42,7 @@ from mqcore.config.budget import allowed_bytes, check_budget, derived_windows, m
 from mqcore.config.checks import check_broker, check_listener, check_sizes, longest_that_fits
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
 from mqcore.config.existing import existing_sizes
+from mqcore.errors import ConfigurationError
 
 _Command = Callable[..., Any]
 _log = logging.getLogger("mqcore.config")
@@ -107,6 +108,7 @@ class ProgramOptions:
         log_dir = configuration.value("storePathCommitLog")
         mounted = configuration.value("mountedStoreDir")
         root = Path(str(mounted or configuration.value("storePathRootDir")))
+        _require_directory(root)
         found = existing_sizes(
             root,
             Path(str(log_dir)) if log_dir else None,
@@ -187,6 +189,20 @@ class ProgramOptions:
             click.echo(str(memory_plan(configuration)))
             for warning in configuration.warnings:
                 click.echo(f"warning: {warning}", err=True)
+
+
+def _require_directory(path: Path) -> None:
+    """Refuses a path that is a file, or lies below one.
+
+    Raises:
+        ConfigurationError: It is no directory, and cannot become one.
+    """
+    for each in (path, *path.parents):
+        if each.is_dir():
+            return
+        if each.exists():
+            fault = f"{each} is a file: the directory of the store is wanted (--data)"
+            raise ConfigurationError(fault, faults=(fault,))
 
 
 def log_configuration(configuration: Configuration) -> None:

@@ -15,11 +15,20 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["console", "print_json", "print_pairs", "print_table", "table_of", "time_text"]
+__all__ = [
+    "console",
+    "print_json",
+    "print_pairs",
+    "print_table",
+    "size_text",
+    "table_of",
+    "time_text",
+]
 
 # A pipe has no width: nothing is cut or wrapped.
 _PIPE_COLUMNS = 10_000
 _MS_PER_S = 1_000
+_KIB = 1_024
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -91,6 +100,16 @@ def time_text(time_ms: int) -> str:
         return "-"
     at = datetime.fromtimestamp(time_ms / _MS_PER_S, UTC)
     return f"{at:%Y-%m-%d %H:%M:%S}.{time_ms % _MS_PER_S:03d}Z"
+
+
+def size_text(len_bytes: int) -> str:
+    """Returns a number of bytes for people: 950 B, 1.5 KiB, 64.0 MiB."""
+    size = float(len_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if size < _KIB:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _KIB
+    return f"{size:.1f} GiB"
 
 
 def _cell(value: object) -> Text:

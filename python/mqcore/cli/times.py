@@ -9,7 +9,10 @@ from datetime import datetime
 
 import click
 
-__all__ = ["SPAN", "TIME", "parse_span", "parse_time"]
+__all__ = ["END", "SPAN", "START", "TIME", "WHEN", "parse_span", "parse_time"]
+
+# Words for the first message of a queue, and for behind its last one.
+START, END = "start", "end"
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _SPAN = re.compile(r"(?:\d+(?:ms|[smhdw]))+")
@@ -85,5 +88,22 @@ def _time_now(text: str) -> int:
     return parse_time(text, wall_ms())
 
 
+class _When(click.ParamType[str | int]):
+    """`start`, `end`, or a time as Unix ms."""
+
+    name = "start|end|time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | int:
+        """Returns the word or the time, or ends with a usage error."""
+        if isinstance(value, int):
+            return value
+        if str(value) in (START, END):
+            return str(value)
+        return TIME.convert(value, param, ctx)
+
+
 TIME = _Text("time", _time_now)
+WHEN = _When()
 SPAN = _Text("span", parse_span)

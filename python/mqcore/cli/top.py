@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, some_at_once
+from mqcore.cli.lags import group_lag, lag_cell
 from mqcore.cli.rates import Rates
 from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError
@@ -56,26 +57,28 @@ class _Watch:
         return sorted(rows, key=lambda row: (-row["put_per_s"], row["topic"]))
 
     async def _groups(self) -> list[dict[str, Any]]:
-        found = await self._admin.groups.configs()
+        known = await self._admin.groups.configs()
         names = [
             name
-            for name in found
+            for name in known
             if name not in BUILTIN_GROUPS and not name.startswith(SYSTEM_GROUP_PREFIX)
         ]
-        progress = await some_at_once(names, self._admin.groups.progress)
-        online = await some_at_once(names, self._admin.groups.connections)
-        offsets = {each.group: sum(row.group_offset for row in each.queues) for each in progress}
+        found = await some_at_once(names, lambda name: group_lag(self._admin, name))
+        offsets = {
+            each.group: sum(row.next_offset or 0 for row in each.queues if row.is_committed)
+            for each in found
+        }
         rates = self._got.look(offsets, monotonic_ms())
         rows = [
             {
                 "group": each.group,
                 "get_per_s": rates[each.group],
                 "lag": each.lag,
-                "members": len(members.clients) if members else 0,
+                "members": len(each.online.clients) if each.online else 0,
             }
-            for each, members in zip(progress, online, strict=True)
+            for each in found
         ]
-        return sorted(rows, key=lambda row: (-row["lag"], -row["get_per_s"], row["group"]))
+        return sorted(rows, key=lambda row: (-(row["lag"] or 0), -row["get_per_s"], row["group"]))
 
 
 def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
@@ -89,7 +92,7 @@ def shown(seen: dict[str, Any], interval_s: float) -> "Shown":
         for row in seen["topics"][:_ROWS_MAX]
     ]
     groups = [
-        [row["group"], row["get_per_s"], row["lag"], row["members"]]
+        [row["group"], row["get_per_s"], lag_cell(row["lag"]), row["members"]]
         for row in seen["groups"][:_ROWS_MAX]
     ]
     hidden = max(0, len(seen["topics"]) - _ROWS_MAX) + max(0, len(seen["groups"]) - _ROWS_MAX)

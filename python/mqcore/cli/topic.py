@@ -5,18 +5,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed, some_at_once
+from mqcore.cli.lags import group_lag, lag_cell
+from mqcore.cli.topic_change import create
 from mqcore.model.groups import SYSTEM_GROUP_PREFIX
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_PREFIX, TopicConfig, perm_text
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin, TopicStats
 
-_PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
-
 
 @click.group()
 def topic() -> None:
     """List, create, describe and delete topics."""
+
+
+topic.add_command(create)
 
 
 def is_inner(name: str, of_system: set[str]) -> bool:
@@ -78,75 +81,6 @@ def _joined(row: dict[str, Any]) -> str:
 
 @topic.command()
 @click.argument("name")
-@click.option(
-    "-q",
-    "--queues",
-    type=click.IntRange(0, 65_536),
-    default=8,
-    show_default=True,
-    help="Queues on each broker.",
-)
-@click.option("--read-queues", type=click.IntRange(0), help="Where it differs from --queues.")
-@click.option("--write-queues", type=click.IntRange(0), help="Where it differs from --queues.")
-@click.option(
-    "--perm",
-    type=click.Choice(list(_PERMISSIONS)),
-    default="rw",
-    show_default=True,
-    help="Allowed.",
-)
-@click.option("--ordered", "is_ordered", is_flag=True, help="It promises order.")
-@click.option(
-    "-a",
-    "--attribute",
-    "changes",
-    metavar="+KEY=VALUE|-KEY",
-    multiple=True,
-    help="Sets an attribute, or takes it away; a new topic only gets some.",
-)
-@click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")
-@click.option(
-    "-b", "--broker", "brokers", metavar="ADDR", multiple=True, help="Only at these addresses."
-)
-@cluster_options
-def create(
-    cluster: Cluster,
-    name: str,
-    queues: int,
-    read_queues: int | None,
-    write_queues: int | None,
-    perm: str,
-    is_ordered: bool,
-    changes: tuple[str, ...],
-    cluster_name: str | None,
-    brokers: tuple[str, ...],
-) -> None:
-    """Create the topic NAME, or change it.
-
-    When it returns, producers and consumers find it.
-    """
-    from mqcore.cli.tables import print_json
-
-    config = TopicConfig(
-        name,
-        read_queues=queues if read_queues is None else read_queues,
-        write_queues=queues if write_queues is None else write_queues,
-        perm=_PERMISSIONS[perm],
-        order=is_ordered,
-    )
-    made = cluster.ask(
-        lambda admin: admin.topics.put(
-            config, changes=changes, brokers=brokers, cluster=cluster_name
-        )
-    )
-    if cluster.as_json:
-        print_json({"topic": name, "brokers": made})
-    else:
-        click.echo(f"topic {name} is on {', '.join(made)}")
-
-
-@topic.command()
-@click.argument("name")
 @cluster_options
 def describe(cluster: Cluster, name: str) -> None:
     """Show the queues of the topic NAME, and who reads it.
@@ -155,11 +89,13 @@ def describe(cluster: Cluster, name: str) -> None:
     """
     from mqcore.cli.tables import print_json, print_pairs, print_table, time_text
 
-    async def work(admin: "Admin") -> tuple["TopicStats", dict[str, TopicConfig], dict[str, int]]:
+    async def work(
+        admin: "Admin",
+    ) -> tuple["TopicStats", dict[str, TopicConfig], dict[str, int | None]]:
         stats, configs = await admin.topics.stats(name), await admin.topics.configs(name)
         groups = await admin.topics.groups(name)
-        progress = await some_at_once(groups, lambda each: admin.groups.progress(each, topic=name))
-        return stats, configs, {each.group: each.lag for each in progress}
+        found = await some_at_once(groups, lambda each: group_lag(admin, each))
+        return stats, configs, {each.group: each.of_topic(name) for each in found}
 
     stats, configs, lags = cluster.ask(work)
     queues = [
@@ -191,7 +127,11 @@ def describe(cluster: Cluster, name: str) -> None:
         ["broker", "queue", "first", "next", "messages", "last message"],
         [[*list(row.values())[:-1], time_text(int(str(row["last_update_ms"])))] for row in queues],
     )
-    print_table(["group", "lag"], sorted(lags.items()), empty="no group has read it")
+    print_table(
+        ["group", "lag"],
+        [[each, lag_cell(lags[each])] for each in sorted(lags)],
+        empty="no group has read it",
+    )
 
 
 @topic.command()

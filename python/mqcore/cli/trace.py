@@ -8,6 +8,7 @@ import click
 
 from mqcore.cli.cluster import Cluster, cluster_options
 from mqcore.cli.times import TIME
+from mqcore.errors import MQError, NoRouteError
 from mqcore.model.topics import TRACE_TOPIC
 
 if TYPE_CHECKING:
@@ -61,14 +62,23 @@ def trace(
         found = await admin.traces.by_id(wanted, trace_topic=trace_topic, **span)
         return [] if found is None else [found]
 
-    found = cluster.ask(work)
+    try:
+        found = cluster.ask(work)
+    except NoRouteError as error:
+        if error.topic != trace_topic:
+            raise
+        raise MQError(
+            f"no traces are kept: there is no topic {trace_topic}. Brokers make it with "
+            "traceTopicEnable=true, and clients report with trace=True"
+        ) from error
     for each in found:
         if cluster.as_json:
             _print_json(each)
         else:
             _print_tree(each)
     if not found:
-        click.echo("no client has reported such a message", err=True)
+        asked = f"message {message_id}" if key is None else f"a message with key {key}"
+        click.echo(f"no client has reported {asked} to {trace_topic}", err=True)
         sys.exit(_EXIT_NONE)
 
 

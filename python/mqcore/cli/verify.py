@@ -69,17 +69,17 @@ def print_result(result: Findings) -> None:
     """Prints an outcome for people."""
     console = Console(soft_wrap=True, highlight=False)
     console.print(
-        f"log: {result.records} records and {result.blanks} ends of files from "
-        f"{result.log_start} to {result.log_end}"
+        f"log: {result.records:,} records and {result.blanks:,} ends of files from "
+        f"{result.log_start:,} to {result.log_end:,}"
     )
-    console.print(f"queues: {result.queues} with {result.units} units")
-    console.print(f"index: {result.index_files} files with {result.index_entries} entries")
+    console.print(f"queues: {result.queues:,} with {result.units:,} units")
+    console.print(f"index: {result.index_files:,} files with {result.index_entries:,} entries")
     for note in result.notes:
         console.print(f"note: {note}", markup=False)
     for problem in result.problems:
         console.print(f"{problem.part} {problem.at}: {problem.why}", markup=False, style="red")
     hidden = result.problem_count - len(result.problems)
     if hidden:
-        console.print(f"and {hidden} more disagreements", style="red")
+        console.print(f"and {hidden:,} more disagreements", style="red")
     if result.problem_count == 0:
         console.print("everything agrees", style="green")

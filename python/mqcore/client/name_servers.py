@@ -21,10 +21,19 @@ from mqcore.remoting.client import CALL_TIMEOUT_S, Client
 from mqcore.remoting.hub import LinkEvents
 from mqcore.remoting.link import Link
 from mqcore.remoting.request_codes import RequestCode
+from mqcore.remoting.response_codes import ResponseCode
 
 __all__ = ["NameServers", "addresses_of"]
 
 _log = logging.getLogger(__name__)
+# Every name server answers these, of any release: who does not know them is none.
+_ALL_KNOW = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    }
+)
 
 # What an address is from where it is given in code.
 _ARGUMENT: Final = "namesrv"
@@ -73,6 +82,14 @@ def _parsed(namesrv: str | Sequence[str], source: str) -> tuple[str, ...]:
             # Who gave no address must learn where this one is from.
             raise AddressError(f"{source}: {error.message}") from error
     return found
+
+
+def _is_a_broker(address: str) -> NameServerError:
+    return NameServerError(
+        f"{address} is a broker: name servers listen on 9876 where nothing else is set",
+        address=address,
+        causes={},
+    )
 
 
 class _Breaks(LinkEvents):
@@ -133,6 +150,9 @@ class NameServers:
                 answer = await self._remote.call(address, code, ext, timeout_s=timeout_s)
             except RemotingError as error:
                 causes[address] = self._explained(address, error)
+                continue
+            if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _ALL_KNOW:
+                causes[address] = _is_a_broker(address)
                 continue
             self._at = at
             self._answered(address, causes)

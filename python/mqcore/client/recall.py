@@ -49,7 +49,7 @@ class RecallHandle:
             version, topic, broker_name, deliver_at, message_id = parts[:_PARTS]
             found = cls(topic, broker_name, int(deliver_at), message_id)
         except (ValueError, binascii.Error) as error:
-            raise cls._none(text, str(error)) from error
+            raise cls._none(text, "it cannot be read") from error
         if version != _VERSION:
             raise cls._none(text, f"version {version[:8]!r} is not known")
         return found

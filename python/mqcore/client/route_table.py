@@ -151,7 +151,8 @@ class RouteTable:
         if answer.code != 0:
             remark = answer.remark or ""
             raise ResponseError(
-                f"a name server of {where} answered {answer.code} for topic {topic}: {remark}",
+                f"a name server of {where} answered {answer.code} for topic {topic}: "
+                f"{remark.strip()}",
                 address=where,
                 code=answer.code,
                 remark=remark,
@@ -197,7 +198,7 @@ class RouteTable:
                 "on a broker"
             )
         else:
-            todo = "start a broker that registers there, such as `mqcore broker`"
+            todo = "start a broker that registers there, such as `mqcore broker run`"
         return NoRouteError(
             f"no route for topic {topic} at name servers {where}; brokers known: "
             f"{named or 'none'}; {todo}",

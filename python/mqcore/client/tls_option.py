@@ -13,13 +13,14 @@ def tls_context(tls: TlsOption) -> ssl.SSLContext | None:
     """Returns the context that an option means; None for plain connections.
 
     Args:
-        tls: True trusts the machine's authorities; files or a context set more.
+        tls: True trusts the machine's authorities, and the certificate must name the host that is
+            dialled; files or a context set more, or less.
 
     Raises:
         TlsError: A file cannot be used.
     """
     if isinstance(tls, TlsFiles):
-        return client_context(tls, is_host_checked=False)
+        return client_context(tls)
     if isinstance(tls, ssl.SSLContext):
         return tls
-    return client_context(TlsFiles(), is_host_checked=False) if tls else None
+    return client_context(TlsFiles()) if tls else None

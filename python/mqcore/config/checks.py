@@ -60,7 +60,7 @@ def check_broker(settings: BrokerSettings) -> list[str]:
     for address in settings.name_servers:
         host, separator, port = address.rpartition(":")
         if not separator or not host or not port.isdigit():
-            faults.append(f"namesrvAddr={address}: HOST:PORT expected")
+            faults.append(f"namesrvAddr={address}: HOST:PORT expected, such as 127.0.0.1:9876")
     _raise(faults)
     bound, advertised = settings.listener.host, settings.advertised_host
     if is_loopback(bound) and not is_loopback(advertised):

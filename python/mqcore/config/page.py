@@ -11,7 +11,7 @@ _HEAD = """\
 
 Made from the tables of keys by `python -m mqcore.config.page`; a test keeps it current.
 
-A broker reads `mqcore broker -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
+A broker reads `mqcore broker run -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
 properties file exactly as RocketMQ 4.9 and 5.3 have it, or TOML (its name ends in `.toml`) with the
 same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
 was set last in this list wins:
@@ -38,7 +38,8 @@ What becomes of a key:
   than the default refuses the start; `--ignore KEY` starts all the same.
 
 A warning names an unknown key with the nearest known one; with `--strict-config` it is an error. A
-value of another type is always an error. A boolean that is neither `true` nor `false` is read as
+value of another type is always an error, as is a number outside the range in the column *kind*
+(`int>=0<=100`), and a file that is no text. A boolean that is neither `true` nor `false` is read as
 false, as Java reads it, with a warning. Sizes of mqcore's own keys may have a unit (`64m`,
 `2 GiB`).
 

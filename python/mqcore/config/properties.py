@@ -4,6 +4,7 @@ ISO-8859-1 with `\uXXXX` escapes; `#` and `!` begin comments; `=`, `:` or white 
 key from its value; a backslash at the end of a line continues it. Knows no key.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from mqcore.errors import ConfigFileError
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+# No text has any of these: line ends, tabs and form feeds are the only controls in one.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 # A configuration file is some kilobytes; more is another file given by mistake.
 LEN_MAX_BYTES = 1 << 20
 
@@ -22,7 +25,7 @@ def read_properties(path: str | Path) -> dict[str, str]:
         path: The file.
 
     Raises:
-        ConfigFileError: It cannot be read, or holds a bad escape.
+        ConfigFileError: It cannot be read, is no text, or holds a bad escape.
     """
     path = Path(path)
     try:
@@ -32,7 +35,16 @@ def read_properties(path: str | Path) -> dict[str, str]:
         raise _refused(path, 0, why) from error
     if len(content) > LEN_MAX_BYTES:
         raise _refused(path, 0, f"it has {len(content)} bytes, a configuration at most 1 MiB")
-    return parse_properties(content.decode("iso-8859-1"), path)
+    text = content.decode("iso-8859-1")
+    found = _CONTROLS.search(text)
+    if found is not None:
+        line = text.count("\n", 0, found.start()) + 1
+        raise _refused(
+            path,
+            line,
+            f"it has a byte {ord(found[0]):#04x}: a properties file is a text of KEY=VALUE",
+        )
+    return parse_properties(text, path)
 
 
 def parse_properties(text: str, path: str | Path = "text") -> dict[str, str]:

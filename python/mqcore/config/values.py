@@ -11,8 +11,8 @@ Value = bool | int | float | str | Path | tuple[str, ...]
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _SIZE = re.compile(r"([0-9]+)\s*(?:([kmgt])i?b?|b)?", re.ASCII | re.IGNORECASE)
-# A whole number with bounds: `int>=1`, `int>=0<=7`.
-_BOUNDED = re.compile(r"(int|long)(?:>=([0-9]+))?(?:<=([0-9]+))?")
+# A whole number with bounds: `int>=1`, `int>=0<=7`, `int>=-1`.
+_BOUNDED = re.compile(r"(int|long)(?:>=(-?[0-9]+))?(?:<=([0-9]+))?")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # The ranges of Java's types: an official broker ignores what lies outside.
 _INT_BITS = 31
@@ -104,11 +104,17 @@ def _path(text: str) -> Path | str:
 
 def _within(text: str, kind: str, least: str | None, most: str | None) -> int:
     number = _whole(text, _INT_BITS if kind == "int" else _LONG_BITS)
-    if least is not None and number < int(least):
-        raise ValueError(f"expected at least {least}")
-    if most is not None and number > int(most):
-        raise ValueError(f"expected at most {most}")
+    is_low = least is not None and number < int(least)
+    is_high = most is not None and number > int(most)
+    if is_low or is_high:
+        raise ValueError(f"expected {_range_text(least, most)}")
     return number
+
+
+def _range_text(least: str | None, most: str | None) -> str:
+    if least is None:
+        return f"at most {most}"
+    return f"at least {least}" if most is None else f"{least} to {most}"
 
 
 def _whole(text: str, bits: int) -> int:

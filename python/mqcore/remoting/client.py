@@ -29,6 +29,11 @@ __all__ = ["CALL_TIMEOUT_S", "CONNECT_TIMEOUT_S", "Client", "expect"]
 CALL_TIMEOUT_S = 3.0
 CONNECT_TIMEOUT_S = 3.0
 
+# What to do about refusals of brokers, by words of the official remarks.
+_WAYS_OUT = {
+    "not support consumer to filter message by": "set enablePropertyFilter=true on the broker",
+}
+
 
 class Client:
     """Connections to servers, by address.
@@ -222,6 +227,11 @@ class Client:
         self._sweep.start()
 
 
+def way_out(remark: str) -> str:
+    """Returns what to do about a remark that gives no advice; empty for one that is not known."""
+    return next((f": {todo}" for words, todo in _WAYS_OUT.items() if words in remark), "")
+
+
 def expect(answer: Command, address: str, *codes: int) -> Command:
     """Returns an answer whose code is success, or one of `codes`.
 
@@ -237,7 +247,7 @@ def expect(answer: Command, address: str, *codes: int) -> Command:
         return answer
     remark = answer.remark or ""
     raise ResponseError(
-        f"{address} answered {answer.code}: {remark}",
+        f"{address} answered {answer.code}: {remark.strip()}{way_out(remark)}",
         address=address,
         code=answer.code,
         remark=remark,

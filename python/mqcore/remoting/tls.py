@@ -57,6 +57,9 @@ class TlsFiles:
         key_password: Its password, if it has one.
         trusted: Authorities that the other side's certificate must come from.
         is_peer_required: A server demands a certificate of its clients.
+        checks_host: A client refuses a certificate that does not name the host that it dialled.
+            False is for certificates that name no addresses, as official clients take them: anybody
+            whom the authorities trust can then pose as the server.
     """
 
     certificate: Path | None = None
@@ -64,6 +67,7 @@ class TlsFiles:
     key_password: str | None = None
     trusted: Path | None = None
     is_peer_required: bool = False
+    checks_host: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +106,18 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     return context
 
 
-def client_context(files: TlsFiles, *, is_host_checked: bool = True) -> ssl.SSLContext:
+def client_context(files: TlsFiles) -> ssl.SSLContext:
     """Returns the context of a client.
 
     Args:
         files: Without `trusted`, the machine's own authorities are trusted.
-        is_host_checked: Whether the certificate must name the host that was dialled; official
-            clients do not ask for it.
 
     Raises:
         TlsError: A file is missing, unreadable or not what it should be.
     """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = is_host_checked
+    context.check_hostname = files.checks_host
     if files.trusted is not None:
         _load_trusted(context, files.trusted)
     if files.certificate is not None:

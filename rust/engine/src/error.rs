@@ -157,6 +157,15 @@ pub enum Error {
     },
 }
 
+/// The system's text of an error, without the number that is shown beside it.
+fn system_text(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" (os error ") {
+        Some((words, _)) if error.raw_os_error().is_some() => words.to_owned(),
+        _ => text,
+    }
+}
+
 impl Error {
     /// An [`Error::Io`] from the system's error.
     #[must_use]
@@ -165,7 +174,7 @@ impl Error {
             action,
             path: path.to_owned(),
             errno: error.raw_os_error().unwrap_or(0),
-            message: error.to_string(),
+            message: system_text(error),
         }
     }
 

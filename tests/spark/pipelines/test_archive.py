@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from golden_stores import GOLDEN_STORES, GoldenStore
 from mqcore import Store
+from mqcore.cli.main import commands
+from mqcore.clock import wall_ms
 from mqcore.model.topics import SYSTEM_PREFIX, UNSENDABLE_TOPICS
 from mqcore.spark.pipelines.archive_directory import ArchiveDirectory
 from mqcore.spark.pipelines.archive_run import Archived, Round, in_threads, run_rounds
@@ -82,6 +85,42 @@ def test_of_an_open_store_only_full_and_flushed_files_are_taken(tmp_path: Path) 
         assert all(task.segment.len_bytes == SEGMENT_LEN_BYTES for task in plan.tasks)
         assert plan.end <= appended[-1].end - appended[-1].end % SEGMENT_LEN_BYTES
     assert planned(tmp_path / "store", tmp_path / "a").end == appended[-1].end
+
+
+def test_an_open_file_is_named_and_its_flushed_part_is_taken_on_request(tmp_path: Path) -> None:
+    target = tmp_path / "a"
+    first, later = 50, 100
+
+    def run(*options: str) -> list[str]:
+        arguments = ["store", "archive", str(tmp_path / "store"), str(target), *options]
+        result = CliRunner().invoke(commands, arguments)
+        assert result.exit_code == 0, result.output
+        return result.output.splitlines()
+
+    with Store(tmp_path / "store", config=SMALL) as opened:
+        filled(opened, first)
+        now_ms = wall_ms()
+        while wall_ms() == now_ms:
+            pass
+        # With the time of this one the checkpoint proves that those before it are flushed.
+        opened.append("topic", body_of(first))
+        opened.flush()
+    with Store(tmp_path / "store", config=SMALL) as opened:
+        for number in range(first + 1, later):
+            opened.append("topic", body_of(number))
+        (refused,) = run()
+        assert refused.startswith("nothing was taken: the store is open, or was killed: 0000000000")
+        assert "--flushed" in refused
+        left_out, *_ = run("--flushed")
+        assert left_out.startswith("left out: what the log has from ")
+        taken = bodies(target)
+        assert first <= len(taken) < later
+        assert taken == [body_of(number) for number in range(len(taken))]
+        (again,) = run("--flushed")
+        assert again.startswith("nothing was taken: what the log has from ")
+    run()
+    assert bodies(target) == [body_of(number) for number in range(later)]
+    assert run() == [f"file://{target} has everything already"]
 
 
 def test_a_round_that_fails_is_not_committed_and_the_next_run_goes_on(

@@ -1,5 +1,6 @@
 """Charts and pages: marks where the numbers are, texts escaped, nothing outside of the page."""
 
+import dataclasses
 import re
 import sys
 from itertools import pairwise
@@ -174,6 +175,20 @@ def test_figures_follow_from_what_was_counted() -> None:
     assert bucket_for(0, 10**15) == 86_400_000
     assert grouped("abc", 3) == (["a", "b", "c"], [])
     assert grouped("abcd", 3) == (["a", "b"], ["c", "d"])
+
+
+def test_numbers_of_tiles_and_tables_are_alike() -> None:
+    found = traffic(1)
+    slices = [dataclasses.replace(one, messages=one.messages * 10**7) for one in found.slices]
+    queues = [dataclasses.replace(one, messages=one.messages * 10**7) for one in found.queues]
+    lags = [dataclasses.replace(one, lag=12_345_678) for one in found.lags]
+    large = dataclasses.replace(found, slices=slices, queues=queues, lags=lags)
+    html = traffic_page(large, title="t", source="store:/s", made_ms=BEGIN_MS)
+    cells = re.findall(r"<(?:b|td)[^>]*>([^<]+)</", html)
+    # In a tile and in a table each.
+    for shown in ("1,200,000,000", "166,666.7", "12,345,678"):
+        assert cells.count(shown) == 2, shown
+    assert not [cell for cell in cells if re.search(r"\d [kMGT]$", cell)]
 
 
 @pytest.mark.parametrize("topics", [1, 2, 30])

@@ -45,6 +45,7 @@ def archive(
     name: str | None = None,
     broker_name: str | None = None,
     split_bytes: int = SPLIT_BYTES,
+    flushed: bool = False,
 ) -> Archived:
     """Archives what is not archived yet.
 
@@ -57,6 +58,7 @@ def archive(
         name: What the manifest calls the store; the directory's name where not given.
         broker_name: The value of the column brokerName for a store's messages.
         split_bytes: Bytes of the log that one task reads.
+        flushed: Whether to take the flushed part of an open store's files that are not full.
 
     Raises:
         PipelineSettingError: Settings contradict each other, or the archive.
@@ -68,6 +70,7 @@ def archive(
     manifest = directory.manifest()
     lost: Sequence[Span]
     tasks: Sequence[ArchiveTask]
+    held = ""
     if read.kind == "archive":
         raise PipelineSettingError(
             f"source is {source!r}: what is archived already is not archived again; "
@@ -87,8 +90,9 @@ def archive(
             topics=topics,
             broker_name=broker_name,
             split_bytes=split_bytes,
+            flushed=flushed,
         )
-        tasks, lost = plan.tasks, plan.lost
+        tasks, lost, held = plan.tasks, plan.lost, plan.held
     slots = parallelism(spark)
     done = 0
 
@@ -98,7 +102,9 @@ def archive(
         with Job(spark, f"archive {source}: task {done} of {len(tasks)}"):
             return _on_cluster(spark, chosen, directory.uri)
 
-    return run_rounds(directory, tasks, execute, tasks_per_round=slots * _TURNS, lost=lost)
+    return run_rounds(
+        directory, tasks, execute, tasks_per_round=slots * _TURNS, lost=lost, held=held
+    )
 
 
 def _on_cluster(

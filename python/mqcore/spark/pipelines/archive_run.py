@@ -38,6 +38,7 @@ class Archived:
         size_bytes: Bytes of the files.
         took_s: Seconds.
         lost: Ranges that no archive has and that are gone from the source.
+        held: Why a part of the source was not taken, one sentence; empty where nothing was left.
     """
 
     target: str
@@ -48,6 +49,7 @@ class Archived:
     size_bytes: int
     took_s: float
     lost: tuple[Span, ...] = ()
+    held: str = ""
 
     @property
     def exit_code(self) -> int:
@@ -60,8 +62,12 @@ class Archived:
             f"gone before it was archived: {span.source} from {span.begin} to {span.end}"
             for span in self.lost
         ]
+        if not self.commits and self.held:
+            return [*lines, f"nothing was taken: {self.held}"]
         if not self.commits:
             return [*lines, f"{self.target} has everything already"]
+        if self.held:
+            lines.append(f"left out: {self.held}")
         rate = self.rows / self.took_s if self.took_s else 0.0
         return [
             *lines,
@@ -78,6 +84,7 @@ def run_rounds(
     *,
     tasks_per_round: int,
     lost: Sequence[Span] = (),
+    held: str = "",
     report: Callable[[int, int], None] | None = None,
 ) -> Archived:
     """Archives what some tasks read.
@@ -88,6 +95,7 @@ def run_rounds(
         execute: Runs a round of tasks and returns the files of each.
         tasks_per_round: How many tasks are committed together.
         lost: What is gone; it is only reported.
+        held: Why a part was not taken; it is only reported.
         report: Gets how many tasks are done, and of how many, after every commit.
 
     Raises:
@@ -114,6 +122,7 @@ def run_rounds(
         size_bytes=sum(part.size_bytes for part in files),
         took_s=(monotonic_ms() - began_ms) / _MS_PER_S,
         lost=tuple(lost),
+        held=held,
     )
 
 

@@ -26,6 +26,7 @@ from mqcore.spark.store_source.segments import (
     CHECKPOINT_FILE,
     Segment,
     cut_at_log_end,
+    flushed_part,
     last_store_ms,
     segments_of,
     store_root,
@@ -136,6 +137,7 @@ class StorePlan:
         end: Behind the last one that may be archived.
         tasks: What is not archived yet.
         lost: Ranges that were never archived and are gone.
+        held: Why a part of the store is not taken, one sentence; empty where nothing is left out.
     """
 
     source: str
@@ -143,6 +145,7 @@ class StorePlan:
     end: int
     tasks: tuple[StoreTask, ...]
     lost: tuple[Span, ...]
+    held: str = ""
 
 
 def source_of(name: str, topics: Sequence[str]) -> str:
@@ -158,6 +161,7 @@ def plan_store(
     topics: Sequence[str] = (),
     broker_name: str | None = None,
     split_bytes: int,
+    flushed: bool = False,
 ) -> StorePlan:
     """Returns what is to be archived of a store.
 
@@ -172,6 +176,7 @@ def plan_store(
         topics: Only these; all but the broker's own where not given.
         broker_name: The value of the column `brokerName`.
         split_bytes: Bytes of the log that one task reads.
+        flushed: Whether to take the flushed part of files that are not full, too.
 
     Raises:
         PathError: There is no store.
@@ -189,7 +194,7 @@ def plan_store(
             "into a directory of its own, or give the same topics",
             setting="topics",
         )
-    segments = _archivable(directory, root)
+    segments, held = _archivable(directory, root, flushed=flushed)
     tasks = []
     for segment in segments:
         for gap in missing(segment.base, segment.end, covered.get(source, ())):
@@ -210,17 +215,19 @@ def plan_store(
     known = covered.get(source)
     # What was there before the first commit nobody promised to archive.
     lost = missing(known[0][0], begin, known) if known else []
-    return StorePlan(source, begin, end, tuple(tasks), tuple(Span(source, *one) for one in lost))
+    gone = tuple(Span(source, *one) for one in lost)
+    return StorePlan(source, begin, end, tuple(tasks), gone, held)
 
 
 def _is_same_store(source: str, name: str) -> bool:
     return source == f"store:{name}" or source.startswith(f"store:{name}#")
 
 
-def _archivable(directory: Directory, root: str) -> list[Segment]:
+def _archivable(directory: Directory, root: str, *, flushed: bool) -> tuple[list[Segment], str]:
+    """Returns what may be taken of a log, and why not all of it; empty where it is all."""
     segments = without_prepared(directory, segments_of(directory))
     if directory.size(f"{root}/{ABORT_FILE}") is None:
-        return cut_at_log_end(directory, segments)
+        return cut_at_log_end(directory, segments), ""
     checkpoint = f"{root}/{CHECKPOINT_FILE}"
     flushed_ms = 0
     if directory.size(checkpoint) is not None:
@@ -230,4 +237,15 @@ def _archivable(directory: Directory, root: str) -> list[Segment]:
     full = segments[:-1]
     while full and (last_store_ms(directory, full[-1]) or 0) >= flushed_ms:
         full.pop()
-    return full
+    if len(full) == len(segments):
+        return full, ""
+    first = segments[len(full)]
+    if not flushed:
+        return full, (
+            f"the store is open, or was killed: {first.path.rpartition('/')[2]} and what is behind "
+            "it is not full and flushed (close the store, or take what is flushed: --flushed, "
+            "in a pipeline flushed=true)"
+        )
+    part = flushed_part(directory, first, flushed_ms)
+    taken = [*full, part] if part.len_bytes else full
+    return taken, f"what the log has from {part.end} on is not known to be flushed"

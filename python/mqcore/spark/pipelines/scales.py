@@ -42,8 +42,8 @@ def duration_text(value_ms: float) -> str:
 
 
 def time_text(time_ms: int) -> str:
-    """Returns a time: 2026-11-22 10:00:00 UTC."""
-    return f"{datetime.fromtimestamp(time_ms / _MS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    """Returns a time as commands show it, without ms: 2026-11-22 10:00:00Z."""
+    return f"{datetime.fromtimestamp(time_ms / _MS_PER_S, UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def _three_digits(value: float) -> str:

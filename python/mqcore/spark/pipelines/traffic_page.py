@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from mqcore.spark.pipelines.charts import COLOURS, WIDE, Series, bars, lines, stacked_bars
 from mqcore.spark.pipelines.page import Section, Tile, page
-from mqcore.spark.pipelines.scales import bytes_text, count_text, duration_text, time_text
+from mqcore.spark.pipelines.scales import bytes_text, duration_text, time_text
 from mqcore.spark.pipelines.traffic import TimeSlice, Traffic, grouped
 
 __all__ = ["traffic_page"]
@@ -47,16 +47,16 @@ def traffic_page(traffic: Traffic, *, title: str, source: str, made_ms: int) -> 
 def _tiles(traffic: Traffic) -> list[Tile]:
     mean = traffic.body_bytes / traffic.messages if traffic.messages else 0
     tiles = [
-        Tile("messages", count_text(traffic.messages)),
+        Tile("messages", _exact(traffic.messages)),
         Tile("bodies", bytes_text(traffic.body_bytes)),
         Tile("mean body", bytes_text(round(mean))),
-        Tile("topics", count_text(len(traffic.topics))),
-        Tile("queues", count_text(len(traffic.queues))),
-        Tile("peak messages/s", count_text(round(traffic.peak_per_s))),
+        Tile("topics", _exact(len(traffic.topics))),
+        Tile("queues", _exact(len(traffic.queues))),
+        Tile("peak messages/s", _rate(traffic.peak_per_s)),
         Tile("worst p99", duration_text(traffic.worst_p99_ms)),
     ]
     if traffic.lags:
-        tiles.append(Tile("messages behind", count_text(sum(one.lag for one in traffic.lags))))
+        tiles.append(Tile("messages behind", _exact(sum(one.lag for one in traffic.lags))))
     return tiles
 
 
@@ -158,12 +158,12 @@ def _topic_table(traffic: Traffic) -> Section:
         rows.append(
             (
                 topic,
-                f"{messages:,}",
+                _exact(messages),
                 bytes_text(size),
                 bytes_text(round(size / messages)) if messages else "-",
-                str(len(queues)),
+                _exact(len(queues)),
                 f"{traffic.skew(topic):.2f}",
-                count_text(round(peak, 1)),
+                _rate(peak),
                 duration_text(max(one.p99_ms for one in slices)),
                 duration_text(max(one.max_ms for one in slices)),
             )
@@ -195,7 +195,13 @@ def _lag_table(traffic: Traffic) -> Section:
         note=_shown_note("groups", len(ordered)),
         heads=("group", "topic", "queues", "behind", "worst queue"),
         rows=[
-            (one.group, one.topic, str(one.queues), f"{one.lag:,}", f"{one.worst_queue:,}")
+            (
+                one.group,
+                one.topic,
+                _exact(one.queues),
+                _exact(one.lag),
+                _exact(one.worst_queue),
+            )
             for one in ordered[:_ROWS_MAX]
         ],
         numbers=frozenset({2, 3, 4}),
@@ -213,16 +219,26 @@ def _queue_table(traffic: Traffic) -> Section:
             (
                 one.topic,
                 one.host,
-                str(one.queue_id),
-                f"{one.messages:,}",
+                _exact(one.queue_id),
+                _exact(one.messages),
                 bytes_text(one.body_bytes),
-                f"{one.first_offset:,} - {one.last_offset:,}",
+                f"{_exact(one.first_offset)} - {_exact(one.last_offset)}",
             )
             for one in ordered[:_ROWS_MAX]
         ],
         numbers=frozenset({2, 3, 4, 5}),
         is_wide=True,
     )
+
+
+def _exact(count: int) -> str:
+    """Returns a count as every tile and table shows one; the axes of charts shorten theirs."""
+    return f"{count:,}"
+
+
+def _rate(per_s: float) -> str:
+    """Returns how many per second, as every tile and table shows it."""
+    return f"{per_s:,.1f}"
 
 
 def _shown_note(what: str, count: int) -> str:

@@ -27,6 +27,7 @@ _HEAD_BYTES: Final = 112
 # greatest body, 4 MiB.
 _TAIL_BYTES: Final = 8 * 1024 * 1024
 _TIME_COLUMN: Final = "storeTimestamp"
+_OFFSET_COLUMN: Final = "physicalOffset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,27 @@ def cut_at_log_end(directory: Directory, segments: list[Segment]) -> list[Segmen
         pass
     cut = replace(last, len_bytes=walk.good_end - last.base)
     return [*segments[:-1], cut]
+
+
+def flushed_part(directory: Directory, segment: Segment, flushed_ms: int) -> Segment:
+    """Returns a file as long as the records at its beginning that were stored before a time.
+
+    Args:
+        directory: Where it is.
+        segment: The file.
+        flushed_ms: What was stored before it has been flushed, by the checkpoint; Unix ms.
+    """
+    span = Span(start=segment.base, end=segment.end, limit=segment.end)
+    walk = RecordColumns([_TIME_COLUMN, _OFFSET_COLUMN], bad_records="skip", span=span)
+    for batch in _batches(walk, directory, segment):
+        times_us, offsets = (
+            memoryview(batch.column(at).buffers[-1]).cast("q")  # type: ignore[arg-type]
+            for at in range(2)
+        )
+        for time_us, offset in zip(times_us, offsets, strict=True):
+            if time_us // 1000 >= flushed_ms:
+                return replace(segment, len_bytes=offset - segment.base)
+    return replace(segment, len_bytes=walk.good_end - segment.base)
 
 
 def first_store_ms(directory: Directory, segment: Segment) -> int | None:

@@ -1,4 +1,4 @@
-"""`mqcore group dead-letters` and `mqcore msg resend-dlq`: what a group failed on, sent again."""
+"""`mqcore dlq`: the dead letters of a group, listed and sent again."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,13 @@ _SHOWN_MAX = 100
 _EXIT_LEFT = 1
 
 
-@click.command("dead-letters")
-@click.argument("name")
+@click.group()
+def dlq() -> None:
+    """List dead letters of groups, and send them again."""
+
+
+@dlq.command("list")
+@click.argument("group")
 @click.option("--since", "begin_ms", type=TIME, default=0, help="Dead not before: 1h, 2024-05-01.")
 @click.option("--until", "end_ms", type=TIME, default=_FOREVER_MS, help="Dead not behind.")
 @click.option(
@@ -30,8 +35,8 @@ _EXIT_LEFT = 1
     help="At most so many, the oldest first.",
 )
 @cluster_options
-def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit: int) -> None:
-    """List the messages that the group NAME failed on too often.
+def list_(cluster: Cluster, group: str, begin_ms: int, end_ms: int, limit: int) -> None:
+    """List the messages that GROUP failed on too often.
 
     With --json one object per message, its body included.
     """
@@ -39,7 +44,7 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
 
     found = cluster.ask(
         lambda admin: admin.dead_letters.of_group(
-            name, begin_ms=begin_ms, end_ms=end_ms, limit=limit
+            group, begin_ms=begin_ms, end_ms=end_ms, limit=limit
         )
     )
     if cluster.as_json:
@@ -61,11 +66,11 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
             ]
             for letter in found
         ],
-        empty=f"group {name} has no dead letters",
+        empty=f"group {group} has no dead letters",
     )
 
 
-@click.command("resend-dlq")
+@dlq.command()
 @click.argument("group")
 @click.option("--id", "ids", metavar="ID", multiple=True, help="Only this message; repeatable.")
 @click.option("--since", "begin_ms", type=TIME, default=0, help="Dead not before: 1h, 2024-05-01.")
@@ -75,7 +80,7 @@ def dead_letters(cluster: Cluster, name: str, begin_ms: int, end_ms: int, limit:
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @cluster_options
-def resend_dlq(
+def resend(
     cluster: Cluster,
     group: str,
     ids: tuple[str, ...],
