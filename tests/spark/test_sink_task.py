@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 
 from mqcore.native import Message
 from mqcore.spark.errors import RowRefusedError, SinkError
-from mqcore.spark.topic_sink.columns import row_batches
+from mqcore.spark.topic_sink.columns import packed_columns, row_batches
 from mqcore.testing import Broker
 from spark.sink_task import batch_of, mark_of, write_rows
 
@@ -287,3 +287,11 @@ def test_a_topic_that_is_nowhere_is_one_sentence() -> None:
         pytest.raises(SinkError, match=r"partition 0, attempt 0: .*nowhere"),
     ):
         write_rows(broker, [batch_of({"body": [b"a"]})], topic="nowhere")
+
+
+def test_a_batch_that_ends_behind_its_data_is_refused() -> None:
+    ends = pa.array([0, 9], pa.int32()).buffers()[1]
+    body = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(b"abc")], null_count=0)
+    batch = pa.RecordBatch.from_arrays([body], names=["body"])
+    with pytest.raises(pa.ArrowInvalid, match="column 0"):
+        packed_columns(batch, {"body": 0})

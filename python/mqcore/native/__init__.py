@@ -77,7 +77,6 @@ from mqcore.native.members import (  # noqa: E402
     RegisteredFilter,
     Subscription,
 )
-from mqcore.native.packing import MapColumn, NumberColumn, PackedColumn, TextColumn  # noqa: E402
 from mqcore.native.policies import (  # noqa: E402
     BrokerPolicy,
     PopPolicy,
@@ -131,17 +130,14 @@ __all__ = [
     "IndexHeader",
     "Inspection",
     "LogRange",
-    "MapColumn",
     "MembersPolicy",
     "Message",
     "Notice",
-    "NumberColumn",
     "OffsetRange",
     "OnDamage",
     "OpMessagesWritten",
     "OpenReport",
     "OrderInfo",
-    "PackedColumn",
     "PackedRows",
     "PopPolicy",
     "Pops",
@@ -164,7 +160,6 @@ __all__ = [
     "Stats",
     "Store",
     "Subscription",
-    "TextColumn",
     "Ticked",
     "TimedTopic",
     "TimerProgress",
