@@ -1,6 +1,7 @@
 """A task of the sink against a broker, driven without Spark: rows arrive as in their columns."""
 
 import random
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -290,8 +291,11 @@ def test_a_topic_that_is_nowhere_is_one_sentence() -> None:
 
 
 def test_a_batch_that_ends_behind_its_data_is_refused() -> None:
-    ends = pa.array([0, 9], pa.int32()).buffers()[1]
-    body = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(b"abc")], null_count=0)
+    ends = bytearray(8)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"abc")]
+    body = pa.Array.from_buffers(pa.binary(), 1, buffers, null_count=0)
     batch = pa.RecordBatch.from_arrays([body], names=["body"])
-    with pytest.raises(pa.ArrowInvalid, match="column 0"):
+    # PyArrow checks offsets only while a batch is made.
+    ends[4:] = struct.pack("i", 9)
+    with pytest.raises(pa.ArrowInvalid, match="larger than values array"):
         packed_columns(batch, {"body": 0})
