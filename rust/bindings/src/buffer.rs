@@ -152,8 +152,8 @@ fn lent(buffer: &PyUntypedBuffer) -> &[u8] {
 
 /// The columns of an object that gives them by Arrow's C data interface; copied nowhere, and checked
 /// that no offset leads out of its data. Invariant A1: what lies behind capsules of these names is
-/// what the interface defines, and its buffers are as long as the last offset demands: PyArrow
-/// promises that of a batch that it validated.
+/// what the interface defines, its buffers are as long as the last offset demands, and nobody writes
+/// into them: PyArrow promises that of a batch that it validated.
 pub(crate) fn struct_array(object: &Bound<'_, PyAny>) -> PyResult<StructArray> {
     let given = object.call_method0("__arrow_c_array__")?;
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = given.extract()?;

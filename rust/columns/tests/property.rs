@@ -8,9 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, ArrayRef};
 use log::{Seen, Sent, record_offsets, spans, walk, whole};
-use mqcore_columns::{
-    BadRecords, Column, Filter, Limits, RecordColumns, ScanError, Span, Walk,
-};
+use mqcore_columns::{BadRecords, Column, Filter, Limits, RecordColumns, ScanError, Span, Walk};
 use mqcore_record::{CrcCheck, Found, RecordView, check, properties, write_blank};
 use proptest::prelude::*;
 
@@ -363,7 +361,10 @@ fn of_a_name_that_comes_twice_the_last_value_is_kept() {
 fn text_that_is_no_utf8_is_replaced_value_by_value() {
     let sent = ["a\u{e9}", "b"].map(|topic| Sent::plain(topic, b"x"));
     let mut bytes = log::log(&sent, BASE);
-    let at = bytes.windows(2).position(|pair| pair == [0xC3, 0xA9]).unwrap();
+    let at = bytes
+        .windows(2)
+        .position(|pair| pair == [0xC3, 0xA9])
+        .unwrap();
     bytes[at] = b'c';
     let span = whole(&bytes, BASE, false);
     let columns = [Column::Topic];
