@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self, final
 from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 from mqcore.model.queues import MessageQueue
-from mqcore.native.columns import ArrowColumns, Asked
+from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
 from mqcore.native.policies import BrokerPolicy
@@ -1139,9 +1139,7 @@ class ColumnBatch:
     def __len__(self) -> int: ...
     @property
     def rows(self) -> int: ...
-    def __arrow_c_array__(
-        self, requested_schema: CapsuleType | None = None
-    ) -> tuple[CapsuleType, CapsuleType]:
+    def __arrow_c_array__(self, requested_schema: CapsuleType | None = None) -> ArrowCapsules:
         """Returns the schema and the array; another schema cannot be had."""
 
 @final

@@ -7,7 +7,7 @@ Knows no file, and imports no Arrow.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
 from mqcore.native._native import (
     ColumnBatch,
@@ -22,6 +22,7 @@ __all__ = [
     "BATCH_BYTES",
     "BATCH_ROWS",
     "INFLATED_BYTES",
+    "ArrowCapsules",
     "ArrowColumns",
     "Asked",
     "BadRecords",
@@ -42,12 +43,14 @@ _END: Final = 2**64 - 1
 BadRecords = Literal["fail", "skip", "emit"]
 
 
+# What Arrow's C interface has: the schema, and the array.
+ArrowCapsules: TypeAlias = "tuple[CapsuleType, CapsuleType]"
+
+
 class ArrowColumns(Protocol):
     """Columns by name, as a `pyarrow.RecordBatch` and others give them by Arrow's C interface."""
 
-    def __arrow_c_array__(
-        self, requested_schema: "CapsuleType | None" = None
-    ) -> "tuple[CapsuleType, CapsuleType]":
+    def __arrow_c_array__(self, requested_schema: "CapsuleType | None" = None) -> "ArrowCapsules":
         """Returns the schema and the array of a struct."""
         ...
 
