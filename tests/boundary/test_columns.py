@@ -1,15 +1,17 @@
-"""Records as columns through the door: buffers lent both ways, the GIL, errors with their facts."""
+"""Records as columns through the door: bytes in, arrays out, the GIL, errors with their facts."""
 
 import pickle
-from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mqcore import Store
 from mqcore.native import gil_counts
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span, queue_units
 from mqcore.native.errors import NoRecordError
+from mqcore.spark.schema import READ_COLUMNS
 from small_store import SMALL, body_of, filled
 
 
@@ -21,38 +23,42 @@ def log(tmp_path: Path) -> bytes:
     return (tmp_path / "commitlog" / f"{0:020}").read_bytes()[:end]
 
 
-def held(part: object) -> memoryview:
-    """Returns what a buffer of a column holds; types of this Python know no buffers."""
-    return memoryview(part)  # type: ignore[arg-type]
+def values(batch: ColumnBatch, index: int) -> list[Any]:
+    found: list[Any] = pa.record_batch(batch).column(index).to_pylist()
+    return found
 
 
-def numbers(batch: ColumnBatch, index: int) -> list[int]:
-    _validity, data = batch.column(index).buffers
-    return held(data).cast("q").tolist()
-
-
-def texts(batch: ColumnBatch, index: int) -> list[bytes]:
-    _validity, offsets, data = batch.column(index).buffers
-    ends = held(offsets).cast("i").tolist()
-    return [bytes(held(data)[start:end]) for start, end in pairwise(ends)]
-
-
-def test_buffers_are_read_only_and_outlive_everything_else(log: bytes) -> None:
+def test_arrays_outlive_everything_else_and_are_not_copied(log: bytes) -> None:
     reading = RecordColumns(["queueOffset", "body", "tags"], batch_rows=200)
     first, *_rest = reading.feed(log, 0)
     (second,) = reading.finish()
     del reading
     assert (len(first), first.rows, len(second)) == (200, 200, 100)
-    assert numbers(second, 0) == list(range(200, 300))
-    assert texts(first, 1) == [body_of(number) for number in range(200)]
-    tags = first.column(2)
-    assert (tags.nulls, tags.buffers[0]) == (0, None)
-    view = held(first.column(0).buffers[1])
+    assert values(second, 0) == list(range(200, 300))
+    taken, again = pa.record_batch(first), pa.record_batch(first)
     del first
-    assert view.readonly
-    assert view.cast("q")[199] == 199
-    with pytest.raises(ValueError, match="no such column"):
-        second.column(3)
+    assert taken.schema.names == ["queueOffset", "body", "tags"]
+    assert taken.column(0).buffers()[1].address == again.column(0).buffers()[1].address
+    del again
+    taken.validate(full=True)
+    assert taken.column(1).to_pylist() == [body_of(number) for number in range(200)]
+    assert (taken.column(2).null_count, taken.column(2).buffers()[0]) == (0, None)
+    assert not taken.column(0).buffers()[1].is_mutable
+
+
+def test_batches_without_columns_have_rows(log: bytes) -> None:
+    reading = RecordColumns([])
+    reading.feed(log, 0)
+    (batch,) = reading.finish()
+    assert (len(batch), pa.record_batch(batch).num_rows) == (300, 300)
+
+
+def test_every_column_has_the_type_that_spark_is_promised(log: bytes) -> None:
+    reading = RecordColumns([column.name for column in READ_COLUMNS])
+    reading.feed(log, 0)
+    found = pa.record_batch(reading.finish()[0])
+    found.validate(full=True)
+    assert found.schema == pa.schema({column.name: column.arrow for column in READ_COLUMNS})
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -60,7 +66,7 @@ def test_any_bytes_side_by_side_can_be_fed_in_any_pieces(kind: type, log: bytes)
     reading = RecordColumns(["queueOffset"])
     for at in range(0, len(log), 997):
         assert reading.feed(kind(log[at : at + 997]), at) == []
-    assert numbers(reading.finish()[0], 0) == list(range(300))
+    assert values(reading.finish()[0], 0) == list(range(300))
     tally = reading.tally
     assert (reading.good_end, tally.records) == (len(log), 300)
     assert (tally.skipped, tally.skipped_bytes) == (0, 0)
@@ -109,7 +115,7 @@ def test_spans_share_a_log(log: bytes) -> None:
         span = Span(start=start, end=end, limit=len(log), is_inside=start > 0)
         reading = RecordColumns(["queueOffset"], span=span)
         batches = reading.feed(log[start:], start) + reading.finish()
-        found += [number for batch in batches for number in numbers(batch, 0)]
+        found += [number for batch in batches for number in values(batch, 0)]
     assert found == list(range(300))
 
 
@@ -125,5 +131,5 @@ def test_units_of_a_queue_file(tmp_path: Path) -> None:
         appended = filled(store, 10)
     units = (tmp_path / "consumequeue" / "topic" / "0" / f"{0:020}").read_bytes()
     batch = queue_units(units, 0)
-    assert numbers(batch, 0) == list(range(10))
-    assert numbers(batch, 1) == [each.physical_offset for each in appended]
+    assert values(batch, 0) == list(range(10))
+    assert values(batch, 1) == [each.physical_offset for each in appended]

@@ -1,6 +1,7 @@
 """A task of the sink against a broker, driven without Spark: rows arrive as in their columns."""
 
 import random
+import struct
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from pyspark.sql.types import (
 
 from mqcore.native import ReceivedMessage
 from mqcore.spark.errors import RowRefusedError, SinkError
-from mqcore.spark.topic_sink.columns import row_batches
+from mqcore.spark.topic_sink.columns import packed_columns, row_batches
 from mqcore.testing import Broker
 from spark.sink_task import batch_of, mark_of, write_rows
 
@@ -287,3 +288,14 @@ def test_a_topic_that_is_nowhere_is_one_sentence() -> None:
         pytest.raises(SinkError, match=r"partition 0, attempt 0: .*nowhere"),
     ):
         write_rows(broker, [batch_of({"body": [b"a"]})], topic="nowhere")
+
+
+def test_a_batch_that_ends_behind_its_data_is_refused() -> None:
+    ends = bytearray(8)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"abc")]
+    body = pa.Array.from_buffers(pa.binary(), 1, buffers, null_count=0)
+    batch = pa.RecordBatch.from_arrays([body], names=["body"])
+    # PyArrow checks offsets only while a batch is made.
+    ends[4:] = struct.pack("i", 9)
+    with pytest.raises(pa.ArrowInvalid, match="larger than values array"):
+        packed_columns(batch, {"body": 0})

@@ -80,6 +80,8 @@ def update(cluster: Cluster, name: str, cluster_name: str | None, **options: Any
     if not changed:
         raise click.UsageError("nothing to change was given: see `mqcore group update --help`")
 
+    from mqcore.admin.groups import unknown_group
+
     async def work(admin: "Admin") -> list[str]:
         known = (await admin.groups.configs(cluster=cluster_name)).get(name)
         if not known:

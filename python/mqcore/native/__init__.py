@@ -78,7 +78,6 @@ from mqcore.native.members import (  # noqa: E402
     RegisteredFilter,
     Subscription,
 )
-from mqcore.native.packing import MapColumn, NumberColumn, PackedColumn, TextColumn  # noqa: E402
 from mqcore.native.policies import (  # noqa: E402
     BrokerPolicy,
     PopPolicy,
@@ -133,17 +132,14 @@ __all__ = [
     "IndexHeader",
     "Inspection",
     "LogRange",
-    "MapColumn",
     "MembersPolicy",
     "Message",
     "Notice",
-    "NumberColumn",
     "OffsetRange",
     "OnDamage",
     "OpMessagesWritten",
     "OpenReport",
     "OrderInfo",
-    "PackedColumn",
     "PackedRows",
     "PopPolicy",
     "Pops",
@@ -166,7 +162,6 @@ __all__ = [
     "Stats",
     "Store",
     "Subscription",
-    "TextColumn",
     "Ticked",
     "TimedTopic",
     "TimerProgress",

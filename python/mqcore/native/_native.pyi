@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, final
 
-from typing_extensions import Buffer, disjoint_base
+from typing_extensions import Buffer, CapsuleType, disjoint_base
 
 from mqcore.model.queues import MessageQueue
-from mqcore.native.columns import Asked
+from mqcore.native.columns import ArrowCapsules, ArrowColumns, Asked
 from mqcore.native.fast_path import GroupPolicy, TopicPolicy
 from mqcore.native.members import ExpressionBits, MembersPolicy
-from mqcore.native.packing import PackedColumn
 from mqcore.native.policies import BrokerPolicy
 from mqcore.native.store import BatchMessage
 from mqcore.native.transactions import CheckRules
@@ -25,8 +24,6 @@ __all__ = [
     "CheckQuestion",
     "CheckedHalves",
     "ColumnBatch",
-    "ColumnBuffers",
-    "ColumnBytes",
     "Command",
     "ConsumerOffsets",
     "DamagedRecord",
@@ -1157,35 +1154,13 @@ class NativeRecordColumns:
 
 @final
 class ColumnBatch:
-    """Rows by column: `column` gives a column by its place.
-
-    The first buffer is the validity, None without a null. Then numbers; or 32-bit offsets and
-    bytes; or, for a map, its offsets, those and the bytes of the names, those and of the values.
-    """
+    """Rows by column, for `pyarrow.record_batch` and others that know Arrow's C interface."""
 
     def __len__(self) -> int: ...
     @property
     def rows(self) -> int: ...
-    def column(self, index: int) -> ColumnBuffers: ...
-
-@final
-class ColumnBuffers:
-    """One column of a batch.
-
-    Attributes:
-        nulls: How many nulls it has.
-        buffers: Its buffers in Arrow's order: the validity first, None without a null.
-    """
-
-    @property
-    def nulls(self) -> int: ...
-    @property
-    def buffers(self) -> list[ColumnBytes | None]: ...
-    __match_args__: ClassVar[tuple[str, ...]]
-
-@final
-class ColumnBytes:
-    """One buffer of a column; a buffer, though this Python cannot declare it."""
+    def __arrow_c_array__(self, requested_schema: CapsuleType | None = None) -> ArrowCapsules:
+        """Returns the schema and the array; another schema cannot be had."""
 
 @final
 class Tally:
@@ -1229,13 +1204,15 @@ class RowPacker:
 
     def pack(
         self,
-        columns: Mapping[str, PackedColumn],
-        count: int,
+        columns: ArrowColumns,
         id_lead: str,
         id_first: int,
         topic_number: int | None = None,
     ) -> list[PackedRows]:
-        """Takes rows; returns the requests that are full. `RowError` names a row that cannot go."""
+        """Takes rows; returns the requests that are full. `RowError` names a row that cannot go.
+
+        Columns are texts as `binary`, numbers as `int64`, properties as `map<binary, binary>`.
+        """
 
     def finish(self) -> list[PackedRows]:
         """Closes what is open; the last request of each topic comes behind all others."""

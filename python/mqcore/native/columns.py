@@ -1,31 +1,32 @@
-"""Records as columns: pieces of a log, or answers of a broker, into buffers as Arrow lays them out.
+"""Records as columns: pieces of a log, or answers of a broker, into Arrow arrays.
 
-`RecordColumns` is fed in order and gives batches; `mqcore.spark.arrow` makes Arrow of them without
+`RecordColumns` is fed in order and gives batches, which `pyarrow.record_batch` takes without
 copying. Read-only bytes are read where they lie; those of a buffer that can be written are copied.
-Knows no file and no Arrow.
+Knows no file, and imports no Arrow.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self, TypeAlias
 
 from mqcore.native._native import (
     ColumnBatch,
-    ColumnBuffers,
-    ColumnBytes,
     NativeRecordColumns,
     queue_units,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType
 
 __all__ = [
     "BATCH_BYTES",
     "BATCH_ROWS",
     "INFLATED_BYTES",
+    "ArrowCapsules",
+    "ArrowColumns",
     "Asked",
     "BadRecords",
     "ColumnBatch",
-    "ColumnBuffers",
-    "ColumnBytes",
     "RecordColumns",
     "Span",
     "queue_units",
@@ -40,6 +41,18 @@ INFLATED_BYTES: Final = 128 * 1024 * 1024
 _END: Final = 2**64 - 1
 
 BadRecords = Literal["fail", "skip", "emit"]
+
+
+# What Arrow's C interface has: the schema, and the array.
+ArrowCapsules: TypeAlias = "tuple[CapsuleType, CapsuleType]"
+
+
+class ArrowColumns(Protocol):
+    """Columns by name, as a `pyarrow.RecordBatch` and others give them by Arrow's C interface."""
+
+    def __arrow_c_array__(self, requested_schema: "CapsuleType | None" = None) -> "ArrowCapsules":
+        """Returns the schema and the array of a struct."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 //! Where Python and Rust meet in memory and in a descriptor: the receive buffer that all connections
-//! of a loop share, columns handed out, bytes that another object keeps still, writing to a borrowed
+//! of a loop share, columns and bytes that another object keeps still, writing to a borrowed
 //! socket, and objects that the cyclic collector need not look at.
 #![expect(
     unsafe_code,
@@ -7,18 +7,24 @@
 )]
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
-use mqcore_columns::Buffer;
+use arrow_array::StructArray;
+use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
+use arrow_schema::DataType;
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyMemoryView, PySlice};
+use pyo3::types::{PyCapsule, PyMemoryView, PySlice};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+/// Names of the capsules of Arrow's C data interface.
+pub(crate) const ARROW_SCHEMA: &CStr = c"arrow_schema";
+pub(crate) const ARROW_ARRAY: &CStr = c"arrow_array";
 
 /// One read of a socket; a default socket buffer holds not much more.
 pub(crate) const RECEIVE_BYTES: usize = 256 * 1024;
@@ -74,57 +80,19 @@ impl ReceiveBuffer {
     ) -> PyResult<()> {
         let start = slf.get().bytes.get().cast();
         // SAFETY: B1: the memory lives as long as the object, which the view keeps alive.
-        unsafe { fill(view, slf.as_any(), (start, RECEIVE_BYTES), 0, flags) }
+        unsafe { fill(view, slf.as_any(), (start, RECEIVE_BYTES), flags) }
     }
 }
 
-/// One buffer of a column. Invariant:
-/// C1: it is never changed after it was made, so that its memory stays where it is while it lives.
-#[pyclass(frozen, module = "mqcore.native._native")]
-pub(crate) struct ColumnBytes {
-    buffer: Buffer,
-}
-
-impl ColumnBytes {
-    pub(crate) fn new(buffer: Buffer) -> Self {
-        Self { buffer }
-    }
-
-    fn region(&self) -> (*const u8, usize) {
-        match &self.buffer {
-            Buffer::Bytes(bytes) => (bytes.as_ptr(), bytes.len()),
-            Buffer::Ints(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
-            Buffer::Longs(numbers) => (numbers.as_ptr().cast(), size_of_val(numbers.as_slice())),
-        }
-    }
-}
-
-#[pymethods]
-impl ColumnBytes {
-    // SAFETY: called by the interpreter alone, with a view to fill or null.
-    unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
-        view: *mut ffi::Py_buffer,
-        flags: c_int,
-    ) -> PyResult<()> {
-        let (start, len) = slf.get().region();
-        let region = (start.cast_mut().cast(), len);
-        // SAFETY: C1: the memory lives as long as the object, which the view keeps alive; whoever
-        // asks to write is refused.
-        unsafe { fill(view, slf.as_any(), region, 1, flags) }
-    }
-}
-
-/// Fills the view of a buffer, read-only with 1.
+/// Fills the view of a buffer that may be written.
 ///
 /// # Safety
 /// `view` is the interpreter's, or null; the memory at `start` is good for `len` bytes while `owner`
-/// lives, and for writing too unless `readonly` is 1.
+/// lives, for writing too.
 unsafe fn fill(
     view: *mut ffi::Py_buffer,
     owner: &Bound<'_, PyAny>,
     (start, len): (*mut c_void, usize),
-    readonly: c_int,
     flags: c_int,
 ) -> PyResult<()> {
     if view.is_null() {
@@ -132,7 +100,7 @@ unsafe fn fill(
     }
     let (object, len) = (owner.as_ptr(), len.cast_signed());
     // SAFETY: what the caller promises.
-    let filled = unsafe { ffi::PyBuffer_FillInfo(view, object, start, len, readonly, flags) };
+    let filled = unsafe { ffi::PyBuffer_FillInfo(view, object, start, len, 0, flags) };
     if filled == 0 {
         Ok(())
     } else {
@@ -180,6 +148,29 @@ fn lent(buffer: &PyUntypedBuffer) -> &[u8] {
     // SAFETY: B3 for what is read-only; a writable one is read with the GIL held, at once. It is
     // contiguous, and `len` is its whole length.
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), len) }
+}
+
+/// The columns of an object that gives them by Arrow's C data interface; copied nowhere, and checked
+/// that no offset leads out of its data. Invariant A1: what lies behind capsules of these names is
+/// what the interface defines, its buffers are as long as the last offset demands, and nobody writes
+/// into them: PyArrow promises that of a batch that it validated.
+pub(crate) fn struct_array(object: &Bound<'_, PyAny>) -> PyResult<StructArray> {
+    let given = object.call_method0("__arrow_c_array__")?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = given.extract()?;
+    let schema = schema.pointer_checked(Some(ARROW_SCHEMA))?.cast();
+    let array = array.pointer_checked(Some(ARROW_ARRAY))?.cast();
+    // SAFETY: A1; the array is moved out, and its capsule keeps one that is released.
+    let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr()) };
+    // SAFETY: A1; the capsule outlives this call.
+    let schema = unsafe { schema.as_ref() };
+    // SAFETY: A1.
+    let data = unsafe { from_ffi(array, schema) };
+    let checked = data.and_then(|data| data.validate_full().map(|()| data));
+    let data = checked.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    match data.data_type() {
+        DataType::Struct(_) => Ok(StructArray::from(data)),
+        other => Err(PyValueError::new_err(format!("{other} is not columns"))),
+    }
 }
 
 /// Takes an object out of what the interpreter's cyclic collector walks through: for those that come

@@ -3,15 +3,17 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use mqcore_columns::{
-    BadRecords, Batch, Buffer, Column, Filter, Limits, RecordColumns, ScanError, Span,
-};
+use arrow_array::ffi::to_ffi;
+use arrow_array::{Array, StructArray};
+use arrow_schema::ArrowError;
+use mqcore_columns::{BadRecords, Batch, Column, Filter, Limits, RecordColumns, ScanError, Span};
 use mqcore_engine::error::Error;
 use mqcore_record::CrcCheck;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 
-use crate::buffer::{ColumnBytes, Still};
+use crate::buffer::{ARROW_ARRAY, ARROW_SCHEMA, Still};
 use crate::errors;
 use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
@@ -114,14 +116,6 @@ impl Asked {
 }
 
 frozen! {
-    /// One column of a batch.
-    ColumnBuffers {
-        /// How many nulls it has.
-        nulls: usize,
-        /// Its buffers in Arrow's order: the validity first, None without a null.
-        buffers: Vec<Option<Py<ColumnBytes>>>,
-    }
-
     /// What a reading of records has come upon.
     Tally {
         /// Whole records.
@@ -133,56 +127,48 @@ frozen! {
     }
 }
 
-/// Rows by column, in buffers as Arrow lays them out.
+/// Rows by column, which whoever reads Arrow's C data interface takes without copying.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ColumnBatch {
-    rows: usize,
-    columns: Vec<Py<ColumnBuffers>>,
+    array: StructArray,
+}
+
+fn refused(error: ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }
 
 impl ColumnBatch {
-    fn of(py: Python<'_>, batch: Batch) -> PyResult<Self> {
-        let shared = |buffer: Option<Buffer>| {
-            buffer
-                .map(|buffer| Py::new(py, ColumnBytes::new(buffer)))
-                .transpose()
-        };
-        let mut columns = Vec::with_capacity(batch.columns.len());
-        for column in batch.columns {
-            let buffers: PyResult<_> = column.buffers.into_iter().map(shared).collect();
-            let buffers = ColumnBuffers {
-                nulls: column.nulls,
-                buffers: buffers?,
-            };
-            columns.push(Py::new(py, buffers)?);
-        }
-        let rows = batch.rows;
-        Ok(Self { rows, columns })
-    }
-
-    fn all(py: Python<'_>, batches: Vec<Batch>) -> PyResult<Vec<Self>> {
-        batches
-            .into_iter()
-            .map(|batch| Self::of(py, batch))
-            .collect()
+    fn of(batch: Batch) -> PyResult<Self> {
+        let (fields, columns) = (batch.fields, batch.columns);
+        let array = StructArray::try_new_with_length(fields, columns, None, batch.rows);
+        let array = array.map_err(refused)?;
+        Ok(Self { array })
     }
 }
 
 #[pymethods]
 impl ColumnBatch {
     fn __len__(&self) -> usize {
-        self.rows
+        self.array.len()
     }
 
     #[getter]
     fn rows(&self) -> usize {
-        self.rows
+        self.array.len()
     }
 
-    fn column(&self, py: Python<'_>, index: usize) -> PyResult<Py<ColumnBuffers>> {
-        let column = self.columns.get(index);
-        let column = column.map(|column| column.clone_ref(py));
-        column.ok_or_else(|| PyValueError::new_err("no such column in this batch"))
+    /// The schema and the array as capsules; another schema cannot be had.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyCapsule>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
+        let _ = requested_schema;
+        let (array, schema) = to_ffi(&self.array.to_data()).map_err(refused)?;
+        let schema = PyCapsule::new_with_value(py, schema, ARROW_SCHEMA)?;
+        let array = PyCapsule::new_with_value(py, array, ARROW_ARRAY)?;
+        Ok((schema, array))
     }
 }
 
@@ -205,7 +191,7 @@ impl NativeRecordColumns {
             run(reading, &mut batches).map(|()| batches)
         });
         match ran {
-            Ok(batches) => ColumnBatch::all(py, batches),
+            Ok(batches) => batches.into_iter().map(ColumnBatch::of).collect(),
             Err(ScanError::Damaged(damage)) => {
                 let len_bytes = damage.end.saturating_sub(damage.at);
                 let error = Error::NoRecord {
@@ -299,5 +285,5 @@ pub(crate) fn queue_units(
     let units = gil_call(py, pass, || {
         mqcore_columns::queue_units(bytes, first_queue_offset)
     });
-    ColumnBatch::of(py, units)
+    ColumnBatch::of(units)
 }

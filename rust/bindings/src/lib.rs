@@ -80,9 +80,9 @@ mod _native {
     #[pymodule_export]
     use crate::batch::{Blank, RecordBatch, Scan, decode_records};
     #[pymodule_export]
-    use crate::buffer::{ColumnBytes, ReceiveBuffer};
+    use crate::buffer::ReceiveBuffer;
     #[pymodule_export]
-    use crate::columns::{ColumnBatch, ColumnBuffers, NativeRecordColumns, Tally, queue_units};
+    use crate::columns::{ColumnBatch, NativeRecordColumns, Tally, queue_units};
     #[pymodule_export]
     use crate::connection::{FastPathConnection, Handed};
     #[pymodule_export]

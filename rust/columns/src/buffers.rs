@@ -1,84 +1,31 @@
-//! Buffers of columns as Arrow lays them out, while they grow and when they are done.
+//! Columns while they grow, and as Arrow arrays when they are done. Knows no record.
 //!
-//! Validity is one bit per row from the lowest on, and there is none while nothing is null. Offsets
-//! are 32-bit and one more than rows. Knows no record.
+//! Text is checked once, when a column is done and all of it at a time: that is several times faster
+//! than value by value. Which rows are null is a list: most columns have none.
 #![deny(clippy::indexing_slicing)]
+
+use std::sync::Arc;
+
+use arrow_array::types::{Int32Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, MapArray, PrimitiveArray, StringArray, StructArray,
+};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer};
+use arrow_schema::{DataType, Field, Fields};
 
 use crate::column::Layout;
 
-/// One buffer that is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Buffer {
-    /// Bytes.
-    Bytes(Vec<u8>),
-    /// 32-bit numbers, native byte order.
-    Ints(Vec<i32>),
-    /// 64-bit numbers, native byte order.
-    Longs(Vec<i64>),
-}
-
-/// A column that is done: its buffers in Arrow's order, the validity first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnBuffers {
-    /// Rows that are null.
-    pub nulls: usize,
-    /// Validity (`None` without a null), then numbers; or offsets and bytes; or, for a map, its
-    /// offsets, then offsets and bytes of the names, then those of the values.
-    pub buffers: Vec<Option<Buffer>>,
-}
+const TIME_ZONE: &str = "UTC";
 
 /// Rows that are done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     /// How many.
     pub rows: usize,
+    /// Names and types of the columns.
+    pub fields: Fields,
     /// In the order asked for.
-    pub columns: Vec<ColumnBuffers>,
-}
-
-/// Which rows are there.
-#[derive(Debug, Default)]
-struct Validity {
-    bits: Vec<u8>,
-    rows: usize,
-    nulls: usize,
-}
-
-impl Validity {
-    #[inline]
-    fn push_valid(&mut self) {
-        if self.nulls > 0 {
-            self.push_bit(true);
-        }
-        self.rows += 1;
-    }
-
-    fn push_null(&mut self) {
-        if self.nulls == 0 {
-            // Up to here every row was there.
-            self.bits = vec![0xFF; self.rows / 8];
-            if !self.rows.is_multiple_of(8) {
-                self.bits.push(!(0xFF << (self.rows % 8)));
-            }
-        }
-        self.push_bit(false);
-        self.rows += 1;
-        self.nulls += 1;
-    }
-
-    fn push_bit(&mut self, is_set: bool) {
-        let bit = self.rows % 8;
-        if bit == 0 {
-            self.bits.push(0);
-        }
-        if let Some(last) = self.bits.last_mut() {
-            *last |= u8::from(is_set) << bit;
-        }
-    }
-
-    fn done(self) -> Option<Buffer> {
-        (self.nulls > 0).then_some(Buffer::Bytes(self.bits))
-    }
+    pub columns: Vec<ArrayRef>,
 }
 
 /// Bytes of rows, one after another.
@@ -103,20 +50,24 @@ impl Texts {
         self.offsets.push(self.data.len() as i32);
     }
 
-    /// Text; what is no UTF-8 is replaced, as Java does.
-    #[inline]
-    fn push_text(&mut self, bytes: &[u8]) {
-        match str::from_utf8(bytes) {
-            Ok(_) => self.push(bytes),
-            Err(_) => self.push(String::from_utf8_lossy(bytes).as_bytes()),
-        }
+    fn rows(&self) -> usize {
+        self.offsets.len() - 1
     }
 
-    fn done(self) -> [Option<Buffer>; 2] {
-        [
-            Some(Buffer::Ints(self.offsets)),
-            Some(Buffer::Bytes(self.data)),
-        ]
+    fn bytes(self, nulls: Option<NullBuffer>) -> BinaryArray {
+        let offsets = OffsetBuffer::new(self.offsets.into());
+        BinaryArray::new(offsets, Buffer::from_vec(self.data), nulls)
+    }
+
+    /// Text; what is no UTF-8 is replaced, as Java does.
+    fn text(self, nulls: Option<NullBuffer>) -> StringArray {
+        let (offsets, data, nulls) = self.bytes(nulls).into_parts();
+        let text = StringArray::try_new(offsets.clone(), data.clone(), nulls.clone());
+        text.unwrap_or_else(|_| {
+            let bytes = BinaryArray::new(offsets, data, nulls);
+            let replaced = |value: &'_ [u8]| String::from_utf8_lossy(value).into_owned();
+            bytes.iter().map(|value| value.map(replaced)).collect()
+        })
     }
 }
 
@@ -131,6 +82,8 @@ fn offsets(rows: usize) -> Vec<i32> {
 enum Values {
     Ints(Vec<i32>),
     Longs(Vec<i64>),
+    Times(Vec<i64>),
+    Texts(Texts),
     Bytes(Texts),
     Map {
         offsets: Vec<i32>,
@@ -142,7 +95,8 @@ enum Values {
 /// A column that grows. A value of another layout than the column's is taken for a null.
 #[derive(Debug)]
 pub(crate) struct Growing {
-    validity: Validity,
+    /// Rows without a value.
+    nulls: Vec<usize>,
     values: Values,
 }
 
@@ -152,6 +106,8 @@ impl Growing {
         let values = match layout {
             Layout::Ints => Values::Ints(Vec::with_capacity(rows)),
             Layout::Longs => Values::Longs(Vec::with_capacity(rows)),
+            Layout::Times => Values::Times(Vec::with_capacity(rows)),
+            Layout::Texts => Values::Texts(Texts::with_capacity(rows, bytes)),
             Layout::Bytes => Values::Bytes(Texts::with_capacity(rows, bytes)),
             Layout::Map => Values::Map {
                 offsets: offsets(rows),
@@ -159,19 +115,14 @@ impl Growing {
                 values: Texts::with_capacity(rows, bytes / 2),
             },
         };
-        Self {
-            validity: Validity::default(),
-            values,
-        }
+        let nulls = Vec::new();
+        Self { nulls, values }
     }
 
     #[inline]
     pub(crate) fn push_int(&mut self, value: i32) {
         match &mut self.values {
-            Values::Ints(values) => {
-                values.push(value);
-                self.validity.push_valid();
-            }
+            Values::Ints(values) => values.push(value),
             _ => self.push_null(),
         }
     }
@@ -179,32 +130,16 @@ impl Growing {
     #[inline]
     pub(crate) fn push_long(&mut self, value: i64) {
         match &mut self.values {
-            Values::Longs(values) => {
-                values.push(value);
-                self.validity.push_valid();
-            }
+            Values::Longs(values) | Values::Times(values) => values.push(value),
             _ => self.push_null(),
         }
     }
 
+    /// Bytes, or what is to be text.
     #[inline]
-    pub(crate) fn push_bytes(&mut self, value: &[u8]) {
-        match &mut self.values {
-            Values::Bytes(texts) => {
-                texts.push(value);
-                self.validity.push_valid();
-            }
-            _ => self.push_null(),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn push_text(&mut self, value: Option<&[u8]>) {
+    pub(crate) fn push_bytes(&mut self, value: Option<&[u8]>) {
         match (&mut self.values, value) {
-            (Values::Bytes(texts), Some(value)) => {
-                texts.push_text(value);
-                self.validity.push_valid();
-            }
+            (Values::Bytes(texts) | Values::Texts(texts), Some(value)) => texts.push(value),
             _ => self.push_null(),
         }
     }
@@ -219,87 +154,123 @@ impl Growing {
                 values,
             } => {
                 for (name, value) in pairs {
-                    names.push_text(name);
-                    values.push_text(value);
+                    names.push(name);
+                    values.push(value);
                 }
-                // The names' own offsets have one more than there are names.
-                offsets.push((names.offsets.len() - 1) as i32);
-                self.validity.push_valid();
+                offsets.push(names.rows() as i32);
             }
             _ => self.push_null(),
         }
     }
 
     pub(crate) fn push_null(&mut self) {
+        self.nulls.push(self.rows());
         match &mut self.values {
             Values::Ints(values) => values.push(0),
-            Values::Longs(values) => values.push(0),
-            Values::Bytes(texts) => texts.push(&[]),
-            Values::Map { offsets, names, .. } => offsets.push((names.offsets.len() - 1) as i32),
+            Values::Longs(values) | Values::Times(values) => values.push(0),
+            Values::Texts(texts) | Values::Bytes(texts) => texts.push(&[]),
+            Values::Map { offsets, names, .. } => offsets.push(names.rows() as i32),
         }
-        self.validity.push_null();
+    }
+
+    fn rows(&self) -> usize {
+        match &self.values {
+            Values::Ints(values) => values.len(),
+            Values::Longs(values) | Values::Times(values) => values.len(),
+            Values::Texts(texts) | Values::Bytes(texts) => texts.rows(),
+            Values::Map { offsets, .. } => offsets.len() - 1,
+        }
     }
 
     /// Bytes of texts so far.
     #[inline]
     pub(crate) fn text_bytes(&self) -> usize {
         match &self.values {
-            Values::Ints(_) | Values::Longs(_) => 0,
-            Values::Bytes(texts) => texts.data.len(),
+            Values::Ints(_) | Values::Longs(_) | Values::Times(_) => 0,
+            Values::Texts(texts) | Values::Bytes(texts) => texts.data.len(),
             Values::Map { names, values, .. } => names.data.len() + values.data.len(),
         }
     }
 
-    pub(crate) fn done(self) -> ColumnBuffers {
-        let nulls = self.validity.nulls;
-        let mut buffers = vec![self.validity.done()];
+    fn validity(&self) -> Option<NullBuffer> {
+        let rows = self.rows();
+        match self.nulls.len() {
+            0 => None,
+            nulls if nulls == rows => Some(NullBuffer::new_null(rows)),
+            _ => {
+                let mut bits = BooleanBufferBuilder::new(rows);
+                bits.append_n(rows, true);
+                for row in &self.nulls {
+                    bits.set_bit(*row, false);
+                }
+                Some(NullBuffer::new(bits.finish()))
+            }
+        }
+    }
+
+    pub(crate) fn done(self) -> ArrayRef {
+        let nulls = self.validity();
         match self.values {
-            Values::Ints(values) => buffers.push(Some(Buffer::Ints(values))),
-            Values::Longs(values) => buffers.push(Some(Buffer::Longs(values))),
-            Values::Bytes(texts) => buffers.extend(texts.done()),
+            Values::Ints(values) => {
+                Arc::new(PrimitiveArray::<Int32Type>::new(values.into(), nulls))
+            }
+            Values::Longs(values) => {
+                Arc::new(PrimitiveArray::<Int64Type>::new(values.into(), nulls))
+            }
+            Values::Times(values) => {
+                let times = PrimitiveArray::<TimestampMicrosecondType>::new(values.into(), nulls);
+                Arc::new(times.with_timezone(TIME_ZONE))
+            }
+            Values::Texts(texts) => Arc::new(texts.text(nulls)),
+            Values::Bytes(texts) => Arc::new(texts.bytes(nulls)),
             Values::Map {
                 offsets,
                 names,
                 values,
             } => {
-                buffers.push(Some(Buffer::Ints(offsets)));
-                buffers.extend(names.done());
-                buffers.extend(values.done());
+                let fields = Fields::from(vec![
+                    Field::new(Field::MAP_KEY_FIELD_DEFAULT_NAME, DataType::Utf8, false),
+                    Field::new(Field::MAP_VALUE_FIELD_DEFAULT_NAME, DataType::Utf8, true),
+                ]);
+                let columns: Vec<ArrayRef> =
+                    vec![Arc::new(names.text(None)), Arc::new(values.text(None))];
+                let entries = StructArray::new(fields, columns, None);
+                let name = Field::MAP_ENTRIES_FIELD_DEFAULT_NAME;
+                let entry = Field::new(name, entries.data_type().clone(), false);
+                let offsets = OffsetBuffer::new(offsets.into());
+                Arc::new(MapArray::new(entry.into(), offsets, entries, nulls, false))
             }
         }
-        ColumnBuffers { nulls, buffers }
     }
+}
+
+/// Columns of these names and layouts; each may have nulls.
+pub(crate) fn fields<'a>(columns: impl IntoIterator<Item = (&'a str, Layout)>) -> Fields {
+    let field = |(name, layout)| {
+        let empty = Growing::with_capacity(layout, 0, 0).done();
+        Field::new(name, empty.data_type().clone(), true)
+    };
+    columns.into_iter().map(field).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow_array::cast::AsArray;
     use proptest::prelude::*;
 
     use super::*;
-
-    fn bit(bits: &[u8], row: usize) -> bool {
-        bits.get(row / 8).unwrap() >> (row % 8) & 1 == 1
-    }
 
     proptest! {
         #[test]
         fn validity_marks_the_rows_with_a_value(rows in proptest::collection::vec(any::<bool>(), 0..70)) {
             let mut column = Growing::with_capacity(Layout::Longs, 1, 0);
             for (at, is_there) in rows.iter().enumerate() {
-                if *is_there { column.push_long(at as i64) } else { column.push_null() }
+                if *is_there { column.push_long(at as i64) } else { column.push_bytes(Some(b"no number")) }
             }
             let done = column.done();
-            prop_assert_eq!(done.nulls, rows.iter().filter(|row| !**row).count());
-            match done.buffers.first().unwrap() {
-                None => prop_assert_eq!(done.nulls, 0),
-                Some(Buffer::Bytes(bits)) => {
-                    prop_assert_eq!(bits.len(), rows.len().div_ceil(8));
-                    for (at, is_there) in rows.iter().enumerate() {
-                        prop_assert_eq!(bit(bits, at), *is_there);
-                    }
-                }
-                Some(_) => prop_assert!(false),
-            }
+            let values: Vec<_> = done.as_primitive::<Int64Type>().iter().collect();
+            let expected = rows.iter().enumerate().map(|(at, is_there)| is_there.then_some(at as i64));
+            prop_assert_eq!(values, expected.collect::<Vec<_>>());
         }
     }
 
@@ -310,31 +281,37 @@ mod tests {
         column.push_null();
         column.push_map(std::iter::empty());
         assert_eq!(column.text_bytes(), 5);
-        let ints = |numbers: &[i32]| Some(Buffer::Ints(numbers.to_vec()));
-        let bytes = |text: &[u8]| Some(Buffer::Bytes(text.to_vec()));
         let done = column.done();
-        assert_eq!(done.nulls, 1);
-        assert_eq!(
-            done.buffers,
-            [
-                bytes(&[0b101]),
-                ints(&[0, 2, 2, 2]),
-                ints(&[0, 1, 2]),
-                bytes(b"ab"),
-                ints(&[0, 1, 3]),
-                bytes(b"122"),
-            ]
-        );
+        let map = done.as_map();
+        assert_eq!((map.len(), map.null_count(), map.is_null(1)), (3, 1, true));
+        assert_eq!(map.value_offsets(), [0, 2, 2, 2]);
+        let texts = |array: &ArrayRef| -> Vec<_> {
+            let texts = array.as_string::<i32>().iter();
+            texts.map(|text| text.unwrap().to_owned()).collect()
+        };
+        assert_eq!(texts(map.keys()), ["a", "b"]);
+        assert_eq!(texts(map.values()), ["1", "22"]);
+    }
+
+    #[test]
+    fn a_character_that_two_values_share_is_none() {
+        let mut text = Growing::with_capacity(Layout::Texts, 1, 0);
+        let [first, second] = *b"\xC3\xA9";
+        text.push_bytes(Some(&[first]));
+        text.push_null();
+        text.push_bytes(Some(&[second]));
+        let texts = text.done();
+        let texts: Vec<_> = texts.as_string::<i32>().iter().collect();
+        assert_eq!(texts, [Some("\u{FFFD}"), None, Some("\u{FFFD}")]);
     }
 
     #[test]
     fn text_that_is_none_is_replaced_and_bytes_are_kept() {
-        let mut text = Growing::with_capacity(Layout::Bytes, 1, 0);
-        text.push_text(Some(b"\xFFa"));
+        let mut text = Growing::with_capacity(Layout::Texts, 1, 0);
+        text.push_bytes(Some(b"\xFFa"));
         let mut bytes = Growing::with_capacity(Layout::Bytes, 1, 0);
-        bytes.push_bytes(b"\xFFa");
-        let data = |column: Growing| column.done().buffers.pop().unwrap().unwrap();
-        assert_eq!(data(text), Buffer::Bytes("\u{FFFD}a".into()));
-        assert_eq!(data(bytes), Buffer::Bytes(b"\xFFa".to_vec()));
+        bytes.push_bytes(Some(b"\xFFa"));
+        assert_eq!(text.done().as_string::<i32>().value(0), "\u{FFFD}a");
+        assert_eq!(bytes.done().as_binary::<i32>().value(0), b"\xFFa");
     }
 }

@@ -1,4 +1,4 @@
-//! The columns that records give, by name, and how each lies in memory. Knows no record.
+//! The columns that records give, by name, and what the values of each are. Knows no record.
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,41 +47,45 @@ pub enum Column {
     Corrupt,
 }
 
-/// How the values of a column lie in memory.
+/// What the values of a column are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// 32-bit numbers.
     Ints,
     /// 64-bit numbers.
     Longs,
-    /// Offsets, and bytes one after another.
+    /// 64-bit times, microseconds since 1970.
+    Times,
+    /// UTF-8.
+    Texts,
+    /// Bytes.
     Bytes,
-    /// Offsets into names and values, each of them laid out as [`Layout::Bytes`].
+    /// From text to text.
     Map,
 }
 
 const TABLE: [(&str, Column, Layout); 21] = [
-    ("topic", Column::Topic, Layout::Bytes),
-    ("brokerName", Column::BrokerName, Layout::Bytes),
+    ("topic", Column::Topic, Layout::Texts),
+    ("brokerName", Column::BrokerName, Layout::Texts),
     ("queueId", Column::QueueId, Layout::Ints),
     ("queueOffset", Column::QueueOffset, Layout::Longs),
     ("physicalOffset", Column::PhysicalOffset, Layout::Longs),
-    ("msgId", Column::MsgId, Layout::Bytes),
-    ("keys", Column::Keys, Layout::Bytes),
-    ("tags", Column::Tags, Layout::Bytes),
-    ("messageGroup", Column::MessageGroup, Layout::Bytes),
+    ("msgId", Column::MsgId, Layout::Texts),
+    ("keys", Column::Keys, Layout::Texts),
+    ("tags", Column::Tags, Layout::Texts),
+    ("messageGroup", Column::MessageGroup, Layout::Texts),
     ("body", Column::Body, Layout::Bytes),
     ("bodyLength", Column::BodyLength, Layout::Ints),
     ("flag", Column::Flag, Layout::Ints),
     ("sysFlag", Column::SysFlag, Layout::Ints),
     ("reconsumeTimes", Column::ReconsumeTimes, Layout::Ints),
-    ("bornTimestamp", Column::BornTimestamp, Layout::Longs),
-    ("storeTimestamp", Column::StoreTimestamp, Layout::Longs),
-    ("deliverTimestamp", Column::DeliverTimestamp, Layout::Longs),
-    ("bornHost", Column::BornHost, Layout::Bytes),
-    ("storeHost", Column::StoreHost, Layout::Bytes),
+    ("bornTimestamp", Column::BornTimestamp, Layout::Times),
+    ("storeTimestamp", Column::StoreTimestamp, Layout::Times),
+    ("deliverTimestamp", Column::DeliverTimestamp, Layout::Times),
+    ("bornHost", Column::BornHost, Layout::Texts),
+    ("storeHost", Column::StoreHost, Layout::Texts),
     ("properties", Column::Properties, Layout::Map),
-    ("_corrupt", Column::Corrupt, Layout::Bytes),
+    ("_corrupt", Column::Corrupt, Layout::Texts),
 ];
 
 impl Column {
@@ -92,11 +96,11 @@ impl Column {
         Some(row.1)
     }
 
-    /// How its values lie in memory.
+    /// Its name, and what its values are.
     #[must_use]
-    pub fn layout(self) -> Layout {
+    pub fn layout(self) -> (&'static str, Layout) {
         let row = TABLE.iter().find(|row| row.1 == self);
-        row.map_or(Layout::Bytes, |row| row.2)
+        row.map_or(("", Layout::Bytes), |row| (row.0, row.2))
     }
 
     /// Whether the properties have to be read for it.
@@ -116,7 +120,7 @@ mod tests {
     fn every_column_has_one_name_and_a_layout() {
         for (name, column, layout) in TABLE {
             assert_eq!(Column::named(name), Some(column));
-            assert_eq!(column.layout(), layout);
+            assert_eq!(column.layout(), (name, layout));
             let rows = TABLE.iter().filter(|row| row.1 == column);
             assert_eq!(rows.count(), 1, "{name}");
         }

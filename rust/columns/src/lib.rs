@@ -1,14 +1,13 @@
 //! Records as columns: pure functions of bytes for whoever reads a log or an answer as a table.
 //!
-//! [`RecordColumns`] takes pieces of a log, or answers of a broker, and gives batches whose buffers
-//! lie as Arrow has them: validity bits, offsets, data. Only what was asked for is filled, and what
-//! does not pass the [`Filter`] is dropped before its body is touched. Knows no file, no time and no
-//! Python.
+//! [`RecordColumns`] takes pieces of a log, or answers of a broker, and gives batches of Arrow arrays.
+//! Only what was asked for is filled, and what does not pass the [`Filter`] is dropped before its
+//! body is touched. Knows no file, no time and no Python.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`mod@column`] | the columns there are, and how each is laid out |
-//! | [`buffers`] | validity, offsets and data while they grow, and when they are done |
+//! | [`mod@column`] | the columns there are, and what each holds |
+//! | [`buffers`] | columns while they grow, and as Arrow arrays |
 //! | [`filter`] | which records are wanted |
 //! | `rows` | a record into the columns asked for |
 //! | [`walk`] | pieces of a log to records; finds the way again behind damage and in the middle |
@@ -24,7 +23,7 @@ pub mod walk;
 
 mod rows;
 
-pub use buffers::{Batch, Buffer, ColumnBuffers};
+pub use buffers::Batch;
 pub use column::Column;
 pub use filter::Filter;
 pub use scan::{BadRecords, Limits, RecordColumns, ScanError, Tally};

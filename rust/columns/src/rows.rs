@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 
+use arrow_schema::Fields;
 use mqcore_record::{Host, RecordView, properties, sys_flag};
 use mqcore_wire::compression::inflate;
 
-use crate::buffers::{Batch, Growing};
+use crate::buffers::{Batch, Growing, fields};
 use crate::column::Column;
 
 /// The key that keeps messages in order (`MessageConst.PROPERTY_SHARDING_KEY`).
@@ -80,6 +81,7 @@ impl HostText {
 
 /// Rows of the columns asked for.
 pub(crate) struct Rows {
+    fields: Fields,
     columns: Vec<(Column, Growing)>,
     rows: usize,
     /// Bytes of texts at the most: counting them exactly means asking each column.
@@ -100,8 +102,9 @@ impl Rows {
         rows_max: usize,
         inflated_bytes_max: usize,
     ) -> Self {
-        let empty = |column: &Column| (*column, Growing::with_capacity(column.layout(), 0, 0));
+        let empty = |column: &Column| (*column, Growing::with_capacity(column.layout().1, 0, 0));
         Self {
+            fields: fields(columns.iter().map(|column| column.layout())),
             columns: columns.iter().map(empty).collect(),
             rows: 0,
             text_bytes_max: 0,
@@ -149,19 +152,19 @@ impl Rows {
         let us = |ms: i64| ms.saturating_mul(US_PER_MS);
         for (column, values) in &mut self.columns {
             match column {
-                Column::Topic => values.push_text(Some(record.topic)),
-                Column::BrokerName => values.push_text(broker_name),
+                Column::Topic => values.push_bytes(Some(record.topic)),
+                Column::BrokerName => values.push_bytes(broker_name),
                 Column::QueueId => values.push_int(record.queue_id),
                 Column::QueueOffset => values.push_long(record.queue_offset),
                 Column::PhysicalOffset => values.push_long(record.physical_offset),
                 Column::MsgId => match named.uniq_key {
-                    Some(id) => values.push_text(Some(id)),
-                    None => values.push_bytes(record.offset_id().as_bytes()),
+                    Some(id) => values.push_bytes(Some(id)),
+                    None => values.push_bytes(Some(record.offset_id().as_bytes())),
                 },
-                Column::Keys => values.push_text(named.keys),
-                Column::Tags => values.push_text(named.tags),
-                Column::MessageGroup => values.push_text(named.group),
-                Column::Body => values.push_bytes(&body),
+                Column::Keys => values.push_bytes(named.keys),
+                Column::Tags => values.push_bytes(named.tags),
+                Column::MessageGroup => values.push_bytes(named.group),
+                Column::Body => values.push_bytes(Some(&body)),
                 Column::BodyLength => values.push_int(record.body.len() as i32),
                 Column::Flag => values.push_int(record.flag),
                 Column::SysFlag => values.push_int(record.sys_flag),
@@ -172,8 +175,8 @@ impl Rows {
                     Some(ms) => values.push_long(us(ms)),
                     None => values.push_null(),
                 },
-                Column::BornHost => values.push_bytes(self.born.of(record.born_host)),
-                Column::StoreHost => values.push_bytes(self.stored.of(record.store_host)),
+                Column::BornHost => values.push_bytes(Some(self.born.of(record.born_host))),
+                Column::StoreHost => values.push_bytes(Some(self.stored.of(record.store_host))),
                 Column::Properties => push_properties(values, record.properties),
                 Column::Corrupt => values.push_null(),
             }
@@ -187,7 +190,7 @@ impl Rows {
         for (column, values) in &mut self.columns {
             match column {
                 Column::PhysicalOffset => values.push_long(at.cast_signed()),
-                Column::Corrupt => values.push_text(Some(why.as_bytes())),
+                Column::Corrupt => values.push_bytes(Some(why.as_bytes())),
                 _ => values.push_null(),
             }
         }
@@ -200,11 +203,13 @@ impl Rows {
         let columns = self.columns.iter_mut().map(|(column, values)| {
             // A little more than the last batch had: the next is rarely the same to the byte.
             let bytes = values.text_bytes();
-            let empty = Growing::with_capacity(column.layout(), self.rows_max, bytes + bytes / 16);
+            let layout = column.layout().1;
+            let empty = Growing::with_capacity(layout, self.rows_max, bytes + bytes / 16);
             std::mem::replace(values, empty).done()
         });
         self.text_bytes_max = 0;
         Batch {
+            fields: self.fields.clone(),
             columns: columns.collect(),
             rows: std::mem::take(&mut self.rows),
         }

@@ -13,10 +13,10 @@ use crate::filter::{Filter, Gate};
 use crate::rows::{Rows, body_of};
 use crate::walk::{Damage, Span, Step, Walk};
 
-/// Largest bound of a batch's texts: with the row that passes the bound it stays below what the
-/// 32-bit offsets of Arrow's plain text can address.
-pub const BATCH_BYTES_MAX: usize = 1 << 30;
-/// Largest bound of an inflated body, for the same reason.
+/// Largest bound of a batch's texts: what the 32-bit offsets of Arrow's plain text can address, less
+/// the row that passes the bound, and a third of that, since three bytes replace one that is no UTF-8.
+pub const BATCH_BYTES_MAX: usize = 512 << 20;
+/// Largest bound of an inflated body, which passes the bound of a batch as a whole.
 pub const INFLATED_BYTES_MAX: usize = 512 << 20;
 
 /// Most bytes of an answer whose batches were taken apart, where each message repeats the head of

@@ -4,10 +4,11 @@
 
 mod log;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef};
 use log::{Seen, Sent, record_offsets, spans, walk, whole};
-use mqcore_columns::{
-    BadRecords, Buffer, Column, Filter, Limits, RecordColumns, ScanError, Span, Walk,
-};
+use mqcore_columns::{BadRecords, Column, Filter, Limits, RecordColumns, ScanError, Span, Walk};
 use mqcore_record::{CrcCheck, Found, RecordView, check, properties, write_blank};
 use proptest::prelude::*;
 
@@ -126,7 +127,7 @@ proptest! {
         prop_assert_eq!(batches.iter().map(|batch| batch.rows).sum::<usize>(), sent.len());
         for (at, batch) in batches.iter().enumerate() {
             let of_row = |row: usize| -> usize {
-                batch.columns.iter().map(|column| texts(&column.buffers)[row].len()).sum()
+                batch.columns.iter().map(|column| texts(column)[row].len()).sum()
             };
             let all: usize = (0..batch.rows).map(of_row).sum();
             prop_assert!(all - of_row(batch.rows - 1) < batch_bytes, "not one row more");
@@ -154,8 +155,8 @@ proptest! {
         let mut rows = Vec::new();
         for batch in &batches {
             prop_assert!(batch.rows <= batch_rows);
-            let topics = texts(&batch.columns[0].buffers);
-            let bodies = texts(&batch.columns[1].buffers);
+            let topics = texts(&batch.columns[0]);
+            let bodies = texts(&batch.columns[1]);
             rows.extend(topics.into_iter().zip(bodies));
         }
         let expected: Vec<_> =
@@ -165,13 +166,16 @@ proptest! {
     }
 }
 
-/// The values of a column of texts or bytes.
-fn texts(buffers: &[Option<Buffer>]) -> Vec<Vec<u8>> {
-    let [_, Some(Buffer::Ints(offsets)), Some(Buffer::Bytes(data))] = buffers else {
-        panic!("no texts: {buffers:?}");
-    };
-    let value = |pair: &[i32]| data[pair[0] as usize..pair[1] as usize].to_vec();
-    offsets.windows(2).map(value).collect()
+/// The values of a column of texts or bytes, none of them null.
+fn texts(column: &ArrayRef) -> Vec<Vec<u8>> {
+    assert_eq!(column.null_count(), 0);
+    match column.as_binary_opt::<i32>() {
+        Some(bytes) => bytes.iter().flatten().map(<[u8]>::to_vec).collect(),
+        None => {
+            let texts = column.as_string::<i32>().iter().flatten();
+            texts.map(|text| text.as_bytes().to_vec()).collect()
+        }
+    }
 }
 
 fn reading(columns: &[Column], filter: Filter, bad: BadRecords, span: Span) -> RecordColumns {
@@ -261,9 +265,9 @@ fn filters_are_asked_before_bodies() {
         let mut reading = reading(&columns, filter, bad, span);
         reading.feed(&bytes, &mut out)?;
         reading.finish(&mut out)?;
-        let offsets = |batch: &mqcore_columns::Batch| match &batch.columns[0].buffers[1] {
-            Some(Buffer::Longs(offsets)) => offsets.clone(),
-            other => panic!("no offsets: {other:?}"),
+        let offsets = |batch: &mqcore_columns::Batch| {
+            let offsets = batch.columns[0].as_primitive::<Int64Type>();
+            offsets.values().to_vec()
         };
         Ok::<_, ScanError>((
             out.iter().flat_map(offsets).collect::<Vec<_>>(),
@@ -317,7 +321,7 @@ fn answers_are_read_wherever_their_records_stand() {
     reading.answer(&two, &mut out).unwrap();
     assert!(out.is_empty());
     reading.flush(&mut out);
-    assert_eq!(texts(&out[0].columns[0].buffers), [b"1", b"2", b"3"]);
+    assert_eq!(texts(&out[0].columns[0]), [b"1", b"2", b"3"]);
     let cut = reading.answer(&one[..one.len() - 1], &mut out).unwrap_err();
     let ScanError::Damaged(damage) = cut;
     assert_eq!(damage.end, one.len() as u64 - 1);
@@ -342,15 +346,33 @@ fn of_a_name_that_comes_twice_the_last_value_is_kept() {
         let mut out = Vec::new();
         reading.feed(&bytes, &mut out).unwrap();
         reading.finish(&mut out).unwrap();
-        let buffers = &out[0].columns[0].buffers;
-        assert_eq!(buffers[1], Some(Buffer::Ints(vec![0, many])));
-        let values = texts(&[None, buffers[4].clone(), buffers[5].clone()]);
+        let map = out[0].columns[0].as_map();
+        assert_eq!(map.value_offsets(), [0, many]);
+        let values = texts(map.values());
         assert_eq!(values.last().unwrap(), b"last");
         assert_eq!(
             values.iter().filter(|value| *value == b"x").count(),
             many as usize - 1
         );
     }
+}
+
+#[test]
+fn text_that_is_no_utf8_is_replaced_value_by_value() {
+    let sent = ["a\u{e9}", "b"].map(|topic| Sent::plain(topic, b"x"));
+    let mut bytes = log::log(&sent, BASE);
+    let at = bytes
+        .windows(2)
+        .position(|pair| pair == [0xC3, 0xA9])
+        .unwrap();
+    bytes[at] = b'c';
+    let span = whole(&bytes, BASE, false);
+    let columns = [Column::Topic];
+    let mut reading = reading(&columns, Filter::default(), BadRecords::Fail, span);
+    let mut out = Vec::new();
+    reading.feed(&bytes, &mut out).unwrap();
+    reading.finish(&mut out).unwrap();
+    assert_eq!(texts(&out[0].columns[0]), ["ac\u{FFFD}".as_bytes(), b"b"]);
 }
 
 #[test]

@@ -1,17 +1,18 @@
 //! What can be wrong with a row, and with the columns that it is in.
 
+use arrow_schema::DataType;
 use mqcore_record::RecordError;
 use mqcore_wire::WireError;
 use thiserror::Error;
 
-/// Buffers that do not make a column.
+/// A column that rows do not have, or not of this type.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("column {name}: {why}")]
+#[error("column {name} cannot be packed: it is {found}")]
 pub struct ColumnFault {
     /// The column.
     pub name: String,
-    /// What does not fit.
-    pub why: &'static str,
+    /// Its type.
+    pub found: DataType,
 }
 
 /// Why a row cannot be sent.

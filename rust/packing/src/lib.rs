@@ -1,12 +1,12 @@
 //! Rows of columns become the bodies of send requests: pure functions of bytes.
 //!
-//! Columns come as Arrow keeps them. What goes to one queue of one topic is laid side by side as a
+//! Columns come as Arrow arrays. What goes to one queue of one topic is laid side by side as a
 //! batch; what no batch can carry (delayed messages, and what fills a request alone) goes singly.
 //! Who sends them, and what a topic's queues are, is known elsewhere.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`columns`] | values out of Arrow's buffers |
+//! | [`columns`] | the columns of rows, out of Arrow's arrays |
 //! | [`text`] | the properties of a row, as a record carries them |
 //! | [`packer`] | open requests, and when each is full |
 //! | [`error`] | what can be wrong with a row |
@@ -16,6 +16,6 @@ pub mod error;
 pub mod packer;
 pub mod text;
 
-pub use columns::{Numbers, Pairs, Strings};
+pub use columns::Rows;
 pub use error::{ColumnFault, RowError, RowFault};
-pub use packer::{Ids, Packed, Packer, Rows, Settings, Topic};
+pub use packer::{Ids, Packed, Packer, Settings, Topic};

@@ -10,7 +10,7 @@ use mqcore_record::properties::{KEYS, TAGS};
 use mqcore_record::{Compression, java_hash_bytes, sys_flag};
 use mqcore_wire::compression::compress;
 
-use crate::columns::{Numbers, Pairs, Strings};
+use crate::columns::Rows;
 use crate::error::{RowError, RowFault};
 use crate::text::{Labels, SHARDING_KEY, TextWriter};
 
@@ -49,35 +49,6 @@ pub struct Topic {
     pub name: String,
     /// Its queues that may be written: broker and number, in the order of its route.
     pub queues: Vec<(String, i32)>,
-}
-
-/// The columns of some rows. Those that are not there are null in every row.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Rows<'a> {
-    /// How many rows.
-    pub count: usize,
-    /// The topic that all of them go to, by its number, where there is no column of topics.
-    pub topic_number: Option<usize>,
-    /// Where each goes.
-    pub topic: Option<Strings<'a>>,
-    /// The bodies.
-    pub body: Option<Strings<'a>>,
-    /// Tags.
-    pub tags: Option<Strings<'a>>,
-    /// Keys.
-    pub keys: Option<Strings<'a>>,
-    /// What orders rows.
-    pub group: Option<Strings<'a>>,
-    /// Further properties.
-    pub properties: Option<Pairs<'a>>,
-    /// Levels of delay.
-    pub delay_level: Option<Numbers<'a>>,
-    /// Times of delivery, in microseconds since 1970.
-    pub deliver_at_us: Option<Numbers<'a>>,
-    /// Numbers of queues; of the whole topic where there is no column of brokers.
-    pub queue_id: Option<Numbers<'a>>,
-    /// Names of brokers.
-    pub broker: Option<Strings<'a>>,
 }
 
 /// The unique ids of rows: what they begin with, and the first one's counter.
@@ -179,7 +150,7 @@ impl Packer {
     ///
     /// # Errors
     /// [`RowError`] for the first row that cannot be sent; then the packer is of no use any more.
-    pub fn pack(&mut self, rows: &Rows<'_>, ids: Ids<'_>) -> Result<Vec<Packed>, RowError> {
+    pub fn pack(&mut self, rows: &Rows, ids: Ids<'_>) -> Result<Vec<Packed>, RowError> {
         let mut full = Vec::new();
         let mut number = ids.first;
         for row in 0..rows.count {
@@ -220,14 +191,14 @@ impl Packer {
 
     fn take(
         &mut self,
-        rows: &Rows<'_>,
+        rows: &Rows,
         row: usize,
         lead: &str,
         number: u16,
         full: &mut Vec<Packed>,
     ) -> Result<(), RowFault> {
         let topic = self.topic_of(rows, row)?;
-        let body = value(rows.body, row).ok_or(RowFault::NoBody)?;
+        let body = rows.body.value(row).ok_or(RowFault::NoBody)?;
         let max = self.settings.message_bytes_max;
         match body.len() {
             0 => return Err(RowFault::EmptyBody),
@@ -336,11 +307,11 @@ impl Packer {
         Some(early)
     }
 
-    fn topic_of(&self, rows: &Rows<'_>, row: usize) -> Result<usize, RowFault> {
+    fn topic_of(&self, rows: &Rows, row: usize) -> Result<usize, RowFault> {
         if let Some(number) = rows.topic_number {
             return Ok(number);
         }
-        let name = value(rows.topic, row).ok_or(RowFault::NoTopic)?;
+        let name = rows.topic.value(row).ok_or(RowFault::NoTopic)?;
         self.numbers
             .get(name)
             .copied()
@@ -350,40 +321,37 @@ impl Packer {
     /// Writes the row's properties; returns the labels in them.
     fn write_text<'a>(
         &mut self,
-        rows: &Rows<'a>,
+        rows: &'a Rows,
         row: usize,
         lead: &str,
         number: u16,
     ) -> Result<Labels<'a>, RowFault> {
         let mut labels = Labels {
-            tags: value(rows.tags, row),
-            keys: value(rows.keys, row),
-            group: value(rows.group, row),
-            delay_level: numbered(rows.delay_level, row).unwrap_or_default(),
-            deliver_at_ms: numbered(rows.deliver_at_us, row).map(|us| us.div_euclid(US_PER_MS)),
+            tags: rows.tags.value(row),
+            keys: rows.keys.value(row),
+            group: rows.group.value(row),
+            delay_level: rows.delay_level.value(row).unwrap_or_default(),
+            deliver_at_ms: rows
+                .deliver_at_us
+                .value(row)
+                .map(|us| us.div_euclid(US_PER_MS)),
         };
         self.writer.begin();
-        if let Some(maps) = &rows.properties {
-            for (name, value) in maps.of(row) {
-                // What was read without columns for them goes where it came from.
-                let taken = match name {
-                    name if name == TAGS.as_bytes() => {
-                        rows.tags.is_none().then_some(&mut labels.tags)
-                    }
-                    name if name == KEYS.as_bytes() => {
-                        rows.keys.is_none().then_some(&mut labels.keys)
-                    }
-                    name if name == SHARDING_KEY.as_bytes() => {
-                        rows.group.is_none().then_some(&mut labels.group)
-                    }
-                    _ => {
-                        self.writer.own(name, value)?;
-                        None
-                    }
-                };
-                if let Some(label) = taken {
-                    *label = Some(value);
+        for (name, value) in rows.properties.of(row) {
+            // What was read without columns for them goes where it came from.
+            let (is_column, label) = match name {
+                name if name == TAGS.as_bytes() => (rows.tags.is_there(), &mut labels.tags),
+                name if name == KEYS.as_bytes() => (rows.keys.is_there(), &mut labels.keys),
+                name if name == SHARDING_KEY.as_bytes() => {
+                    (rows.group.is_there(), &mut labels.group)
                 }
+                _ => {
+                    self.writer.own(name, value)?;
+                    continue;
+                }
+            };
+            if !is_column {
+                *label = Some(value);
             }
         }
         labels.group = labels.group.filter(|group| !group.is_empty());
@@ -398,7 +366,7 @@ impl Packer {
     fn queue_of(
         &self,
         topic: usize,
-        rows: &Rows<'_>,
+        rows: &Rows,
         row: usize,
         group: Option<&[u8]>,
     ) -> Result<Option<usize>, RowFault> {
@@ -406,8 +374,8 @@ impl Packer {
             return Err(RowFault::NoTopic);
         };
         let queues = &known.queues;
-        if let Some(id) = numbered(rows.queue_id, row) {
-            let broker = value(rows.broker, row);
+        if let Some(id) = rows.queue_id.value(row) {
+            let broker = rows.broker.value(row);
             let found = match broker {
                 Some(broker) => queues.iter().position(|(name, queue_id)| {
                     name.as_bytes() == broker && i64::from(*queue_id) == id
@@ -463,16 +431,6 @@ fn type_bits(kind: Compression) -> i32 {
         Compression::Zlib => sys_flag::COMPRESSION_ZLIB,
         Compression::Unknown(number) => i32::from(number) << 8,
     }
-}
-
-#[inline]
-fn value<'a>(column: Option<Strings<'a>>, row: usize) -> Option<&'a [u8]> {
-    column.and_then(|column| column.value(row))
-}
-
-#[inline]
-fn numbered(column: Option<Numbers<'_>>, row: usize) -> Option<i64> {
-    column.and_then(|column| column.value(row))
 }
 
 fn shown(name: &[u8]) -> String {

@@ -3,9 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use mqcore_packing::{Ids, Packed, Packer, RowFault, Rows, Settings, Strings, Topic};
-use mqcore_packing::{Numbers, RowError};
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, StructArray};
+use mqcore_packing::{Ids, Packed, Packer, RowError, RowFault, Rows, Settings, Topic};
 use mqcore_record::batch::items;
 use mqcore_record::properties::lookup;
 use proptest::prelude::*;
@@ -40,54 +41,6 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     proptest::collection::vec(made, 0..120)
 }
 
-/// Texts as Arrow lays them out.
-#[derive(Default)]
-struct Laid {
-    valid: Vec<u8>,
-    offsets: Vec<u8>,
-    data: Vec<u8>,
-}
-
-impl Laid {
-    fn of<'a>(values: impl Iterator<Item = Option<&'a [u8]>>) -> Self {
-        let mut laid = Self::default();
-        laid.offsets.extend(0_i32.to_le_bytes());
-        for (at, value) in values.enumerate() {
-            laid.set(at, value.is_some());
-            laid.data.extend(value.unwrap_or_default());
-            let end = i32::try_from(laid.data.len()).unwrap();
-            laid.offsets.extend(end.to_le_bytes());
-        }
-        laid
-    }
-
-    fn set(&mut self, at: usize, is_there: bool) {
-        if at.is_multiple_of(8) {
-            self.valid.push(0);
-        }
-        if let Some(byte) = self.valid.last_mut() {
-            *byte |= u8::from(is_there) << (at % 8);
-        }
-    }
-
-    fn texts(&self, count: usize) -> Strings<'_> {
-        Strings::new("c", Some(&self.valid), &self.offsets, &self.data, 0, count).unwrap()
-    }
-
-    fn numbers(values: impl Iterator<Item = Option<i32>>) -> Self {
-        let mut laid = Self::default();
-        for (at, value) in values.enumerate() {
-            laid.set(at, value.is_some());
-            laid.data.extend(value.unwrap_or_default().to_le_bytes());
-        }
-        laid
-    }
-
-    fn whole(&self, count: usize) -> Numbers<'_> {
-        Numbers::new("n", Some(&self.valid), &self.data, 4, 0, count).unwrap()
-    }
-}
-
 fn settings(batch_bytes: usize, open_bytes_max: usize) -> Settings {
     Settings {
         batch_bytes,
@@ -113,27 +66,20 @@ fn packer(batch_bytes: usize, open_bytes_max: usize) -> Packer {
 }
 
 fn pack(packer: &mut Packer, list: &[Row]) -> Result<Vec<Packed>, RowError> {
-    let count = list.len();
-    let topic = Laid::of(
-        list.iter()
-            .map(|row| TOPICS.get(row.topic).map(|name| name.as_bytes())),
-    );
-    let body = Laid::of(list.iter().map(|row| Some(row.body.as_slice())));
-    let group = Laid::of(
-        list.iter()
-            .map(|row| row.group.as_ref().map(String::as_bytes)),
-    );
-    let queue = Laid::numbers(list.iter().map(|row| row.queue));
-    let delay = Laid::numbers(list.iter().map(|row| Some(row.delay)));
-    let rows = Rows {
-        count,
-        topic: Some(topic.texts(count)),
-        body: Some(body.texts(count)),
-        group: Some(group.texts(count)),
-        queue_id: Some(queue.whole(count)),
-        delay_level: Some(delay.whole(count)),
-        ..Rows::default()
-    };
+    let topics = list.iter().map(|row| TOPICS.get(row.topic));
+    let bodies = list.iter().map(|row| Some(&row.body));
+    let groups = list.iter().map(|row| row.group.as_ref());
+    let queues = list.iter().map(|row| row.queue.map(i64::from));
+    let delays = list.iter().map(|row| Some(i64::from(row.delay)));
+    let columns: [(&str, ArrayRef); 5] = [
+        ("topic", Arc::new(topics.collect::<BinaryArray>())),
+        ("body", Arc::new(bodies.collect::<BinaryArray>())),
+        ("messageGroup", Arc::new(groups.collect::<BinaryArray>())),
+        ("queueId", Arc::new(queues.collect::<Int64Array>())),
+        ("delayLevel", Arc::new(delays.collect::<Int64Array>())),
+    ];
+    let columns = StructArray::try_from(columns.to_vec()).unwrap();
+    let rows = Rows::new(&columns, None).unwrap();
     packer.pack(
         &rows,
         Ids {

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
+
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span
 from mqcore.spark.directories import Directory, FileEntry, LocalDirectory, PathError
 
@@ -180,8 +182,7 @@ def last_store_ms(directory: Directory, segment: Segment) -> int | None:
         walk = RecordColumns([_TIME_COLUMN], bad_records="skip", span=span)
         *_before, last = (None, *_batches(walk, directory, segment))
         if last is not None:
-            _validity, times_us = last.column(0).buffers
-            last_us: int = memoryview(times_us).cast("q")[-1]  # type: ignore[arg-type]
+            last_us: int = pa.record_batch(last).column(0)[-1].value
             return last_us // 1000
     return None
 

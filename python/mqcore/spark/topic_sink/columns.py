@@ -1,4 +1,4 @@
-"""The columns that can be written: checked when a query is planned, and given to Rust as buffers.
+"""The columns that can be written: checked when a query is planned, and given to Rust.
 
 Columns that only a read gives (offsets, times, hosts) are passed over, so that rows that were read
 can be written; a name that is none of ours is an error. Knows no topic.
@@ -13,11 +13,10 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from mqcore.native import MapColumn, NumberColumn, PackedColumn, TextColumn
 from mqcore.spark.errors import SparkError
 from mqcore.spark.schema import READ_COLUMNS
 
-__all__ = ["BODY", "TOPIC", "WRITE_COLUMNS", "buffers_of", "check_columns", "row_batches"]
+__all__ = ["BODY", "TOPIC", "WRITE_COLUMNS", "check_columns", "packed_columns", "row_batches"]
 
 BODY: Final = "body"
 TOPIC: Final = "topic"
@@ -48,9 +47,9 @@ _READ_ONLY: Final = frozenset(
     column.name.lower() for column in READ_COLUMNS if column.name not in WRITE_COLUMNS
 )
 _BY_FOLDED_NAME: Final = {name.lower(): name for name in WRITE_COLUMNS}
-_TEXT_TYPE: Final = pa.string()
 _BYTES_TYPE: Final = pa.binary()
-_MAP_TYPE: Final = pa.map_(pa.string(), pa.string())
+_NUMBER_TYPE: Final = pa.int64()
+_MAP_TYPE: Final = pa.map_(_BYTES_TYPE, _BYTES_TYPE)
 _TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 
 
@@ -102,59 +101,32 @@ def _unknown(name: str) -> SparkError:
     return SparkError(f"the DataFrame has a column {name}, which no message has; {hint}")
 
 
-def buffers_of(batch: pa.RecordBatch, column_indexes: dict[str, int]) -> dict[str, PackedColumn]:
-    """Returns the columns of a batch as `mqcore.native.RowPacker` takes them; copies no data.
+def packed_columns(batch: pa.RecordBatch, column_indexes: dict[str, int]) -> pa.RecordBatch:
+    """Returns the columns of a batch as `mqcore.native.RowPacker` takes them; copies no text.
 
     Args:
         batch: Rows, their columns in the order of the schema that was checked.
         column_indexes: The index of each column, as `check_columns` found it.
+
+    Raises:
+        pyarrow.ArrowInvalid: Lengths and offsets of the batch do not fit its data.
     """
-    found: dict[str, PackedColumn] = {}
-    for name, at in column_indexes.items():
-        array = batch.column(at)
-        kinds = WRITE_COLUMNS[name]
-        if kinds is _NUMBER:
-            found[name] = _numbers(array)
-        elif name == "deliverTimestamp":
-            found[name] = _numbers(_as(array, _TIME_TYPE))
-        elif name == "properties":
-            found[name] = _maps(_as(array, _MAP_TYPE))
-        elif name == BODY and not _is_text(array.type):
-            found[name] = _texts(_as(array, _BYTES_TYPE))
-        else:
-            found[name] = _texts(_as(array, _TEXT_TYPE))
-    return found
+    arrays = [_packed(name, batch.column(at)) for name, at in column_indexes.items()]
+    # It validates, which `RowPacker` relies on: no buffer is shorter than its last offset.
+    return pa.RecordBatch.from_arrays(arrays, names=list(column_indexes))
+
+
+def _packed(name: str, array: pa.Array) -> pa.Array:
+    """Returns a column in the type that Rust reads; Spark may be set to send wider offsets."""
+    if WRITE_COLUMNS[name] is _NUMBER:
+        return _as(array, _NUMBER_TYPE)
+    if name == "deliverTimestamp":
+        return _as(_as(array, _TIME_TYPE), _NUMBER_TYPE)
+    return _as(array, _MAP_TYPE if name == "properties" else _BYTES_TYPE)
 
 
 def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns the array in the form that Rust reads; Spark may be set to send wider offsets."""
     return array if array.type.equals(kind) else array.cast(kind)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-_NOTHING: Final = b""
-
-
-def _texts(array: pa.Array) -> TextColumn:
-    validity, offsets, data = array.buffers()
-    return TextColumn(validity, offsets or _NOTHING, data or _NOTHING, array.offset)
-
-
-def _numbers(array: pa.Array) -> NumberColumn:
-    validity, data = array.buffers()
-    return NumberColumn(validity, data or _NOTHING, array.type.bit_width // 8, array.offset)
-
-
-def _maps(array: pa.Array) -> MapColumn:
-    validity, offsets = array.buffers()[:2]
-    # Both hold the pairs of all maps that the buffers have, whichever part this array is.
-    names, values = array.keys, array.items
-    return MapColumn(
-        validity, offsets or _NOTHING, _texts(names), _texts(values), array.offset, len(names)
-    )
 
 
 # As many as Spark puts into a batch of its own.

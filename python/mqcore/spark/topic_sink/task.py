@@ -24,7 +24,7 @@ from mqcore.model.topics import topic_fault
 from mqcore.native import PackedRows, RowPacker
 from mqcore.native.wire_errors import RowError
 from mqcore.spark.errors import RowRefusedError, SinkError, SparkError
-from mqcore.spark.topic_sink.columns import TOPIC, buffers_of
+from mqcore.spark.topic_sink.columns import TOPIC, packed_columns
 from mqcore.spark.topic_sink.epochs import HalfLocation
 from mqcore.spark.topic_sink.marks import LAST_RESERVE_BYTES, ROW_OF, ROWS, TASK, TaskMark
 from mqcore.spark.topic_sink.options import SinkOptions
@@ -151,10 +151,9 @@ class WriteTask:
 
     def _take(self, batch: pa.RecordBatch, column_indexes: dict[str, int]) -> None:
         number = None
-        columns = buffers_of(batch, column_indexes)
+        columns = packed_columns(batch, column_indexes)
         if self._options.topic is not None:
             number = self._number(self._options.topic)
-            columns.pop(TOPIC, None)
         else:
             self._look_up(batch.column(column_indexes[TOPIC]))
         if "deliverTimestamp" in column_indexes and batch.column(
@@ -162,7 +161,7 @@ class WriteTask:
         ).null_count < (batch.num_rows):
             self._need_timers()
         lead, first = unique_ids().take(batch.num_rows, wall_ms())
-        packed = self._packer.pack(columns, batch.num_rows, lead, first, number)
+        packed = self._packer.pack(columns, lead, first, number)
         for one in packed:
             self._send(one)
 
