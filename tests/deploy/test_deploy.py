@@ -20,12 +20,14 @@ UNITS = sorted(DEPLOY.glob("*.service"))
 def parsed(words: list[str]) -> click.Context:
     """Returns the context of a command line of ours; fails where it could not be run."""
     assert words[0].endswith("mqcore")
-    command = commands.commands[words[1]]
+    command, (name, *rest) = commands.commands[words[1]], words[1:]
+    while isinstance(command, click.Group) and rest and rest[0] in command.commands:
+        command, (name, *rest) = command.commands[rest[0]], rest
     # A file named on another machine is not here: only the options are checked.
     arguments = [
-        word if not word.startswith("/") else str(DEPLOY / Path(word).name) for word in words[2:]
+        word if not word.startswith("/") else str(DEPLOY / Path(word).name) for word in rest
     ]
-    return command.make_context(words[1], arguments)
+    return command.make_context(name, arguments)
 
 
 @pytest.mark.parametrize(

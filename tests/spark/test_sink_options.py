@@ -13,12 +13,26 @@ from pyspark.sql.types import (
 )
 
 from mqcore.native import Compression
+from mqcore.remoting.tls import TlsFiles
 from mqcore.spark.errors import SparkError
 from mqcore.spark.topic_sink.columns import check_columns
 from mqcore.spark.topic_sink.marks import query_mark, run_fault
 from mqcore.spark.topic_sink.options import ClientOptions, SinkOptions, read_options
 
 NAMESRV = {"namesrv": "a:9876"}
+
+
+@pytest.mark.parametrize(
+    ("text", "tls"),
+    [("true", True), ("false", False), ("Unchecked", TlsFiles(checks_host=False))],
+)
+def test_tls_checks_host_names_unless_it_is_switched_off(text: str, tls: bool | TlsFiles) -> None:
+    assert read_options(NAMESRV | {"tls": text}).client.tls == tls
+
+
+def test_tls_is_one_of_three() -> None:
+    with pytest.raises(SparkError, match="true, false or unchecked"):
+        read_options(NAMESRV | {"tls": "maybe"})
 
 
 TYPES: dict[str, DataType] = {

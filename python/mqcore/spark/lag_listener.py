@@ -19,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from mqcore.errors import MQError
+from mqcore.remoting.tls import TlsFiles
 from mqcore.spark.errors import SparkError
 from mqcore.spark.topic_source.cluster import Access, cluster_of
 from mqcore.spark.topic_source.mirror import GroupMirror
@@ -40,7 +41,7 @@ class LagListener(StreamingQueryListener):
         access_key: str | None = None,
         secret_key: str | None = None,
         *,
-        tls: bool = False,
+        tls: bool | TlsFiles = False,
     ) -> None:
         """Takes what offsets do not contain.
 
@@ -87,7 +88,7 @@ class LagListener(StreamingQueryListener):
     def _mirror(self, namesrv: str, group: str) -> GroupMirror:
         found = self._mirrors.get((namesrv, group))
         if found is None:
-            access = Access(namesrv, *self._keys, is_tls=self._tls, retries=_RETRIES)
+            access = Access(namesrv, *self._keys, tls=self._tls, retries=_RETRIES)
             found = self._mirrors[namesrv, group] = GroupMirror(cluster_of(access), group)
         return found
 
@@ -100,7 +101,7 @@ def attach_lag(
     *,
     access_key: str | None = None,
     secret_key: str | None = None,
-    tls: bool = False,
+    tls: bool | TlsFiles = False,
 ) -> None:
     """Lets a session commit the progress of its streams to groups; once more does no harm.
 

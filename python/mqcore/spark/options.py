@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from mqcore.remoting.tls import TlsFiles
 from mqcore.spark.errors import SparkError
 
 __all__ = [
@@ -73,6 +74,16 @@ def truth(option: str, value: str) -> bool:
     if folded not in ("true", "false"):
         raise wrong(option, value, "true or false")
     return folded == "true"
+
+
+def tls_choice(option: str, value: str) -> bool | TlsFiles:
+    """True, false, or how TLS is spoken without a check of host names."""
+    if value.strip().lower() == "unchecked":
+        return TlsFiles(checks_host=False)
+    try:
+        return truth(option, value)
+    except OptionError:
+        raise wrong(option, value, "true, false or unchecked") from None
 
 
 def number(option: str, value: str) -> int:
@@ -192,7 +203,13 @@ CONNECTION: Final = (
     Option("accessKey", "access_key", text, (), "the account, where brokers ask for one"),
     Option("secretKey", "secret_key", text, (), "its secret"),
     Option("securityToken", "security_token", text, (), "the token of a temporary account"),
-    Option("tls", "tls", truth, ("useTLS",), "speak TLS"),
+    Option(
+        "tls",
+        "tls",
+        tls_choice,
+        ("useTLS",),
+        "speak TLS; unchecked: with certificates that do not name the host, too",
+    ),
     Option("requestTimeoutMs", "request_timeout_ms", duration_ms, (), "deadline of a question"),
 )
 

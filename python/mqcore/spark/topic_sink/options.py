@@ -7,6 +7,7 @@ from typing import Final
 from mqcore.client.settings import BODY_BYTES_MAX
 from mqcore.model.topics import topic_fault
 from mqcore.native import Compression
+from mqcore.remoting.tls import TlsFiles
 from mqcore.spark.options import (
     CONNECTION,
     Option,
@@ -55,7 +56,7 @@ class ClientOptions:
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
     namespace: str | None = None
-    tls: bool = False
+    tls: bool | TlsFiles = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from mqcore.model.relaxed_json import compact, parse_object
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import AUTO_CREATE_TOPIC, PERM_READ_WRITE, RETRY_PREFIX
 from mqcore.native import Command
-from mqcore.remoting import RequestCode, ResponseCode, expect
+from mqcore.remoting import RequestCode, ResponseCode, TlsFiles, expect
 from mqcore.spark.topic_source.options import ReadOptions
 
 __all__ = ["Access", "Cluster", "QueueBounds", "cluster_of"]
@@ -53,7 +53,7 @@ class Access:
         access_key: The account, None for none.
         secret_key: Its secret.
         security_token: The token of a temporary account.
-        is_tls: Speak TLS.
+        tls: Speak TLS.
         timeout_s: Deadline of a question.
         retries: Tries after the first one.
         backoff_s: Pause before each.
@@ -63,7 +63,7 @@ class Access:
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
-    is_tls: bool = False
+    tls: bool | TlsFiles = False
     timeout_s: float = 5.0
     retries: int = 5
     backoff_s: float = 0.2
@@ -109,7 +109,7 @@ class Cluster:
         """
         self.access = access
         self._name_servers = addresses_of(access.namesrv)
-        self._tls = tls_context(access.is_tls)
+        self._tls = tls_context(access.tls)
         self._pool = SocketPool(tls=self._tls, connect_timeout_s=access.timeout_s)
         self._opaques = itertools.count(1)
         self._pause = threading.Event()

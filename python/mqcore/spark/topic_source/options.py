@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mqcore.model.queues import MessageQueue
+from mqcore.remoting.tls import TlsFiles
 from mqcore.spark.options import (
     CONNECTION,
     Option,
@@ -150,7 +151,7 @@ class ReadOptions:
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
-    tls: bool = False
+    tls: bool | TlsFiles = False
 
     @property
     def is_filtered(self) -> bool:
