@@ -1,8 +1,10 @@
 """What a client reports by itself: on standard error where nobody configured logging."""
 
 import asyncio
+import logging
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -297,3 +299,42 @@ def test_the_first_program_ends_at_a_signal() -> None:
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
+
+
+def test_an_outage_is_some_lines_and_not_some_per_try(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Broker and name server end under a consumer of many queues whose offsets are not saved."""
+    came = threading.Event()
+
+    def handle(message: ReceivedMessage) -> None:
+        del message
+        came.set()
+
+    with (
+        Broker() as broker,
+        mqcore.Producer(broker.namesrv, group="p") as producer,
+        mqcore.PushConsumer(
+            broker.namesrv,
+            group="g",
+            topics=["a", "b"],
+            handler=handle,
+            consume_from=mqcore.ConsumeFrom.FIRST_OFFSET,
+            persist_interval_s=0.05,
+        ) as consumer,
+    ):
+        for topic in ("a", "b"):
+            broker.create_topic(topic, queues=8)
+        assert len(eventually(lambda: consumer.queues, lambda queues: len(queues) == 16)) == 16
+        producer.send("a", b"x")
+        assert came.wait(DEADLINE_S)
+        caplog.clear()
+        broker.kill()
+        # Beyond the pause after which each queue is pulled again.
+        threading.Event().wait(4.0)
+        warnings = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    texts = [each.getMessage() for each in warnings]
+    assert any("no messages now" in text for text in texts)
+    assert any("no name server answered" in text for text in texts)
+    assert len(texts) < 10, texts
+    assert not [each for each in warnings if each.exc_info]

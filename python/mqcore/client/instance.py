@@ -133,7 +133,7 @@ class Instance:
         self._process_id = self._thread_id = 0
         self.loop: asyncio.AbstractEventLoop | None = None
         self.is_open = self._is_closed = False
-        self._registered_at: set[str] = set()
+        self._registered_at, self._unheard_at = set[str](), set[str]()
 
     async def __aenter__(self) -> Self:
         """Starts it."""
@@ -437,8 +437,12 @@ class Instance:
             )
         except RemotingError as error:
             self._registered_at.discard(address)
-            _log.warning("broker %s did not hear our heartbeat: %s", address, error.message)
+            # Reported once, until one is heard.
+            level = logging.DEBUG if address in self._unheard_at else logging.WARNING
+            self._unheard_at.add(address)
+            _log.log(level, "broker %s did not hear our heartbeat: %s", address, error.message)
             return
+        self._unheard_at.discard(address)
         if answer.code != 0:
             _log.warning(
                 "broker %s refused our heartbeat: %d %s", address, answer.code, answer.remark

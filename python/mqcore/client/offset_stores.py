@@ -52,6 +52,8 @@ class RemoteOffsets:
         """Takes who asks the brokers."""
         self._calls = calls
         self._begun: set[tuple[str, str]] = set()
+        # Brokers that did not take the last offset that they were sent.
+        self._unsaved: set[str] = set()
 
     async def load(self, queue: MessageQueue) -> int | None:
         """Returns the group's offset; None where the broker has none."""
@@ -81,8 +83,13 @@ class RemoteOffsets:
         try:
             await self._calls.update_offset(queue, offset)
         except RemotingError as error:
-            _log.warning("offset %d of %s was not saved: %s", offset, queue, error.message)
+            # It is tried again every few seconds; the next one that is saved ends the report.
+            level = logging.DEBUG if queue.broker_name in self._unsaved else logging.WARNING
+            self._unsaved.add(queue.broker_name)
+            place, why = queue.place, error.message
+            _log.log(level, "%s: offset %d was not saved yet: %s", place, offset, why)
             return False
+        self._unsaved.discard(queue.broker_name)
         return True
 
 

@@ -209,7 +209,7 @@ class PushConsumer(Consumer[PushEngine]):
     async def run_until_stopped(self) -> None:
         """Is `run`, with signals left alone: `stop_soon` ends it."""
         try:
-            if await self._unless_stopped(self.start()):
+            if await self._unless_stopped(self.start()) and not self.is_closed:
                 await self._unless_stopped(self.until_closed())
         finally:
             await self.close()
@@ -236,7 +236,9 @@ class PushConsumer(Consumer[PushEngine]):
         try:
             await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
-                doing.result()
+                # Whoever closes it while it starts ends the start.
+                if not (doing.cancelled() and self.is_closed):
+                    doing.result()
                 return True
             _log.info("consumer %s: ends as a signal wants it", self.group)
             return False

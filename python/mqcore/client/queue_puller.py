@@ -5,6 +5,7 @@ neither handlers nor rebalancing.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from mqcore.client.pulling import (
     step_after,
     step_after_failure,
 )
-from mqcore.errors import MQError, RemotingError
+from mqcore.errors import MQError, NameServerError, RemotingError
 from mqcore.model.subscriptions import SubscriptionData
 from mqcore.model.topics import RETRY_PREFIX
 from mqcore.native import Command, decode_records
@@ -178,11 +179,13 @@ class HeldQueue:
                 pause_ms = await self._pull_once()
             except MQError as error:
                 pause_ms = ERROR_PAUSE_MS
-                _log.warning("%s: %s", self.state.queue, error.message)
+                queue = self.state.queue
+                level = logging.WARNING if self._holder.is_news(queue.broker_name) else logging.INFO
+                _log.log(level, "%s: %s", queue.place, error.message)
             except Exception:
                 # Whatever it was, a queue that nobody pulls is worse.
                 pause_ms = ERROR_PAUSE_MS
-                _log.exception("%s: pulling failed", self.state.queue)
+                _log.exception("%s: pulling failed", self.state.queue.place)
             if pause_ms:
                 await asyncio.sleep(pause_ms / _MS_PER_S)
 
@@ -220,7 +223,7 @@ class HeldQueue:
             is_held = self._now_ms() - state.last_pull_ms >= _UNHELD_MS
             return 0 if is_held or is_moving else _UNHELD_MS
         if step.after is After.BEGIN_ANEW:
-            _log.warning("%s: %s", state.queue, step.why)
+            _log.warning("%s: %s", state.queue.place, step.why)
             await self._holder.moved(self, step.next_offset)
             return 0
         state.broker_id = 0
@@ -235,14 +238,14 @@ class HeldQueue:
         if not self._is_logged and not queue.topic.startswith(RETRY_PREFIX):
             # Its other queues have the same reason.
             level = logging.WARNING if self._holder.is_news(queue.broker_name) else logging.INFO
-            topic = self._holder.shown_topic(queue.topic)
-            where = f"{topic}, queue {queue.queue_id} of broker {queue.broker_name}"
-            _log.log(level, "%s: no messages now: %s. It is asked again", where, step.why)
+            _log.log(level, "%s: no messages now: %s. It is asked again", queue.place, step.why)
             self._is_logged = True
         if step.wants_heartbeat:
             await self._holder.heartbeat()
         if step.wants_route:
-            await self._cluster.refresh_route(state.queue.topic)
+            # Who asks name servers reports that none answers; what was known stays.
+            with contextlib.suppress(NameServerError):
+                await self._cluster.refresh_route(state.queue.topic)
         return step.pause_ms
 
     async def _ask(self, offset: int, subscription: SubscriptionData) -> Command:

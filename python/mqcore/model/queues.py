@@ -31,6 +31,11 @@ class MessageQueue:
             queue_id=as_int(value.get("queueId")),
         )
 
+    @property
+    def place(self) -> str:
+        """Its name for people: `orders, queue 1 of broker broker-a`."""
+        return f"{self.topic}, queue {self.queue_id} of broker {self.broker_name}"
+
     def to_json(self) -> dict[str, Any]:
         """Returns its JSON object."""
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}

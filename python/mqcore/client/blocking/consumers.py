@@ -243,12 +243,15 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
             ClosedError: It was closed.
             MQError: Whatever `start` raises.
         """
+        # Who interrupts it a second time still leaves the group, within the time of an exit.
         self._thread.close_at_exit(self, self._core.close)
         try:
             with stop_at_signals(self._stop_soon, takes_all=True):
                 self._thread.run(self._core.run_until_stopped)
-        finally:
+        except MQError:
             self._thread.forget(self)
+            raise
+        self._thread.forget(self)
 
     def _stop_soon(self) -> None:
         self._thread.soon(self._core.stop_soon)
