@@ -230,7 +230,7 @@ class Assignment:
         try:
             held = await self._owner.open(queue)
         except MQError as error:
-            _log.warning("%s: cannot begin yet: %s", queue.place, error.message)
+            _log.warning("%s: cannot begin yet: %s", queue.label, error.message)
             return False
         if held is None:
             return False
@@ -260,7 +260,7 @@ class Assignment:
     def _left(self, queue: MessageQueue, done: asyncio.Task[None]) -> None:
         self._leaving.pop(queue, None)
         if not done.cancelled() and done.exception() is not None:
-            _log.error("%s: not handed over cleanly", queue.place, exc_info=done.exception())
+            _log.error("%s: not handed over cleanly", queue.label, exc_info=done.exception())
         # It may have come back to us meanwhile.
         self.wake()
 

@@ -106,7 +106,7 @@ class ConcurrentConsuming:
         lost = " (a broadcast is not repeated)" if self._is_broadcast else ""
         _log.warning(
             "%s at %d: not consumed%s: %s",
-            held.state.queue.place,
+            held.state.queue.label,
             parcel.first_offset,
             lost,
             outcome.why or "the handler asked for a retry",
@@ -154,7 +154,7 @@ class ConcurrentConsuming:
                     continue
                 _log.warning(
                     "%s at %d: the handler takes longer than %d s: given up",
-                    state.queue.place,
+                    state.queue.label,
                     parcel.first_offset,
                     timeout_ms // 1000,
                 )

@@ -86,8 +86,8 @@ class RemoteOffsets:
             # It is tried again every few seconds; the next one that is saved ends the report.
             level = logging.DEBUG if queue.broker_name in self._unsaved else logging.WARNING
             self._unsaved.add(queue.broker_name)
-            place, why = queue.place, error.message
-            _log.log(level, "%s: offset %d was not saved yet: %s", place, offset, why)
+            label, why = queue.label, error.message
+            _log.log(level, "%s: offset %d was not saved yet: %s", label, offset, why)
             return False
         self._unsaved.discard(queue.broker_name)
         return True

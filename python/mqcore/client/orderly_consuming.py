@@ -125,7 +125,7 @@ class OrderlyConsuming:
         if outcome.why:
             _log.warning(
                 "%s at %d: not consumed: %s",
-                state.queue.place,
+                state.queue.label,
                 parcel.first_offset,
                 outcome.why,
                 exc_info=outcome.error,

@@ -181,11 +181,11 @@ class HeldQueue:
                 pause_ms = ERROR_PAUSE_MS
                 queue = self.state.queue
                 level = logging.WARNING if self._holder.is_news(queue.broker_name) else logging.INFO
-                _log.log(level, "%s: %s", queue.place, error.message)
+                _log.log(level, "%s: %s", queue.label, error.message)
             except Exception:
                 # Whatever it was, a queue that nobody pulls is worse.
                 pause_ms = ERROR_PAUSE_MS
-                _log.exception("%s: pulling failed", self.state.queue.place)
+                _log.exception("%s: pulling failed", self.state.queue.label)
             if pause_ms:
                 await asyncio.sleep(pause_ms / _MS_PER_S)
 
@@ -223,7 +223,7 @@ class HeldQueue:
             is_held = self._now_ms() - state.last_pull_ms >= _UNHELD_MS
             return 0 if is_held or is_moving else _UNHELD_MS
         if step.after is After.BEGIN_ANEW:
-            _log.warning("%s: %s", state.queue.place, step.why)
+            _log.warning("%s: %s", state.queue.label, step.why)
             await self._holder.moved(self, step.next_offset)
             return 0
         state.broker_id = 0
@@ -238,7 +238,7 @@ class HeldQueue:
         if not self._is_logged and not queue.topic.startswith(RETRY_PREFIX):
             # Its other queues have the same reason.
             level = logging.WARNING if self._holder.is_news(queue.broker_name) else logging.INFO
-            _log.log(level, "%s: no messages now: %s. It is asked again", queue.place, step.why)
+            _log.log(level, "%s: no messages now: %s. It is asked again", queue.label, step.why)
             self._is_logged = True
         if step.wants_heartbeat:
             await self._holder.heartbeat()

@@ -32,7 +32,7 @@ class MessageQueue:
         )
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """Its name for people: `orders, queue 1 of broker broker-a`."""
         return f"{self.topic}, queue {self.queue_id} of broker {self.broker_name}"
 
