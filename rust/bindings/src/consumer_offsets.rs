@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use mqcore_fast_path::consumer_offsets::ConsumerOffsets as Offsets;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -16,23 +15,19 @@ const PAIRS_PER_LOCK: usize = 256;
 /// The live consumer offsets of a fast path.
 #[pyclass(frozen, module = "mqcore.native._native")]
 pub(crate) struct ConsumerOffsets {
-    /// For changes that release what is popped.
     fast_path: Arc<LockedFastPath>,
-    /// The same offsets, behind their own lock alone.
-    offsets: Arc<Offsets>,
 }
 
 impl ConsumerOffsets {
     pub(crate) fn new(fast_path: Arc<LockedFastPath>) -> Self {
-        let offsets = Arc::clone(fast_path.locked().path.offsets());
-        Self { fast_path, offsets }
+        Self { fast_path }
     }
 }
 
 #[pymethods]
 impl ConsumerOffsets {
     fn load(&self, table: HashMap<String, BTreeMap<i32, i64>>) {
-        self.offsets.load(table);
+        self.fast_path.shared.offsets.load(table);
     }
 
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -40,7 +35,7 @@ impl ConsumerOffsets {
         let mut next_slot = Some(0);
         while let Some(slot) = next_slot {
             let (rows, next) = gil_call(py, Gil::Released, || {
-                self.offsets.rows(slot, PAIRS_PER_LOCK)
+                self.fast_path.shared.offsets.rows(slot, PAIRS_PER_LOCK)
             });
             for (key, offsets) in rows {
                 found.set_item(key, offsets)?;
@@ -51,12 +46,12 @@ impl ConsumerOffsets {
     }
 
     fn of(&self, group: &str, topic: &str) -> BTreeMap<i32, i64> {
-        let offsets = self.offsets.of(group, topic);
+        let offsets = self.fast_path.shared.offsets.of(group, topic);
         offsets.unwrap_or_default()
     }
 
     fn find(&self, group: &str, topic: &str, queue_id: i32) -> Option<i64> {
-        self.offsets.find(group, topic, queue_id)
+        self.fast_path.shared.offsets.find(group, topic, queue_id)
     }
 
     fn commit(&self, group: &str, topic: &str, queue_id: i32, offset: i64) -> bool {
@@ -76,6 +71,6 @@ impl ConsumerOffsets {
 
     #[getter]
     fn changes(&self) -> u64 {
-        self.offsets.changes()
+        self.fast_path.shared.offsets.changes()
     }
 }

@@ -162,7 +162,7 @@ impl HalfMessages {
     }
 
     fn counts(&self) -> Vec<TransactionCount> {
-        let counts = self.fast_path.locked().path.transaction_counts().all();
+        let counts = self.fast_path.shared.counts.all();
         let counts = counts.into_iter().map(|(topic, count)| TransactionCount {
             topic,
             waiting: count.waiting,
@@ -176,12 +176,12 @@ impl HalfMessages {
     fn load(&self, waiting: HashMap<String, i64>) {
         let rows = waiting.into_iter();
         let rows = rows.map(|(topic, count)| (topic.into_boxed_str(), count));
-        self.fast_path.locked().path.transaction_counts().load(rows);
+        self.fast_path.shared.counts.load(rows);
     }
 
     #[getter]
     fn changes(&self) -> u64 {
-        self.fast_path.locked().path.transaction_counts().changes()
+        self.fast_path.shared.counts.changes()
     }
 }
 

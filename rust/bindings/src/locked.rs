@@ -9,6 +9,7 @@ use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
 use mqcore_fast_path::FastPath;
+use mqcore_fast_path::shared_state::SharedState;
 
 use crate::fork::Origin;
 use crate::store::Engine;
@@ -25,6 +26,8 @@ pub(crate) struct Inside {
 /// The fast path behind its lock.
 pub(crate) struct LockedFastPath {
     inside: Mutex<Inside>,
+    /// What loops share, each part behind its own lock: asked without this one.
+    pub(crate) shared: SharedState,
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: SystemClock,
     pub(crate) origin: Origin,
@@ -33,6 +36,7 @@ pub(crate) struct LockedFastPath {
 impl LockedFastPath {
     pub(crate) fn new(path: FastPath<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
         Self {
+            shared: path.shared.clone(),
             inside: Mutex::new(Inside {
                 path,
                 drains_at_ms: u64::MAX,

@@ -212,7 +212,7 @@ impl Pops {
 
     #[getter]
     fn records_stored(&self) -> u64 {
-        self.fast_path.locked().path.pops_stored()
+        self.fast_path.shared.pops_stored()
     }
 
     #[pyo3(signature = (queue_id, done_offset, timers_ms, *, limit=revive::LIMIT_MAX))]
@@ -256,8 +256,7 @@ impl Pops {
     }
 
     fn orders(&self) -> Vec<OrderInfo> {
-        let inside = self.fast_path.locked();
-        inside.path.with_orders(|orders| {
+        self.fast_path.shared.with_orders(|orders| {
             let orders = orders.all();
             let orders = orders.map(|(key, queue, order)| OrderInfo::of(key, queue, order.clone()));
             orders.collect()
@@ -267,14 +266,14 @@ impl Pops {
     fn load_orders(&self, orders: Vec<Bound<'_, OrderInfo>>) {
         let orders = orders.into_iter().map(|order| order.get().clone().order());
         let orders: Vec<_> = orders.collect();
-        let inside = self.fast_path.locked();
-        inside.path.with_orders(|known| known.load(orders));
+        self.fast_path
+            .shared
+            .with_orders(|known| known.load(orders));
     }
 
     #[getter]
     fn order_changes(&self) -> u64 {
-        let inside = self.fast_path.locked();
-        inside.path.with_orders(|orders| orders.changes())
+        self.fast_path.shared.with_orders(|orders| orders.changes())
     }
 }
 

@@ -14,15 +14,12 @@ use mqcore_wire::{Command, CommandRef};
 use crate::bits::BitRow;
 use crate::codes;
 use crate::connections::Connections;
-use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
 use crate::deferred::{DeferredQueue, weight};
 use crate::delivery::answers::refuse_send;
 use crate::delivery::stamp::Stamp;
 use crate::filtering::MessageFilters;
-use crate::half_counts::Counts;
 use crate::policy::{Broker, Policy};
-use crate::pop::orders::Orders;
 use crate::pop_run::names;
 use crate::processors::Processors;
 use crate::readers::{Done, Readers};
@@ -50,7 +47,8 @@ pub struct FastPath<D: Disk, C: Clock> {
     pub(crate) store: Arc<Store<D, C>>,
     /// What was decided.
     pub policy: Policy,
-    shared: SharedState,
+    /// What it shares with those of other loops.
+    pub shared: SharedState,
     /// Connections and answers.
     pub connections: Connections<D>,
     pub(crate) processors: Processors<D>,
@@ -69,7 +67,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// A fast path over a store, with so many threads for cold reads (0: read where it is asked).
     #[must_use]
     pub fn new(store: Arc<Store<D, C>>, reader_threads: usize) -> Self {
-        Self::over(store, reader_threads, SharedState::default())
+        Self::sharing(store, reader_threads, SharedState::default())
     }
 
     /// Another fast path over the same store, for the connections of another loop: it shares what is
@@ -77,10 +75,10 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     #[must_use]
     pub fn beside(&self, reader_threads: usize) -> Self {
         let store = Arc::clone(&self.store);
-        Self::over(store, reader_threads, self.shared.clone())
+        Self::sharing(store, reader_threads, self.shared.clone())
     }
 
-    fn over(store: Arc<Store<D, C>>, reader_threads: usize, shared: SharedState) -> Self {
+    fn sharing(store: Arc<Store<D, C>>, reader_threads: usize, shared: SharedState) -> Self {
         Self {
             readers: Readers::new(Arc::clone(&store), reader_threads),
             store,
@@ -281,12 +279,6 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.processors.gets()
     }
 
-    /// Half messages by topic.
-    #[must_use]
-    pub fn transaction_counts(&self) -> &Counts {
-        &self.processors.counts
-    }
-
     /// Writes all op messages of ended transactions; true when none is left.
     pub fn write_op_messages(&mut self) -> bool {
         let (mut cx, processors) = self.split();
@@ -300,17 +292,6 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         processors.transactions.note_checked(&mut cx, done)
     }
 
-    /// The live consumer offsets.
-    #[must_use]
-    pub fn offsets(&self) -> &Arc<ConsumerOffsets> {
-        &self.shared.offsets
-    }
-
-    /// Looks at ordered pops, or changes them.
-    pub fn with_orders<T>(&self, change: impl FnOnce(&mut Orders) -> T) -> T {
-        change(&mut self.shared.pops.lock().orders)
-    }
-
     /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
     /// it has space again.
     pub fn land(&mut self, queue: (&str, &str, i32), pop_time_ms: i64, messages: usize) {
@@ -322,13 +303,6 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn store_pops(&mut self) -> bool {
         let (cx, processors) = self.split();
         processors.pops.merge().lock().store_all(&cx)
-    }
-
-    /// Check points and acknowledgements stored since the fast path was made: offsets of groups may rest
-    /// on them.
-    #[must_use]
-    pub fn pops_stored(&self) -> u64 {
-        self.shared.pops.lock().stored()
     }
 
     /// Ends the watching of queues that nobody waits at.

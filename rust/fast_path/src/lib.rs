@@ -12,7 +12,7 @@
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`fast_path`] | the dispatcher: connections, `execute` |
 //! | `processors` | the request processors by code |
-//! | `shared_state` | what the fast paths of several loops over one store share, and the lock order |
+//! | [`shared_state`] | what the fast paths of several loops over one store share, and the lock order |
 //! | `send` | the processor of sends; batches that are kept as one record, sends that come again, messages sent back |
 //! | `recall` | messages with a time of their own taken back |
 //! | [`transactions`] | ends of transactions, and the check of half messages |
@@ -92,7 +92,7 @@ pub mod request_context;
 pub mod requests;
 mod send;
 pub mod shape;
-mod shared_state;
+pub mod shared_state;
 pub mod sql;
 pub mod stats;
 pub mod stop;

@@ -9,7 +9,6 @@ use mqcore_engine::disk::Disk;
 use crate::codes;
 use crate::context::Context;
 use crate::delivery::Delivery;
-use crate::half_counts::Counts;
 use crate::held::QueueKey;
 use crate::offset_processor::OffsetProcessor;
 use crate::pop::Pops;
@@ -69,8 +68,6 @@ pub(crate) struct Processors<D: Disk> {
     pub(crate) pull: PullProcessor,
     pub(crate) pops: Pops,
     offset: OffsetProcessor,
-    /// Half messages by topic: those that are sent and those that are ended.
-    pub(crate) counts: Arc<Counts>,
 }
 
 impl<D: Disk> Processors<D> {
@@ -84,7 +81,6 @@ impl<D: Disk> Processors<D> {
             pull: PullProcessor::new(Arc::clone(offsets)),
             pops: Pops::new(Arc::clone(&shared.pops)),
             offset: OffsetProcessor::new(Arc::clone(offsets)),
-            counts: Arc::clone(counts),
         }
     }
 

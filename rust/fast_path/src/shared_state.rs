@@ -20,22 +20,36 @@ use mqcore_engine::lock::Mutex;
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::half_counts::Counts;
 use crate::pop::PopBufferMerge;
+use crate::pop::orders::Orders;
 use crate::send::RepeatedSends;
 use crate::transactions::ends::Ends;
 
 /// State of all loops over one store.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedState {
+pub struct SharedState {
     /// Where groups go on.
-    pub(crate) offsets: Arc<ConsumerOffsets>,
+    pub offsets: Arc<ConsumerOffsets>,
     /// What is popped and not acknowledged.
     pub(crate) pops: Arc<Mutex<PopBufferMerge>>,
     /// What is ended without an op message on disk yet, and what was ended lately.
     pub(crate) ends: Arc<Mutex<Ends>>,
     /// Half messages by topic.
-    pub(crate) counts: Arc<Counts>,
+    pub counts: Arc<Counts>,
     /// The sends of the last minutes.
     pub(crate) repeats: RepeatedSends,
+}
+
+impl SharedState {
+    /// Looks at ordered pops, or changes them.
+    pub fn with_orders<T>(&self, change: impl FnOnce(&mut Orders) -> T) -> T {
+        change(&mut self.pops.lock().orders)
+    }
+
+    /// Check points and acknowledgements stored since it was made: offsets of groups may rest on them.
+    #[must_use]
+    pub fn pops_stored(&self) -> u64 {
+        self.pops.lock().stored()
+    }
 }
 
 impl Default for SharedState {

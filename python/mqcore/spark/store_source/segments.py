@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
+from pyarrow import compute
 
 from mqcore.native.columns import ColumnBatch, RecordColumns, Span
 from mqcore.spark.directories import Directory, FileEntry, LocalDirectory, PathError
@@ -150,13 +151,11 @@ def flushed_part(directory: Directory, segment: Segment, flushed_ms: int) -> Seg
     span = Span(start=segment.base, end=segment.end, limit=segment.end)
     walk = RecordColumns([_TIME_COLUMN, _OFFSET_COLUMN], bad_records="skip", span=span)
     for batch in _batches(walk, directory, segment):
-        times_us, offsets = (
-            memoryview(batch.column(at).buffers[-1]).cast("q")  # type: ignore[arg-type]
-            for at in range(2)
-        )
-        for time_us, offset in zip(times_us, offsets, strict=True):
-            if time_us // 1000 >= flushed_ms:
-                return replace(segment, len_bytes=offset - segment.base)
+        times, offsets = pa.record_batch(batch).columns
+        is_later = compute.greater_equal(times.cast(pa.int64()), flushed_ms * 1000)
+        first = compute.index(is_later, value=True).as_py()
+        if first >= 0:
+            return replace(segment, len_bytes=offsets[first].as_py() - segment.base)
     return replace(segment, len_bytes=walk.good_end - segment.base)
 
 

@@ -79,10 +79,10 @@ fn offsets_of_one_loop_are_those_of_all() {
     let mut other = serving.another_loop();
     assert!(serving.fast_path.commit_offset("g", "t", 0, 7));
     serving.change_loop(&mut other);
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), Some(7));
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), Some(7));
     assert_eq!(serving.fast_path.remove_offsets(Some("g"), None), 1);
     serving.change_loop(&mut other);
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), None);
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), None);
 }
 
 #[test]

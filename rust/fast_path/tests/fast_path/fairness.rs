@@ -144,5 +144,5 @@ fn an_offset_without_a_group_or_a_topic_is_refused() {
         assert_eq!(answer.code, 1, "{group:?} {topic:?}");
         assert!(answer.remark.unwrap().contains("empty"));
     }
-    assert_eq!(serving.fast_path.offsets().all().len(), 0);
+    assert_eq!(serving.fast_path.shared.offsets.all().len(), 0);
 }

@@ -250,7 +250,7 @@ impl Popped {
                 let fast_path = &mut self.serving.fast_path;
                 if done.done_offset >= 0 {
                     let queue_id = queue_id as i32;
-                    fast_path.offsets().commit(
+                    fast_path.shared.offsets.commit(
                         "CID_RMQ_SYS_REVIVE_GROUP",
                         REVIVE,
                         queue_id,
@@ -260,7 +260,7 @@ impl Popped {
                 if let Some((topic, group)) = done.needs {
                     let one = Topic::plain(1);
                     fast_path.policy.topics.insert(topic.as_str().into(), one);
-                    fast_path.offsets().commit(&group, &topic, 0, 0);
+                    fast_path.shared.offsets.commit(&group, &topic, 0, 0);
                 }
                 if !done.has_more {
                     break;
@@ -288,7 +288,7 @@ impl Popped {
     }
 
     pub(crate) fn offsets(&self) -> Vec<(String, BTreeMap<i32, i64>)> {
-        self.serving.fast_path.offsets().all()
+        self.serving.fast_path.shared.offsets.all()
     }
 
     pub(crate) fn start(&mut self, saved: Vec<(String, BTreeMap<i32, i64>)>) {
@@ -299,7 +299,7 @@ impl Popped {
         let mut fast_path = FastPath::new(Arc::clone(&store), 0);
         fast_path.policy = policy;
         fast_path.decide_broker(broker(&self.rules));
-        fast_path.offsets().load(saved);
+        fast_path.shared.offsets.load(saved);
         self.serving.client = fast_path.open(host(9), "1.2.3.4:9");
         self.serving.fast_path = fast_path;
         self.serving.store = store;
@@ -311,7 +311,7 @@ impl Popped {
 
 fn revivers(serving: &mut Serving, queues: i32) -> Vec<Reviver> {
     let each = |queue_id| {
-        let offsets = serving.fast_path.offsets();
+        let offsets = &serving.fast_path.shared.offsets;
         let done = offsets.find("CID_RMQ_SYS_REVIVE_GROUP", REVIVE, queue_id);
         Reviver::behind(queue_id, done.unwrap_or(-1))
     };

@@ -56,7 +56,7 @@ fn what_is_acknowledged_soon_is_never_stored() {
     assert_eq!(popped.serving.number("pop_records"), 0);
     assert_eq!(popped.serving.number("pops_open"), 0);
     assert_eq!(
-        popped.serving.fast_path.offsets().find("g", "t", 0),
+        popped.serving.fast_path.shared.offsets.find("g", "t", 0),
         Some(100)
     );
 }
@@ -73,7 +73,7 @@ fn without_a_buffer_all_is_stored_and_acknowledged_in_the_log() {
     popped.serving.settle();
     let got = popped.pop(&[]);
     assert_eq!(
-        popped.serving.fast_path.offsets().find("g", "t", 0),
+        popped.serving.fast_path.shared.offsets.find("g", "t", 0),
         Some(3)
     );
     popped.ack(&got[1]);
@@ -97,7 +97,7 @@ fn pops_begin_where_a_queue_was_reset_to() {
         popped.ack(each);
     }
     assert_eq!(
-        popped.serving.fast_path.offsets().find("g", "t", 0),
+        popped.serving.fast_path.shared.offsets.find("g", "t", 0),
         Some(1)
     );
     assert_eq!(bodies(&popped.pop(&[])), ["1", "2", "3"]);
@@ -120,7 +120,7 @@ fn an_ordered_queue_that_was_reset_is_free_and_old_acknowledgements_move_nothing
         popped.ack(each);
     }
     assert_eq!(
-        popped.serving.fast_path.offsets().find("g", "t", 0),
+        popped.serving.fast_path.shared.offsets.find("g", "t", 0),
         Some(1)
     );
     assert_eq!(bodies(&popped.pop(&ordered)), ["1", "2"]);

@@ -191,9 +191,9 @@ fn without_news_the_check_finds_what_came() {
 fn a_pull_carries_the_offset_to_commit() {
     let mut serving = filled(1);
     serving.ask(&pull_with(1, &[("sysFlag", "0"), ("commitOffset", "9")]));
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), None);
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), None);
     serving.ask(&pull_with(1, &[("sysFlag", "1"), ("commitOffset", "9")]));
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), Some(9));
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), Some(9));
 }
 
 #[test]
@@ -219,19 +219,19 @@ fn a_queue_that_was_reset_goes_on_there_with_the_next_pull() {
     // Who has not heard of it commits in vain, by a request or with a pull.
     let remark = "Offset has been previously reset";
     assert_eq!(response(&commit(&mut serving, "3")), (0, remark));
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), Some(1));
-    let offsets = serving.fast_path.offsets();
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), Some(1));
+    let offsets = &serving.fast_path.shared.offsets;
     assert!(!offsets.has_reset("g", "t", 1) && !offsets.has_reset("h", "t", 0));
     let answer = serving.ask(&pull_with(3, &[held[0], at_end[1], ("sysFlag", "1")]));
     assert_eq!(response(&answer), (21, "OFFSET_RESET"));
     let record_offsets =
         ["nextBeginOffset", "minOffset", "maxOffset"].map(|name| &*answer.ext[name]);
     assert_eq!(record_offsets, ["1", "0", "3"]);
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), Some(1));
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), Some(1));
     // Once is enough.
     assert_eq!(serving.ask(&pull_with(4, &[("queueOffset", "1")])).code, 0);
     assert_eq!(response(&commit(&mut serving, "2")), (0, ""));
-    assert_eq!(serving.fast_path.offsets().find("g", "t", 0), Some(2));
+    assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), Some(2));
     // A held pull is corrected when it runs again.
     assert!(serving.fast_path.reset_offset("g", "t", 0, 0));
     serving.feed(&send_with(5, &[], b"x"));

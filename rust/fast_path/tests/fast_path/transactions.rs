@@ -123,7 +123,7 @@ fn a_rollback_notes_the_end_alone() {
     assert_eq!(serving.end(half, COMMIT, &[]).code, 0);
     assert_eq!(serving.bodies(b"t", 2), ["body"]);
     assert_eq!(serving.bodies(NOTES, 0), ["1", "0"]);
-    let counts = serving.fast_path.transaction_counts().all();
+    let counts = serving.fast_path.shared.counts.all();
     let (topic, count) = &counts[0];
     assert_eq!((topic.as_str(), count.waiting), ("t", 0));
     assert_eq!((count.committed, count.rolled_back), (1, 1));
