@@ -85,7 +85,7 @@ impl RepeatedSends {
     ) {
         let request_context =
             Request::of_command(candidate.connection, &candidate.command).request_context;
-        let is_taken = match self.lock().to_change() {
+        let is_taken = match self.lock().known_mut() {
             Some(repeats) if repeats.looking_bytes + bytes <= LOOKING_BYTES_MAX => {
                 repeats.looking_bytes += bytes;
                 let is_taken = cx.readers.submit(Job::First(Box::new(candidate), bytes));
@@ -115,7 +115,7 @@ impl RepeatedSends {
         looked: Looked,
     ) -> Option<DuplicateCandidate> {
         let mut remembered = self.lock();
-        if let Some(repeats) = remembered.to_change() {
+        if let Some(repeats) = remembered.known_mut() {
             repeats.looking_bytes = repeats.looking_bytes.saturating_sub(bytes);
         }
         if !cx.is_open(candidate.connection) {
@@ -131,7 +131,7 @@ impl RepeatedSends {
             remembered.answer_first(cx, delivery, first, &send, &seen);
             return None;
         }
-        if let Some(repeats) = remembered.to_change() {
+        if let Some(repeats) = remembered.known_mut() {
             repeats.distinguished += 1;
             if repeats.window.find(candidate.mark, i64::MIN) == Some(candidate.physical_offset) {
                 repeats.window.forget(candidate.mark);
@@ -146,7 +146,7 @@ impl Remembered<'_> {
         self.0.as_ref()?.as_ref()
     }
 
-    fn to_change(&mut self) -> Option<&mut Repeats> {
+    fn known_mut(&mut self) -> Option<&mut Repeats> {
         self.0.as_mut()?.as_mut()
     }
 
@@ -175,7 +175,7 @@ impl Remembered<'_> {
         (request, send): (&Request<'_>, &Send<'_>),
         seen: &Seen<'_>,
     ) -> Processed<bool> {
-        let (Some(mark), Some(repeats)) = (mark, self.to_change()) else {
+        let (Some(mark), Some(repeats)) = (mark, self.known_mut()) else {
             return Ok(false);
         };
         let Some(physical_offset) = repeats.window.find(mark, cx.store.wall_ms()) else {
@@ -203,7 +203,7 @@ impl Remembered<'_> {
         send: &Send<'_>,
         seen: &Seen<'_>,
     ) {
-        if let Some(repeats) = self.to_change() {
+        if let Some(repeats) = self.known_mut() {
             repeats.answered += 1;
         }
         let key = seen.uniq_key.and_then(|key| std::str::from_utf8(key).ok());
@@ -232,7 +232,7 @@ impl Remembered<'_> {
         mark: Option<Mark>,
         physical_offset: &Appended,
     ) {
-        if let (Some(repeats), Some(mark)) = (self.to_change(), mark) {
+        if let (Some(repeats), Some(mark)) = (self.known_mut(), mark) {
             let now_ms = store.wall_ms();
             repeats
                 .window
@@ -248,7 +248,7 @@ impl Remembered<'_> {
         topic: &str,
         appended: &[Appended],
     ) {
-        let Some(repeats) = self.to_change() else {
+        let Some(repeats) = self.known_mut() else {
             return;
         };
         let now_ms = store.wall_ms();
