@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -73,6 +74,14 @@ def test_what_is_no_name_server_is_called_by_its_name(
         with pytest.raises(NameServerError, match="another protocol") as caught:
             producer.send(Message("t", b"x"))
         assert address in str(caught.value)
+
+
+def test_the_traceback_of_a_missing_name_server_is_that_of_its_error_alone() -> None:
+    with mqcore.Producer("127.0.0.1:9", group="g", timeout_s=0.2) as producer:
+        with pytest.raises(NameServerError, match="no name server answered") as caught:
+            producer.send(Message("t", b"x"))
+        # The wait that the deadline cut is ours.
+        assert "CancelledError" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_name_server_that_hangs_up_is_reported() -> None:

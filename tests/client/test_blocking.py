@@ -188,7 +188,11 @@ def test_a_running_loop_is_never_stopped(cluster: Cluster) -> None:
 
 def test_use_before_the_start_and_after_the_end_is_refused(cluster: Cluster) -> None:
     producer = mqcore.Producer(cluster.namesrv, group="sync")
-    with pytest.raises(UsageError, check=lambda error: error.reason is UsageReason.NOT_STARTED):
+    with pytest.raises(
+        UsageError,
+        match=r"call start\(\), or use it as a context manager",
+        check=lambda error: error.reason is UsageReason.NOT_STARTED,
+    ):
         producer.send(Message("t", b"x"))
     producer.start()
     producer.close()
@@ -196,6 +200,12 @@ def test_use_before_the_start_and_after_the_end_is_refused(cluster: Cluster) -> 
     for call in (producer.send, producer.send_soon, producer.send_oneway, producer.request):
         with pytest.raises(ClosedError):
             call(Message("t", b"x"))
+    consumer = mqcore.PushConsumer(cluster.namesrv, group="sync", handler=print)
+    with pytest.raises(UsageError, match="as a context manager"):
+        consumer.wait()
+    consumer.close()
+    with pytest.raises(ClosedError):
+        consumer.wait()
 
 
 def test_a_forked_child_is_refused_and_may_make_its_own(cluster: Cluster) -> None:
@@ -256,6 +266,9 @@ def test_transactions_have_the_synchronous_face_too() -> None:
             with producer.transaction() as transaction:
                 transaction.send(Message("t", b"x"))
             assert transaction.state is mqcore.TransactionState.COMMIT
+            # Nothing would end it: consumers would never see it.
+            with pytest.raises(UsageError, match="topic t: the transaction was ended"):
+                transaction.send(Message("t", b"late"))
             caller = threading.get_ident()
             result = producer.send_in_transaction(
                 Message("t", b"x"), lambda *_: threading.get_ident() != caller

@@ -57,3 +57,5 @@ def test_tags_that_are_no_text_are_refused() -> None:
     wanted = Subscriptions(lambda name: name, retry_topic=None)
     with pytest.raises(UsageError, match="tags as str"):
         wanted.add("T", Tags(5))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"'a \|\| b' for several"):
+        wanted.add("T", ["a", "b"])  # type: ignore[arg-type]

@@ -42,6 +42,11 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         parse_address(text)
 
 
+def test_a_url_is_no_address() -> None:
+    with pytest.raises(AddressError, match="without http:// or a path"):
+        parse_address("http://127.0.0.1:9876")
+
+
 def test_a_dial_to_another_address_is_reported_once() -> None:
     watch = AdvertisedWatch(TcpAddress("10.0.0.5", 10911))
     assert watch.dialled("10.0.0.5") is None

@@ -151,7 +151,8 @@ class Consumer(ABC, Generic[_EngineT]):
 
     def _check_started(self) -> None:
         if not self._is_started:
+            self._check_open()
             raise UsageError(
-                f"consumer {self.group} is not started: call start(), or use it with `async with`",
+                f"consumer {self.group} is not started: call start(), or use it as a context manager",
                 reason=UsageReason.NOT_STARTED,
             )

@@ -12,7 +12,7 @@ from typing import Any, Unpack, overload
 
 from mqcore.client.consumer import Consumer
 from mqcore.client.consumer_settings import PushConsumerSettings
-from mqcore.client.handlers import BatchHandler, Handler
+from mqcore.client.handlers import BatchHandler, Handler, check_handler
 from mqcore.client.joining import ConsumerJoin, taken
 from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import PushConsumerOptions
@@ -20,7 +20,6 @@ from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
 from mqcore.client.stop_signals import stop_at_signals
 from mqcore.client.subscribing import Expression, Subscriptions, Topics
-from mqcore.errors import UsageError
 from mqcore.model.subscriptions import ALL
 from mqcore.model.topics import RETRY_PREFIX
 
@@ -109,14 +108,13 @@ class PushConsumer(Consumer[PushEngine]):
             UsageError: An option cannot work, or the handler cannot be called.
             AddressError: A name server's address is none.
         """
-        if not callable(handler):
-            raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
         check_explicit(group=(group, str), settings=(settings, PushConsumerSettings | None))
         if batch is not None:
             settings = replace(settings or PushConsumerSettings(), batch=batch)
         join, self.settings = taken(
             options, "a push consumer", ConsumerJoin, settings or PushConsumerSettings()
         )
+        check_handler(handler, is_batch=self.settings.batch is not None)
         super().__init__(namesrv, group, join, timeout_s=self.settings.consume_timeout_s)
         full_group = self._instance.full_name(group)
         subscriptions = Subscriptions(

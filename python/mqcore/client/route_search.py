@@ -43,9 +43,10 @@ class RouteSearch:
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._found()
-        except TimeoutError as error:
+        except TimeoutError:
+            # Where the wait was cut explains nothing to who reads the traceback.
             if self._error is not None:
-                raise self._error from error
+                raise self._error from None
             addresses = self._instance.name_servers.addresses
             raise NameServerError(
                 f"topic {self._topic}: no name server answered within {timeout_s:g} s: "
@@ -53,7 +54,7 @@ class RouteSearch:
                 "`mqcore standalone` runs there",
                 address=";".join(addresses),
                 causes={},
-            ) from error
+            ) from None
 
     async def _found(self) -> TopicRoute:
         pause_ms = RETRY_PAUSE_MS

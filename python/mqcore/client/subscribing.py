@@ -89,7 +89,9 @@ class Subscriptions:
             UsageError: The topic's name is illegal, or the expression is none.
         """
         if not isinstance(topic, str):
-            raise UsageError(f"topic: a str is expected, not {type(topic).__name__}")
+            raise UsageError(
+                f"topic: the name of one as str is expected, not {type(topic).__name__}"
+            )
         full = self._full_name(topic)
         fault = topic_fault(full)
         if fault is not None:
@@ -166,5 +168,6 @@ def _subscription(topic: str, expression: object) -> SubscriptionData:
             )
         return SubscriptionData.of_expression(topic, expression)
     raise UsageError(
-        f"topic {topic}: tags as str, or Sql(...), are expected, not {type(expression).__name__}"
+        f"topic {topic}: tags as str ('a', or 'a || b' for several), or Sql(...), are expected, not "
+        f"{type(expression).__name__}"
     )

@@ -36,7 +36,7 @@ from mqcore.client.transactions import (
     half_properties,
 )
 from mqcore.clock import monotonic_ms, wall_ms
-from mqcore.errors import ConnectError, RemotingError
+from mqcore.errors import ConnectError, RemotingError, UsageError
 from mqcore.native import decode_records
 from mqcore.remoting.dispatch import Answer, Request
 from mqcore.remoting.request_codes import RequestCode
@@ -69,6 +69,7 @@ class Transaction:
         """Begins without messages."""
         self._producer = producer
         self._halves: list[tuple[Message, SendResult]] = []
+        self._is_ended = False
         self.state = TransactionState.UNKNOWN
 
     @overload
@@ -85,14 +86,21 @@ class Transaction:
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged; a broker without transactions refuses it.
+            UsageError: The transaction was ended: nothing would end the message.
         """
         message = message_of(message, body)
+        if self._is_ended:
+            raise UsageError(
+                f"topic {message.topic}: the transaction was ended: send within its block, or begin "
+                "another one"
+            )
         sent = await self._producer.send_half(message, timeout_s=timeout_s)
         self._halves.append((message, sent))
         return sent
 
     async def end(self, state: TransactionState) -> None:
         """Sends the state to the brokers; one that does not receive it asks back later."""
+        self._is_ended = True
         self.state = state
         for message, sent in self._halves:
             # What was stored late or without its replica is rolled back, as the official client

@@ -60,6 +60,11 @@ def parse_address(text: str) -> Address:
     host, separator, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= _PORT_MAX
+    if "/" in text:
+        raise AddressError(
+            f"{text!r}: host:port expected, such as 127.0.0.1:9876, without http:// or a path",
+            address=text,
+        )
     if not separator or not host or not is_port or any(char.isspace() for char in host):
         raise AddressError(f"{text!r}: host:port expected, such as 127.0.0.1:9876", address=text)
     return TcpAddress(host, int(port))

@@ -1,0 +1,76 @@
+"""Handlers that cannot work are refused before there is a message."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+import mqcore
+from mqcore import ReceivedMessage, aio
+from mqcore.errors import UsageError
+
+
+def _of_nothing() -> None:
+    pass
+
+
+def _of_two(message: ReceivedMessage, producer: object) -> None:
+    del message, producer
+
+
+def _by_name(*, message: ReceivedMessage) -> None:
+    del message
+
+
+async def _awaited_of_two(message: ReceivedMessage, producer: object) -> None:
+    del message, producer
+
+
+def _with_yield(message: ReceivedMessage) -> Iterator[bytes]:
+    yield message.body
+
+
+async def _with_async_yield(message: ReceivedMessage) -> AsyncIterator[bytes]:
+    yield message.body
+
+
+class _Callable:
+    def __call__(self, message: ReceivedMessage) -> None:
+        del message
+
+
+def _made(kind: Any, handler: object, **options: Any) -> Any:
+    return kind("127.0.0.1:1", group="g", topics="t", handler=handler, **options)
+
+
+@pytest.mark.parametrize("kind", [mqcore.PushConsumer, aio.PushConsumer])
+@pytest.mark.parametrize(
+    ("handler", "why"),
+    [
+        (None, "a callable is expected, not NoneType"),
+        (_of_nothing, "the message, which _of_nothing does not take: too many positional"),
+        (_of_two, "does not take: missing a required argument: 'producer'"),
+        (_awaited_of_two, "does not take: missing a required argument: 'producer'"),
+        (_by_name, "does not take: "),
+        (_with_yield, "_with_yield has a yield"),
+        (_with_async_yield, "_with_async_yield has a yield"),
+    ],
+)
+def test_a_handler_that_cannot_be_called_is_refused(kind: Any, handler: object, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        _made(kind, handler)
+    assert str(caught.value).startswith("handler: ")
+    assert why in str(caught.value)
+
+
+def test_a_handler_of_lists_is_asked_for_one() -> None:
+    with pytest.raises(UsageError, match="one argument, a list of messages, which"):
+        _made(mqcore.PushConsumer, _of_two, batch=8)
+
+
+@pytest.mark.parametrize(
+    "handler", [print, _Callable(), [].append, partial(_of_two, producer=1), lambda *_: None]
+)
+def test_whatever_takes_one_argument_is_a_handler(handler: Callable[..., None]) -> None:
+    _made(mqcore.PushConsumer, handler)
