@@ -153,6 +153,7 @@ class Consumer(ABC, Generic[_EngineT]):
         if not self._is_started:
             self._check_open()
             raise UsageError(
-                f"consumer {self.group} is not started: call start(), or use it as a context manager",
+                f"consumer {self.group} is not started: call start(), or use it "
+                "as a context manager",
                 reason=UsageReason.NOT_STARTED,
             )

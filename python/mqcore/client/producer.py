@@ -453,7 +453,8 @@ class Producer(Preparing):
             raise ClosedError(f"producer {self.group} is closed: make another one")
         if not self._is_started:
             raise UsageError(
-                f"producer {self.group} is not started: call start(), or use it as a context manager",
+                f"producer {self.group} is not started: call start(), or use it "
+                "as a context manager",
                 reason=UsageReason.NOT_STARTED,
             )
         self.instance.check_usable()

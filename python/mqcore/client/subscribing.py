@@ -168,6 +168,6 @@ def _subscription(topic: str, expression: object) -> SubscriptionData:
             )
         return SubscriptionData.of_expression(topic, expression)
     raise UsageError(
-        f"topic {topic}: tags as str ('a', or 'a || b' for several), or Sql(...), are expected, not "
-        f"{type(expression).__name__}"
+        f"topic {topic}: tags as str ('a', or 'a || b' for several), or Sql(...), are expected, "
+        f"not {type(expression).__name__}"
     )

@@ -91,8 +91,8 @@ class Transaction:
         message = message_of(message, body)
         if self._is_ended:
             raise UsageError(
-                f"topic {message.topic}: the transaction was ended: send within its block, or begin "
-                "another one"
+                f"topic {message.topic}: the transaction was ended: send within its block, or "
+                "begin another one"
             )
         sent = await self._producer.send_half(message, timeout_s=timeout_s)
         self._halves.append((message, sent))
