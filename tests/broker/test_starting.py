@@ -37,6 +37,24 @@ def noted(steps: list[str], kind: type, name: str, what: str) -> AbstractContext
     return patch.object(kind, name, wrapped)
 
 
+def test_a_start_after_a_kill_logs_what_it_recovered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="mqcore.broker")
+
+    async def run() -> None:
+        for ends in (Broker.abandon, Broker.stop, Broker.stop):
+            caplog.clear()
+            broker = broker_on(tmp_path)
+            await broker.start()
+            seen.append("the store was not closed cleanly, and is recovered: " in caplog.text)
+            await ends(broker)
+
+    seen: list[bool] = []
+    asyncio.run(run())
+    assert seen == [False, True, False]
+
+
 @pytest.mark.parametrize("failing", [Observatory, Rounds, Registrar, Server])
 def test_a_start_that_fails_ends_what_was_started(tmp_path: Path, failing: type) -> None:
     name = "listen" if failing is Server else "start"

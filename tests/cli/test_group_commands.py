@@ -145,6 +145,23 @@ def test_nothing_is_sent_in_a_dry_run(broker: Broker, dead: list[str]) -> None:
     assert len(broker.messages("orders")) == before
 
 
+@pytest.mark.usefixtures("dead")
+@pytest.mark.parametrize("choice", [["--dry-run"], ["-y"]])
+def test_a_dead_letter_that_is_not_there_is_a_finding(broker: Broker, choice: list[str]) -> None:
+    result = run(broker, "dlq", "resend", GROUP, "--id", "ABC", *choice)
+    assert (result.exit_code, result.stderr) == (1, f"group {GROUP} has no dead letter ABC\n")
+    (letter, *_) = run(broker, "dlq", "list", GROUP, "--json").stdout.splitlines()
+    names = [json.loads(letter)[key] for key in ("message_id", "offset_id")]
+    for name in names:
+        assert run_json(broker, "dlq", "resend", GROUP, "--dry-run", "--id", name)["messages"]
+
+
+def test_a_dry_run_shows_no_place_that_nobody_knows_yet(broker: Broker, dead: list[str]) -> None:
+    shown = run(broker, "dlq", "resend", GROUP, "--dry-run").stdout
+    assert "went to" not in shown
+    assert f"{len(dead)} would be sent again, nothing was sent" in shown
+
+
 def test_dead_letters_go_to_their_topic_again(broker: Broker, dead: list[str]) -> None:
     run_json(broker, "dlq", "resend", GROUP, "-y", "--id", dead[1])
     found = [each for each in broker.messages("orders") if each.message_id == dead[1]]

@@ -118,6 +118,21 @@ def test_each_acknowledgement_is_that_of_its_message(broker: Broker) -> None:
         assert row["offset_id"] == message.offset_message_id
 
 
+def test_a_message_for_later_can_be_recalled() -> None:
+    later = ["produce", "later", "-m", "x", "--delay", "1h", "--json"]
+    with Broker(settings={"recallMessageEnable": "false"}) as strict:
+        handle = json.loads(mqcore(strict, *later).stdout)["recall_handle"]
+        refused = mqcore(strict, "msg", "recall", handle)
+    assert refused.returncode == 2
+    assert b"set recallMessageEnable=true on the broker" in refused.stderr
+    with Broker(settings={"recallMessageEnable": "true"}) as running:
+        sent = json.loads(mqcore(running, *later).stdout)
+        recalled = mqcore(running, "msg", "recall", sent["recall_handle"])
+        assert recalled.stdout.decode() == f"message {sent['message_id']} is recalled\n"
+        both = mqcore(running, *later, "--delay-level", "1")
+    assert (both.returncode, b"give one of" in both.stderr) == (2, True)
+
+
 def test_it_ends_after_a_count(broker: Broker) -> None:
     assert len(produced(broker, "counted", "-c", "3", stdin=b"x\n" * 10)) == 3
 
@@ -125,7 +140,7 @@ def test_it_ends_after_a_count(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"no json", "message 1"),
+        (b"no json", "standard input, message 1: it is no JSON: "),
         (b"[]", "a JSON object is expected"),
         (b"{}", "neither body nor body_base64"),
         (b'{"body": "a", "properties": 3}', "properties must be an object"),

@@ -59,6 +59,16 @@ def test_what_is_not_given_stays(broker: Broker) -> None:
     assert change["after"] == after
 
 
+def test_attributes_are_shown_and_their_form_is_explained(broker: Broker) -> None:
+    made = run(broker, "topic", "create", "fifo", "-a", "+message.type=FIFO")
+    assert made.exit_code == 0, made.output
+    assert run_json(broker, "topic", "describe", "fifo")["attributes"] == {"message.type": "FIFO"}
+    assert "message.type  FIFO" in run(broker, "topic", "describe", "fifo").stdout
+    refused = run(broker, "topic", "create", "other", "-a", "message.type=FIFO")
+    assert refused.exit_code == 2
+    assert "'message.type=FIFO': +KEY=VALUE or -KEY expected" in refused.output
+
+
 def test_reading_is_not_taken_away_unasked(broker: Broker) -> None:
     refused = run(broker, "topic", "create", "orders", "--perm", "w")
     assert (refused.exit_code, "RW- -> -W-" in refused.output) == (2, True)

@@ -116,6 +116,57 @@ def test_what_was_not_found_is_named(broker: Broker, arguments: list[str], named
     assert (result.exit_code, result.stderr) == (1, f"{named}\n")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["consume", "orders", "-e", "--queue"],
+        ["msg", "get", "-t", "orders", "--offset", "0", "--queue"],
+        ["group", "reset", "readers", "orders", "-y", "--offset", "0", "--queue"],
+        ["group", "reset", "readers", "orders", "-y", "--by", "-1", "--queue"],
+    ],
+)
+def test_a_queue_that_is_not_there_comes_with_those_that_are(
+    broker: Broker, arguments: list[str]
+) -> None:
+    broker_name = "broker-test"
+    run(broker, "group", "create", "readers")
+    line = failed(broker, *arguments, f"{broker_name}:9")
+    has = f"there it has {broker_name}:0 to {broker_name}:1"
+    assert line == f"mqcore: topic orders has no queue {broker_name}:9: {has}"
+
+
+def test_a_queue_of_an_unknown_broker_comes_with_those_that_are_known(broker: Broker) -> None:
+    line = failed(broker, "consume", "orders", "-e", "--queue", "b:0")
+    assert line == "mqcore: topic orders has no queue b:0: it is on broker-test"
+
+
+def test_an_id_of_a_broker_that_is_not_there_is_explained(broker: Broker) -> None:
+    # 127.0.0.1, port 1, offset 0.
+    line = failed(broker, "msg", "get", "7F00000100000001" + 16 * "0")
+    assert line.startswith("mqcore: 127.0.0.1:1: Connection refused. A broker's id names")
+    assert line.endswith("add --topic NAME")
+
+
+def test_pipelines_without_their_packages_name_what_to_install(tmp_path: Path) -> None:
+    # What is installed is hidden: the package cannot be imported, and its version is too old.
+    (tmp_path / "pyarrow.py").write_text("raise ModuleNotFoundError('absent', name='pyarrow')")
+    about = tmp_path / "pyspark-0.1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: pyspark\nVersion: 0.1\n")
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    shown = subprocess.run(
+        [sys.executable, "-m", "mqcore.cli.main", "spark", "list"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONPATH": paths},
+    )
+    assert shown.returncode == 2, shown
+    (line,) = shown.stderr.splitlines()
+    assert line.endswith('and finds 0.1: pip install --upgrade "mqcore[spark]"')
+
+
 def test_traces_that_nobody_keeps_are_explained(broker: Broker) -> None:
     assert "traceTopicEnable=true" in failed(broker, "msg", "trace", "AA")
 

@@ -113,6 +113,25 @@ def test_a_silent_broker_is_forgotten_and_its_connection_closed(loop: str, tmp_p
     run_on(loop, work())
 
 
+def test_the_broker_whose_connection_ends_is_named(
+    loop: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="mqcore.namesrv")
+
+    async def work() -> None:
+        server = NameServer(settings_of(tmp_path))
+        address = str(await server.start())
+        async with Client() as client:
+            async with Client() as broker:
+                await register(broker, address, "10.0.0.1:10911")
+            await until(lambda: "is gone" in caplog.text)
+            assert not await has_route(client, address)
+        await server.stop()
+
+    run_on(loop, work())
+    assert "broker broker-a (10.0.0.1:10911) is gone: its connection 127.0.0.1:" in caplog.text
+
+
 def test_brokers_are_notified_of_a_new_smallest_id(loop: str, tmp_path: Path) -> None:
     async def work() -> None:
         notified: list[Request] = []

@@ -198,6 +198,7 @@ def test_nobody_there_is_reported_with_the_address(run: Run) -> None:
             with pytest.raises(ConnectError) as caught:
                 await client.call(address, ECHO, timeout_s=30)
             assert caught.value.address == address
+            assert caught.value.message == f"{address}: Connection refused"
 
     run(work())
 

@@ -96,7 +96,7 @@ def test_a_client_hello_without_certificate_is_refused(
             Client(tls=papers.trusting()) as safe,
         ):
             await assert_alive(other)
-            with pytest.raises(ConnectError):
+            with pytest.raises(ConnectError, match="speaks plain, or has no certificate"):
                 await safe.call(it.address, ECHO, timeout_s=30)
             assert it.refusals == {"tls": 1}
             await assert_alive(other)

@@ -285,6 +285,8 @@ class Broker:
             )
             with ExitStack() as undoing:
                 undoing.callback(store.close)
+                if not settings.mounted_dir:
+                    _log_recovery(store)
                 bare = BrokerPolicy(
                     name=settings.name, cluster=settings.cluster, address=settings.advertised_host
                 )
@@ -446,6 +448,21 @@ def _know_stored_topics(state: BrokerState) -> None:
         elif known.read_queues < count:
             state.topics.put(replace(known, read_queues=count), state.now_ms())
     policy.fill_topics(state, None)
+
+
+def _log_recovery(store: Store) -> None:
+    """Logs what a start did after an end that was not clean; what was cut off is logged apart."""
+    report = store.open_report()
+    if report.was_clean:
+        return
+    _log.info(
+        "the store was not closed cleanly, and is recovered: %d records (%d bytes) of the log "
+        "walked from %d, it ends at %d",
+        report.records,
+        report.scanned_bytes,
+        report.scanned_from,
+        report.end,
+    )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import asyncio
 import functools
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -202,6 +202,40 @@ def confirmed(question: str, *, is_sure: bool) -> None:
         raise click.UsageError(f"{question} Add --yes where nobody can be asked.")
     if not click.confirm(question, err=True):
         raise click.ClickException("nothing was done")
+
+
+def no_queue_text(topic: str, wanted: tuple[str, int], there: Iterable[tuple[str, int]]) -> str:
+    """Returns that a topic does not have a queue, and which it has.
+
+    Args:
+        topic: The topic.
+        wanted: Broker name and queue id.
+        there: The same of the queues that it has.
+    """
+    name, number = wanted
+    queues = sorted(there)
+    own = [each for broker, each in queues if broker == name]
+    if own:
+        range_text = f" to {name}:{own[-1]}" if len(own) > 1 else ""
+        has = f"there it has {name}:{own[0]}{range_text}"
+    else:
+        has = f"it is on {', '.join(sorted({broker for broker, _ in queues})) or 'no broker'}"
+    return f"topic {topic} has no queue {name}:{number}: {has}"
+
+
+async def require_queue(admin: "Admin", queue: MessageQueue) -> None:
+    """Returns when a topic has a queue.
+
+    Raises:
+        MQError: It has not; which it has is in the message.
+    """
+    from mqcore.errors import UsageError
+
+    found = [row.queue for row in (await admin.topics.stats(queue.topic)).queues]
+    if queue not in found:
+        wanted = (queue.broker_name, queue.queue_id)
+        there = ((each.broker_name, each.queue_id) for each in found)
+        raise UsageError(no_queue_text(queue.topic, wanted, there))
 
 
 def queue_of(topic: str, text: str) -> MessageQueue:

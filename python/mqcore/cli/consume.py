@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mqcore.cli.cluster import Cluster, cluster_options, queue_of
+from mqcore.cli.cluster import Cluster, cluster_options, no_queue_text, queue_of
 from mqcore.cli.message_lines import FORMATS, Printer
 from mqcore.cli.times import END, START, WHEN
 from mqcore.client.message import ReceivedMessage
@@ -74,7 +74,9 @@ class _Reading:
         queues = await consumer.topic_queues(wanted.topic)
         if wanted.queue is not None:
             if wanted.queue not in queues:
-                raise UsageError(f"topic {wanted.topic} has no queue {_text(wanted.queue)}")
+                named = (wanted.queue.broker_name, wanted.queue.queue_id)
+                there = ((each.broker_name, each.queue_id) for each in queues)
+                raise UsageError(no_queue_text(wanted.topic, named, there))
             queues = [wanted.queue]
         await self._note_ends(consumer, queues)
         await consumer.assign(queues)
@@ -129,10 +131,6 @@ class _Reading:
         text = expression.text if isinstance(expression, Tags) else expression
         tags = SubscriptionData.of_expression(self._wanted.topic, text).tags
         return not tags or message.tags in tags
-
-
-def _text(queue: QueueRef) -> str:
-    return f"{queue.broker_name}:{queue.queue_id}"
 
 
 def _consumer(cluster: Cluster, wanted: Wanted, reading: _Reading) -> PullConsumer:

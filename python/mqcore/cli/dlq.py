@@ -96,7 +96,7 @@ def resend(
     Everybody who reads such a topic gets them, unless --only-group. The dead letters stay where
     they are: who sends them twice, has them twice.
 
-    Exit code 1 when some could not be sent.
+    Exit code 1 when some could not be sent, or there is none of an --id.
     """
     if not dry_run:
         which = f"{len(set(ids))} dead letters" if ids else "the dead letters"
@@ -113,36 +113,43 @@ def resend(
             dry_run=dry_run,
         )
     )
-    _print_resent(cluster, group, [_row(each) for each in results], dry_run=dry_run)
+    rows = [_row(each) for each in results]
+    left = _print_resent(cluster, group, rows, dry_run=dry_run)
+    letters = [each.letter for each in results]
+    known = {name for each in letters for name in (each.message_id, each.message.message_id)}
+    # What a limit left out is not missing.
+    missing = sorted(set(ids) - known) if limit is None or len(rows) < limit else []
+    for name in missing:
+        click.echo(f"group {group} has no dead letter {name}", err=True)
+    if left or missing:
+        sys.exit(_EXIT_LEFT)
 
 
 def _print_resent(
     cluster: Cluster, group: str, rows: list[dict[str, Any]], *, dry_run: bool
-) -> None:
-    """Prints what became of dead letters, and ends with exit code 1 where some are left."""
+) -> int:
+    """Prints what became of dead letters; returns how many are left."""
     from mqcore.cli.tables import print_json, print_table
 
     left = sum(row["error"] is not None for row in rows)
     if cluster.as_json:
         print_json({"group": group, "is_dry_run": dry_run, "messages": rows})
     else:
+        cells = [
+            [row["message_id"], row["origin_topic"] or "-", _target_text(row), row["error"] or ""]
+            for row in rows
+        ]
+        # Where it goes is decided when it is sent.
+        columns = 2 if dry_run else 4
         print_table(
-            ["message", "topic", "went to", "why not"],
-            [
-                [
-                    row["message_id"],
-                    row["origin_topic"] or "-",
-                    _target_text(row),
-                    row["error"] or "",
-                ]
-                for row in rows
-            ],
+            ["message", "topic", "went to", "why not"][:columns],
+            [each[:columns] for each in cells],
             empty=f"no such dead letter of group {group}",
         )
         sent = len(rows) - left
-        click.echo("nothing was sent" if dry_run else f"{sent} sent again, {left} not")
-    if left:
-        sys.exit(_EXIT_LEFT)
+        would = f"{sent} would be sent again, nothing was sent"
+        click.echo(would if dry_run else f"{sent} sent again, {left} not")
+    return left
 
 
 def _target_text(row: dict[str, Any]) -> str:

@@ -4,7 +4,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mqcore.cli.cluster import Cluster, cluster_options, confirmed, queue_of, some_at_once
+from mqcore.cli.cluster import (
+    Cluster,
+    cluster_options,
+    confirmed,
+    queue_of,
+    require_queue,
+    some_at_once,
+)
 from mqcore.cli.lags import require_group
 from mqcore.cli.times import END, START, WHEN
 from mqcore.errors import MQError
@@ -58,6 +65,8 @@ def reset(
 
     async def work(admin: "Admin") -> list[dict[str, Any]]:
         await require_group(admin, name)
+        if only is not None:
+            await require_queue(admin, only)
         before = {
             row.queue: row.group_offset
             for row in (await admin.groups.progress(name, topic=topic)).queues

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mqcore.cli.cluster import Cluster, cluster_options, queue_of
+from mqcore.cli.cluster import Cluster, cluster_options, queue_of, require_queue
 from mqcore.cli.message_text import json_of, print_card
 from mqcore.cli.times import TIME
 from mqcore.cli.trace import trace
-from mqcore.errors import MQError, ResponseError
+from mqcore.errors import MQError, RemotingError, ResponseError
+from mqcore.model.queues import MessageQueue
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin
@@ -62,7 +63,16 @@ def get(
         raise click.UsageError("a queue offset needs --topic, --queue and --offset")
     queue_named = queue_of(topic, queue)
     asked = f"message at offset {offset} of queue {queue} of topic {topic}"
-    _show(cluster, cluster.ask(lambda admin: admin.messages.at(queue_named, offset)), asked)
+    _show(cluster, cluster.ask(lambda admin: _at(admin, queue_named, offset)), asked)
+
+
+async def _at(admin: "Admin", queue: MessageQueue, offset: int) -> list["Message"]:
+    try:
+        return await admin.messages.at(queue, offset)
+    except ResponseError:
+        # A queue that is not there is refused in words for programs.
+        await require_queue(admin, queue)
+        raise
 
 
 async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Message"]:
@@ -78,6 +88,11 @@ async def _by_id(admin: "Admin", message_id: str, topic: str | None) -> list["Me
     except MQError as error:
         if topic is not None:
             return []
+        if isinstance(error, RemotingError):
+            raise MQError(
+                f"{error.message}. A broker's id names the broker that is asked; the id of a "
+                "producer is found with its topic: add --topic NAME"
+            ) from error
         raise click.UsageError(f"{error.message}: add --topic NAME") from error
 
 

@@ -20,6 +20,7 @@ from mqcore.cli.pace import Pace
 from mqcore.cli.sending import Sending
 from mqcore.cli.tables import print_json
 from mqcore.cli.templates import TEMPLATE, Template, filled
+from mqcore.cli.times import SPAN
 from mqcore.client.message import Message
 from mqcore.client.producer import Producer
 from mqcore.client.properties import RESERVED, SHARDING_KEY
@@ -28,6 +29,7 @@ from mqcore.errors import MessageError, MQError
 
 _GROUP = "MQCORE_CLI_PRODUCER"
 _STDIN = "-"
+_MS_PER_S = 1_000
 # Properties that the client makes itself.
 _NOT_GIVEN = RESERVED | {SHARDING_KEY}
 
@@ -44,6 +46,7 @@ class Shape:
         sharding_key: What orders it.
         properties: Further properties.
         delay_level: The broker's level of delay.
+        delay_s: For how long it is held back, None for not at all.
     """
 
     topic: str
@@ -53,6 +56,7 @@ class Shape:
     sharding_key: Template | None = None
     properties: Mapping[str, Template]
     delay_level: int = 0
+    delay_s: float | None = None
 
     def message(self, line: bytes, number: int, source: str) -> Message:
         """Returns the message of a line.
@@ -75,13 +79,18 @@ class Shape:
                 properties=given | made,
                 sharding_key=filled(self.sharding_key, fields) or _sharding_key_of(members),
                 delay_level=members.get("delay_level", self.delay_level),
+                delay=self.delay_s,
             )
         except (ValueError, TypeError, MQError) as error:
-            raise MessageError(f"{source}, message {number}: {error}") from error
+            where = "standard input" if source == _STDIN else source
+            raise MessageError(f"{where}, message {number}: {error}") from error
 
 
 def _object_of(line: bytes) -> dict[str, Any]:
-    members = json.loads(line)
+    try:
+        members = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
     if not isinstance(members, dict):
         raise TypeError('a JSON object is expected, such as {"body": "text", "tags": "a"}')
     return members
@@ -181,6 +190,7 @@ def _print_result(result: SendResult) -> None:
             "offset": result.queue_offset,
             "status": result.status.value,
         }
+        | ({"recall_handle": result.recall_handle} if result.recall_handle else {})
     )
 
 
@@ -206,6 +216,7 @@ def _print_result(result: SendResult) -> None:
 @click.option(
     "--delay-level", type=click.IntRange(0), default=0, help="Hold it back: 1 is 1 s, 18 is 2 h."
 )
+@click.option("--delay", "delay_ms", type=SPAN, help="Hold it back so long: 90s, 1h; for 5.x.")
 @click.option("--trace", "is_traced", is_flag=True, help="Report sends for `mqcore msg trace`.")
 @click.option("-r", "--rate", type=click.FloatRange(min=0), default=0.0, help="At most per second.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many.")
@@ -221,6 +232,7 @@ def produce(
     sharding_key: Template | None,
     properties: tuple[str, ...],
     delay_level: int,
+    delay_ms: int | None,
     is_traced: bool,
     rate: float,
     count: int | None,
@@ -233,9 +245,12 @@ def produce(
     With --format json a line is an object with body (or body_base64), and tags, keys, properties,
     sharding_key, delay_level where they are wanted; what `mqcore consume --json` prints is one.
 
-    --json prints a line per acknowledged message. The first message that is not acknowledged ends
+    --json prints a line per acknowledged message, with --delay also the recall_handle that
+    `mqcore msg recall` takes. The first message that is not acknowledged ends
     it with exit code 2; the error message has the number of those before it.
     """
+    if delay_level and delay_ms is not None:
+        raise click.UsageError("give one of --delay and --delay-level")
     shape = Shape(
         topic=topic,
         is_json=form == "json",
@@ -244,6 +259,7 @@ def produce(
         sharding_key=sharding_key,
         properties=dict(map(_property, properties)),
         delay_level=delay_level,
+        delay_s=None if delay_ms is None else delay_ms / _MS_PER_S,
     )
     bodies = _bodies(files, texts, is_whole=form == "file")
     if delay_level:

@@ -27,10 +27,11 @@ def spark() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON per pipeline.")
 def list_(name: str | None, as_json: bool) -> None:
     """Show what there is, or the settings of the pipeline NAME."""
-    from mqcore.spark.pipelines.running import PIPELINES, pipeline, settings_of, summary
     from mqcore.spark.setup import need_spark
 
     need_spark()
+    from mqcore.spark.pipelines.running import PIPELINES, pipeline, settings_of, summary
+
     names = PIPELINES if name is None else (name,)
     if as_json:
         for each in names:

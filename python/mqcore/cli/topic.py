@@ -109,7 +109,8 @@ def describe(cluster: Cluster, name: str) -> None:
         }
         for row in stats.queues
     ]
-    head = _row(name, configs) | {"put_per_s": stats.put_per_s}
+    attributes = {key: text for each in configs.values() for key, text in each.attributes.items()}
+    head = _row(name, configs) | {"attributes": attributes, "put_per_s": stats.put_per_s}
     if cluster.as_json:
         print_json(head | {"queues": queues, "groups": lags})
         return
@@ -122,6 +123,7 @@ def describe(cluster: Cluster, name: str) -> None:
             "ordered": head["is_ordered"],
             "in/s": stats.put_per_s,
         }
+        | attributes
     )
     print_table(
         ["broker", "queue", "first", "next", "messages", "last message"],

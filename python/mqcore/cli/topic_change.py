@@ -1,5 +1,6 @@
 """`mqcore topic create`: a topic made, or changed; what fewer queues hide is asked about first."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ _READABLE = 4
 # Of a new topic: the official default of `mqadmin updateTopic`.
 _QUEUES = 8
 _QUEUES_MAX = 65_536
+_CHANGE = re.compile(r"\+[^=]+=.*|-[^=]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,15 @@ def _shape(config: TopicConfig) -> dict[str, Any]:
     }
 
 
+def _attribute_changes(
+    _ctx: click.Context, _param: click.Parameter, changes: tuple[str, ...]
+) -> tuple[str, ...]:
+    for each in changes:
+        if not _CHANGE.fullmatch(each):
+            raise click.BadParameter(f"{each!r}: +KEY=VALUE or -KEY expected")
+    return changes
+
+
 @click.command()
 @click.argument("name")
 @click.option(
@@ -112,6 +123,7 @@ def _shape(config: TopicConfig) -> dict[str, Any]:
     "changes",
     metavar="+KEY=VALUE|-KEY",
     multiple=True,
+    callback=_attribute_changes,
     help="Sets an attribute, or takes it away; a new topic only gets some.",
 )
 @click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")

@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from mqcore.client.instance import Instance
 from mqcore.errors import MessageError, NoRouteError, ResponseError
+from mqcore.remoting.client import way_out
 from mqcore.remoting.request_codes import RequestCode
 
 __all__ = ["RecallHandle", "recall"]
@@ -96,7 +97,7 @@ async def recall(instance: Instance, group: str, handle: str, timeout_s: float) 
     if answer.code != 0:
         raise ResponseError(
             f"{address} did not recall message {parsed.message_id} of topic {parsed.topic}: "
-            f"{answer.code} {answer.remark}",
+            f"{answer.code} {answer.remark}{way_out(answer.remark or '')}",
             address=address,
             code=answer.code,
             remark=answer.remark or "",

@@ -112,7 +112,7 @@ def resolved(
             key = keys.get(name)
             origin = f"{layer.source}: {written}"
             if key is None:
-                why = _foreign(name, program)
+                why = _foreign(name, program, is_strict=is_strict)
                 (faults if is_strict else warnings).append(f"{origin}: {why}")
                 continue
             try:
@@ -174,12 +174,13 @@ def _check(
         faults.append(f"{origin}: {key.words}; --ignore {key.name} starts all the same")
 
 
-def _foreign(name: str, program: Program) -> str:
+def _foreign(name: str, program: Program, *, is_strict: bool) -> str:
     """Describes a key that the program does not have."""
     for other in Program:
         if other is not program and name in keys_of(other):
             return f"a key of the {other.value}, without effect here"
-    return f"unknown key, ignored{_guess(name, program)}"
+    fate = "" if is_strict else ", ignored"
+    return f"unknown key{fate}{_guess(name, program)}"
 
 
 def _guess(name: str, program: Program) -> str:

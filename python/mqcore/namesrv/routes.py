@@ -130,9 +130,17 @@ class RouteTable:
         live = self.live.get((cluster, address))
         return live.version if live is not None else None
 
-    def has_brokers_of(self, channel: Hashable) -> bool:
-        """Returns whether a broker registered by a connection."""
-        return channel in self._channels
+    def brokers_of(self, channel: Hashable) -> list[str]:
+        """Returns the brokers that registered by a connection, as name and address."""
+        keys = self._channels.get(channel)
+        if keys is None:
+            return []
+        return sorted(
+            f"{group.name} ({address})"
+            for group in self.groups.values()
+            for address in group.addresses.values()
+            if (group.cluster, address) in keys
+        )
 
     def heard_of(self, cluster: str, address: str, now_ms: int) -> None:
         """Notes that a broker is alive."""

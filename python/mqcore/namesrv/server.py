@@ -110,8 +110,9 @@ class NameServer(LinkEvents):
 
     def closed(self, link: Link) -> None:
         """Forgets the brokers that registered by a connection: they are gone with it."""
-        if self.requests.table.has_brokers_of(link):
-            _log.info("%s is gone, and the broker that registered by it", link.peer)
+        gone = self.requests.table.brokers_of(link)
+        if gone:
+            _log.info("broker %s is gone: its connection %s ended", ", ".join(gone), link.peer)
         self._go_on(self.requests.closed(link))
 
     def look(self) -> None:

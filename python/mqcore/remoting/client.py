@@ -8,6 +8,7 @@ loop's thread.
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -32,6 +33,7 @@ CONNECT_TIMEOUT_S = 3.0
 # What to do about refusals of brokers, by words of the official remarks.
 _WAYS_OUT = {
     "not support consumer to filter message by": "set enablePropertyFilter=true on the broker",
+    "recall failed, operation is forbidden": "set recallMessageEnable=true on the broker",
 }
 
 
@@ -211,8 +213,8 @@ class Client:
             why = f"no connection within {self._connect_timeout_s:g} s"
             raise ConnectError(f"{address}: {why}", address=address) from error
         except OSError as error:
-            # ssl's errors are among them; they have no strerror worth reading.
-            raise ConnectError(f"{address}: {error}", address=address) from error
+            why = _why_of(error, is_tls=self._tls is not None)
+            raise ConnectError(f"{address}: {why}", address=address) from error
         return made.link
 
     def _connected(self, address: str, done: asyncio.Task[Link]) -> None:
@@ -225,6 +227,19 @@ class Client:
             return
         self._links[address] = link
         self._sweep.start()
+
+
+def _why_of(error: OSError, *, is_tls: bool) -> str:
+    """Returns why there is no connection, in the system's words."""
+    if is_tls and isinstance(error, ConnectionResetError):
+        return (
+            "it ended the connection when TLS was asked for: it speaks plain, or has no certificate"
+        )
+    # Those of ssl have numbers of its own, and where several addresses fail there is none.
+    if isinstance(error, ssl.SSLError) or not error.errno:
+        return str(error)
+    # A name that is not found has a negative number, and its words in the error.
+    return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
 
 
 def way_out(remark: str) -> str:
