@@ -2,13 +2,16 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from threading import Event
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 import mqcore
 from mqcore import ReceivedMessage, aio
 from mqcore.errors import UsageError
+from mqcore.testing import Broker
 
 
 def _of_nothing() -> None:
@@ -74,3 +77,51 @@ def test_a_handler_of_lists_is_asked_for_one() -> None:
 )
 def test_whatever_takes_one_argument_is_a_handler(handler: Callable[..., None]) -> None:
     _made(mqcore.PushConsumer, handler)
+
+
+class _WithFunc:
+    """Has a `func` that is its own affair, as a mock has whatever is asked for."""
+
+    def __call__(self, message: ReceivedMessage) -> None:
+        del message
+
+    @property
+    def func(self) -> object:
+        raise AssertionError("a handler's own attributes are none of ours")
+
+
+@pytest.mark.parametrize("hooks", [(), (mqcore.ConsumeHook(),)])
+def test_attributes_of_a_handler_are_left_alone(hooks: Any) -> None:
+    _made(mqcore.PushConsumer, _WithFunc(), hooks=hooks)
+
+
+@pytest.mark.parametrize("kind", [Mock, AsyncMock])
+def test_what_a_mock_returns_is_no_answer_and_is_reported(
+    kind: type[Mock], caplog: pytest.LogCaptureFixture
+) -> None:
+    called, done = Event(), Event()
+    handler = kind(side_effect=lambda _: called.set() or handler.return_value)
+    with Broker() as broker, mqcore.Producer(broker.namesrv, group="p") as producer:
+        producer.send("t", b"one")
+        options: dict[str, Any] = {"handler": handler, "topics": "t", "consume_from": "earliest"}
+        with mqcore.PushConsumer(broker.namesrv, group="g", **options):
+            assert called.wait(10)
+        handler.side_effect = None
+        handler.return_value = None
+        options["hooks"] = [_Heard(done)]
+        with mqcore.PushConsumer(broker.namesrv, group="h", **options):
+            assert done.wait(10)
+    assert "the handler returned <" in caplog.text
+    assert "None, True, False, Retry() or Reject() are expected" in caplog.text
+    assert handler.call_count == 2
+
+
+class _Heard(mqcore.ConsumeHook):
+    """Notes that a message was done."""
+
+    def __init__(self, done: Event) -> None:
+        self._done = done
+
+    def after_consume(self, context: mqcore.ConsumeContext) -> None:
+        if context.is_done:
+            self._done.set()

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Protocol
 
@@ -95,7 +96,8 @@ class HandlerPool(Protocol):
 def is_coroutine_handler(handler: Callable[..., Any]) -> bool:
     """Returns whether a handler is made with `async def`, also as a method, partial or object."""
     inner = handler
-    while hasattr(inner, "func"):
+    # By its type: a mock has whatever attribute it is asked for, each with one of its own.
+    while isinstance(inner, partial):
         inner = inner.func
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(inner, "__call__", None)  # noqa: B004 - the method itself is looked at
