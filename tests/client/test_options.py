@@ -2,6 +2,7 @@
 
 import inspect
 import pydoc
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -10,7 +11,7 @@ import pytest
 
 import mqcore
 from mqcore import aio
-from mqcore.client import options
+from mqcore.client import option_names, options
 from mqcore.client.client_settings import ClientSettings
 from mqcore.client.consumer_settings import PullConsumerSettings, PushConsumerSettings
 from mqcore.client.joining import ConsumerJoin, ProducerJoin
@@ -56,6 +57,42 @@ WRONG_NAMES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("Producer", {"topics": "t"}, "it is one of a push consumer and a pull consumer"),
     ("PullConsumer", {"concurrency": 3}, "it is one of a push consumer"),
     ("PullConsumer", {"xyzzy": 3}, "a pull consumer has no option 'xyzzy'"),
+    ("Producer", {"bootstrap_servers": "h:1"}, "as the first argument, namesrv: '127.0.0.1:9876'"),
+    ("PushConsumer", {"bootstrap.servers": "h:1"}, "the first argument, namesrv: '127.0.0.1:9876'"),
+    ("Producer", {"group_id": "g"}, "a producer has no option 'group_id': use group="),
+    ("Producer", {"acks": "all"}, "send_oneway waits for no answer"),
+    ("Producer", {"linger_ms": 5}, "use linger_s=, in seconds, of a producer"),
+    (
+        "Producer",
+        {"client_id": "c"},
+        "use instance_name= of mqcore.Client; the rest of the id is made here",
+    ),
+    (
+        "Producer",
+        {"key": "k"},
+        "an argument of mqcore.Message, sharding_key= (keys= choose no queue)",
+    ),
+    (
+        "PullConsumer",
+        {"auto_offset_reset": "latest"},
+        "consume_from= of a consumer: 'earliest' or 'latest'",
+    ),
+    (
+        "PullConsumer",
+        {"max_poll_records": 5},
+        "poll_count= of a pull consumer, or batch= of a push consumer",
+    ),
+    ("PullConsumer", {"enable_auto_commit": True}, "use auto_commit= of a pull consumer"),
+    (
+        "PullConsumer",
+        {"handler": print},
+        "PushConsumer calls a handler; a pull consumer is polled, or iterated over",
+    ),
+    (
+        "Producer",
+        {"check": print},
+        "a producer has no option 'check': TransactionProducer has a check",
+    ),
 )
 WRONG_VALUES: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("Producer", {"retries": "2"}, "retries: an int is expected, not '2'"),
@@ -150,6 +187,17 @@ def test_a_wrong_name_gets_the_nearest_right_one(
     with pytest.raises(UsageError) as caught:
         made(face, name, given)
     assert str(caught.value).endswith(expected)
+
+
+def test_what_replaces_options_of_other_clients_is_there() -> None:
+    there = {name for names in options.KINDS.values() for name in names}
+    for call in (mqcore.Message, mqcore.Producer.send, mqcore.TransactionProducer):
+        there.update(inspect.signature(call).parameters)
+    for name, instead in option_names.MEANT.items():
+        for shown in re.findall(r"\b(\w+)=", instead):
+            assert shown in there, (name, shown)
+        for shown in re.findall(r"mqcore\.(\w+)", instead):
+            assert hasattr(mqcore, shown), (name, shown)
 
 
 @pytest.mark.parametrize("face", [mqcore, aio])

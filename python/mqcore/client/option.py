@@ -13,6 +13,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, get_type_hints
 
+from mqcore.client.option_names import meant_by
 from mqcore.client.option_values import fault_of, nearest
 from mqcore.errors import UsageError
 
@@ -183,12 +184,16 @@ def made_of(options: Mapping[str, Any], who: str, kind: type[_T]) -> _T:
 def unknown_option(name: str, who: str, names: Iterable[str], hint: str = "") -> UsageError:
     """Returns the error of an option that is none, with the one that was probably meant.
 
+    That is what a name of other clients is here, or the nearest name.
+
     Args:
         name: What was given.
         who: Whose option it would be.
         names: The options that it has.
         hint: The end of the text where none is like it.
     """
+    if (instead := meant_by(name)) is not None:
+        return UsageError(f"{who} has no option {name!r}: {instead}")
     meant = nearest(name, names)
     return UsageError(
         f"{who} has no option {name!r}{f': did you mean {meant}?' if meant else hint}"
