@@ -1,6 +1,6 @@
 """What a producer makes of a message before it is sent: its id, its request, its queue.
 
-No I/O; the producer of each API uses it.
+Sends nothing; the producer of each API uses it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -72,6 +72,15 @@ class Preparing:
             more=more,
             sys_flag=sys_flag,
         )
+
+    async def need_timers(self, target: Target) -> None:
+        """Checks that the brokers of a topic deliver timed messages in time.
+
+        Raises:
+            UnsupportedError: One does not.
+        """
+        names = {queue.broker_name for queue in target.queues}
+        await self.instance.need_timers(target.topic, names)
 
     def fixed_queue(
         self,

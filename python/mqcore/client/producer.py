@@ -35,7 +35,7 @@ from mqcore.client.sending_forms import (
     messages_of,
 )
 from mqcore.client.settings import ProducerSettings
-from mqcore.client.topics import Target, queue_of_key
+from mqcore.client.topics import queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import monotonic_ms
 from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
@@ -324,6 +324,10 @@ class Producer(Preparing):
     def send_soon(self, message: Message | str, body: Body | None = None) -> Ticket:
         """Gives a message to the next batch of its queue; returns the ticket of that batch.
 
+        Args:
+            message: The message, or a topic.
+            body: What is sent to the topic.
+
         Raises:
             MessageError: It cannot be sent as it is, or not in a batch.
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
@@ -358,6 +362,8 @@ class Producer(Preparing):
             timeout_s: The deadline of both, in seconds.
 
         Raises:
+            MessageError: It cannot be sent as it is.
+            NoRouteError: No broker has the topic.
             SendError: It was not acknowledged.
             ReplyTimeoutError: Nobody replied in time.
         """
@@ -396,6 +402,10 @@ class Producer(Preparing):
     async def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
         """Replies to a request that was received.
 
+        Args:
+            request: The request, as it was received.
+            body: The reply; `str` becomes UTF-8.
+
         Raises:
             MessageError: It is no request.
             SendError: The broker could not give it to who asked: it may be gone.
@@ -413,6 +423,10 @@ class Producer(Preparing):
     async def recall(self, handle: str, *, timeout_s: float = 3.0) -> str:
         """Takes a timed message back, by the `recall_handle` of its send; returns its unique id.
 
+        Args:
+            handle: The handle.
+            timeout_s: The deadline, in seconds.
+
         Raises:
             MessageError: It is no handle.
             NoRouteError: The broker that keeps the message is not known.
@@ -421,17 +435,11 @@ class Producer(Preparing):
         self.check_usable()
         return await recall(self.instance, self.sender.group, handle, timeout_s)
 
-    async def need_timers(self, target: Target) -> None:
-        """Checks that the brokers of a topic deliver timed messages in time.
-
-        Raises:
-            UnsupportedError: One does not.
-        """
-        names = {queue.broker_name for queue in target.queues}
-        await self.instance.need_timers(target.topic, names)
-
     async def queues(self, topic: str) -> list[QueueRef]:
         """Returns the queues of a topic that may be written.
+
+        Args:
+            topic: The topic.
 
         Raises:
             NoRouteError: No broker has it.

@@ -14,6 +14,7 @@ from mqcore.client.faults import FaultStrategy
 from mqcore.client.hooks import SendContext, SendHook, call_after_send, call_before_send
 from mqcore.client.instance import Instance
 from mqcore.client.message import Message
+from mqcore.client.option_values import fault_of
 from mqcore.client.outgoing import (
     SEND,
     SEND_BATCH,
@@ -40,7 +41,7 @@ from mqcore.native import Command, FrameForm
 from mqcore.remoting.link import Link
 from mqcore.remoting.request_codes import code_name
 
-__all__ = ["ONEWAY_FLAG", "Sender", "check_queue"]
+__all__ = ["ONEWAY_FLAG", "Sender", "check_queue", "check_timeout"]
 
 ONEWAY_FLAG = 2
 _MS_PER_S = 1000
@@ -62,6 +63,19 @@ def check_queue(queue: object, target: Target) -> QueueRef:
             f"such queue to write; it has {len(target.queues)}"
         )
     return queue
+
+
+def check_timeout(timeout_s: float) -> None:
+    """Checks the deadline that a call gives.
+
+    Raises:
+        UsageError: It is no number above 0.
+    """
+    fault = fault_of(timeout_s, float)
+    if fault is None and timeout_s <= 0:
+        fault = f"{timeout_s!r} is not above 0"
+    if fault is not None:
+        raise UsageError(f"timeout_s: {fault}")
 
 
 class Sender:
@@ -117,7 +131,10 @@ class Sender:
         Raises:
             NoRouteError: No broker has it.
             NameServerError: No name server answered in time.
+            UsageError: The time is no number above 0.
         """
+        if timeout_s is not None:
+            check_timeout(timeout_s)
         found = self.targets.known(name)
         if found is not None and found.queues:
             return found

@@ -83,6 +83,11 @@ class Transaction:
     ) -> SendResult:
         """Sends a half message: consumers see it once the transaction is committed.
 
+        Args:
+            message: The message, or a topic.
+            body: What is sent to the topic.
+            timeout_s: The deadline over all tries, in seconds.
+
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged; a broker without transactions refuses it.
@@ -99,7 +104,11 @@ class Transaction:
         return sent
 
     async def end(self, state: TransactionState) -> None:
-        """Sends the state to the brokers; one that does not receive it asks back later."""
+        """Sends the state to the brokers; one that does not receive it asks back later.
+
+        Args:
+            state: What became of the work.
+        """
         self._is_ended = True
         self.state = state
         for message, sent in self._halves:
@@ -141,7 +150,11 @@ class TransactionProducer(Producer):
         super().__init__(namesrv, group=group, settings=settings, **options)
 
     def on_check(self, check: CheckCallback) -> CheckCallback:
-        """Sets the check that returns a transaction's state; may be used as a decorator."""
+        """Sets the check that returns a transaction's state; may be used as a decorator.
+
+        Args:
+            check: Gets the message, and returns the state of its transaction.
+        """
         self._check_callback = check
         return check
 
@@ -194,6 +207,10 @@ class TransactionProducer(Producer):
 
     async def send_half(self, message: Message, *, timeout_s: float | None = None) -> SendResult:
         """Sends a half message, which `end` must follow.
+
+        Args:
+            message: The message.
+            timeout_s: The deadline over all tries, in seconds.
 
         Raises:
             MessageError: It cannot be sent as it is.

@@ -148,7 +148,14 @@ class Producer:
     def start(self, *, timeout_s: float | None = None) -> None:
         """Begins. Starting again does nothing.
 
-        Args and errors are those of `mqcore.aio.Producer.start`.
+        Args:
+            timeout_s: For how long to wait for a name server. When not given it returns at once,
+                asks in the background until one answers, and logs a warning while none does.
+
+        Raises:
+            ClosedError: It was closed.
+            UsageError: Its client has such a producer already.
+            NameServerError: None answered within `timeout_s`; it may be started again.
         """
         self.thread.run(lambda: self.core.start(timeout_s=timeout_s))
         self.thread.close_at_exit(self, self._close_core)
@@ -186,7 +193,22 @@ class Producer:
     ) -> SendResult:
         """Sends a message; returns when a broker has acknowledged it.
 
-        Args and errors are those of `mqcore.aio.Producer.send`.
+        Where it goes: to `queue`; to the queue that `selector` chooses; to that of the message's
+        sharding key; else to the next one in a round. Only the last is tried at other brokers.
+
+        Args:
+            message: The message, or a topic.
+            body: What is sent to the topic.
+            timeout_s: The deadline over all tries, in seconds.
+            queue: The queue that it must go to.
+            selector: Chooses the queue.
+            argument: Given to the selector.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            NoRouteError: No broker has the topic.
+            UnsupportedError: It is timed, and a broker of the topic cannot do that.
+            SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
         core = self.core
         self._check()
@@ -227,7 +249,16 @@ class Producer:
     ) -> None:
         """Sends a message and wants no answer: it may be lost.
 
-        Args and errors are those of `mqcore.aio.Producer.send_oneway`.
+        Args:
+            message: The message, or a topic.
+            body: What is sent to the topic.
+            queue: The queue that it must go to.
+            selector: Chooses the queue.
+            argument: Given to the selector.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            RemotingError: There was no connection, or no space on it.
         """
         core = self.core
         self._check()
@@ -253,9 +284,24 @@ class Producer:
         timeout_s: float | None = None,
         queue: QueueRef | None = None,
     ) -> list[SendResult]:
-        """Sends messages of one topic together.
+        """Sends messages of one topic together: each request is stored in a row, or not at all.
 
-        Args, result and errors are those of `mqcore.aio.Producer.send_batch`.
+        What is more than `body_bytes_max` goes in several requests, in order, to one queue if
+        `queue` is given, else to one queue each.
+
+        Args:
+            messages: The messages, or their topic.
+            bodies: What is sent to the topic.
+            timeout_s: The deadline of each request over all its tries, in seconds.
+            queue: The queue that they must go to.
+
+        Returns:
+            A result per request.
+
+        Raises:
+            MessageError: They cannot be sent together.
+            NoRouteError: No broker has the topic.
+            SendError: A request was not acknowledged; those before it were.
         """
         core = self.core
         self._check()
@@ -284,6 +330,10 @@ class Producer:
         """Gives a message to the next batch of its queue; returns a ticket.
 
         Waits only where more than half of `buffered_bytes_max` is not acknowledged yet.
+
+        Args:
+            message: The message, or a topic.
+            body: What is sent to the topic.
 
         Raises:
             MessageError: It cannot be sent as it is, or not in a batch.
@@ -334,7 +384,16 @@ class Producer:
     ) -> Reply:
         """Sends a message and returns what a consumer replies to it.
 
-        Args and errors are those of `mqcore.aio.Producer.request`.
+        Args:
+            message: The request, or its topic.
+            body: What is sent to the topic.
+            timeout_s: The deadline of both, in seconds.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            NoRouteError: No broker has the topic.
+            SendError: It was not acknowledged.
+            ReplyTimeoutError: Nobody replied in time.
         """
         sent = message_of(message, body)
         return self.thread.run(lambda: self.core.request(sent, timeout_s=timeout_s))
@@ -342,19 +401,35 @@ class Producer:
     def reply(self, request: ReceivedMessage, body: bytes | str) -> SendResult:
         """Replies to a request that was received.
 
-        Errors are those of `mqcore.aio.Producer.reply`.
+        Args:
+            request: The request, as it was received.
+            body: The reply; `str` becomes UTF-8.
+
+        Raises:
+            MessageError: It is no request.
+            SendError: The broker could not give it to who asked: it may be gone.
         """
         return self.thread.run(lambda: self.core.reply(request, body))
 
     def recall(self, handle: str, *, timeout_s: float = 3.0) -> str:
         """Takes a timed message back, by the `recall_handle` of its send; returns its unique id.
 
-        Errors are those of `mqcore.aio.Producer.recall`.
+        Args:
+            handle: The handle.
+            timeout_s: The deadline, in seconds.
+
+        Raises:
+            MessageError: It is no handle.
+            NoRouteError: The broker that keeps the message is not known.
+            ResponseError: The broker does not allow recalls, or it is too late.
         """
         return self.thread.run(lambda: self.core.recall(handle, timeout_s=timeout_s))
 
     def queues(self, topic: str) -> list[QueueRef]:
         """Returns the queues of a topic that may be written.
+
+        Args:
+            topic: The topic.
 
         Raises:
             NoRouteError: No broker has it.

@@ -12,7 +12,7 @@ from mqcore.client.hooks import call_after_send, call_before_send
 from mqcore.client.message import Message
 from mqcore.client.outgoing import Outgoing
 from mqcore.client.results import QueueRef, SendResult
-from mqcore.client.sender import ONEWAY_FLAG, Sender
+from mqcore.client.sender import ONEWAY_FLAG, Sender, check_timeout
 from mqcore.client.topics import Target
 from mqcore.clock import monotonic_ms
 from mqcore.errors import MQError, RemotingError
@@ -40,6 +40,8 @@ class BlockingSender:
 
     def target(self, name: str, timeout_s: float | None = None) -> Target:
         """Returns a topic to be sent to; args and errors are those of `Sender.target`."""
+        if timeout_s is not None:
+            check_timeout(timeout_s)
         found = self._sender.targets.known(name)
         if found is not None and found.queues:
             return found

@@ -53,9 +53,15 @@ class Transaction:
     ) -> SendResult:
         """Sends a half message: consumers see it once the transaction is committed.
 
+        Args:
+            message: The message, or a topic.
+            body: What is sent to the topic.
+            timeout_s: The deadline over all tries, in seconds.
+
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged; a broker without transactions refuses it.
+            UsageError: The transaction was ended: nothing would end the message.
         """
         half = message_of(message, body)
         return self._producer.thread.run(lambda: self._core.send(half, timeout_s=timeout_s))
@@ -98,7 +104,11 @@ class TransactionProducer(Producer):
         return cast(AsyncTransactionProducer, self.core)
 
     def on_check(self, check: CheckCallback) -> CheckCallback:
-        """Sets the check that returns a transaction's state; may be used as a decorator."""
+        """Sets the check that returns a transaction's state; may be used as a decorator.
+
+        Args:
+            check: Gets the message, and returns the state of its transaction.
+        """
         return self._transactional.on_check(check)
 
     @contextmanager
@@ -126,7 +136,16 @@ class TransactionProducer(Producer):
     ) -> TransactionResult:
         """Sends a half message, does the local work in this thread, and ends the transaction.
 
-        Args and errors are those of `mqcore.aio.TransactionProducer.send_in_transaction`.
+        Args:
+            message: The message.
+            work: The local work: called with message and argument. True commits, False rolls
+                back, None lets the broker ask later; so does an exception, which is logged.
+            argument: Given to the work.
+            timeout_s: The deadline of the send, in seconds.
+
+        Raises:
+            MessageError: It cannot be sent as it is.
+            SendError: It was not acknowledged: the work was not done.
         """
         core = self._transactional
         sent = self.thread.run(lambda: core.send_half(message, timeout_s=timeout_s))
