@@ -205,3 +205,43 @@ def test_a_broker_that_hangs_up_on_every_send_ends_the_tries() -> None:
             assert caught.value.may_be_stored
             server.send = lambda request: request.answer(ext=STORED)
             assert producer.send(Message("t", b"x")).is_ok
+
+
+@pytest.mark.parametrize("timeout_s", [-1, 0, "3", float("nan"), True])
+def test_a_deadline_that_is_none_is_refused(timeout_s: Any) -> None:
+    with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
+        message = Message("t", b"x")
+        # Also where the route is known.
+        assert producer.send(message).is_ok
+        for call in (
+            producer.send,
+            producer.request,
+            lambda *a, **b: producer.send_batch([*a], **b),
+        ):
+            with pytest.raises(UsageError, match=r"^timeout_s: "):
+                call(message, timeout_s=timeout_s)
+
+        async def work() -> None:
+            async with aio.TransactionProducer(server.address, group="g") as awaited:
+                assert (await awaited.send(message)).is_ok
+                for call in (awaited.send, awaited.request, awaited.send_half):
+                    with pytest.raises(UsageError, match=r"^timeout_s: "):
+                        await call(message, timeout_s=timeout_s)
+
+        run_on("asyncio", work())
+
+
+@pytest.mark.parametrize("options", [{}, {"broadcast": True}])
+def test_a_consumer_without_topics_is_reported_once(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with scripted() as server:
+        with mqcore.PushConsumer(server.address, group="g", handler=print, **options):
+            pass
+        with mqcore.PullConsumer(server.address, group="h", **options) as puller:
+            puller.poll(0.01)
+            puller.poll(0.01)
+        with mqcore.PullConsumer(server.address, group="i", topics="t", **options) as puller:
+            puller.poll(0.01)
+    warned = [text for text in caplog.messages if "no topic is subscribed" in text]
+    assert [text.split(":")[0] for text in warned] == ["consumer g", "consumer h"]

@@ -25,7 +25,7 @@ from mqcore.client.properties import CORRELATION_ID
 from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
 from mqcore.client.results import QueueRef, SendResult
-from mqcore.client.sender import Sender, check_queue
+from mqcore.client.sender import Sender, check_queue, check_timeout
 from mqcore.client.sending_forms import (
     BatchOptions,
     Body,
@@ -370,6 +370,7 @@ class Producer(Preparing):
         self.check_usable()
         message = message_of(message, body)
         check_sendable(message, self.settings)
+        check_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         target = await self.sender.target(message.topic, timeout_s)

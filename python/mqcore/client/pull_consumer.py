@@ -4,6 +4,7 @@ After `DefaultLitePullConsumer`. What runs is `pull_engine`'s.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -22,6 +23,8 @@ from mqcore.errors import RemotingError, UsageError
 from mqcore.model.subscriptions import ALL
 
 __all__ = ["PullConsumer"]
+
+_log = logging.getLogger(__name__)
 
 _MS_PER_S: Final = 1000
 
@@ -85,6 +88,7 @@ class PullConsumer(Consumer[PullEngine]):
             join.now_ms,
         )
         self._is_polling = False
+        self._was_polled = False
 
     # Life.
 
@@ -120,6 +124,9 @@ class PullConsumer(Consumer[PullEngine]):
             raise UsageError(f"max_count: {max_count!r} is below 1")
         if self._is_polling:
             raise UsageError("another poll of this consumer waits already: poll in one task")
+        if not self._was_polled:
+            self._was_polled = True
+            self._warn_of_nothing()
         self._is_polling = True
         try:
             found = await self._engine.poll(timeout_s, count_max)
@@ -307,6 +314,14 @@ class PullConsumer(Consumer[PullEngine]):
         )
 
     # Parts of all of them.
+
+    def _warn_of_nothing(self) -> None:
+        if not self._engine.subscriptions.consumed:
+            _log.warning(
+                "consumer %s: no topic is subscribed and no queue assigned: polls give nothing "
+                "until subscribe() or assign() is called; topics= subscribes from the start",
+                self.group,
+            )
 
     def _chosen(self, queues: Iterable[QueueRef] | None) -> list[QueueRef]:
         if queues is None:

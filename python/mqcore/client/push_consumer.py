@@ -148,6 +148,12 @@ class PushConsumer(Consumer[PushEngine]):
     async def _begin(self) -> None:
         # A topic that is not there yet is waited for; the log reports it.
         self._closed = asyncio.Event()
+        if all(topic.startswith(RETRY_PREFIX) for topic in self._engine.subscriptions.topics):
+            _log.warning(
+                "consumer %s: no topic is subscribed: nothing is consumed until subscribe() is "
+                "called; topics= subscribes from the start",
+                self.group,
+            )
         await self._engine.start()
 
     async def _close(self) -> None:
