@@ -14,14 +14,16 @@ import pytest
 import mqcore
 from client.serving import STORED, scripted
 from loops import run_on
-from mqcore import Message, aio
+from mqcore import Message, QueueRef, aio
 from mqcore.errors import (
     AddressError,
+    MessageError,
     MQError,
     NameServerError,
     NoRouteError,
     SendError,
     UsageError,
+    UsageReason,
 )
 from mqcore.remoting import Request
 
@@ -245,3 +247,51 @@ def test_a_consumer_without_topics_is_reported_once(
             puller.poll(0.01)
     warned = [text for text in caplog.messages if "no topic is subscribed" in text]
     assert [text.split(":")[0] for text in warned] == ["consumer g", "consumer h"]
+
+
+@pytest.mark.parametrize("face", [mqcore, aio])
+@pytest.mark.parametrize("group", ["a b", "", "g" * 256, "ä"])
+@pytest.mark.parametrize(
+    "kind", ["Producer", "TransactionProducer", "PushConsumer", "PullConsumer"]
+)
+def test_a_group_without_a_legal_name_fails_in_the_constructor(
+    face: Any, kind: str, group: str
+) -> None:
+    options: dict[str, Any] = {"handler": print} if kind == "PushConsumer" else {}
+    with pytest.raises(UsageError, match="The specified group") as caught:
+        getattr(face, kind)("127.0.0.1:9", group=group, **options)
+    assert caught.value.reason is UsageReason.GROUP
+
+
+@pytest.mark.parametrize("namesrv", [b"127.0.0.1:9876", bytearray(b"h:1"), [b"127.0.0.1:9876"]])
+def test_an_address_in_bytes_is_shown_as_it_was_given(namesrv: Any) -> None:
+    with pytest.raises(AddressError, match=r"^namesrv: .*b'.* is no address such as 127.0.0.1"):
+        mqcore.Producer(namesrv, group="g")
+
+
+@pytest.mark.parametrize(
+    ("offsets", "expected"),
+    [
+        ("x", "offsets: a Mapping is expected, not 'x'"),
+        (5, "offsets: a Mapping is expected, not 5"),
+        ({"t": 1}, "a QueueRef is expected, not str"),
+        ({QueueRef("t", "b0", 0): "1"}, "offset: an int is expected, not '1'"),
+        ({QueueRef("t", "b0", 0): -1}, "t, queue 0 of broker b0: offset -1 is below 0"),
+        ({QueueRef("t", "b0", 9): 1}, "is not held by this consumer now"),
+    ],
+)
+def test_offsets_that_are_none_are_not_committed(offsets: Any, expected: str) -> None:
+    with scripted() as server, mqcore.PullConsumer(server.address, group="g", topics="t") as puller:
+        with pytest.raises(UsageError) as caught:
+            puller.commit(offsets)
+        assert expected in str(caught.value)
+        with pytest.raises(UsageError, match=r"^offset: an int is expected"):
+            puller.seek(QueueRef("t", "b0", 0), "1")  # type: ignore[arg-type]
+
+
+def test_what_is_no_handle_and_no_request_is_refused() -> None:
+    with scripted() as server, mqcore.Producer(server.address, group="g") as producer:
+        with pytest.raises(MessageError, match="recall handle as str is expected, not NoneType"):
+            producer.recall(None)  # type: ignore[arg-type]
+        with pytest.raises(MessageError, match="a ReceivedMessage is expected, not Message"):
+            producer.reply(Message("t", b"x"), b"y")  # type: ignore[arg-type]

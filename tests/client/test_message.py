@@ -68,6 +68,13 @@ def test_what_cannot_be_sent_is_refused_where_it_is_made(
         ({"delay": float("nan")}, "too far ahead"),
         ({"delay": 1, "deliver_at": 5}, "one of"),
         ({"flag": 1 << 31}, "not within"),
+        ({"tags": "\ud800"}, "tags: a text that UTF-8 cannot carry"),
+        ({"keys": "\ud800"}, "keys: a text that UTF-8 cannot carry"),
+        ({"properties": {"a": "\ud800"}}, "UTF-8 cannot carry"),
+        ({"sharding_key": "\ud800"}, "sharding_key: a text that UTF-8 cannot carry"),
+        ({"deliver_at": 1_900_000_000_000}, "after the year 9999: are these ms"),
+        ({"deliver_at": "soon"}, "seconds are expected"),
+        ({"deliver_at": -5}, "lie behind"),
     ],
 )
 def test_bad_options_are_refused_in_words(options: dict[str, Any], words: str) -> None:
@@ -80,6 +87,10 @@ def test_times_are_seconds_or_the_types_of_time() -> None:
     assert Message("t", b"a", delay=timedelta(minutes=1)).delay_ms == 60_000
     moment = datetime(2030, 1, 1, tzinfo=UTC)
     assert Message("t", b"a", deliver_at=moment).deliver_at_ms == int(moment.timestamp()) * 1000
+    last = datetime(9999, 12, 31, tzinfo=UTC)
+    assert Message("t", b"a", deliver_at=last).deliver_at_ms == int(last.timestamp()) * 1000
+    # What is over is delivered at once: the broker decides.
+    assert Message("t", b"a", deliver_at=5).deliver_at_ms == 5000
     assert Message("t", b"a", delay=1).is_timed
     assert not Message("t", b"a", delay_level=3).is_timed
 

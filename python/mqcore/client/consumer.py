@@ -13,6 +13,7 @@ from typing import Final, Generic, Self, TypeVar
 
 from mqcore.client.consume_hooks import ConsumeHook, Hooks
 from mqcore.client.joining import ConsumerJoin
+from mqcore.client.namespaces import check_group
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
@@ -54,9 +55,11 @@ class Consumer(ABC, Generic[_EngineT]):
 
         Raises:
             AddressError: A name server's address is none.
+            UsageError: The group's name is illegal.
         """
         self._owns_instance = join.instance is None
         self._instance = join.own_or(namesrv)
+        full_group = check_group(self._instance.full_name(group))
         self.group = group
         self.tracer = Tracer(self._instance, group, role="CONSUME") if join.trace else None
         hooks: tuple[ConsumeHook, ...] = tuple(join.hooks)
@@ -67,7 +70,7 @@ class Consumer(ABC, Generic[_EngineT]):
             from mqcore.client.spans import ConsumeSpans
 
             hooks = (ConsumeSpans(), *hooks)
-        self._hooks = Hooks(self._instance.full_name(group), hooks, timeout_s * _MS_PER_S)
+        self._hooks = Hooks(full_group, hooks, timeout_s * _MS_PER_S)
         self._is_started = False
         self._closing: asyncio.Task[None] | None = None
 
@@ -94,7 +97,7 @@ class Consumer(ABC, Generic[_EngineT]):
 
         Raises:
             ClosedError: It was closed.
-            UsageError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: Its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
             NameServerError: None answered within `timeout_s`; it may be started again.
         """

@@ -26,7 +26,7 @@ from mqcore.client.duties import Duties
 from mqcore.client.here import close_in_forks, current_loop
 from mqcore.client.identity import client_id, local_address
 from mqcore.client.name_servers import NameServers, addresses_of
-from mqcore.client.namespaces import check_namespace, with_namespace, without_namespace
+from mqcore.client.namespaces import check_group, check_namespace, with_namespace, without_namespace
 from mqcore.client.option import made_of, shows_options
 from mqcore.client.parts import Part
 from mqcore.client.pushed import Pushed
@@ -44,7 +44,6 @@ from mqcore.errors import (
     UsageReason,
 )
 from mqcore.model.heartbeats import HALF_BATCHES_FIELD, TIMERS_FIELD, HeartbeatData
-from mqcore.model.topics import group_fault
 from mqcore.model.versions import version_name
 from mqcore.native import Command
 from mqcore.remoting.client import Client
@@ -237,11 +236,7 @@ class Instance:
             UsageError: The group's name is illegal, or this client has such a part already.
         """
         self.check_usable()
-        fault = group_fault(part.group)
-        if fault is not None:
-            raise UsageError(
-                f"group {part.group!r}: {fault}", group=part.group, reason=UsageReason.GROUP
-            )
+        check_group(part.group)
         if not self.pushed.add(part):
             kind = "producer" if part.consumer_data() is None else "consumer"
             raise UsageError(

@@ -32,6 +32,8 @@ __all__ = ["Message", "ReceivedMessage", "received_of"]
 
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _MS_PER_S: Final = 1000
+# The last moment of a `datetime`; what is later was meant in ms.
+_LAST_MOMENT_MS: Final = 253_402_300_799_999
 # The broker keeps the user's flag in a signed word.
 _FLAG_BOUND: Final = 1 << 31
 # Names of topics that were looked at and are legal; a program has few, and a flood starts anew.
@@ -112,9 +114,10 @@ class Message:
             keys: One key or several.
             properties: Names and values of the user's own.
             sharding_key: What orders it.
-            delay_level: The broker's level of delay.
+            delay_level: The broker's level of delay; one that it has not is taken as its highest.
             delay: For how long it is held back, in seconds; needs a broker with timers (5.x).
-            deliver_at: When it is let go, in seconds since 1970; needs a broker with timers (5.x).
+            deliver_at: When it is let go, in seconds since 1970, or a `datetime`; a time that is
+                over means at once. Needs a broker with timers (5.x).
             flag: A number of the user's own.
             waits_stored: False lets the broker answer before a sync or a replica has it.
 
@@ -182,6 +185,10 @@ class Message:
         if deliver_at is not None:
             moment = deliver_at.timestamp() if isinstance(deliver_at, datetime) else deliver_at
             self.deliver_at_ms = _ms_of("deliver_at", moment)
+            if self.deliver_at_ms > _LAST_MOMENT_MS:
+                raise MessageError(
+                    f"deliver_at: {moment} s since 1970 is after the year 9999: are these ms?"
+                )
 
     @property
     def is_timed(self) -> bool:
@@ -253,6 +260,11 @@ def _check_text(name: str, value: object) -> None:
         raise MessageError(f"{name}: a str is expected, not {type(value).__name__}")
     if any(separator in value for separator in BORN_SEPARATORS):
         raise MessageError(f"{name}: {value[:80]!r} holds \\x01 or \\x02, which end a property")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise MessageError(f"{name}: a text that UTF-8 cannot carry: {error}") from error
 
 
 def _keys_of(keys: object) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Namespaces: a name in front of topics and groups, as `NamespaceUtil` puts it there. Pure."""
 
-from mqcore.errors import UsageError
+from mqcore.errors import UsageError, UsageReason
 from mqcore.model.topics import (
     AUTO_CREATE_TOPIC,
     DLQ_PREFIX,
@@ -10,7 +10,7 @@ from mqcore.model.topics import (
     group_fault,
 )
 
-__all__ = ["check_namespace", "with_namespace", "without_namespace"]
+__all__ = ["check_group", "check_namespace", "with_namespace", "without_namespace"]
 
 _SEPARATOR = "%"
 _SYSTEM_NAMES = UNSENDABLE_TOPICS | {AUTO_CREATE_TOPIC, "RMQ_SYS_TRACE_TOPIC"}
@@ -28,6 +28,18 @@ def check_namespace(namespace: str | None) -> str:
     if fault is not None or _SEPARATOR in namespace:
         raise UsageError(f"namespace {namespace!r}: {fault or 'a % separates it from names'}")
     return namespace
+
+
+def check_group(group: str) -> str:
+    """Returns the name of a group, its namespace included, that brokers take.
+
+    Raises:
+        UsageError: It is illegal.
+    """
+    fault = group_fault(group)
+    if fault is not None:
+        raise UsageError(f"group {group!r}: {fault}", group=group, reason=UsageReason.GROUP)
+    return group
 
 
 def with_namespace(namespace: str, name: str) -> str:

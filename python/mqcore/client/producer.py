@@ -16,6 +16,7 @@ from mqcore.client.here import current_loop
 from mqcore.client.identity import unique_ids
 from mqcore.client.joining import ProducerJoin, taken
 from mqcore.client.message import Message, ReceivedMessage
+from mqcore.client.namespaces import check_group
 from mqcore.client.option import check_explicit, shows_options
 from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import check_sendable
@@ -75,7 +76,7 @@ class Producer(Preparing):
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: An option cannot work.
+            UsageError: An option or the group's name cannot work.
             AddressError: A name server's address is none.
         """
         check_explicit(group=(group, str), settings=(settings, ProducerSettings | None))
@@ -85,7 +86,7 @@ class Producer(Preparing):
         self._owns_instance = join.instance is None
         self.instance = join.own_or(namesrv)
         self.group = group
-        full_group = self.instance.full_name(group)
+        full_group = check_group(self.instance.full_name(group))
         self.tracer = Tracer(self.instance, group) if join.trace else None
         hooks = tuple(join.hooks)
         if self.tracer is not None:
@@ -134,7 +135,7 @@ class Producer(Preparing):
 
         Raises:
             ClosedError: It was closed.
-            UsageError: The group's name is illegal, or its client has such a producer already.
+            UsageError: Its client has such a producer already.
             NameServerError: None answered within `timeout_s`; it may be started again.
         """
         if self._is_closed:

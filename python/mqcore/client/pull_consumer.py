@@ -68,7 +68,7 @@ class PullConsumer(Consumer[PullEngine]):
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: An option cannot work.
+            UsageError: An option or the group's name cannot work.
             AddressError: A name server's address is none.
         """
         check_explicit(group=(group, str), settings=(settings, PullConsumerSettings | None))
@@ -221,6 +221,7 @@ class PullConsumer(Consumer[PullEngine]):
                 nearest that is.
         """
         self._check_usable()
+        check_explicit(offset=(offset, int))
         if offset < 0:
             raise UsageError(f"offset: {offset} is below 0")
         self._engine.seek(self._full(queue), offset)
@@ -288,15 +289,18 @@ class PullConsumer(Consumer[PullEngine]):
             offsets: Offsets to save; everything that was polled when not given.
 
         Raises:
-            UsageError: A queue is not ours.
+            UsageError: A queue is not ours, or an offset is none.
             RemotingError: A broker did not acknowledge it; commit again.
         """
         self._check_usable()
-        wanted = (
-            None
-            if offsets is None
-            else {self._full(queue): offset for queue, offset in offsets.items()}
-        )
+        wanted = None
+        if offsets is not None:
+            check_explicit(offsets=(offsets, Mapping))
+            wanted = {self._full(queue): offset for queue, offset in offsets.items()}
+            for queue, offset in wanted.items():
+                check_explicit(offset=(offset, int))
+                if offset < 0:
+                    raise UsageError(f"{queue.label}: offset {offset} is below 0")
         failed = await self._engine.commit(wanted)
         if failed:
             raise RemotingError(f"offsets of {len(failed)} queues were not saved: {failed[0]} ...")

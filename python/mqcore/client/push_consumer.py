@@ -105,7 +105,7 @@ class PushConsumer(Consumer[PushEngine]):
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: An option cannot work, or the handler cannot be called.
+            UsageError: An option or the group's name cannot work, or the handler cannot be called.
             AddressError: A name server's address is none.
         """
         check_explicit(group=(group, str), settings=(settings, PushConsumerSettings | None))

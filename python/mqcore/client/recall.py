@@ -44,6 +44,11 @@ class RecallHandle:
         Raises:
             MessageError: It is none.
         """
+        if not isinstance(text, str):
+            raise MessageError(
+                f"a recall handle as str is expected, not {type(text).__name__}: brokers give one "
+                "for timed messages (delay=, deliver_at=) alone, from 5.3.2 on"
+            )
         try:
             padded = text.encode("ascii") + b"=" * (-len(text) % 4)
             parts = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(" ")

@@ -120,6 +120,8 @@ def reply_of(request: ReceivedMessage, body: bytes | str) -> Message:
     Raises:
         MessageError: It is no request, or the broker did not name its cluster.
     """
+    if not isinstance(request, ReceivedMessage):
+        raise MessageError(f"a ReceivedMessage is expected, not {type(request).__name__}")
     cluster = request.properties.get(names.CLUSTER)
     if not request.properties.get(names.CORRELATION_ID):
         raise MessageError(f"message {request.message_id} of {request.topic} asks for no reply")

@@ -142,7 +142,7 @@ class TransactionProducer(Producer):
             options: Those of `Producer`.
 
         Raises:
-            UsageError: An option cannot work.
+            UsageError: An option or the group's name cannot work.
             AddressError: A name server's address is none.
         """
         check_explicit(check=(check, Callable[..., Any] | None))

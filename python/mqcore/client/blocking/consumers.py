@@ -80,7 +80,7 @@ class _Consumer(Generic[_CoreT]):
 
         Raises:
             ClosedError: It was closed.
-            UsageError: The group's name is illegal, or its client has such a consumer already.
+            UsageError: Its client has such a consumer already.
             ResponseError: A broker cannot filter by an expression.
             NameServerError: None answered within `timeout_s`; it may be started again.
         """
@@ -195,8 +195,8 @@ class PushConsumer(_Consumer[AsyncPushConsumer]):
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: An option cannot work, or the handler cannot be called, or this thread
-                runs an event loop.
+            UsageError: An option or the group's name cannot work, or the handler cannot be called,
+                or this thread runs an event loop.
             AddressError: A name server's address is none.
         """
         make: Callable[..., AsyncPushConsumer] = AsyncPushConsumer
@@ -306,7 +306,8 @@ class PullConsumer(_Consumer[AsyncPullConsumer]):
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: An option cannot work, or this thread runs an event loop.
+            UsageError: An option or the group's name cannot work, or this thread runs an event
+                loop.
             AddressError: A name server's address is none.
         """
         super().__init__(

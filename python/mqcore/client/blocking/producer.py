@@ -108,7 +108,8 @@ class Producer:
             options: What is not as usual: `docs/client-options.md` has all of them.
 
         Raises:
-            UsageError: An option cannot work, or this thread runs an event loop.
+            UsageError: An option or the group's name cannot work, or this thread runs an event
+                loop.
             AddressError: A name server's address is none.
         """
         self._begin(lambda: AsyncProducer(namesrv, group=group, settings=settings, **options))

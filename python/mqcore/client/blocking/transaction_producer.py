@@ -90,7 +90,8 @@ class TransactionProducer(Producer):
             options: Those of `Producer`.
 
         Raises:
-            UsageError: An option cannot work, or this thread runs an event loop.
+            UsageError: An option or the group's name cannot work, or this thread runs an event
+                loop.
             AddressError: A name server's address is none.
         """
         self._begin(
