@@ -140,6 +140,13 @@ _HOMES = {
     "read_properties": "mqcore.config",
 }
 _MODULES = ("admin", "aio", "errors")
+# What is looked for here and is elsewhere.
+_ELSEWHERE = {
+    "Broker": "use mqcore.testing.Broker in tests, and `mqcore standalone` beside a program",
+    "Consumer": "use mqcore.PushConsumer, which calls a handler, or mqcore.PullConsumer",
+    "Inbox": "use mqcore.testing.Inbox",
+    "testing": "import mqcore.testing",
+}
 
 __all__ = [
     "OFFICIAL_49",
@@ -219,7 +226,10 @@ def _imported(name: str) -> object:
         return importlib.import_module(f"mqcore.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'mqcore' has no attribute {name!r}")
+        hint = _ELSEWHERE.get(name)
+        raise AttributeError(
+            f"module 'mqcore' has no attribute {name!r}{f': {hint}' if hint else ''}"
+        )
     module, _, other = home.partition(":")
     value: object = getattr(importlib.import_module(module), other or name)
     globals()[name] = value

@@ -17,6 +17,7 @@ from client.serving import STORED, Cluster, pulled, scripted
 from loops import run_on
 from mqcore import Message, aio
 from mqcore.errors import (
+    CallTimeoutError,
     ClosedError,
     ConnectError,
     MessageError,
@@ -64,6 +65,21 @@ def test_many_threads_send_at_once(cluster: Cluster) -> None:
         with ThreadPoolExecutor(8) as pool:
             offsets = list(pool.map(send, range(400)))
     assert len(set(offsets)) == 400
+
+
+def test_a_ticket_is_waited_for_as_long_as_the_caller_wants() -> None:
+    with scripted() as server:
+        answers = iter([None])
+        server.send = lambda request: next(answers, request.answer(ext=STORED))
+        with mqcore.Producer(server.address, group="g", timeout_s=2, try_timeout_s=0.5) as producer:
+            ticket = producer.send_soon(Message("t", b"x"))
+            with pytest.raises(CallTimeoutError, match=r"topic t: .* no answer after 0\.01 s"):
+                ticket.result(0.01)
+            with pytest.raises(UsageError, match=r"^timeout_s: -1 is not above 0"):
+                ticket.result(timeout_s=-1)
+            # The batch goes on: whoever asks again gets its result.
+            assert ticket.result(10).is_ok
+            assert ticket.result().is_ok
 
 
 def test_everything_else_goes_through_the_loop(cluster: Cluster) -> None:

@@ -19,6 +19,19 @@ def test_what_is_not_there_is_reported() -> None:
         _ = mqcore.Nonsense  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("Broker", "mqcore.testing.Broker"),
+        ("Consumer", "mqcore.PullConsumer"),
+        ("Inbox", "testing"),
+    ],
+)
+def test_what_is_elsewhere_is_named(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': use .*{instead}"):
+        getattr(mqcore, name)
+
+
 def test_importing_the_package_loads_neither_store_nor_event_loop() -> None:
     code = (
         "import sys, mqcore; "

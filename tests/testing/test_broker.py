@@ -247,13 +247,26 @@ def test_the_retry_topic_is_read_like_another(broker: Broker) -> None:
             {"autoCreateTopicEnabel": "false"},
             "no key 'autoCreateTopicEnabel': did you mean autoCreateTopicEnable?",
         ),
-        ({"listenPort": 0}, "settings: listenPort: a str is expected, not 0"),
+        ({"listenPort": 0.5}, "settings: listenPort: a str, bool or int is expected, not 0.5"),
+        ({"listenPort": None}, "listenPort: a str, bool or int is expected, not None"),
+        ("autoCreateTopicEnable", "settings: a mapping is expected, not str"),
     ],
 )
 def test_a_wrong_setting_is_refused(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         Broker(settings)
     assert str(caught.value).endswith(expected)
+
+
+def test_values_may_be_truths_and_numbers() -> None:
+    settings = {"autoCreateTopicEnable": False, "defaultTopicQueueNums": 2}
+    with Broker(settings) as broker, Producer(broker.namesrv) as producer:
+        with pytest.raises(MQError, match="autoCreateTopicEnable=true"):
+            producer.send(Message("missing", b"x"))
+        broker.create_topic("there")
+        assert producer.send(Message("there", b"x")).is_ok
+    with Broker({"autoCreateTopicEnable": True}) as broker, Producer(broker.namesrv) as producer:
+        assert producer.send(Message("missing", b"x")).is_ok
 
 
 def test_stored_messages_are_those_that_consumers_get() -> None:

@@ -17,8 +17,10 @@ from mqcore.client.namespaces import check_group
 from mqcore.client.pull_engine import PullEngine
 from mqcore.client.push_engine import PushEngine
 from mqcore.client.results import QueueRef
+from mqcore.client.shown import shown
 from mqcore.client.trace import ConsumeTraceHook, Tracer
 from mqcore.errors import ClosedError, UsageError, UsageReason
+from mqcore.model.topics import RETRY_PREFIX
 
 __all__ = ["Consumer"]
 
@@ -73,6 +75,18 @@ class Consumer(ABC, Generic[_EngineT]):
         self._hooks = Hooks(full_group, hooks, timeout_s * _MS_PER_S)
         self._is_started = False
         self._closing: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        """Returns its group, topics, name servers and state."""
+        topics = self._engine.subscriptions.consumed
+        return shown(
+            self,
+            self._instance,
+            group=self.group,
+            topics=[self._instance.short_name(t) for t in topics if not t.startswith(RETRY_PREFIX)],
+            is_started=self._is_started,
+            is_closed=self.is_closed,
+        )
 
     async def __aenter__(self) -> Self:
         """Starts it."""

@@ -20,6 +20,7 @@ from mqcore.client.options import (
 )
 from mqcore.client.producer import DEFAULT_GROUP
 from mqcore.client.settings import ProducerSettings
+from mqcore.client.shown import shown
 from mqcore.client.subscribing import Topics
 from mqcore.client.transactions import CheckCallback
 
@@ -64,6 +65,12 @@ class Maker(Generic[_ProducerT, _TransactionT, _PushT, _PullT]):
         self.instance = Instance(namesrv, **options)
         self._kinds = kinds
         self._made: list[Any] = []
+
+    def __repr__(self) -> str:
+        """Returns its name servers and state."""
+        is_started = self.instance.loop is not None
+        is_closed = is_started and not self.instance.is_open
+        return shown(self, self.instance, is_started=is_started, is_closed=is_closed)
 
     @shows_options(ProducerJoin, ProducerSettings)
     def producer(

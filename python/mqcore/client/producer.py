@@ -36,6 +36,7 @@ from mqcore.client.sending_forms import (
     messages_of,
 )
 from mqcore.client.settings import ProducerSettings
+from mqcore.client.shown import shown
 from mqcore.client.topics import queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
 from mqcore.clock import monotonic_ms
@@ -109,6 +110,13 @@ class Producer(Preparing):
         self._is_started = False
         self._is_closed = False
         self._is_running = False
+
+    def __repr__(self) -> str:
+        """Returns its group, name servers and state."""
+        closed = self._is_closed
+        return shown(
+            self, self.instance, group=self.group, is_started=self._is_started, is_closed=closed
+        )
 
     # Life.
 

@@ -63,6 +63,17 @@ class SendResult:
     is_trace_on: bool = True
     batch_id: str | None = None
 
+    def __repr__(self) -> str:
+        """Returns what became of it and where it is, on one line."""
+        first, *others = self.message_id.split(",")
+        more = f" and {len(others)} more" if others else ""
+        tries = f", {self.attempts} tries" if self.attempts > 1 else ""
+        queue = self.queue
+        return (
+            f"SendResult({self.status.value}, {queue.topic!r}, {queue.broker_name}/"
+            f"{queue.queue_id} at {self.queue_offset}, {first}{more}{tries})"
+        )
+
     @property
     def is_ok(self) -> bool:
         """Whether it is kept as the broker promises; False where a replica or a sync is late."""

@@ -38,19 +38,25 @@ def _ms(time: float | timedelta) -> int:
     return round(seconds * _MS_PER_S)
 
 
-def _check_keys(settings: Mapping[str, str]) -> None:
-    """Checks the keys that a test sets: one that is misspelt would have no effect.
+def _checked(settings: Mapping[str, str | bool | int]) -> dict[str, str]:
+    """Returns the keys that a test sets, with values as files have them.
 
     Raises:
-        UsageError: There is no such key, or a value is no text.
+        UsageError: There is no such key: one that is misspelt would have no effect. Or a value is
+            no text, truth or whole number.
     """
+    if not isinstance(settings, Mapping):
+        raise UsageError(f"settings: a mapping is expected, not {type(settings).__name__}")
+    found = {}
     for name, value in settings.items():
-        if not isinstance(value, str):
-            raise UsageError(f"settings: {name}: a str is expected, not {value!r}")
+        if not isinstance(value, str | bool | int):
+            raise UsageError(f"settings: {name}: a str, bool or int is expected, not {value!r}")
         if name not in SPELLINGS and not any(name in keys_of(program) for program in Program):
             near = nearest(name, Program.BROKER)
             hint = f": did you mean {near}?" if near else ""
             raise UsageError(f"settings: there is no key {name!r}{hint}")
+        found[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return found
 
 
 class _Face:
@@ -60,6 +66,13 @@ class _Face:
         self._body = body
         self._thread = thread
         self._logs = logs
+
+    def __repr__(self) -> str:
+        """Returns its addresses and whether it runs."""
+        name = type(self).__name__
+        if not self.is_running:
+            return f"<{name} not running>"
+        return f"<{name} namesrv={self.namesrv!r} address={self.address!r} running>"
 
     @property
     def namesrv(self) -> str:
@@ -112,7 +125,7 @@ class Broker(_Face):
 
     def __init__(
         self,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, str | bool | int] | None = None,
         *,
         directory: Path | None = None,
         namesrv: str | None = None,
@@ -121,18 +134,19 @@ class Broker(_Face):
         """Prepares; `start`, or the context manager, starts.
 
         Args:
-            settings: Official keys of `broker.conf`, such as `{"autoCreateTopicEnable": "false"}`.
+            settings: Official keys of `broker.conf`, such as `{"autoCreateTopicEnable": False}`;
+                False and "false" are the same.
             directory: Where to store, kept at the end; a temporary directory without one.
             namesrv: Name servers to join; without it the broker has one of its own. Give it
                 `other.namesrv` for a cluster of several brokers, each with a `brokerName`.
             log_level: Least level of what `logs` keeps, or its name: `"DEBUG"`.
 
         Raises:
-            UsageError: There is no such key, or a value is no text.
+            UsageError: There is no such key, or a value is neither text, truth nor whole number.
         """
-        _check_keys(settings or {})
+        keys = _checked(settings or {})
         thread = LoopThread(f"mqcore-test-{next(_numbers)}.")
-        body = Embedded(settings or {}, directory, namesrv)
+        body = Embedded(keys, directory, namesrv)
         super().__init__(body, thread, CapturedLogs(thread.name, log_level))
 
     def __enter__(self) -> Self:

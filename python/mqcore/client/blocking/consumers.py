@@ -37,6 +37,10 @@ class _Consumer(Generic[_CoreT]):
         self._thread: LoopThread = loop_thread()
         self._core: _CoreT = self._thread.run(lambda: _called(make))
 
+    def __repr__(self) -> str:
+        """Returns its group, topics, name servers and state."""
+        return repr(self._core)
+
     def __enter__(self) -> Self:
         """Starts it."""
         self.start()

@@ -4,6 +4,7 @@ Any thread may use it. Plain sends go by blocking sockets in the caller's thread
 more than one answer runs on the loop's thread.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -17,13 +18,13 @@ from mqcore.client.joining import ProducerJoin
 from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.option import shows_options
 from mqcore.client.options import ProducerOptions
-from mqcore.client.outgoing import check_sendable
+from mqcore.client.outgoing import SEND_BATCH, check_sendable
 from mqcore.client.preparing import QueueSelector
 from mqcore.client.producer import DEFAULT_GROUP
 from mqcore.client.producer import Producer as AsyncProducer
 from mqcore.client.requests import Reply
 from mqcore.client.results import QueueRef, SendResult
-from mqcore.client.sender import check_queue
+from mqcore.client.sender import check_queue, check_timeout
 from mqcore.client.sending_forms import (
     BatchOptions,
     Body,
@@ -34,7 +35,7 @@ from mqcore.client.sending_forms import (
 )
 from mqcore.client.settings import ProducerSettings
 from mqcore.clock import monotonic_ms
-from mqcore.errors import MessageError, MQError, UsageError
+from mqcore.errors import CallTimeoutError, MessageError, MQError, UsageError
 
 __all__ = ["BlockingTicket", "Producer"]
 
@@ -55,14 +56,20 @@ class BlockingTicket:
         """Whether the batch was acknowledged or given up."""
         return self._error is not None or (self._ticket is not None and self._ticket.done())
 
-    def result(self) -> SendResult:
+    def result(self, timeout_s: float | None = None) -> SendResult:
         """Returns the result of the batch; waits for it, no longer than its tries may take.
+
+        Args:
+            timeout_s: How long to wait at the most, in seconds.
 
         Raises:
             SendError: It was not acknowledged.
+            CallTimeoutError: It was not answered in this time; ask again, or take it as unknown.
         """
-        if self._ticket is None or not self._ticket.done():
-            self._producer.thread.run(self._wait)
+        if timeout_s is not None:
+            check_timeout(timeout_s)
+        if self._error is None and (self._ticket is None or not self._ticket.done()):
+            self._producer.thread.run(lambda: self._wait(timeout_s))
         if self._error is not None:
             raise self._error
         if self._ticket is None:
@@ -73,10 +80,20 @@ class BlockingTicket:
         """Learns which batch it is, or why it is in none."""
         self._ticket, self._error = ticket, error
 
-    async def _wait(self) -> None:
+    async def _wait(self, timeout_s: float | None) -> None:
         self._producer.hand_over()
-        if self._ticket is not None:
-            await self._ticket
+        if self._ticket is None:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._ticket
+        except TimeoutError:
+            raise CallTimeoutError(
+                f"topic {self.message.topic}: the batch of this ticket has no answer after "
+                f"{timeout_s:g} s; its tries go on",
+                code=SEND_BATCH,
+                timeout_s=timeout_s,
+            ) from None
 
 
 class Producer:
@@ -121,6 +138,10 @@ class Producer:
         self._sender = BlockingSender(self.thread, self.core.sender)
         self._soon: deque[BlockingTicket] = deque()
         self._is_closed = False
+
+    def __repr__(self) -> str:
+        """Returns its group, name servers and state."""
+        return repr(self.core)
 
     def __enter__(self) -> Self:
         """Starts it."""
