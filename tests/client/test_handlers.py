@@ -100,7 +100,12 @@ def test_what_a_mock_returns_is_no_answer_and_is_reported(
     kind: type[Mock], caplog: pytest.LogCaptureFixture
 ) -> None:
     called, done = Event(), Event()
-    handler = kind(side_effect=lambda _: called.set() or handler.return_value)
+
+    def answer(_: ReceivedMessage) -> object:
+        called.set()
+        return Mock()
+
+    handler: Any = kind(side_effect=answer)
     with Broker() as broker, mqcore.Producer(broker.namesrv, group="p") as producer:
         producer.send("t", b"one")
         options: dict[str, Any] = {"handler": handler, "topics": "t", "consume_from": "earliest"}

@@ -57,7 +57,7 @@ def test_a_client_is_shown() -> None:
     run_on("asyncio", work())
 
 
-def test_a_result_is_shown_by_its_place() -> None:
+def test_a_result_is_shown_by_queue_and_offset() -> None:
     queue = QueueRef("orders", "b", 3)
     one = SendResult(SendStatus.SEND_OK, "ID1", queue, 7, "offset-id", recall_handle="x" * 200)
     assert repr(one) == "SendResult(SEND_OK, 'orders', b/3 at 7, ID1)"

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.outcomes import Reject, Retry
@@ -19,7 +19,7 @@ BatchHandler: TypeAlias = Callable[
 ]
 
 
-def check_handler(handler: object, *, is_batch: bool) -> None:
+def check_handler(handler: Any, *, is_batch: bool) -> None:
     """Checks what can be known of a handler before there is a message.
 
     Args:

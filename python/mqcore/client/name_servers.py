@@ -63,7 +63,7 @@ def addresses_of(
     return _parsed(named.text, named.source)
 
 
-def _parsed(namesrv: str | Sequence[str], source: str) -> tuple[str, ...]:
+def _parsed(namesrv: object, source: str) -> tuple[str, ...]:
     if not isinstance(namesrv, Iterable) or isinstance(namesrv, bytes | bytearray):
         raise AddressError(f"{source}: {namesrv!r} is no address such as 127.0.0.1:9876")
     parts = namesrv.replace(",", ";").split(";") if isinstance(namesrv, str) else list(namesrv)
