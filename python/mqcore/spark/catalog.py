@@ -79,7 +79,7 @@ def lag(
 
     Raises:
         SparkError: No name servers are known.
-        MQError: They, or a broker, do not answer.
+        MQError: They, or a broker, do not answer, or there is no such group.
     """
     asked = _namesrv(spark, namesrv)
     progress = _run(_progress(asked, credentials, group, topic))
