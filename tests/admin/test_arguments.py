@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from mqcore import Message, QueueRef, aio
 from mqcore.admin import LATEST_MS, GroupConfig, TopicConfig
 from mqcore.errors import MQError, NameServerError, NoRouteError, UsageError, UsageReason
 from mqcore.model.topics import QUEUES_MAX
-from mqcore.testing import Broker
+from mqcore.testing import Broker, Inbox
 
 # Nobody listens there: whatever is sent fails otherwise.
 NOWHERE = "127.0.0.1:1"
@@ -121,7 +122,7 @@ REFUSED: list[tuple[str, Call, str]] = [
     ),
 ]
 # What takes a time, and the name of the parameter.
-TIMED: list[tuple[str, Callable[[Any, Any], Any]]] = [
+TIMED: list[tuple[str, Callable[..., Any]]] = [
     ("time_ms", lambda admin, at: admin.groups.reset_to_time("g", "t", at)),
     ("time_ms", lambda admin, at: admin.topics.offset_at(QUEUE, at)),
     ("begin_ms", lambda admin, at: admin.messages.by_key("t", "k", begin_ms=at)),
@@ -176,7 +177,7 @@ def test_an_illegal_group_is_refused(call: Call) -> None:
 
 
 @pytest.mark.parametrize(("name", "call"), TIMED)
-def test_a_time_is_a_number_or_has_a_zone(name: str, call: Callable[[Any, Any], Any]) -> None:
+def test_a_time_is_a_number_or_has_a_zone(name: str, call: Callable[..., Any]) -> None:
     wrong = {
         NAIVE: rf"{name}: 2026-11-24T10:30:00 has no time zone: `\.astimezone\(\)`",
         1_764_000_000.5: rf"{name}: Unix ms as an int, .* not 1764000000\.5",
@@ -186,12 +187,12 @@ def test_a_time_is_a_number_or_has_a_zone(name: str, call: Callable[[Any, Any], 
         -2: f"{name}: -2 is below",
     }
     for value, words in wrong.items():
-        for error in called_in_both(lambda admin, at=value: call(admin, at)):
+        for error in called_in_both(partial(call, at=value)):
             with pytest.raises(UsageError, match=words):
                 raise error
     # What can work is sent, to nobody here.
     for value in (0, NAIVE.replace(tzinfo=UTC)):
-        for error in called_in_both(lambda admin, at=value: call(admin, at)):
+        for error in called_in_both(partial(call, at=value)):
             assert isinstance(error, NameServerError)
 
 
@@ -212,6 +213,9 @@ def test_a_moment_is_the_same_as_its_number(admin: mqcore.Admin, broker: Broker)
     with mqcore.Producer(broker.namesrv, group="p") as producer:
         sent = [producer.send(Message("timed", b"x", keys="k")) for _ in range(2)]
     queue = sent[0].queue
+    with Inbox(broker.namesrv, "timed") as inbox:
+        # What was taken can be read, and is found by its time.
+        inbox.take(2)
     admin.groups.create("billing")
     (stored,) = admin.messages.at(queue, 0)
     # Exactly that ms, in a zone that is not this machine's.

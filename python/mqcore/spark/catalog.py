@@ -79,7 +79,7 @@ def lag(
 
     Raises:
         SparkError: No name servers are known.
-        MQError: They, or a broker, do not answer, or there is no such group.
+        MQError: They, or a broker, do not answer.
     """
     asked = _namesrv(spark, namesrv)
     progress = _run(_progress(asked, credentials, group, topic))
@@ -130,7 +130,7 @@ async def _progress(
     namesrv: str, credentials: Credentials | None, group: str, topic: str | None
 ) -> GroupProgress:
     async with Admin(namesrv, credentials=credentials) as admin:
-        return await admin.groups.progress(group, topic=topic)
+        return await admin.groups.progress(group, topic=topic, must_exist=False)
 
 
 def _namesrv(spark: SparkSession, given: str | None) -> str:
