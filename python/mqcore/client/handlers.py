@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
+from types import FunctionType, MethodType
 from typing import TypeAlias
 
 from mqcore.client.message import ReceivedMessage
@@ -30,10 +31,10 @@ def check_handler(handler: object, *, is_batch: bool) -> None:
         UsageError: It is no callable, cannot take one argument, or is a generator, whose body no
             call would run.
     """
-    if not callable(handler):
-        raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
-    if not inspect.isfunction(handler) and not inspect.ismethod(handler):
-        # Other objects, such as mocks, may answer for anything that is asked of them.
+    if not isinstance(handler, FunctionType | MethodType):
+        # Other callables, such as mocks, may answer for anything that is asked of them.
+        if not callable(handler):
+            raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
         return
     name = handler.__name__
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):

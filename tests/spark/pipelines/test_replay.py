@@ -81,7 +81,7 @@ def test_an_archive_is_sent_again_in_order(
         assert message.properties["colour"] == "red"
         assert message.properties[ORIGIN_ID] == f"ID{number:028d}"
         assert message.tags == rows[number]["tags"]
-        assert message.keys == tuple((rows[number]["keys"] or "").split())
+        assert message.keys == tuple(str(rows[number]["keys"] or "").split())
     for queue_id, sent in queues.items():
         numbers = [number for _, number in sorted(sent)]
         assert numbers == sorted(numbers, reverse=True)
