@@ -156,7 +156,7 @@ def test_a_dead_letter_that_is_not_there_is_a_finding(broker: Broker, choice: li
         assert run_json(broker, "dlq", "resend", GROUP, "--dry-run", "--id", name)["messages"]
 
 
-def test_a_dry_run_shows_no_place_that_nobody_knows_yet(broker: Broker, dead: list[str]) -> None:
+def test_a_dry_run_shows_no_queue_that_nobody_knows_yet(broker: Broker, dead: list[str]) -> None:
     shown = run(broker, "dlq", "resend", GROUP, "--dry-run").stdout
     assert "went to" not in shown
     assert f"{len(dead)} would be sent again, nothing was sent" in shown

@@ -40,8 +40,9 @@ def test_what_is_periodic_comes_after_each_interval_until_the_end(
 
     run(work())
     (record,) = caplog.records
-    assert record.getMessage() == "a job failed"
-    assert record.exc_info is not None
+    # A failure of the network is a line; what nobody expected comes with its trace.
+    assert record.getMessage() == "a job failed: one that failed"
+    assert not record.exc_info
 
 
 def test_what_is_done_once_is_waited_for_or_cut_off() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mqcore.admin.arguments import lines_of
 from mqcore.admin.results import ClusterInfo, Connected, CounterWindow
 from mqcore.admin.transport import Transport
 from mqcore.model.reading import as_dict, as_list, as_text
@@ -40,8 +41,9 @@ class Brokers:
 
         Raises:
             ResponseError: One may not; nothing was changed.
+            UsageError: It is no mapping, or a value has more than one line.
         """
-        body = "".join(f"{key}={value}\n" for key, value in changes.items()).encode()
+        body = "".join(f"{line}\n" for line in lines_of("changes", changes)).encode()
         await self._transport.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)
 
     async def counter(self, address: str, name: str, key: str) -> dict[str, CounterWindow] | None:

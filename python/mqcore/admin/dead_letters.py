@@ -6,10 +6,12 @@ Knows nothing of who asks, and of how they are shown.
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from heapq import merge
 from itertools import count
 from typing import Final
 
+from mqcore.admin.arguments import group_text, of_type, texts_of, unix_ms, whole
 from mqcore.admin.groups import Groups, unknown_group
 from mqcore.admin.messages import Messages
 from mqcore.admin.topics import Topics
@@ -99,21 +101,25 @@ class DeadLetters:
         self,
         group: str,
         *,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
         limit: int | None = None,
     ) -> list[DeadLetter]:
         """Returns the dead letters of a group, the oldest first.
 
         Args:
             group: Which.
-            begin_ms: Dead not before, Unix ms.
-            end_ms: Dead not behind, Unix ms.
+            begin_ms: Dead not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Dead not behind: likewise.
             limit: At most so many.
 
         Raises:
             MQError: There is no such group.
         """
+        group_text(group)
+        begin, end = unix_ms("begin_ms", begin_ms), unix_ms("end_ms", end_ms)
+        if limit is not None:
+            whole("limit", limit, 1)
         topic = f"{DLQ_PREFIX}{group}"
         try:
             queues = (await self._topics.stats(topic)).queues
@@ -125,10 +131,10 @@ class DeadLetters:
         found = []
         for row in queues:
             low = row.min_offset
-            if begin_ms > 0:
-                low = max(low, await self._topics.offset_at(row.queue, begin_ms))
+            if begin > 0:
+                low = max(low, await self._topics.offset_at(row.queue, begin))
             if low < row.max_offset:
-                found.append(await self._read(row.queue, low, begin_ms, end_ms, limit))
+                found.append(await self._read(row.queue, low, begin, end, limit))
         letters = merge(*found, key=lambda letter: letter.message.store_timestamp_ms)
         return [letter for letter, _ in zip(letters, _numbers(limit), strict=False)]
 
@@ -164,6 +170,8 @@ class DeadLetters:
             MQError: The topic that it came from is not known, or cannot be written.
             ResponseError: A broker refuses it.
         """
+        group_text(group)
+        of_type("letter", letter, DeadLetter)
         origin = letter.origin_topic
         if origin is None:
             raise MQError(f"{letter.message_id}: the topic that it came from is not known")
@@ -178,9 +186,9 @@ class DeadLetters:
         self,
         group: str,
         *,
-        ids: Collection[str] = (),
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        ids: Iterable[str] = (),
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
         limit: int | None = None,
         only_group: bool = False,
         dry_run: bool = False,
@@ -192,8 +200,8 @@ class DeadLetters:
         Args:
             group: Whose.
             ids: Only these: ids of producers, or offset ids of the dead letters.
-            begin_ms: Dead not before, Unix ms.
-            end_ms: Dead not behind, Unix ms.
+            begin_ms: Dead not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Dead not behind: likewise.
             limit: At most so many.
             only_group: Whether they go to the group alone; see `resend`.
             dry_run: Whether to send nothing, and return what would be sent.
@@ -204,9 +212,12 @@ class DeadLetters:
         Raises:
             MQError: There is no such group.
         """
-        bound = None if ids else limit
+        named = frozenset(texts_of("ids", ids))
+        if limit is not None:
+            whole("limit", limit, 1)
+        bound = None if named else limit
         found = await self.of_group(group, begin_ms=begin_ms, end_ms=end_ms, limit=bound)
-        chosen = [each for each in found if not ids or _is_named(each, ids)][:limit]
+        chosen = [each for each in found if not named or _is_named(each, named)][:limit]
         if dry_run:
             return [ResendResult(letter) for letter in chosen]
         return [await self._resend_one(group, letter, only_group) for letter in chosen]

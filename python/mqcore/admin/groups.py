@@ -1,8 +1,20 @@
 """Groups: listed, made, deleted, how far they have read, who is online, moved to other offsets."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
+from mqcore.admin.arguments import (
+    INT_MAX,
+    LONG_MAX,
+    group_name,
+    group_text,
+    of_type,
+    texts_of,
+    topic_text,
+    unix_ms,
+    whole,
+)
 from mqcore.admin.results import GroupConnections, GroupProgress, queue_table
 from mqcore.admin.transport import Transport, all_of
 from mqcore.errors import MQError, ResponseError
@@ -64,8 +76,18 @@ class Groups:
 
         Returns:
             The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
-        addresses = list(brokers) or sorted((await self._transport.masters(cluster)).values())
+        of_type("group", group, GroupConfig)
+        group_name(group.name)
+        whole("retry_max_times", group.retry_max_times, -INT_MAX)
+        whole("retry_queues", group.retry_queues)
+        addresses = texts_of("brokers", brokers) or sorted(
+            (await self._transport.masters(cluster)).values()
+        )
         code, body = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, compact(group.to_json())
         await all_of(addresses, lambda address: self._transport.ask(address, code, body=body))
         return addresses
@@ -88,7 +110,12 @@ class Groups:
 
         Returns:
             The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
+        whole("retries", retries)
         config = GroupConfig(group, retry_max_times=retries)
         return await self.put(config, brokers=brokers, cluster=cluster)
 
@@ -105,6 +132,7 @@ class Groups:
         Raises:
             ResponseError: A broker refuses: it has no such topic, or it is of 4.9.
         """
+        of_type("wanted", wanted, RequestMode)
         addresses = sorted((await self._transport.masters(cluster)).values())
         code, body = RequestCode.SET_MESSAGE_REQUEST_MODE, compact(wanted.to_json())
         await all_of(addresses, lambda address: self._transport.ask(address, code, body=body))
@@ -115,6 +143,8 @@ class Groups:
     ) -> list[str]:
         """Deletes a group, and its retry and dead letter topics (207, 215, 216).
 
+        A group that is not there is no error.
+
         Args:
             group: Its name.
             cluster: Only on the masters of this cluster.
@@ -123,6 +153,7 @@ class Groups:
         Returns:
             The addresses of the brokers.
         """
+        group_text(group)
         addresses = sorted((await self._transport.masters(cluster)).values())
         removed = str(removes_offsets).lower()
         # 4.9 and 5.x call it by different names.
@@ -140,27 +171,51 @@ class Groups:
         await self._transport.notify_name_servers(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext)
 
     async def progress(
-        self, group: str, *, topic: str | None = None, cluster: str | None = None
+        self,
+        group: str,
+        *,
+        topic: str | None = None,
+        cluster: str | None = None,
+        must_exist: bool = True,
     ) -> GroupProgress:
         """Returns how far a group has read (208).
 
         Args:
-            group: Which; a group that never committed has no queue in the answer.
-            topic: Only this topic.
+            group: Which; of a group that never committed there is no queue in the answer.
+            topic: Only this topic, with all its queues, from 0 where nothing is committed.
             cluster: Only this cluster.
+            must_exist: False saves a question where the group has read nothing: a name that nobody
+                knows is no error then.
+
+        Raises:
+            MQError: There is no such group.
+            NoRouteError: No name server knows the topic.
         """
+        group_text(group)
+        if topic is not None:
+            topic_text(topic)
         masters = await self._transport.masters(cluster)
         ext = {"consumerGroup": group} | ({"topic": topic} if topic is not None else {})
         code = RequestCode.GET_CONSUME_STATS
         answers = await all_of(
             masters.values(), lambda address: self._transport.ask(address, code, ext)
         )
-        return GroupProgress.of_bodies(group, [parse_object(answer.body) for answer in answers])
+        found = GroupProgress.of_bodies(group, [parse_object(answer.body) for answer in answers])
+        if not must_exist or any(row.group_offset > 0 for row in found.queues):
+            return found
+        # Brokers answer so to a name that was mistyped too: of a topic with all its queues.
+        if topic is not None:
+            await self.progress(group, cluster=cluster)
+            await self._transport.route(topic)
+        elif not found.queues and group not in await self.configs(cluster=cluster):
+            raise unknown_group(group)
+        return found
 
     async def connections(
         self, group: str, *, cluster: str | None = None
     ) -> GroupConnections | None:
-        """Returns the members of a group, None when nobody is online (203)."""
+        """Returns the members of a group, None when nobody is online, or no such group (203)."""
+        group_text(group)
         masters = await self._transport.masters(cluster)
         code, ext = RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}
 
@@ -182,6 +237,7 @@ class Groups:
             NoRouteError: No name server knows the topic.
             MQError: The topic has no such broker.
         """
+        group_text(group)
         address = await self._transport.address_of(queue)
         ext = {"consumerGroup": group, "topic": queue.topic, "queueId": str(queue.queue_id)}
         answer = await self._transport.ask(
@@ -207,6 +263,8 @@ class Groups:
         Raises:
             ResponseError: It is not online, or did not answer.
         """
+        group_text(group)
+        of_type("client_id", client_id, str)
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
@@ -227,7 +285,7 @@ class Groups:
         raise last
 
     async def reset_to_time(
-        self, group: str, topic: str, time_ms: int, *, force: bool = True
+        self, group: str, topic: str, time_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Moves a group to a time in every queue of a topic (222).
 
@@ -237,7 +295,8 @@ class Groups:
         Args:
             group: Which.
             topic: Which.
-            time_ms: Unix ms; `LATEST_MS` for behind the last message.
+            time_ms: Unix ms, or a `datetime` with a time zone; `LATEST_MS` for behind the last
+                message.
             force: Whether to move ahead too (brokers of 4.9).
 
         Returns:
@@ -245,13 +304,16 @@ class Groups:
 
         Raises:
             NoRouteError: No name server knows the topic.
-            ResponseError: A broker refuses.
+            ResponseError: A broker refuses: it has no such group.
+            UsageError: The time is a `datetime` without a time zone, or no time.
         """
+        group_text(group)
+        at_ms = unix_ms("time_ms", time_ms, LATEST_MS)
         brokers = await self._transport.addresses_of_topic(topic)
         ext = {
             "topic": topic,
             "group": group,
-            "timestamp": str(time_ms),
+            "timestamp": str(at_ms),
             "isForce": str(force).lower(),
         }
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -262,7 +324,7 @@ class Groups:
             if answer.code == ResponseCode.SUCCESS:
                 moved |= _offsets(answer)
             else:
-                moved |= await self._written_to_time(address, group, topic, time_ms)
+                moved |= await self._written_to_time(address, group, topic, at_ms)
         return dict(sorted(moved.items()))
 
     async def _written_to_time(
@@ -300,7 +362,11 @@ class Groups:
             NoRouteError: No name server knows the topic, or the broker.
             ResponseError: The broker refuses: the offset is not in the queue, or no such group.
             MQError: It is a broker of 4.9, and the group is online.
+            UsageError: The offset is below 0, or no number.
         """
+        group_text(group)
+        # Brokers take an offset below 0 for none, and move all queues of the topic.
+        whole("offset", offset, 0, LONG_MAX)
         address = await self._transport.address_of(queue)
         queue_fields = {"topic": queue.topic, "queueId": str(queue.queue_id)}
         known = await self._transport.ask(
@@ -334,7 +400,17 @@ class Groups:
             source: Whose offsets.
             target: Who gets them.
             topic: Only in this topic.
+
+        Raises:
+            MQError: There is no group `source`.
+            NoRouteError: No name server knows the topic.
         """
+        group_text(source)
+        group_name(target)
+        # Raises where there is no such group.
+        await self.progress(source)
+        if topic is not None:
+            await self._transport.route(topic)
         masters = await self._transport.masters()
         ext = {"srcGroup": source, "destGroup": target, "topic": topic or "", "offline": "true"}
         code = RequestCode.CLONE_GROUP_OFFSET

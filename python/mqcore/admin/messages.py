@@ -3,6 +3,9 @@
 A broker finds by hash, so that other keys may come too: what it answers is tested here.
 """
 
+from datetime import datetime
+
+from mqcore.admin.arguments import LONG_MAX, of_type, unix_ms, whole
 from mqcore.admin.transport import Transport, all_of
 from mqcore.errors import MQError
 from mqcore.model.message_ids import parse_offset_id
@@ -42,6 +45,7 @@ class Messages:
             MQError: It is no such id.
             ResponseError: There is no message at that address.
         """
+        of_type("offset_id", offset_id, str)
         parsed = parse_offset_id(offset_id)
         # A producer's id has the same digits, and no port in its position.
         if parsed is None or not 0 < parsed.port <= _PORT_MAX:
@@ -61,6 +65,7 @@ class Messages:
         Raises:
             NoRouteError: No name server knows the topic.
         """
+        of_type("message_id", message_id, str)
         found = await self._query(topic, message_id, _UNIQUE_MAX, 0, _FOREVER_MS, is_unique=True)
         return [each for each in found if each.uniq_key == message_id]
 
@@ -70,8 +75,8 @@ class Messages:
         key: str,
         *,
         limit: int = _KEY_MAX,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
     ) -> list[Message]:
         """Returns the newest messages with a key, oldest first (12).
 
@@ -79,13 +84,16 @@ class Messages:
             topic: Its topic.
             key: One of the keys that the producer gave it.
             limit: At most so many from each broker; brokers give 64.
-            begin_ms: Stored not before, Unix ms.
-            end_ms: Stored not behind, Unix ms.
+            begin_ms: Stored not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Stored not behind: likewise.
 
         Raises:
             NoRouteError: No name server knows the topic.
         """
-        found = await self._query(topic, key, limit, begin_ms, end_ms, is_unique=False)
+        of_type("key", key, str)
+        whole("limit", limit, 1)
+        begin, end = unix_ms("begin_ms", begin_ms), unix_ms("end_ms", end_ms)
+        found = await self._query(topic, key, limit, begin, end, is_unique=False)
         return [each for each in found if each.topic == topic and key in (each.keys or "").split()]
 
     async def _query(
@@ -125,6 +133,8 @@ class Messages:
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
         """
+        whole("offset", offset, 0, LONG_MAX)
+        whole("limit", limit, 1)
         address = await self._transport.address_of(queue)
         ext = {
             "consumerGroup": _TOOLS_GROUP,

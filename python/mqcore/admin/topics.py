@@ -1,14 +1,24 @@
 """Topics: listed, routed, made, changed, deleted, measured. One method per request."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
+from mqcore.admin.arguments import (
+    INT_MAX,
+    of_type,
+    texts_of,
+    topic_name,
+    topic_text,
+    unix_ms,
+    whole,
+)
 from mqcore.admin.results import TopicStats
 from mqcore.admin.transport import Transport, all_of
 from mqcore.client.routes import TopicRoute
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_dict, as_int, as_list, as_text
 from mqcore.model.relaxed_json import parse_object
-from mqcore.model.topics import TopicConfig
+from mqcore.model.topics import QUEUES_MAX, TopicConfig
 from mqcore.remoting import RequestCode, ResponseCode
 
 __all__ = ["Topics"]
@@ -32,11 +42,19 @@ class Topics:
         return _names(answer.body)
 
     async def of_cluster(self, cluster: str) -> list[str]:
-        """Returns the names of the topics of one cluster (224)."""
+        """Returns the names of the topics of one cluster (224).
+
+        Raises:
+            MQError: There is no such cluster.
+        """
+        of_type("cluster", cluster, str)
         answer = await self._transport.look_up(
             RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": cluster}
         )
-        return _names(answer.body)
+        found = _names(answer.body)
+        if not found:
+            await self._transport.masters(cluster)
+        return found
 
     async def of_system(self) -> set[str]:
         """Returns the names that the servers use for themselves (304, 305)."""
@@ -80,8 +98,13 @@ class Topics:
 
         Raises:
             ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
-        addresses = list(brokers) or sorted((await self._transport.masters(cluster)).values())
+        _check(topic)
+        wanted = ",".join(texts_of("changes", changes))
+        addresses = texts_of("brokers", brokers) or sorted(
+            (await self._transport.masters(cluster)).values()
+        )
         ext = {
             "topic": topic.name,
             "defaultTopic": "TBW102",
@@ -92,7 +115,7 @@ class Topics:
             "topicSysFlag": str(topic.sys_flag),
             "order": str(topic.order).lower(),
         }
-        if wanted := ",".join(changes):
+        if wanted:
             ext["attributes"] = wanted
         code = RequestCode.UPDATE_AND_CREATE_TOPIC
         await all_of(addresses, lambda address: self._transport.ask(address, code, ext))
@@ -111,16 +134,26 @@ class Topics:
 
         Args:
             topic: Its name.
-            queues: Queues for reading and for writing, on each broker.
+            queues: Queues for reading and for writing, on each broker: 1 to 65,536.
             ordered: Whether it promises order.
             brokers: Addresses; without them all masters.
             cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
+        whole("queues", queues, 1, QUEUES_MAX)
         config = TopicConfig(topic, read_queues=queues, write_queues=queues, order=ordered)
         return await self.put(config, brokers=brokers, cluster=cluster)
 
     async def delete(self, topic: str, *, cluster: str | None = None) -> list[str]:
         """Deletes a topic with its messages: on masters, then on name servers (215, 216).
+
+        A topic that is not there is no error.
 
         Returns:
             The addresses of the brokers.
@@ -128,6 +161,7 @@ class Topics:
         Raises:
             ResponseError: A broker refuses.
         """
+        topic_text(topic)
         addresses = sorted((await self._transport.masters(cluster)).values())
         code, ext = RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}
         await all_of(addresses, lambda address: self._transport.ask(address, code, ext))
@@ -168,6 +202,7 @@ class Topics:
         Raises:
             ResponseError: The broker refuses.
         """
+        topic_text(topic)
         answer = await self._transport.ask(
             address,
             RequestCode.GET_TOPIC_CONFIG,
@@ -211,26 +246,39 @@ class Topics:
             found.update(map(as_text, as_list(parse_object(answer.body).get("groupList"))))
         return sorted(found)
 
-    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+    async def offset_at(self, queue: MessageQueue, time_ms: int | datetime) -> int:
         """Returns the first offset of a queue at or behind a time (29).
 
         Args:
             queue: Which.
-            time_ms: Unix ms; before the first message means the first one, behind the last one the
-                end (with brokers of 4.9 the last message).
+            time_ms: Unix ms, or a `datetime` with a time zone; before the first message means the
+                first one, behind the last one the end (with brokers of 4.9 the last message).
 
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
+            UsageError: The time is a `datetime` without a time zone, or no time.
         """
+        at_ms = unix_ms("time_ms", time_ms)
         address = await self._transport.address_of(queue)
         ext = {
             "topic": queue.topic,
             "queueId": str(queue.queue_id),
-            "timestamp": str(time_ms),
+            "timestamp": str(at_ms),
         }
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         answer = await self._transport.ask(address, code, ext)
         return as_int(answer.ext.get("offset"))
+
+
+def _check(topic: TopicConfig) -> None:
+    """Refuses a topic that cannot be as it is to be."""
+    of_type("topic", topic, TopicConfig)
+    topic_name(topic.name)
+    whole("read_queues", topic.read_queues, 0, QUEUES_MAX)
+    whole("write_queues", topic.write_queues, 0, QUEUES_MAX)
+    whole("perm", topic.perm)
+    whole("sys_flag", topic.sys_flag, 0, INT_MAX)
+    of_type("order", topic.order, bool)
 
 
 def _names(body: bytes) -> list[str]:

@@ -6,8 +6,10 @@ in. Knows no way to show it.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
+from mqcore.admin.arguments import of_type, unix_ms
 from mqcore.admin.messages import Messages
 from mqcore.errors import MQError, NoRouteError
 from mqcore.model.topics import DLQ_PREFIX, RETRY_PREFIX, TRACE_TOPIC
@@ -38,8 +40,8 @@ class Traces:
         message_id: str,
         *,
         trace_topic: str = TRACE_TOPIC,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
     ) -> MessageTrace | None:
         """Returns what became of a message; None where no line is about it (12).
 
@@ -49,14 +51,16 @@ class Traces:
         Args:
             message_id: The producer's id.
             trace_topic: Where clients write their traces.
-            begin_ms: Lines stored not before, Unix ms.
-            end_ms: Lines stored not behind, Unix ms.
+            begin_ms: Lines stored not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Lines stored not behind: likewise.
 
         Raises:
             NoRouteError: No name server knows the trace topic: brokers make it with
                 `traceTopicEnable`.
         """
-        reported = await self._reported_lines(message_id, trace_topic, begin_ms, end_ms)
+        of_type("message_id", message_id, str)
+        begin, end = unix_ms("begin_ms", begin_ms), unix_ms("end_ms", end_ms)
+        reported = await self._reported_lines(message_id, trace_topic, begin, end)
         trace = trace_of(message_id, reported)
         return None if trace is None else await self._with_copies(trace)
 
@@ -65,27 +69,29 @@ class Traces:
         key: str,
         *,
         trace_topic: str = TRACE_TOPIC,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
     ) -> list[MessageTrace]:
         """Returns what became of the messages with a key, oldest first; the newest 32 (12).
 
         Args:
             key: One of the keys that the producer gave them.
             trace_topic: Where clients write their traces.
-            begin_ms: Lines stored not before, Unix ms.
-            end_ms: Lines stored not behind, Unix ms.
+            begin_ms: Lines stored not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Lines stored not behind: likewise.
 
         Raises:
             NoRouteError: No name server knows the trace topic.
         """
-        reported = await self._reported_lines(key, trace_topic, begin_ms, end_ms)
+        of_type("key", key, str)
+        begin, end = unix_ms("begin_ms", begin_ms), unix_ms("end_ms", end_ms)
+        reported = await self._reported_lines(key, trace_topic, begin, end)
         ids = dict.fromkeys(each.line.message_id for each in reported if _has_key(each.line, key))
         found = []
         for message_id in list(ids)[-_IDS_MAX:]:
             # Lines without the key, such as that of a recall, are found by the id alone.
             trace = await self.by_id(
-                message_id, trace_topic=trace_topic, begin_ms=begin_ms, end_ms=end_ms
+                message_id, trace_topic=trace_topic, begin_ms=begin, end_ms=end
             )
             if trace is not None:
                 found.append(trace)

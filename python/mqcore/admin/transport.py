@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
+from mqcore.admin.arguments import of_queue, of_type, topic_text
 from mqcore.admin.results import ClusterInfo
 from mqcore.client.name_servers import NameServers, addresses_of
 from mqcore.client.routes import TopicRoute
@@ -76,8 +77,10 @@ class Transport:
             ResponseError: It refused.
             RemotingError: It did not answer.
             ClosedError: The administrator was closed.
+            UsageError: The address is no text.
         """
         self._check_open()
+        of_type("address", address, str)
         fields = dict(ext or {})
         if self._credentials is not None:
             fields = signed(self._credentials, fields, body)
@@ -136,7 +139,9 @@ class Transport:
 
         Raises:
             NoRouteError: No name server knows it.
+            UsageError: It is no text, or blank.
         """
+        topic_text(topic)
         answer = await self.look_up(
             RequestCode.GET_ROUTEINFO_BY_TOPIC,
             {"topic": topic, "acceptStandardJsonOnly": "true"},
@@ -169,7 +174,9 @@ class Transport:
         Raises:
             NoRouteError: No name server knows the topic.
             MQError: The topic has no such broker.
+            UsageError: It is no queue.
         """
+        of_queue(queue)
         brokers = await self.addresses_of_topic(queue.topic)
         if queue.broker_name not in brokers:
             raise MQError(

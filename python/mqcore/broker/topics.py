@@ -39,8 +39,6 @@ BENCHMARK_QUEUES = 1024
 CLUSTER_QUEUES = 16
 # The official broker makes that many queues even where fewer levels are configured.
 SCHEDULE_QUEUES = 18
-# An order is for few queues, a mistake for many: no client needs more, and each costs a file.
-QUEUES_MAX = 65_536
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def reset(
             await require_queue(admin, only)
         before = {
             row.queue: row.group_offset
-            for row in (await admin.groups.progress(name, topic=topic)).queues
+            for row in (await admin.groups.progress(name, topic=topic, must_exist=False)).queues
         }
         if when is not None:
             after = await _moved_to(admin, name, topic, _time_ms(when), dry_run=dry_run)

@@ -107,7 +107,7 @@ async def group_lag(admin: "Admin", group: str, *, cluster: str | None = None) -
         MQError: A server does not answer, or refuses.
     """
     online = await admin.groups.connections(group, cluster=cluster)
-    progress = await admin.groups.progress(group, cluster=cluster)
+    progress = await admin.groups.progress(group, cluster=cluster, must_exist=False)
     rows = _committed(progress)
     known = {row.queue.topic for row in rows}
     wanted = online.subscriptions if online is not None else {}

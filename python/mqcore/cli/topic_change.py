@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mqcore.cli.cluster import Cluster, cluster_options, confirmed
-from mqcore.model.topics import TopicConfig, perm_text
+from mqcore.model.topics import QUEUES_MAX, TopicConfig, perm_text
 
 if TYPE_CHECKING:
     from mqcore.admin import Admin
@@ -18,7 +18,6 @@ _PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
 _READABLE = 4
 # Of a new topic: the official default of `mqadmin updateTopic`.
 _QUEUES = 8
-_QUEUES_MAX = 65_536
 _CHANGE = re.compile(r"\+[^=]+=.*|-[^=]+")
 
 
@@ -102,17 +101,17 @@ def _attribute_changes(
 @click.option(
     "-q",
     "--queues",
-    type=click.IntRange(1, _QUEUES_MAX),
+    type=click.IntRange(1, QUEUES_MAX),
     help=f"Queues on each broker; {_QUEUES} for a new topic.",
 )
 @click.option(
     "--read-queues",
-    type=click.IntRange(0, _QUEUES_MAX),
+    type=click.IntRange(0, QUEUES_MAX),
     help="Where it differs from --queues; 0: nothing is read.",
 )
 @click.option(
     "--write-queues",
-    type=click.IntRange(0, _QUEUES_MAX),
+    type=click.IntRange(0, QUEUES_MAX),
     help="Where it differs from --queues; 0: nothing is sent.",
 )
 @click.option("--perm", type=click.Choice(list(_PERMISSIONS)), help="Allowed; rw for a new topic.")

@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias
+from types import FunctionType, MethodType
+from typing import TypeAlias
 
 from mqcore.client.message import ReceivedMessage
 from mqcore.client.outcomes import Reject, Retry
@@ -19,7 +20,7 @@ BatchHandler: TypeAlias = Callable[
 ]
 
 
-def check_handler(handler: Any, *, is_batch: bool) -> None:
+def check_handler(handler: object, *, is_batch: bool) -> None:
     """Checks what can be known of a handler before there is a message.
 
     Args:
@@ -30,10 +31,10 @@ def check_handler(handler: Any, *, is_batch: bool) -> None:
         UsageError: It is no callable, cannot take one argument, or is a generator, whose body no
             call would run.
     """
-    if not callable(handler):
-        raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
-    if not inspect.isfunction(handler) and not inspect.ismethod(handler):
-        # Other objects, such as mocks, may answer for anything that is asked of them.
+    if not isinstance(handler, FunctionType | MethodType):
+        # Other callables, such as mocks, may answer for anything that is asked of them.
+        if not callable(handler):
+            raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
         return
     name = handler.__name__
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):

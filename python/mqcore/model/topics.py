@@ -18,6 +18,8 @@ PERM_READ_WRITE: Final = PERM_READ | PERM_WRITE
 # A record keeps the length of its topic in one signed byte.
 TOPIC_LEN_MAX: Final = 127
 GROUP_LEN_MAX: Final = 255
+# An order is for few queues, a mistake for many: no client needs more, and each costs a file.
+QUEUES_MAX: Final = 65_536
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"

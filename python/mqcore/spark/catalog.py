@@ -130,7 +130,7 @@ async def _progress(
     namesrv: str, credentials: Credentials | None, group: str, topic: str | None
 ) -> GroupProgress:
     async with Admin(namesrv, credentials=credentials) as admin:
-        return await admin.groups.progress(group, topic=topic)
+        return await admin.groups.progress(group, topic=topic, must_exist=False)
 
 
 def _namesrv(spark: SparkSession, given: str | None) -> str:

@@ -34,6 +34,7 @@ class Brokers:
 
         Raises:
             ResponseError: One may not; nothing was changed.
+            UsageError: It is no mapping, or a value has more than one line.
         """
         self._thread.run(lambda: self._core.change_config(address, changes))
 

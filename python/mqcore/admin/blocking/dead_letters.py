@@ -1,6 +1,7 @@
 """Dead letters, synchronously: the methods of `mqcore.admin.dead_letters`, on the loop's thread."""
 
-from collections.abc import Collection
+from collections.abc import Iterable
+from datetime import datetime
 
 from mqcore.admin import dead_letters as asynchronous
 from mqcore.admin.dead_letters import DeadLetter, ResendResult, Resent
@@ -23,16 +24,16 @@ class DeadLetters:
         self,
         group: str,
         *,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
         limit: int | None = None,
     ) -> list[DeadLetter]:
         """Returns the dead letters of a group, the oldest first.
 
         Args:
             group: Which.
-            begin_ms: Dead not before, Unix ms.
-            end_ms: Dead not behind, Unix ms.
+            begin_ms: Dead not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Dead not behind: likewise.
             limit: At most so many.
 
         Raises:
@@ -63,9 +64,9 @@ class DeadLetters:
         self,
         group: str,
         *,
-        ids: Collection[str] = (),
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        ids: Iterable[str] = (),
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
         limit: int | None = None,
         only_group: bool = False,
         dry_run: bool = False,
@@ -77,8 +78,8 @@ class DeadLetters:
         Args:
             group: Whose.
             ids: Only these: ids of producers, or offset ids of the dead letters.
-            begin_ms: Dead not before, Unix ms.
-            end_ms: Dead not behind, Unix ms.
+            begin_ms: Dead not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Dead not behind: likewise.
             limit: At most so many.
             only_group: Whether they go to the group alone; see `resend`.
             dry_run: Whether to send nothing, and return what would be sent.

@@ -1,6 +1,7 @@
 """Groups, synchronously: the methods of `mqcore.admin.groups`, on the loop's thread."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 from mqcore.admin import groups as asynchronous
@@ -39,6 +40,10 @@ class Groups:
 
         Returns:
             The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
         return self._thread.run(lambda: self._core.put(group, brokers=brokers, cluster=cluster))
 
@@ -60,6 +65,10 @@ class Groups:
 
         Returns:
             The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
         return self._thread.run(
             lambda: self._core.create(group, retries=retries, brokers=brokers, cluster=cluster)
@@ -85,6 +94,8 @@ class Groups:
     ) -> list[str]:
         """Deletes a group, and its retry and dead letter topics (207, 215, 216).
 
+        A group that is not there is no error.
+
         Args:
             group: Its name.
             cluster: Only on the masters of this cluster.
@@ -98,20 +109,45 @@ class Groups:
         )
 
     def progress(
-        self, group: str, *, topic: str | None = None, cluster: str | None = None
+        self,
+        group: str,
+        *,
+        topic: str | None = None,
+        cluster: str | None = None,
+        must_exist: bool = True,
     ) -> GroupProgress:
         """Returns how far a group has read (208).
 
         Args:
-            group: Which; a group that never committed has no queue in the answer.
-            topic: Only this topic.
+            group: Which; of a group that never committed there is no queue in the answer.
+            topic: Only this topic, with all its queues, from 0 where nothing is committed.
             cluster: Only this cluster.
+            must_exist: False saves a question where the group has read nothing: a name that nobody
+                knows is no error then.
+
+        Raises:
+            MQError: There is no such group.
+            NoRouteError: No name server knows the topic.
         """
-        return self._thread.run(lambda: self._core.progress(group, topic=topic, cluster=cluster))
+        return self._thread.run(
+            lambda: self._core.progress(group, topic=topic, cluster=cluster, must_exist=must_exist)
+        )
 
     def connections(self, group: str, *, cluster: str | None = None) -> GroupConnections | None:
-        """Returns the members of a group, None when nobody is online (203)."""
+        """Returns the members of a group, None when nobody is online, or no such group (203)."""
         return self._thread.run(lambda: self._core.connections(group, cluster=cluster))
+
+    def next_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Returns where a broker lets a group go on in a queue, None where the group decides (14).
+
+        That is what it committed. Of a group that has committed nothing there it is 0 while the
+        broker still has the first message in memory; otherwise its members begin by their own rule.
+
+        Raises:
+            NoRouteError: No name server knows the topic.
+            MQError: The topic has no such broker.
+        """
+        return self._thread.run(lambda: self._core.next_offset(group, queue))
 
     def running_info(self, group: str, client_id: str, *, stacks: bool = False) -> dict[str, Any]:
         """Returns what a member reports of itself, by the official names (307).
@@ -127,7 +163,7 @@ class Groups:
         return self._thread.run(lambda: self._core.running_info(group, client_id, stacks=stacks))
 
     def reset_to_time(
-        self, group: str, topic: str, time_ms: int, *, force: bool = True
+        self, group: str, topic: str, time_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
         """Moves a group to a time in every queue of a topic (222).
 
@@ -137,7 +173,8 @@ class Groups:
         Args:
             group: Which.
             topic: Which.
-            time_ms: Unix ms; `LATEST_MS` for behind the last message.
+            time_ms: Unix ms, or a `datetime` with a time zone; `LATEST_MS` for behind the last
+                message.
             force: Whether to move ahead too (brokers of 4.9).
 
         Returns:
@@ -145,7 +182,8 @@ class Groups:
 
         Raises:
             NoRouteError: No name server knows the topic.
-            ResponseError: A broker refuses.
+            ResponseError: A broker refuses: it has no such group.
+            UsageError: The time is a `datetime` without a time zone, or no time.
         """
         return self._thread.run(
             lambda: self._core.reset_to_time(group, topic, time_ms, force=force)
@@ -164,6 +202,7 @@ class Groups:
             NoRouteError: No name server knows the topic, or the broker.
             ResponseError: The broker refuses: the offset is not in the queue, or no such group.
             MQError: It is a broker of 4.9, and the group is online.
+            UsageError: The offset is below 0, or no number.
         """
         return self._thread.run(lambda: self._core.reset_queue(group, queue, offset))
 
@@ -174,5 +213,9 @@ class Groups:
             source: Whose offsets.
             target: Who gets them.
             topic: Only in this topic.
+
+        Raises:
+            MQError: There is no group `source`.
+            NoRouteError: No name server knows the topic.
         """
         self._thread.run(lambda: self._core.clone(source, target, topic))

@@ -1,5 +1,7 @@
 """Single messages, synchronously: the methods of `mqcore.admin.messages`, on the loop's thread."""
 
+from datetime import datetime
+
 from mqcore.admin import messages as asynchronous
 from mqcore.client.blocking.loop_thread import LoopThread
 from mqcore.model.queues import MessageQueue
@@ -47,8 +49,8 @@ class Messages:
         key: str,
         *,
         limit: int = _KEY_MAX,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
     ) -> list[Message]:
         """Returns the newest messages with a key, oldest first (12).
 
@@ -56,8 +58,8 @@ class Messages:
             topic: Its topic.
             key: One of the keys that the producer gave it.
             limit: At most so many from each broker; brokers give 64.
-            begin_ms: Stored not before, Unix ms.
-            end_ms: Stored not behind, Unix ms.
+            begin_ms: Stored not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Stored not behind: likewise.
 
         Raises:
             NoRouteError: No name server knows the topic.

@@ -1,6 +1,7 @@
 """Topics, synchronously: the methods of `mqcore.admin.topics`, on the loop's thread."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from mqcore.admin import topics as asynchronous
 from mqcore.admin.results import TopicStats
@@ -27,7 +28,11 @@ class Topics:
         return self._thread.run(lambda: self._core.names())
 
     def of_cluster(self, cluster: str) -> list[str]:
-        """Returns the names of the topics of one cluster (224)."""
+        """Returns the names of the topics of one cluster (224).
+
+        Raises:
+            MQError: There is no such cluster.
+        """
         return self._thread.run(lambda: self._core.of_cluster(cluster))
 
     def of_system(self) -> set[str]:
@@ -63,6 +68,7 @@ class Topics:
 
         Raises:
             ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
         return self._thread.run(
             lambda: self._core.put(topic, changes=changes, brokers=brokers, cluster=cluster)
@@ -81,10 +87,17 @@ class Topics:
 
         Args:
             topic: Its name.
-            queues: Queues for reading and for writing, on each broker.
+            queues: Queues for reading and for writing, on each broker: 1 to 65,536.
             ordered: Whether it promises order.
             brokers: Addresses; without them all masters.
             cluster: Only the masters of this cluster.
+
+        Returns:
+            The addresses of the brokers that have it now.
+
+        Raises:
+            ResponseError: A broker refuses it.
+            UsageError: An argument cannot work; nothing was sent.
         """
         return self._thread.run(
             lambda: self._core.create(
@@ -94,6 +107,8 @@ class Topics:
 
     def delete(self, topic: str, *, cluster: str | None = None) -> list[str]:
         """Deletes a topic with its messages: on masters, then on name servers (215, 216).
+
+        A topic that is not there is no error.
 
         Returns:
             The addresses of the brokers.
@@ -115,6 +130,18 @@ class Topics:
         """Returns all topics that brokers know: configurations by topic and broker name (21)."""
         return self._thread.run(lambda: self._core.all_configs(cluster=cluster))
 
+    def config_at(self, address: str, topic: str) -> TopicConfig | None:
+        """Returns a topic's configuration on one broker, None where it has no such topic.
+
+        Args:
+            address: The broker (351; 21 with brokers of 4.9).
+            topic: Which.
+
+        Raises:
+            ResponseError: The broker refuses.
+        """
+        return self._thread.run(lambda: self._core.config_at(address, topic))
+
     def stats(self, topic: str) -> TopicStats:
         """Returns how full a topic's queues are (202).
 
@@ -131,15 +158,16 @@ class Topics:
         """
         return self._thread.run(lambda: self._core.groups(topic))
 
-    def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+    def offset_at(self, queue: MessageQueue, time_ms: int | datetime) -> int:
         """Returns the first offset of a queue at or behind a time (29).
 
         Args:
             queue: Which.
-            time_ms: Unix ms; before the first message means the first one, behind the last one the
-                end (with brokers of 4.9 the last message).
+            time_ms: Unix ms, or a `datetime` with a time zone; before the first message means the
+                first one, behind the last one the end (with brokers of 4.9 the last message).
 
         Raises:
             NoRouteError: No name server knows the topic, or the broker.
+            UsageError: The time is a `datetime` without a time zone, or no time.
         """
         return self._thread.run(lambda: self._core.offset_at(queue, time_ms))

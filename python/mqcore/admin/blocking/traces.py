@@ -1,5 +1,7 @@
 """Traces, synchronously: the methods of `mqcore.admin.traces`, on the loop's thread."""
 
+from datetime import datetime
+
 from mqcore.admin import traces as asynchronous
 from mqcore.client.blocking.loop_thread import LoopThread
 from mqcore.model.topics import TRACE_TOPIC
@@ -23,8 +25,8 @@ class Traces:
         message_id: str,
         *,
         trace_topic: str = TRACE_TOPIC,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
     ) -> MessageTrace | None:
         """Returns what became of a message; None where no line is about it (12).
 
@@ -34,8 +36,8 @@ class Traces:
         Args:
             message_id: The producer's id.
             trace_topic: Where clients write their traces.
-            begin_ms: Lines stored not before, Unix ms.
-            end_ms: Lines stored not behind, Unix ms.
+            begin_ms: Lines stored not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Lines stored not behind: likewise.
 
         Raises:
             NoRouteError: No name server knows the trace topic: brokers make it with
@@ -52,16 +54,16 @@ class Traces:
         key: str,
         *,
         trace_topic: str = TRACE_TOPIC,
-        begin_ms: int = 0,
-        end_ms: int = _FOREVER_MS,
+        begin_ms: int | datetime = 0,
+        end_ms: int | datetime = _FOREVER_MS,
     ) -> list[MessageTrace]:
         """Returns what became of the messages with a key, oldest first; the newest 32 (12).
 
         Args:
             key: One of the keys that the producer gave them.
             trace_topic: Where clients write their traces.
-            begin_ms: Lines stored not before, Unix ms.
-            end_ms: Lines stored not behind, Unix ms.
+            begin_ms: Lines stored not before: Unix ms, or a `datetime` with a time zone.
+            end_ms: Lines stored not behind: likewise.
 
         Raises:
             NoRouteError: No name server knows the trace topic.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.consumer_offsets import groups_of_topic
 from mqcore.broker.state import BrokerState
-from mqcore.broker.topics import QUEUES_MAX, table_json
+from mqcore.broker.topics import table_json
 from mqcore.errors import RefusedError
 from mqcore.model.attributes import (
     CLEANUP_POLICY,
@@ -22,7 +22,13 @@ from mqcore.model.attributes import (
 from mqcore.model.queues import MessageQueue
 from mqcore.model.reading import as_list
 from mqcore.model.relaxed_json import compact, compact_in_parts, parse_object, with_queue_keys
-from mqcore.model.topics import RETRY_PREFIX, TopicConfig, pop_retry_topics, topic_fault
+from mqcore.model.topics import (
+    QUEUES_MAX,
+    RETRY_PREFIX,
+    TopicConfig,
+    pop_retry_topics,
+    topic_fault,
+)
 from mqcore.native import Command
 from mqcore.remoting import Handler, Request, RequestCode, ResponseCode
 

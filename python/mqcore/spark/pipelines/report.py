@@ -228,7 +228,7 @@ async def _lags(namesrv: str, groups: Iterable[str]) -> list[GroupLag]:
     async with Admin(namesrv) as admin:
         for group in groups:
             by_topic: defaultdict[str, list[int]] = defaultdict(list)
-            for row in (await admin.groups.progress(group)).queues:
+            for row in (await admin.groups.progress(group, must_exist=False)).queues:
                 by_topic[row.queue.topic].append(row.lag)
             found += [
                 GroupLag(
