@@ -61,7 +61,9 @@ impl Watermark {
 
     /// Wakes every waiter so that it looks at its `give_up` again.
     pub fn wake_all(&self) {
-        let _gate = self.gate.lock();
+        // Passed through, so that who has looked but does not wait yet is waited for, and free again
+        // before anyone wakes: the woken would only wait for it.
+        drop(self.gate.lock());
         self.raised.notify_all();
     }
 
@@ -119,9 +121,20 @@ impl Signal {
             return;
         }
         if self.state.swap(NOTIFIED, Ordering::AcqRel) == IDLE {
-            let _gate = self.gate.lock();
+            // As in `Watermark::wake_all`.
+            drop(self.gate.lock());
             self.notified.notify_one();
         }
+    }
+
+    /// Worker only: takes a notice that came while it was busy, without waiting; true when there was
+    /// one. What was written before that notice is seen by the worker's next look.
+    pub fn take(&self) -> bool {
+        let taken =
+            self.state
+                .compare_exchange(NOTIFIED, BUSY, Ordering::AcqRel, Ordering::Acquire);
+        fence(Ordering::SeqCst);
+        taken.is_ok()
     }
 
     /// Worker only: waits for a signal, at most `timeout` (`None`: as long as it takes); true when it
@@ -178,6 +191,19 @@ mod tests {
         assert!(thread.join().unwrap());
         mark.raise(5);
         assert_eq!(mark.position(), 50);
+    }
+
+    #[test]
+    fn a_notice_is_taken_once_and_without_a_wait() {
+        let signal = Signal::default();
+        assert!(!signal.take());
+        signal.notify();
+        signal.notify();
+        assert!(signal.take());
+        assert!(!signal.take());
+        assert!(!signal.wait(Some(Duration::from_millis(1))));
+        signal.notify();
+        assert!(signal.wait(Some(Duration::from_secs(20))));
     }
 
     #[test]

@@ -170,8 +170,29 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
         done: &mut impl FnMut(Appended),
     ) -> Result<Stopped> {
         let mut guarded = self.lock();
-        let Guarded { tail, offsets } = &mut *guarded;
-        let _held = Held(&self.held_since_ms);
+        let held = Held(&self.held_since_ms);
+        let stopped = self.push_locked(&mut guarded, records, at, run, done);
+        let tail = &mut guarded.tail;
+        let wants_pages = tail.position >= tail.ring_at;
+        if wants_pages {
+            tail.ring_at = tail.position + (self.files.window.bytes() / 8).max(1);
+        }
+        drop(held);
+        drop(guarded);
+        if wants_pages {
+            self.files.signals.prepare.notify();
+        }
+        stopped
+    }
+
+    fn push_locked(
+        &self,
+        Guarded { tail, offsets }: &mut Guarded<D>,
+        records: &mut [Prepared<'_>],
+        at: &mut usize,
+        run: Run,
+        done: &mut impl FnMut(Appended),
+    ) -> Result<Stopped> {
         let Some(first) = records.get(*at) else {
             return Ok(Stopped::AtEnd);
         };
@@ -275,10 +296,6 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             .last_store_ms
             .store(tail.last_store_ms, Ordering::Relaxed);
         self.files.positions.appended.publish(tail.position);
-        if tail.position >= tail.ring_at {
-            tail.ring_at = tail.position + (self.files.window.bytes() / 8).max(1);
-            self.files.signals.prepare.notify();
-        }
         Ok(Step::Done(Appended {
             physical_offset,
             len_bytes: len as u64,

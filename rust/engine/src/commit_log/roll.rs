@@ -123,7 +123,6 @@ impl<D: Disk> Rollover<D> {
             }
         };
         files.preparer.want(segment.end());
-        files.signals.prepare.notify();
         if files.chain.find(segment.base()).is_none() {
             files.chain.push(Arc::clone(&segment));
         }
