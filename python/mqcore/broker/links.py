@@ -23,6 +23,27 @@ def bound_fast_path(fast_path: FastPath, memory: MemoryPlan, limits: Limits) -> 
     fast_path.set_bounds(frames, memory.output_bytes, memory.sends_bytes, turn_us)
 
 
+class _MovedReading:
+    """Reading from a connection whose bytes a reactor moves, as a gate pauses and resumes it."""
+
+    def __init__(self, connection: FastPathProtocol, transport: asyncio.BaseTransport) -> None:
+        """Takes the connection, and what keeps its socket open."""
+        self._connection = connection
+        self._transport = transport
+
+    def is_closing(self) -> bool:
+        """Returns whether the connection ends."""
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """Reads no more."""
+        self._connection.hold()
+
+    def resume_reading(self) -> None:
+        """Reads again."""
+        self._connection.release()
+
+
 class BrokerConnection(FastPathProtocol):
     """A connection: hot requests are answered by the fast path, others by the dispatcher.
 
@@ -42,7 +63,7 @@ class BrokerConnection(FastPathProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""
         super().connection_made(transport)
-        self.link.made(transport)
+        self.link.made(transport, reading=_MovedReading(self, transport) if self.is_moved else None)
         # The fast path knows exactly whether anything is unsent, where it sends by itself.
         self.link.limit_unsent(self._hub.limits.out_high_bytes if self.link.is_tls else 0)
         self._hub.join(self.link)

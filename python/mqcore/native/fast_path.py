@@ -92,15 +92,25 @@ class FastPath(NativeFastPath):
         store: The store.
         broker: The broker's own state.
         reader_threads: Threads for records that are not in memory; 0 reads them in the loop.
+        reactors: Threads that move the bytes of plain connections; 0: the loop's transports do.
+
+    Attributes:
+        reactors: How many there are.
     """
 
     _store: Store
     _loop: asyncio.AbstractEventLoop | None
     _timer: asyncio.TimerHandle | None
+    reactors: int
 
-    def __new__(cls, store: Store, *, broker: BrokerPolicy, reader_threads: int = 2) -> Self:
+    def __new__(
+        cls, store: Store, *, broker: BrokerPolicy, reader_threads: int = 2, reactors: int = 0
+    ) -> Self:
         """Makes a fast path over an open store."""
-        fast_path = super().__new__(cls, store, broker, reader_threads=reader_threads)
+        fast_path = super().__new__(
+            cls, store, broker, reader_threads=reader_threads, reactors=reactors
+        )
+        fast_path.reactors = reactors
         fast_path._store = store
         fast_path._loop = None
         fast_path._timer = None
@@ -111,10 +121,16 @@ class FastPath(NativeFastPath):
         self._loop = loop
         # The store's own waiters (`Store.durable`) are answered from here too.
         self._store.watch_for(loop, self._woken)
+        self.start_reactors()
         self._woken()
 
+    def close(self) -> None:
+        """Ends the reactors and the watching."""
+        self.stop_reactors()
+        self.stop()
+
     def stop(self) -> None:
-        """Answers what can be answered, and ends the watching."""
+        """Answers what can be answered, and ends the watching; reactors go on."""
         self.drain()
         if self._timer is not None:
             self._timer.cancel()
@@ -161,13 +177,21 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     `execute` does what was decided on and answers here; what is still undecided gets the
     official refusal; False when the fast path does not execute requests of that code. `traffic` is
     how many bytes were received and sent.
+
+    Where the fast path has reactors, one of them reads and writes the socket of a plain connection;
+    the transport keeps it open, and is read no more. `hold` and `release` let the reactor pause then.
+
+    Attributes:
+        is_moved: Whether a reactor moves its bytes.
     """
 
+    is_moved: bool
     _fast_path_transport: asyncio.Transport | None
 
     def __init__(self, fast_path: FastPath) -> None:
         """Makes a connection that waits for its transport."""
         self._fast_path_transport = None
+        self.is_moved = False
         fast_path.bind(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -181,12 +205,14 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
             # out. Under TLS, where nothing goes past the transport, 0 would mean always full.
             plain.set_write_buffer_limits(high=0)
         peer, born_host = _peer_of(plain.get_extra_info("peername"))
-        self.attach(
+        self.is_moved = self.attach(
             plain.write,
             descriptor=-1 if is_tls or sock is None else sock.fileno(),
             peer=peer,
             born_host=born_host,
         )
+        if self.is_moved:
+            plain.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forgets everything that waits for this connection."""
@@ -216,6 +242,11 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     def give_up(self, reason: str) -> None:
         """Closes the connection."""
         self.refused(reason)
+        if self._fast_path_transport is not None:
+            self._fast_path_transport.abort()
+
+    def ended(self) -> None:
+        """Closes the connection: its reactor has read the peer's end of it."""
         if self._fast_path_transport is not None:
             self._fast_path_transport.abort()
 

@@ -9,7 +9,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::io::IoSlice;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use arrow_array::StructArray;
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
@@ -179,6 +179,17 @@ pub(crate) fn uncollected(object: &Bound<'_, PyAny>) {
     // SAFETY: a live object of a class of this extension, whose allocation has the collector's head;
     // an object that is not tracked is left as it is, and its deallocation does the same once more.
     unsafe { ffi::PyObject_GC_UnTrack(object.as_ptr().cast()) }
+}
+
+/// Another descriptor of a socket that its transport keeps open; none when there are no more.
+pub(crate) fn duplicate(descriptor: i32) -> Option<OwnedFd> {
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: the transport that has just been made of the socket closes it only after
+    // `connection_lost`.
+    let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    socket.try_clone_to_owned().ok()
 }
 
 /// What a socket took.

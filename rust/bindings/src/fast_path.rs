@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mqcore_engine::clock::Clock;
+use mqcore_fast_path::bits::BitRow;
 use mqcore_fast_path::bounds::Bounds;
 use mqcore_fast_path::policy::{Group, Members, Topic};
 use mqcore_fast_path::repeats::Repeats;
-use mqcore_fast_path::{FastPath, delay};
+use mqcore_fast_path::{Escalated, FastPath, delay};
 use mqcore_record::Host;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -20,7 +21,7 @@ use crate::errors::raised;
 use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_RECORDS_MAX, gil_call};
 use crate::half_messages::HalfMessages;
-use crate::locked::LockedFastPath;
+use crate::locked::{Home, LockedFastPath};
 use crate::policy_rows::BrokerRow;
 use crate::pops::Pops;
 use crate::store::NativeStore;
@@ -90,6 +91,23 @@ frozen! {
     }
 }
 
+impl DrainedRequest {
+    fn of(
+        py: Python<'_>,
+        connection: Py<FastPathConnection>,
+        escalated: Escalated,
+    ) -> PyResult<Py<Self>> {
+        let request = Py::new(py, Handed::of(py, escalated)?)?;
+        Py::new(
+            py,
+            Self {
+                connection,
+                request,
+            },
+        )
+    }
+}
+
 /// The fast path.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
 pub(crate) struct NativeFastPath {
@@ -110,17 +128,26 @@ pub(crate) struct NativeFastPath {
 #[pymethods]
 impl NativeFastPath {
     #[new]
-    #[pyo3(signature = (store, broker, *, reader_threads=READER_THREADS))]
+    #[pyo3(signature = (store, broker, *, reader_threads=READER_THREADS, reactors=0))]
     fn new(
         py: Python<'_>,
         store: PyRef<'_, NativeStore>,
         broker: BrokerRow,
         reader_threads: usize,
+        reactors: usize,
     ) -> PyResult<Self> {
         let (engine, store_host) = store.parts();
-        let mut fast_path = FastPath::new(Arc::clone(&engine), reader_threads);
-        fast_path.decide_broker(broker.broker(store_host));
-        let fast_path = Arc::new(LockedFastPath::new(fast_path, engine));
+        let mut first = FastPath::new(Arc::clone(&engine), reader_threads);
+        let broker = broker.broker(store_host);
+        first.decide_broker(broker.clone());
+        let mut others = Vec::with_capacity(reactors);
+        for _ in 0..reactors {
+            let beside = first.beside(reader_threads);
+            let mut beside = beside.map_err(|error| raised(py, &error))?;
+            beside.decide_broker(broker.clone());
+            others.push(beside);
+        }
+        let fast_path = Arc::new(LockedFastPath::new(first, others, engine));
         Ok(Self {
             connections: Arc::new(Connections::new(py, Arc::clone(&fast_path))?),
             offsets: Py::new(py, ConsumerOffsets::new(Arc::clone(&fast_path)))?,
@@ -136,25 +163,44 @@ impl NativeFastPath {
         connection.get().join(&self.connections);
     }
 
+    /// Starts the reactors: connections that are attached from now on are theirs.
+    fn start_reactors(&self, py: Python<'_>) -> PyResult<()> {
+        let started = self.connections.reactors.start(self.fast_path.others());
+        started.map_err(|error| raised(py, &error))
+    }
+
+    /// Ends the reactors: what their connections still wait for is answered to nobody.
+    fn stop_reactors(&self, py: Python<'_>) {
+        if !self.fast_path.origin.is_elsewhere() {
+            gil_call(py, Gil::Released, || self.connections.reactors.stop());
+        }
+    }
+
     fn set_broker(&self, broker: BrokerRow) {
         let broker = broker.broker(self.store_host);
-        self.fast_path.locked().path.decide_broker(broker);
+        for home in self.fast_path.all() {
+            home.locked().path.decide_broker(broker.clone());
+        }
     }
 
     /// Bounds what all connections may occupy, bytes, and how long one of them is executed before
     /// others have their turn.
     fn set_bounds(&self, half_frames: usize, output: usize, deferred: usize, turn_us: u64) {
-        let clock = self.fast_path.clock.clone();
-        let connections = &mut self.fast_path.locked().path.connections;
-        connections.bounds = Bounds {
-            half_frames_bytes: half_frames,
-            output_bytes: output,
-            deferred_bytes: deferred,
-        };
-        let turn = Duration::from_micros(turn_us);
-        connections
-            .execution_time
-            .bound(turn, move || clock.elapsed());
+        // Each loop has its share.
+        let shares = self.fast_path.all().count();
+        for home in self.fast_path.all() {
+            let clock = self.fast_path.clock.clone();
+            let connections = &mut home.locked().path.connections;
+            connections.bounds = Bounds {
+                half_frames_bytes: half_frames / shares,
+                output_bytes: output / shares,
+                deferred_bytes: deferred / shares,
+            };
+            let turn = Duration::from_micros(turn_us);
+            connections
+                .execution_time
+                .bound(turn, move || clock.elapsed());
+        }
     }
 
     /// Replaces the delay levels.
@@ -168,69 +214,84 @@ impl NativeFastPath {
 
     /// Lets sends ask how full a step of time is.
     fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
-        let wheel = timers.wheel();
-        self.fast_path.locked().path.set_wheel(wheel);
+        for home in self.fast_path.all() {
+            home.locked().path.set_wheel(timers.wheel());
+        }
     }
 
     fn set_topics(&self, topics: HashMap<String, TopicRow>) {
         let rows = topics.into_iter();
         let table = rows.map(|(name, row)| (name.into_boxed_str(), Topic::from(row)));
-        let table = table.collect();
+        let table: hashbrown::HashMap<_, _> = table.collect();
+        for home in self.fast_path.others() {
+            home.locked().path.policy.topics = table.clone();
+        }
         self.fast_path.locked().path.policy.topics = table;
     }
 
     fn set_topic(&self, name: String, topic: Option<TopicRow>) {
-        let mut inside = self.fast_path.locked();
-        let topics = &mut inside.path.policy.topics;
-        match topic {
-            Some(row) => topics.insert(name.into_boxed_str(), row.into()),
-            None => topics.remove(name.as_str()),
-        };
+        let topic = topic.map(Topic::from);
+        for home in self.fast_path.all() {
+            let topics = &mut home.locked().path.policy.topics;
+            match &topic {
+                Some(topic) => topics.insert(name.as_str().into(), *topic),
+                None => topics.remove(name.as_str()),
+            };
+        }
     }
 
     fn set_groups(&self, groups: HashMap<String, GroupRow>) {
         let rows = groups.into_iter();
         let table = rows.map(|(name, row)| (name.into_boxed_str(), Group::from(row)));
-        let table = table.collect();
+        let table: hashbrown::HashMap<_, _> = table.collect();
+        for home in self.fast_path.others() {
+            home.locked().path.policy.groups = table.clone();
+        }
         self.fast_path.locked().path.policy.groups = table;
     }
 
     fn set_group(&self, name: String, group: Option<GroupRow>) {
-        let mut inside = self.fast_path.locked();
-        let groups = &mut inside.path.policy.groups;
-        match group {
-            Some(row) => groups.insert(name.into_boxed_str(), row.into()),
-            None => groups.remove(name.as_str()),
-        };
+        let group = group.map(Group::from);
+        for home in self.fast_path.all() {
+            let groups = &mut home.locked().path.policy.groups;
+            match &group {
+                Some(group) => groups.insert(name.as_str().into(), *group),
+                None => groups.remove(name.as_str()),
+            };
+        }
     }
 
     fn set_group_lock(&self, group: String, until_ms: Option<i64>) {
-        let mut inside = self.fast_path.locked();
-        let table = &mut inside.path.policy.locked_until_ms;
-        match until_ms {
-            Some(until_ms) => table.insert(group.into_boxed_str(), until_ms),
-            None => table.remove(group.as_str()),
-        };
+        for home in self.fast_path.all() {
+            let table = &mut home.locked().path.policy.locked_until_ms;
+            match until_ms {
+                Some(until_ms) => table.insert(group.as_str().into(), until_ms),
+                None => table.remove(group.as_str()),
+            };
+        }
     }
 
     fn set_members(&self, group: String, members: Option<MembersRow>) {
         // Expressions are compiled before the lock is taken.
         let members = members.map(Members::from);
-        let mut inside = self.fast_path.locked();
-        let table = &mut inside.path.policy.members;
-        match members {
-            Some(members) => table.insert(group.into_boxed_str(), members),
-            None => table.remove(group.as_str()),
-        };
+        for home in self.fast_path.all() {
+            let table = &mut home.locked().path.policy.members;
+            match &members {
+                Some(members) => table.insert(group.as_str().into(), members.clone()),
+                None => table.remove(group.as_str()),
+            };
+        }
     }
 
     /// Lets the bits of messages be made by expressions; since when that holds, Unix ms.
     fn set_filter_bits(&self, py: Python<'_>, rows: Vec<ExpressionBitsRow>) -> i64 {
         let rows = rows.into_iter().filter_map(ExpressionBitsRow::bit_row);
-        let rows = rows.collect();
-        // New texts are compiled.
+        let rows: Vec<BitRow> = rows.collect();
+        // New texts are compiled. What holds on every loop counts.
         gil_call(py, Gil::Released, || {
-            self.fast_path.locked().path.decide_bits(rows)
+            let decide = |home: &Arc<Home>| home.locked().path.decide_bits(rows.clone());
+            let since_ms = self.fast_path.all().map(decide).max();
+            since_ms.unwrap_or(i64::MAX)
         })
     }
 
@@ -255,8 +316,16 @@ impl NativeFastPath {
     }
 
     fn group_gets(&self, py: Python<'_>) -> Vec<GroupGets> {
-        let gets = gil_call(py, Gil::Released, || self.fast_path.locked().path.gets());
-        let gets = gets.into_iter().map(|(group, topic, messages)| GroupGets {
+        let mut counts: HashMap<(String, String), u64> = HashMap::new();
+        gil_call(py, Gil::Released, || {
+            for home in self.fast_path.all() {
+                for (group, topic, messages) in home.locked().path.gets() {
+                    *counts.entry((group, topic)).or_default() += messages;
+                }
+            }
+        });
+        let gets = counts.into_iter();
+        let gets = gets.map(|((group, topic), messages)| GroupGets {
             group,
             topic,
             messages,
@@ -311,13 +380,13 @@ impl NativeFastPath {
         self.connections.pump(py, &dirty)?;
         let mut requests = Vec::with_capacity(handed.len());
         for each in handed {
-            if let Some(connection) = self.connections.connection(py, each.connection) {
-                let request = Py::new(py, Handed::of(py, each)?)?;
-                let drained = DrainedRequest {
-                    connection,
-                    request,
-                };
-                requests.push(Py::new(py, drained)?);
+            if let Some(connection) = self.connections.connection(py, (0, each.connection)) {
+                requests.push(DrainedRequest::of(py, connection, each)?);
+            }
+        }
+        for (number, report) in self.connections.reactors.take() {
+            if let Some((connection, each)) = self.connections.report(py, number, report)? {
+                requests.push(DrainedRequest::of(py, connection, each)?);
             }
         }
         let statuses = PyDict::new(py);
@@ -332,9 +401,16 @@ impl NativeFastPath {
     }
 
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let pairs = self.fast_path.locked().path.numbers();
+        let mut sums: Vec<(&str, u64)> = self.fast_path.locked().path.own_numbers();
+        for home in self.fast_path.others() {
+            let numbers = home.locked().path.own_numbers();
+            for ((_, sum), (_, number)) in sums.iter_mut().zip(numbers) {
+                *sum += number;
+            }
+        }
+        sums.extend(self.fast_path.locked().path.shared_numbers());
         let dict = PyDict::new(py);
-        for (name, number) in pairs {
+        for (name, number) in sums {
             dict.set_item(name, number)?;
         }
         Ok(dict)

@@ -7,7 +7,8 @@
 //! | `consumer_offsets` | the class over the consumer offsets of a fast path |
 //! | `half_messages` | the class over its half messages: their check, their counts |
 //! | `pops` | the class over its pops: rounds over check points, ordered pops |
-//! | `locked` | the fast path behind its lock |
+//! | `reactors` | the reactors of a fast path, and what they report |
+//! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
 //! | `store` | the class over an open store |
@@ -61,6 +62,7 @@ mod packing;
 mod parts;
 mod policy_rows;
 mod pops;
+mod reactors;
 mod received;
 mod records;
 mod settings;

@@ -8,6 +8,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`locked`] | the fast path of a loop behind its lock, with the time |
 //! | `drain` | one turn for what waits |
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`fast_path`] | the dispatcher: connections, `execute` |
@@ -72,6 +73,7 @@ pub mod gets;
 pub mod half_counts;
 mod held;
 pub mod holds;
+pub mod locked;
 pub mod mark;
 mod moved;
 mod names;
