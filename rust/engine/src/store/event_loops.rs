@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use crate::arrivals::Arrivals;
 use crate::error::Result;
 use crate::flush::{AckQueue, Needs, Reached, Ticket};
-use crate::lock::Mutex;
+use crate::lock::{Mutex, MutexGuard};
 use crate::progress::WakeDescriptor;
 use crate::status::PutStatus;
 
@@ -28,8 +28,20 @@ struct Slot {
     is_taken: AtomicBool,
     wake: WakeDescriptor,
     arrivals: Arrivals,
-    acks: Mutex<AckQueue>,
+    acks: Acks,
     next: OnceLock<Arc<Slot>>,
+}
+
+/// Parked acknowledgements, in cache lines of their own: they change with each send that waits, while
+/// dispatch reads what is beside them for each record.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Acks(Mutex<AckQueue>);
+
+impl Acks {
+    fn lock(&self) -> MutexGuard<'_, AckQueue> {
+        self.0.lock()
+    }
 }
 
 /// The event loops over one store.
@@ -90,7 +102,7 @@ impl Slot {
             is_taken: AtomicBool::new(true),
             wake: WakeDescriptor::new()?,
             arrivals: Arrivals::default(),
-            acks: Mutex::default(),
+            acks: Acks::default(),
             next: OnceLock::new(),
         })
     }
