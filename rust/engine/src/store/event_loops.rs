@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use crate::arrivals::Arrivals;
 use crate::error::Result;
 use crate::flush::{AckQueue, Needs, Reached, Ticket};
-use crate::lock::Mutex;
+use crate::lock::{Mutex, MutexGuard};
 use crate::progress::WakeDescriptor;
 use crate::status::PutStatus;
 
@@ -28,8 +28,20 @@ struct Slot {
     is_taken: AtomicBool,
     wake: WakeDescriptor,
     arrivals: Arrivals,
-    acks: Mutex<AckQueue>,
+    acks: Acks,
     next: OnceLock<Arc<Slot>>,
+}
+
+/// Parked acknowledgements, in cache lines of their own: they change with each send that waits, while
+/// dispatch reads what is beside them for each record.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Acks(Mutex<AckQueue>);
+
+impl Acks {
+    fn lock(&self) -> MutexGuard<'_, AckQueue> {
+        self.0.lock()
+    }
 }
 
 /// The event loops over one store.
@@ -90,7 +102,7 @@ impl Slot {
             is_taken: AtomicBool::new(true),
             wake: WakeDescriptor::new()?,
             arrivals: Arrivals::default(),
-            acks: Mutex::default(),
+            acks: Acks::default(),
             next: OnceLock::new(),
         })
     }
@@ -206,6 +218,7 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::config::{FlushDiskType, StoreConfig};
     use crate::disk::twin::{CallKind, Fault, Times, TwinDisk};
+    use crate::store::flush_rounds::FlushRounds;
     use crate::store::{OpenHow, Store};
 
     type TwinStore = Store<TwinDisk, ManualClock>;
@@ -303,6 +316,12 @@ mod tests {
         assert_eq!(answered(&store, &other), []);
         assert_eq!((durability.parked(), first.parked()), (3, 3));
         assert!(!durability.is_sync_awaited());
+        let end = append(&store, 0);
+        let ticket = durability.park_for(&other, end, false).unwrap();
+        assert!(durability.is_sync_awaited(), "the farthest of all loops");
+        assert_eq!(durability.parked_beyond(end - 1), 1);
+        durability.flush().unwrap();
+        assert_eq!(answered(&store, &other), [(ticket, OK)]);
         assert_eq!(answered(&store, first), mine);
     }
 
@@ -399,8 +418,7 @@ mod tests {
         assert!(!is_woken(store.first_loop()));
     }
 
-    #[test]
-    fn a_failed_sync_answers_every_loop() {
+    fn assert_failure_answers_all(fail: impl Fn(&TwinStore)) {
         let (twin, store) = opened(FlushDiskType::Sync);
         let (first, other) = (store.first_loop(), store.add_loop().unwrap());
         let end = append(&store, 0);
@@ -413,11 +431,26 @@ mod tests {
             errno: 5,
             times: Times::Once,
         });
-        assert!(store.durability().flush().is_err());
+        fail(&store);
         assert!(is_woken(first) && is_woken(&other));
         let failed = PutStatus::ServiceNotAvailable;
         assert_eq!(answered(&store, first), [(mine, failed)]);
         assert_eq!(answered(&store, &other), [(others, failed)]);
+    }
+
+    #[test]
+    fn a_failed_sync_wakes_and_answers_every_loop() {
+        assert_failure_answers_all(|store| assert!(store.durability().flush().is_err()));
+    }
+
+    #[test]
+    fn a_failed_round_of_the_flush_wakes_and_answers_every_loop() {
+        assert_failure_answers_all(|store| {
+            let durability = store.durability();
+            let mut rounds =
+                FlushRounds::new(durability, &store.files, &store.clock, &store.config);
+            assert!(rounds.step().is_err());
+        });
     }
 
     #[test]

@@ -204,6 +204,24 @@ fn a_cold_read_wakes_the_loop_that_asked() {
 }
 
 #[test]
+fn a_fast_path_that_is_dropped_leaves_nothing_that_waits() {
+    let mut serving = Serving::new(FlushDiskType::Sync);
+    let (mut gone, mut abandoned) = (serving.another_loop(), serving.another_loop());
+    for other in [&mut gone, &mut abandoned] {
+        serving.change_loop(other);
+        serving.feed(&send_with(1, &[], b"x"));
+        serving.change_loop(other);
+    }
+    assert_eq!(serving.store.durability().parked(), 2);
+    drop(gone);
+    assert_eq!(serving.store.durability().parked(), 1);
+    // As in a forked child, which takes no lock of the engine.
+    abandoned.fast_path.abandon();
+    drop(abandoned);
+    assert_eq!(serving.store.durability().parked(), 1);
+}
+
+#[test]
 fn of_copies_on_several_loops_at_the_same_time_one_is_stored() {
     let mut serving = Serving::new(FlushDiskType::Async);
     serving.remember();
