@@ -196,13 +196,7 @@ class Broker:
             )
             plan = memory_plan(self.settings.configuration)
             queue_files = self.settings.queue_files_open_max
-            limits = limits_of(
-                listener,
-                plan,
-                queue_files=queue_files,
-                # A reactor has a descriptor of its own for each.
-                per_connection=2 if fast_path.reactors else 1,
-            )
+            limits = limits_of(listener, plan, queue_files=queue_files)
             bound_fast_path(fast_path, plan, limits)
             _log.debug("%s; %d connections at the most", plan, limits.connections_max)
             self._rounds = Rounds(state, persistence)

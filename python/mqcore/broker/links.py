@@ -1,11 +1,12 @@
 """One client's connection: the fast path has its bytes, Python has what that hands over."""
 
 import asyncio
+import socket
 
 from mqcore.broker.decisions import Decisions
 from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
-from mqcore.native import FastPath, FastPathProtocol, Handed
+from mqcore.native import FastPath, FastPathProtocol, Handed, ReactorTransport
 from mqcore.remoting import Hub, Limits, Link, ReadGate
 
 # From so many times the bytes on at which reading stops a connection is closed.
@@ -23,27 +24,6 @@ def bound_fast_path(fast_path: FastPath, memory: MemoryPlan, limits: Limits) -> 
     fast_path.set_bounds(frames, memory.output_bytes, memory.sends_bytes, turn_us)
 
 
-class _MovedReading:
-    """Reading from a connection whose bytes a reactor moves, as a gate pauses and resumes it."""
-
-    def __init__(self, connection: FastPathProtocol, transport: asyncio.BaseTransport) -> None:
-        """Takes the connection, and what keeps its socket open."""
-        self._connection = connection
-        self._transport = transport
-
-    def is_closing(self) -> bool:
-        """Returns whether the connection ends."""
-        return self._transport.is_closing()
-
-    def pause_reading(self) -> None:
-        """Reads no more."""
-        self._connection.hold()
-
-    def resume_reading(self) -> None:
-        """Reads again."""
-        self._connection.release()
-
-
 class BrokerConnection(FastPathProtocol):
     """A connection: hot requests are answered by the fast path, others by the dispatcher.
 
@@ -56,14 +36,21 @@ class BrokerConnection(FastPathProtocol):
     def __init__(self, fast_path: FastPath, hub: Hub, decisions: Decisions) -> None:
         """Makes a connection that waits for its transport."""
         super().__init__(fast_path)
+        self._has_reactors = fast_path.reactors > 0
         self._hub = hub
         self._decisions = decisions
         self.link = Link(hub, self, ReadGate())
 
+    def take_socket(self, arrival: socket.socket) -> bool:
+        """Gives a plain connection to a reactor; returns False where there is none."""
+        if self._has_reactors:
+            self.connection_made(ReactorTransport(self, arrival))
+        return self._has_reactors
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""
         super().connection_made(transport)
-        self.link.made(transport, reading=_MovedReading(self, transport) if self.is_moved else None)
+        self.link.made(transport)
         # The fast path knows exactly whether anything is unsent, where it sends by itself.
         self.link.limit_unsent(self._hub.limits.out_high_bytes if self.link.is_tls else 0)
         self._hub.join(self.link)

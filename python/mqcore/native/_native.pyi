@@ -1830,8 +1830,9 @@ class FastPathConnection:
     def __new__(cls, *_args: object, **_kwargs: object) -> Self: ...
     def attach(
         self, write: Callable[[bytes], object], *, descriptor: int, peer: str, born_host: str | None
-    ) -> bool:
-        """Opens it, over a transport that is; returns whether a reactor moves its bytes."""
+    ) -> None: ...
+    def attach_socket(self, descriptor: int, *, peer: str, born_host: str | None) -> None:
+        """Opens it, and gives its socket to a reactor, which closes it in the end."""
 
     def detach(self) -> None: ...
     def hold(self) -> None:

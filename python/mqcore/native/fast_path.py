@@ -7,6 +7,8 @@ What the policy does not allow comes up as `Handed`.
 
 import asyncio
 import logging
+import socket
+from collections.abc import Callable
 from typing import NamedTuple, Self, cast
 
 from mqcore.native._native import Command, FastPathConnection, Handed, NativeFastPath
@@ -17,6 +19,7 @@ __all__ = [
     "FastPath",
     "FastPathProtocol",
     "GroupPolicy",
+    "ReactorTransport",
     "TopicPolicy",
 ]
 
@@ -168,6 +171,60 @@ class FastPath(NativeFastPath):
             self._timer = self._loop.call_later(next_ms / _MS_PER_SECOND, self._woken)
 
 
+class ReactorTransport(asyncio.Transport):
+    """Stands for a socket whose bytes a reactor moves: pauses, resumes and closes it.
+
+    Nothing is written through it: `FastPathProtocol.write` does.
+
+    Args:
+        connection: The connection; its fast path has reactors.
+        sock: The socket, which is the reactor's from `detach` on.
+    """
+
+    def __init__(self, connection: "FastPathProtocol", sock: socket.socket) -> None:
+        """Takes an accepted socket, on the running loop."""
+        super().__init__(
+            extra={"peername": _name_of(sock.getpeername), "sockname": sock.getsockname()}
+        )
+        self._connection = connection
+        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+        self._is_closing = False
+
+    def detach(self) -> int:
+        """Gives the socket away; returns its descriptor."""
+        return self._socket.detach()
+
+    def pause_reading(self) -> None:
+        """Lets the reactor read no more."""
+        self._connection.hold()
+
+    def resume_reading(self) -> None:
+        """Lets the reactor read again."""
+        self._connection.release()
+
+    def is_closing(self) -> bool:
+        """Returns whether it ends, or has ended."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Ends the connection; what the socket takes at once is written."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._loop.call_soon(self._connection.connection_lost, None)
+
+    def abort(self) -> None:
+        """Ends the connection."""
+        self.close()
+
+    def get_write_buffer_size(self) -> int:
+        """Returns 0: what is not written yet is the fast path's."""
+        return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Does nothing: the fast path bounds what it holds."""
+
+
 class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     """A connection of the fast path; derive from it and override `handed` and `refused`.
 
@@ -178,26 +235,24 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     official refusal; False when the fast path does not execute requests of that code. `traffic` is
     how many bytes were received and sent.
 
-    Where the fast path has reactors, one of them reads and writes the socket of a plain connection;
-    the transport keeps it open, and is read no more. `hold` and `release` let the reactor pause then.
-
-    Attributes:
-        is_moved: Whether a reactor moves its bytes.
+    With a `ReactorTransport` a reactor of the fast path reads and writes the socket.
     """
 
-    is_moved: bool
     _fast_path_transport: asyncio.Transport | None
 
     def __init__(self, fast_path: FastPath) -> None:
         """Makes a connection that waits for its transport."""
         self._fast_path_transport = None
-        self.is_moved = False
         fast_path.bind(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""
         plain = cast(asyncio.Transport, transport)
         self._fast_path_transport = plain
+        if isinstance(plain, ReactorTransport):
+            peer, born_host = _peer_of(plain.get_extra_info("peername"))
+            self.attach_socket(plain.detach(), peer=peer, born_host=born_host)
+            return
         sock = plain.get_extra_info("socket")
         is_tls = plain.get_extra_info("sslcontext") is not None
         if not is_tls:
@@ -205,14 +260,12 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
             # out. Under TLS, where nothing goes past the transport, 0 would mean always full.
             plain.set_write_buffer_limits(high=0)
         peer, born_host = _peer_of(plain.get_extra_info("peername"))
-        self.is_moved = self.attach(
+        self.attach(
             plain.write,
             descriptor=-1 if is_tls or sock is None else sock.fileno(),
             peer=peer,
             born_host=born_host,
         )
-        if self.is_moved:
-            plain.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Forgets everything that waits for this connection."""
@@ -274,6 +327,14 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
         transport = self._fast_path_transport
         if transport is not None and not transport.is_closing():
             transport.resume_reading()
+
+
+def _name_of(asked: Callable[[], object]) -> object:
+    """Returns the name of a socket's other side; None when it is gone already."""
+    try:
+        return asked()
+    except OSError:
+        return None
 
 
 def _peer_of(name: object) -> tuple[str, str | None]:

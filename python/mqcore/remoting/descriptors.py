@@ -1,6 +1,6 @@
 """How many descriptors the process may have, and how many of them connections may take.
 
-A connection takes one, or two where a reactor moves its bytes. What the others are for comes first: a broker that cannot open a queue file
+A connection takes one. What the others are for comes first: a broker that cannot open a queue file
 neither stores nor reads.
 """
 
@@ -30,18 +30,17 @@ def raised_descriptors() -> int:
     return _known(hard)
 
 
-def connections_within(wanted: int, *, queue_files: int = 0, per_connection: int = 1) -> int:
+def connections_within(wanted: int, *, queue_files: int = 0) -> int:
     """Returns how many connections there may be.
 
     Args:
         wanted: At the most.
         queue_files: Files that the store may keep open at once, of which it takes no more than half
             of all descriptors.
-        per_connection: Descriptors that a connection takes.
     """
     limit = _known(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     left = limit - min(queue_files, limit // 2) - RESERVED
-    return max(min(wanted, left // per_connection), _CONNECTIONS_MIN)
+    return max(min(wanted, left), _CONNECTIONS_MIN)
 
 
 def descriptors_within() -> int:

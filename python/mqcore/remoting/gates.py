@@ -4,22 +4,8 @@ Knows no frame and no request. All methods belong to the event loop's thread.
 """
 
 import asyncio
-from typing import Protocol
 
-__all__ = ["ReadGate", "Readable", "WriteGate"]
-
-
-class Readable(Protocol):
-    """What a gate pauses and resumes: a transport, or what moves bytes in its place."""
-
-    def is_closing(self) -> bool:
-        """Returns whether it ends."""
-
-    def pause_reading(self) -> None:
-        """Reads no more."""
-
-    def resume_reading(self) -> None:
-        """Reads again."""
+__all__ = ["ReadGate", "WriteGate"]
 
 
 class ReadGate:
@@ -34,10 +20,10 @@ class ReadGate:
         """Begins without a transport, and without a reason."""
         self.is_paused = False
         self.resumed_s = float("-inf")
-        self._transport: Readable | None = None
+        self._transport: asyncio.Transport | None = None
         self._reasons: set[str] = set()
 
-    def open(self, transport: Readable) -> None:
+    def open(self, transport: asyncio.Transport) -> None:
         """Takes the transport."""
         self._transport = transport
 

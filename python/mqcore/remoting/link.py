@@ -17,7 +17,7 @@ from mqcore.errors import CallTimeoutError, ConnectionLostError
 from mqcore.native import Command
 from mqcore.remoting.calls import Calls
 from mqcore.remoting.frames import Frames
-from mqcore.remoting.gates import Readable, ReadGate, WriteGate
+from mqcore.remoting.gates import ReadGate, WriteGate
 from mqcore.remoting.request_codes import code_name
 from mqcore.remoting.request_queue import Answer, RequestBounds, RequestQueue
 from mqcore.remoting.stream import ByteStream
@@ -118,18 +118,11 @@ class Link:
 
     # What the protocol of the connection calls.
 
-    def made(
-        self, transport: asyncio.BaseTransport, *, reading: Readable | None = None
-    ) -> None:
-        """Takes the transport; the protocol joins the hub once it is ready itself.
-
-        Args:
-            transport: The transport.
-            reading: What is paused and resumed instead of the transport, where that does not read.
-        """
+    def made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the transport; the protocol joins the hub once it is ready itself."""
         self._transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
-        self._reading.open(self._transport if reading is None else reading)
+        self._reading.open(self._transport)
         self.is_tls = transport.get_extra_info("sslcontext") is not None
         self.peer, self.peer_host = _address_of(transport.get_extra_info("peername"))
         self.local_host = _address_of(transport.get_extra_info("sockname"))[1]

@@ -90,29 +90,20 @@ class MemoryLike(Protocol):
         """For requests that wait to run."""
 
 
-def limits_of(
-    settings: ListenerLike,
-    memory: MemoryLike,
-    *,
-    queue_files: int = 0,
-    per_connection: int = 1,
-) -> Limits:
+def limits_of(settings: ListenerLike, memory: MemoryLike, *, queue_files: int = 0) -> Limits:
     """Returns the bounds of connections.
 
     Args:
         settings: Of the listener.
         memory: How memory is divided.
         queue_files: Files that the store may keep open at once.
-        per_connection: Descriptors that a connection takes.
     """
     return Limits(
         idle_s=settings.idle_s,
         held_bytes_max=memory.requests_bytes,
         first_frames_bytes_max=memory.first_frames_bytes,
         later_frames_bytes_max=memory.later_frames_bytes,
-        connections_max=connections_within(
-            settings.connections_max, queue_files=queue_files, per_connection=per_connection
-        ),
+        connections_max=connections_within(settings.connections_max, queue_files=queue_files),
         descriptors_max=descriptors_within(),
     )
 

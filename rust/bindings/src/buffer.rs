@@ -9,7 +9,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::io::IoSlice;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use arrow_array::StructArray;
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
@@ -181,15 +181,13 @@ pub(crate) fn uncollected(object: &Bound<'_, PyAny>) {
     unsafe { ffi::PyObject_GC_UnTrack(object.as_ptr().cast()) }
 }
 
-/// Another descriptor of a socket that its transport keeps open; none when there are no more.
-pub(crate) fn duplicate(descriptor: i32) -> Option<OwnedFd> {
+/// A socket that Python has detached: it is closed here. None of a number that is no descriptor.
+pub(crate) fn owned(descriptor: i32) -> Option<OwnedFd> {
     if descriptor < 0 {
         return None;
     }
-    // SAFETY: the transport that has just been made of the socket closes it only after
-    // `connection_lost`.
-    let socket = unsafe { BorrowedFd::borrow_raw(descriptor) };
-    socket.try_clone_to_owned().ok()
+    // SAFETY: `socket.detach()` gave the number away: nobody else closes or uses it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// What a socket took.

@@ -21,7 +21,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 
-use crate::buffer::{ReceiveBuffer, Sent, duplicate, send, views_of};
+use crate::buffer::{ReceiveBuffer, Sent, owned, send, views_of};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
 use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
@@ -395,6 +395,27 @@ fn report_left(slf: &Bound<'_, FastPathConnection>, left: Left) -> PyResult<()> 
     Ok(())
 }
 
+/// Opens a connection in the fast path that it is to belong to.
+fn open(
+    slf: &Bound<'_, FastPathConnection>,
+    (number, home, reactor): (usize, Arc<Home>, Option<Arc<BrokerReactor>>),
+    peer: &str,
+    born_host: Option<&str>,
+) -> PyResult<()> {
+    let this = slf.get();
+    let host = born_host.map_or(Ok(LOCAL_HOST), host_of)?;
+    let id = home.locked().path.open(host, peer);
+    // Set once: a connection is attached once.
+    let _first = this.mover.set(Mover {
+        number,
+        home,
+        reactor,
+    });
+    this.all()?.join((number, id), slf.clone().unbind());
+    this.id.store(id.0, Ordering::Relaxed);
+    Ok(())
+}
+
 fn refuse(slf: &Bound<'_, FastPathConnection>, fault: &Fault) -> PyResult<()> {
     slf.call_method1("give_up", (fault.to_string(),)).map(drop)
 }
@@ -418,7 +439,6 @@ impl FastPathConnection {
         }
     }
 
-    /// Opens it, over a transport that is; whether a reactor moves its bytes from now on.
     #[pyo3(signature = (write, *, descriptor, peer, born_host))]
     fn attach(
         slf: &Bound<'_, Self>,
@@ -426,40 +446,34 @@ impl FastPathConnection {
         descriptor: i32,
         peer: &str,
         born_host: Option<&str>,
-    ) -> PyResult<bool> {
+    ) -> PyResult<()> {
         let this = slf.get();
-        let host = born_host.map_or(Ok(LOCAL_HOST), host_of)?;
-        let all = this.all()?;
-        let chosen = match all.reactors.least_loaded() {
-            Some((number, reactor)) if descriptor >= 0 => {
-                // Out of descriptors: the transport has one, and goes on with it.
-                duplicate(descriptor).map(|socket| (number, reactor, socket))
-            }
-            _ => None,
-        };
-        let (number, home, reactor) = match &chosen {
-            Some((number, reactor, _)) => {
-                (*number, Arc::clone(reactor.home()), Some(Arc::clone(reactor)))
-            }
-            None => (0, Arc::clone(all.fast_path.first()), None),
-        };
-        let id = home.locked().path.open(host, peer);
-        // Set once: a connection is attached once.
-        let _first = this.mover.set(Mover {
-            number,
-            home,
-            reactor,
-        });
-        all.join((number, id), slf.clone().unbind());
-        this.id.store(id.0, Ordering::Relaxed);
-        if let Some((_, reactor, socket)) = chosen {
-            reactor.add(id, socket);
-            return Ok(true);
-        }
+        let home = Arc::clone(this.all()?.fast_path.first());
+        open(slf, (0, home, None), peer, born_host)?;
         let before = this.write.lock().replace(write);
         drop(before);
         this.descriptor.store(descriptor, Ordering::Relaxed);
-        Ok(false)
+        Ok(())
+    }
+
+    /// Opens it, and gives its socket to a reactor, which closes it in the end.
+    #[pyo3(signature = (descriptor, *, peer, born_host))]
+    fn attach_socket(
+        slf: &Bound<'_, Self>,
+        descriptor: i32,
+        peer: &str,
+        born_host: Option<&str>,
+    ) -> PyResult<()> {
+        let socket = owned(descriptor);
+        let this = slf.get();
+        let chosen = this.all()?.reactors.least_loaded();
+        let (Some((number, reactor)), Some(socket)) = (chosen, socket) else {
+            return Err(PyRuntimeError::new_err("no reactor, or no socket"));
+        };
+        let home = Arc::clone(reactor.home());
+        open(slf, (number, home, Some(Arc::clone(&reactor))), peer, born_host)?;
+        reactor.add(this.id(), socket);
+        Ok(())
     }
 
     fn detach(slf: &Bound<'_, Self>) -> PyResult<()> {
