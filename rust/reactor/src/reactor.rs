@@ -189,11 +189,13 @@ struct Running<D: Disk, C: Clock> {
 impl<D: Disk, C: Clock> Running<D, C> {
     fn run(&mut self) {
         let mut events = Events::with_capacity(EVENTS_PER_TURN);
-        while !self.is_stopping {
+        loop {
             self.turn();
+            if self.is_stopping {
+                return self.end();
+            }
             self.wait(&mut events);
         }
-        self.end();
     }
 
     /// Waits until something is ready.
