@@ -109,7 +109,13 @@ impl Connections {
                 frame,
                 has_asked,
                 ..
-            } => bound.call_method1("unfinished", (bytes, frame, has_asked))?,
+            } => {
+                let counted = bound.call_method1("unfinished", (bytes, frame, has_asked));
+                if let Some(reactor) = bound.get().reactor().filter(|_| bytes > 0) {
+                    reactor.counted(id);
+                }
+                counted?
+            }
             Report::Ended { fault: None, .. } => bound.call_method0("ended")?,
             Report::Ended {
                 fault: Some(fault), ..

@@ -186,13 +186,13 @@ impl NativeFastPath {
     /// Bounds what all connections may occupy, bytes, and how long one of them is executed before
     /// others have their turn.
     fn set_bounds(&self, half_frames: usize, output: usize, deferred: usize, turn_us: u64) {
-        // Each loop has its share.
+        // Half frames are counted over all loops; of the rest each has its share.
         let shares = self.fast_path.all().count();
         for home in self.fast_path.all() {
             let clock = self.fast_path.clock.clone();
             let connections = &mut home.locked().path.connections;
             connections.bounds = Bounds {
-                half_frames_bytes: half_frames / shares,
+                half_frames_bytes: half_frames,
                 output_bytes: output / shares,
                 deferred_bytes: deferred / shares,
             };

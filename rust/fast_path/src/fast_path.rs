@@ -84,12 +84,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn beside(&self, reader_threads: usize) -> Result<Self> {
         let store = Arc::clone(&self.store);
         let events = store.add_loop()?;
-        Ok(Self::sharing(
-            store,
-            events,
-            reader_threads,
-            self.shared.clone(),
-        ))
+        let mut beside = Self::sharing(store, events, reader_threads, self.shared.clone());
+        beside.connections = self.connections.beside();
+        Ok(beside)
     }
 
     fn sharing(

@@ -13,6 +13,8 @@ pub(crate) enum Change {
     Hold(ConnectionId),
     /// Read it again.
     Release(ConnectionId),
+    /// What was reported of its unfinished frame is counted: go on, unless it is held meanwhile.
+    Counted(ConnectionId),
     /// Write what can be written at once, and forget it.
     Remove(ConnectionId),
     /// End.
@@ -38,7 +40,9 @@ impl Changes {
 pub enum Report {
     /// A request that the fast path does not execute.
     Escalated(Escalated),
-    /// A connection holds so much of an unfinished frame, or has sent its first whole frame.
+    /// A connection holds so much of an unfinished frame, or has sent its first whole frame. With
+    /// bytes it is not read before [`counted`](crate::Reactor::counted) is called: what all may
+    /// hold is bounded elsewhere.
     Unfinished {
         /// The connection.
         connection: ConnectionId,

@@ -130,6 +130,12 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
         self.ask(Change::Release(id));
     }
 
+    /// What was reported of the unfinished frame of a connection is counted; a hold that came of it
+    /// was asked for before.
+    pub fn counted(&self, id: ConnectionId) {
+        self.ask(Change::Counted(id));
+    }
+
     /// Writes what the connection takes at once, and forgets it, in the fast path too.
     pub fn remove(&self, id: ConnectionId) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
@@ -265,6 +271,12 @@ impl<D: Disk, C: Clock> Running<D, C> {
                         list(&mut self.ready, id, socket);
                     }
                 }
+                Change::Counted(id) => {
+                    if let Some(socket) = self.sockets.get_mut(&id) {
+                        socket.is_reported = false;
+                        list(&mut self.ready, id, socket);
+                    }
+                }
                 Change::Remove(id) => self.remove(id),
                 Change::Stop => self.is_stopping = true,
             }
@@ -355,6 +367,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
             let is_counted = !has_asked || half_bytes >= REPORTED_BYTES_MIN;
             let bytes = if is_counted { half_bytes } else { 0 };
             if is_first || bytes != socket.reported_bytes {
+                socket.is_reported = bytes > 0;
                 self.to_report.push(Report::Unfinished {
                     connection: id,
                     bytes,

@@ -44,6 +44,8 @@ pub(crate) struct Socket {
     pub(crate) is_stalled: bool,
     /// Requests are left that wait for the next turn.
     pub(crate) has_more: bool,
+    /// What was reported of its unfinished frame is not counted yet.
+    pub(crate) is_reported: bool,
     /// It was reported to be full.
     pub(crate) is_full: bool,
     /// A whole frame has come.
@@ -65,6 +67,7 @@ impl Socket {
             is_held: false,
             is_stalled: false,
             has_more: false,
+            is_reported: false,
             is_full: false,
             has_asked: false,
             is_ended: false,
@@ -79,7 +82,8 @@ impl Socket {
     /// Whether a turn may do something for it.
     pub(crate) fn may_go_on(&self) -> bool {
         let has_work = self.is_readable || self.has_more;
-        has_work && !self.is_held && !self.is_stalled && !self.is_ended
+        let is_paused = self.is_held || self.is_stalled || self.is_reported;
+        has_work && !is_paused && !self.is_ended
     }
 
     /// Reads what has come, as far as `buffer` goes.
