@@ -27,6 +27,8 @@ __all__ = ["PullConsumer"]
 _log = logging.getLogger(__name__)
 
 _MS_PER_S: Final = 1000
+# The end of the year 9999: what is later was meant as ms.
+_LAST_MOMENT_S: Final = 253_402_300_799
 
 
 class PullConsumer(Consumer[PullEngine]):
@@ -235,9 +237,15 @@ class PullConsumer(Consumer[PullEngine]):
 
         Raises:
             RemotingError: The broker did not answer; nothing changed.
+            UsageError: The moment is none.
         """
         self._check_usable()
+        check_explicit(moment=(moment, float | datetime))
         seconds = moment.timestamp() if isinstance(moment, datetime) else moment
+        if not 0 <= seconds <= _LAST_MOMENT_S:
+            raise UsageError(
+                f"moment: {moment} s since 1970 is no time before the year 9999: are these ms?"
+            )
         full = self._full(queue)
         offset = await self._engine.calls.search_offset(full, round(seconds * _MS_PER_S))
         self._engine.seek(full, max(0, offset))

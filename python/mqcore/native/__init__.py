@@ -68,6 +68,7 @@ from mqcore.native._native import (  # noqa: E402
     sql_fault,
     write_state,
 )
+from mqcore.native.existing import existing_sizes, is_new_store  # noqa: E402
 from mqcore.native.fast_path import FastPath, FastPathProtocol, GroupPolicy, TopicPolicy  # noqa: E402
 from mqcore.native.fields import fields_of  # noqa: E402
 from mqcore.native.inspection import Inspection, index_capacity, rebuild  # noqa: E402
@@ -177,9 +178,11 @@ __all__ = [
     "decompress",
     "encode_parts",
     "encode_properties",
+    "existing_sizes",
     "fields_of",
     "gil_counts",
     "index_capacity",
+    "is_new_store",
     "native_request_codes",
     "parse_relaxed_json",
     "rebuild",
