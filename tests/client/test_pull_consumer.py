@@ -91,6 +91,11 @@ def test_assigned_queues_are_read_from_anywhere(cluster: Cluster) -> None:
             everywhere = await consumer.topic_queues("seek")
             assert queue in everywhere
             consumer.seek(queue, 4)
+            one: Any = queue
+            with pytest.raises(UsageError, match=r"^queues: several QueueRef are expected"):
+                await consumer.assign(one)
+            with pytest.raises(UsageError, match=r"^queues: several QueueRef are expected"):
+                consumer.pause(one)
             await consumer.assign([queue])
             assert consumer.queues == (queue,)
             assert numbers(await consumer.poll(10.0)) == [4, 5]

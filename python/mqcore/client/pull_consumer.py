@@ -195,7 +195,7 @@ class PullConsumer(Consumer[PullEngine]):
         self._check_usable()
         if self._engine.subscriptions.topics:
             raise UsageError("topics were subscribed: a consumer either subscribes or is assigned")
-        await self._engine.assign([self._full(queue) for queue in queues])
+        await self._engine.assign(self._each(queues))
 
     async def topic_queues(self, topic: str) -> list[QueueRef]:
         """Returns all queues of a topic that are read.
@@ -338,6 +338,13 @@ class PullConsumer(Consumer[PullEngine]):
     def _chosen(self, queues: Iterable[QueueRef] | None) -> list[QueueRef]:
         if queues is None:
             return list(self._engine.assignment.held)
+        return self._each(queues)
+
+    def _each(self, queues: Iterable[QueueRef]) -> list[QueueRef]:
+        if not isinstance(queues, Iterable):
+            raise UsageError(
+                f"queues: several QueueRef are expected, not {type(queues).__name__}: give a list"
+            )
         return [self._full(queue) for queue in queues]
 
     def _full(self, queue: QueueRef) -> QueueRef:
