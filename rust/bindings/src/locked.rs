@@ -8,6 +8,7 @@ use std::sync::Arc;
 use mqcore_engine::clock::{Clock, SystemClock};
 use mqcore_engine::disk::RealDisk;
 use mqcore_engine::lock::{Mutex, MutexGuard};
+use mqcore_engine::store::LoopEvents;
 use mqcore_fast_path::FastPath;
 use mqcore_fast_path::shared_state::SharedState;
 
@@ -28,6 +29,8 @@ pub(crate) struct LockedFastPath {
     inside: Mutex<Inside>,
     /// What loops share, each part behind its own lock: asked without this one.
     pub(crate) shared: SharedState,
+    /// What the loop is woken for.
+    events: Arc<LoopEvents>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: SystemClock,
     pub(crate) origin: Origin,
@@ -37,6 +40,7 @@ impl LockedFastPath {
     pub(crate) fn new(path: FastPath<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
         Self {
             shared: path.shared.clone(),
+            events: Arc::clone(path.events()),
             inside: Mutex::new(Inside {
                 path,
                 drains_at_ms: u64::MAX,
@@ -64,7 +68,7 @@ impl LockedFastPath {
         let next_ms = inside.path.next_deadline_ms().unwrap_or(u64::MAX);
         if next_ms < inside.drains_at_ms {
             inside.drains_at_ms = next_ms;
-            self.engine.wake_descriptor().raise();
+            self.events.wake_descriptor().raise();
         }
     }
 }

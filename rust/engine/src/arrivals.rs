@@ -97,6 +97,15 @@ impl Arrivals {
         self.watched.store(watches.table.len(), Ordering::SeqCst);
     }
 
+    /// Ends the watching of all queues, and forgets what came into them.
+    pub fn unwatch_all(&self) {
+        let mut watches = self.watches.lock();
+        watches.table.clear();
+        watches.news.clear();
+        self.watched.store(0, Ordering::SeqCst);
+        self.unread.store(0, Ordering::SeqCst);
+    }
+
     /// Queues that are watched now.
     #[must_use]
     pub fn watched(&self) -> usize {
@@ -227,6 +236,14 @@ mod tests {
         arrivals.unwatch(b"t", 0);
         assert_eq!(drained(&arrivals), []);
         assert_eq!(arrivals.watched(), 0);
+        for queue_id in 0..2 {
+            arrivals.watch(b"t", queue_id);
+            arrivals.note(b"t", queue_id, 2, 1);
+        }
+        arrivals.unwatch_all();
+        assert_eq!((arrivals.watched(), arrivals.has_news()), (0, false));
+        arrivals.watch(b"t", 1);
+        assert_eq!(drained(&arrivals), []);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_engine::store::Store;
+use mqcore_engine::store::{LoopEvents, Store};
 use mqcore_record::Host;
 
 use crate::connections::Connections;
@@ -21,6 +21,8 @@ use crate::stop::{Processed, Stop};
 /// The surroundings of a request processor, for the length of one call.
 pub(crate) struct Context<'a, D: Disk, C: Clock> {
     pub(crate) store: &'a Arc<Store<D, C>>,
+    /// What the loop of this fast path is woken for.
+    pub(crate) events: &'a LoopEvents,
     /// What was decided; does not change during the call.
     pub(crate) policy: &'a Policy,
     /// Where responses go, and who is connected.

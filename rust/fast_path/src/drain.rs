@@ -49,7 +49,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
 
     fn take_news(&mut self) {
         let mut arrivals = Vec::new();
-        self.store.arrivals().drain(NEWS_PER_TURN, &mut arrivals);
+        self.events().arrivals().drain(NEWS_PER_TURN, &mut arrivals);
         self.has_more_news = arrivals.len() == NEWS_PER_TURN;
         for arrival in arrivals {
             let Ok(topic) = std::str::from_utf8(&arrival.queue.topic) else {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::store::Store;
+use mqcore_engine::error::Result;
+use mqcore_engine::store::{LoopEvents, Store};
 use mqcore_engine::timer::Wheel;
 use mqcore_record::Host;
 use mqcore_wire::{Command, CommandRef};
@@ -45,6 +46,8 @@ pub struct Escalated {
 /// The fast path.
 pub struct FastPath<D: Disk, C: Clock> {
     pub(crate) store: Arc<Store<D, C>>,
+    /// What its loop is woken for.
+    events: Arc<LoopEvents>,
     /// What was decided.
     pub policy: Policy,
     /// What it shares with those of other loops.
@@ -64,24 +67,41 @@ pub struct FastPath<D: Disk, C: Clock> {
 }
 
 impl<D: Disk, C: Clock> FastPath<D, C> {
-    /// A fast path over a store, with so many threads for cold reads (0: read where it is asked).
+    /// A fast path for the first loop over a store, with so many threads for cold reads (0: read where
+    /// it is asked).
     #[must_use]
     pub fn new(store: Arc<Store<D, C>>, reader_threads: usize) -> Self {
-        Self::sharing(store, reader_threads, SharedState::default())
+        let events = Arc::clone(store.first_loop());
+        Self::sharing(store, events, reader_threads, SharedState::default())
     }
 
     /// Another fast path over the same store, for the connections of another loop: it shares what is
     /// popped, ended, committed and remembered, and has connections, held requests and policy of its own.
-    #[must_use]
-    pub fn beside(&self, reader_threads: usize) -> Self {
+    /// Its wake descriptor is its own too.
+    ///
+    /// # Errors
+    /// [`mqcore_engine::error::Error::Io`] when descriptors are exhausted.
+    pub fn beside(&self, reader_threads: usize) -> Result<Self> {
         let store = Arc::clone(&self.store);
-        Self::sharing(store, reader_threads, self.shared.clone())
+        let events = store.add_loop()?;
+        Ok(Self::sharing(
+            store,
+            events,
+            reader_threads,
+            self.shared.clone(),
+        ))
     }
 
-    fn sharing(store: Arc<Store<D, C>>, reader_threads: usize, shared: SharedState) -> Self {
+    fn sharing(
+        store: Arc<Store<D, C>>,
+        events: Arc<LoopEvents>,
+        reader_threads: usize,
+        shared: SharedState,
+    ) -> Self {
         Self {
-            readers: Readers::new(Arc::clone(&store), reader_threads),
+            readers: Readers::new(Arc::clone(&store), Arc::clone(&events), reader_threads),
             store,
+            events,
             policy: Policy::default(),
             processors: Processors::new(&shared),
             shared,
@@ -100,6 +120,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub(crate) fn split(&mut self) -> (Context<'_, D, C>, &mut Processors<D>) {
         let cx = Context {
             store: &self.store,
+            events: &self.events,
             policy: &self.policy,
             connections: &mut self.connections,
             readers: &mut self.readers,
@@ -136,6 +157,13 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Lets sends ask the timing wheel how full a step of time is.
     pub fn set_wheel(&mut self, wheel: Arc<Wheel<D>>) {
         self.processors.delivery.wheel = Some(wheel);
+    }
+
+    /// What its loop is woken for. The loop waits on the wake descriptor, and [`FastPath::drain`] clears
+    /// it; whoever changes something for the loop from elsewhere raises it.
+    #[must_use]
+    pub fn events(&self) -> &Arc<LoopEvents> {
+        &self.events
     }
 
     /// Takes a new connection.
@@ -308,7 +336,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Ends the watching of queues that nobody waits at.
     pub(crate) fn unwatch_emptied(&mut self) {
         for (topic, queue_id) in self.processors.take_emptied() {
-            let arrivals = self.store.arrivals();
+            let arrivals = self.events.arrivals();
             arrivals.unwatch(topic.as_bytes(), queue_id);
         }
     }
@@ -321,6 +349,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Lets everything be as it is: for a forked child, where the fast path's threads are not there.
     pub fn abandon(&mut self) {
         self.readers.abandon();
+        // Forgetting a loop takes locks, which a thread of the parent may hold here for ever.
+        std::mem::forget(Arc::clone(&self.events));
     }
 
     /// Answers that the next drain could give, at the most.

@@ -33,13 +33,12 @@ use crate::error::Result;
 use crate::flush::Syncer;
 use crate::key_index::KeyIndex;
 use crate::lock::Mutex;
-use crate::progress::WakeDescriptor;
 use crate::segment::LogFiles;
 
 /// A store whose log ends at `end`, and that has not dispatched what is behind its queues.
 ///
 /// # Errors
-/// Of the index, and of the wake descriptor.
+/// Of the index.
 pub(super) fn assemble<D: Disk, C: Clock>(
     making: Making<'_, D, C>,
     found: Looked<D>,
@@ -63,7 +62,6 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     let log = CommitLog::new(Arc::clone(&files), making.clock.clone(), &config);
     let (log, syncer) = (Arc::new(log), Arc::new(Syncer::new(Arc::clone(&files))));
     let records = Arc::new(LogRecords::new(&files));
-    let wake = Arc::new(WakeDescriptor::new()?);
     let refusals = Arc::new(Refusals::default());
     let damaged = Arc::new(DamagedRecords::new(&making.notices));
     let topics = Arc::new(Topics::new(&log, &queues, &batches));
@@ -77,11 +75,11 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         checkpoint,
         session,
     });
-    let waking = (&making.arrivals, &wake, &making.notices);
+    let waking = (&making.loops, &making.notices);
     let reading = (&*config, memory_bytes());
     Ok(Store {
         writer: Writer::new(&log, &topics, &refusals, &config),
-        durability: Durability::new(&syncer, &files, &making.clock, &wake, &config),
+        durability: Durability::new(&syncer, &files, &making.clock, &making.loops, &config),
         reader: Reader::new((&files, &records), &topics, &queues, &damaged, reading),
         key_reader: KeyReader::new(&records, index.as_ref()),
         dispatching: Dispatching::new(&dispatcher, index.as_ref(), &refusals, waking),
@@ -91,7 +89,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         threads: Threads::default(),
         lock: Mutex::new(None),
         clock: making.clock,
-        arrivals: making.arrivals,
+        loops: making.loops,
         levels: making.levels,
         bits: making.bits,
         config,
@@ -104,7 +102,6 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         index,
         dispatcher,
         syncer,
-        wake,
         refusals,
         damaged,
         topics,
@@ -162,7 +159,7 @@ fn followers<D: Disk, C: Clock>(
         clock: making.clock.clone(),
         write_at_ms: AtomicU64::new(0),
         bits: making.bits.clone(),
-        arrivals: Arc::clone(&making.arrivals),
+        loops: Arc::clone(&making.loops),
     };
     let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
     if let Some(index) = index {

@@ -34,7 +34,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             self.finish()
         };
         self.files.positions.wake_all();
-        self.wake.raise();
+        self.loops.wake_all();
         drop(lock);
         outcome
     }
@@ -43,6 +43,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
     pub fn abandon(&self) {
         self.files.is_closing.store(true, Ordering::Release);
         self.threads.stop(&self.files);
+        self.loops.wake_all();
         drop(self.lock.lock().take());
     }
 

@@ -3,22 +3,20 @@
 
 use std::sync::Arc;
 
+use super::event_loops::EventLoops;
 use super::refusals::Refusals;
-use crate::arrivals::Arrivals;
 use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::dispatch::{Dispatcher, refusal_of};
 use crate::error::Result;
 use crate::key_index::{IndexState, KeyIndex};
 use crate::notice::Notices;
-use crate::progress::WakeDescriptor;
 
 /// Dispatches the log to queues and index.
 pub struct Dispatching<D: Disk, C: Clock> {
     dispatcher: Arc<Dispatcher<D>>,
     index: Option<Arc<KeyIndex<D, C>>>,
-    arrivals: Arc<Arrivals>,
-    wake: Arc<WakeDescriptor>,
+    loops: Arc<EventLoops>,
     refusals: Arc<Refusals>,
     notices: Arc<Notices>,
 }
@@ -28,13 +26,12 @@ impl<D: Disk, C: Clock> Dispatching<D, C> {
         dispatcher: &Arc<Dispatcher<D>>,
         index: Option<&Arc<KeyIndex<D, C>>>,
         refusals: &Arc<Refusals>,
-        (arrivals, wake, notices): (&Arc<Arrivals>, &Arc<WakeDescriptor>, &Arc<Notices>),
+        (loops, notices): (&Arc<EventLoops>, &Arc<Notices>),
     ) -> Self {
         Self {
             dispatcher: Arc::clone(dispatcher),
             index: index.map(Arc::clone),
-            arrivals: Arc::clone(arrivals),
-            wake: Arc::clone(wake),
+            loops: Arc::clone(loops),
             refusals: Arc::clone(refusals),
             notices: Arc::clone(notices),
         }
@@ -53,9 +50,7 @@ impl<D: Disk, C: Clock> Dispatching<D, C> {
             stepped.as_ref().err().map(refusal_of),
             "queues are written again",
         );
-        if self.arrivals.has_news() {
-            self.wake.raise();
-        }
+        self.loops.wake_for_news();
         let more = stepped?;
         if let Some(index) = &self.index
             && let Some(from) = index.writer().needs_catch_up()?

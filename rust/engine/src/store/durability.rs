@@ -1,19 +1,18 @@
 //! How durable the log is, and who waits for that: syncs of the log, callers that wait for one, and
 //! acknowledgements that are answered later. Knows no record and no queue.
 //!
-//! Locks: that of the parked acknowledgements is held for a look at the list alone, never over a sync
-//! and never together with another lock of the store.
+//! Locks: none of its own. Those of parked acknowledgements (`event_loops`) are taken one after another,
+//! never over a sync and never together with another lock of the store.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::event_loops::{EventLoops, LoopEvents};
 use crate::clock::Clock;
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::flush::{AckQueue, Needs, Reached, Syncer, Ticket};
-use crate::lock::Mutex;
-use crate::progress::WakeDescriptor;
+use crate::flush::{Needs, Reached, Syncer, Ticket};
 use crate::segment::LogFiles;
 use crate::status::PutStatus;
 
@@ -22,8 +21,7 @@ pub struct Durability<D: Disk, C: Clock> {
     files: Arc<LogFiles<D>>,
     clock: C,
     syncer: Arc<Syncer<D>>,
-    acks: Mutex<AckQueue>,
-    wake: Arc<WakeDescriptor>,
+    loops: Arc<EventLoops>,
     flush_disk_type: FlushDiskType,
     sync_timeout_ms: u64,
 }
@@ -33,15 +31,14 @@ impl<D: Disk, C: Clock> Durability<D, C> {
         syncer: &Arc<Syncer<D>>,
         files: &Arc<LogFiles<D>>,
         clock: &C,
-        wake: &Arc<WakeDescriptor>,
+        loops: &Arc<EventLoops>,
         config: &StoreConfig,
     ) -> Self {
         Self {
             files: Arc::clone(files),
             clock: clock.clone(),
             syncer: Arc::clone(syncer),
-            acks: Mutex::new(AckQueue::default()),
-            wake: Arc::clone(wake),
+            loops: Arc::clone(loops),
             flush_disk_type: config.flush_disk_type,
             sync_timeout_ms: config.sync_flush_timeout_ms,
         }
@@ -78,12 +75,21 @@ impl<D: Disk, C: Clock> Durability<D, C> {
         }
     }
 
-    /// Parks an acknowledgement of everything below `end`: [`Durability::drain`] answers it, after the
-    /// wake descriptor has become readable.
+    /// As [`Durability::park_for`], for the first loop.
     ///
     /// # Errors
     /// [`Error::Limit`] when too many are parked.
     pub fn park(&self, end: u64, needs_replica: bool) -> Result<Ticket> {
+        self.park_for(self.loops.first(), end, needs_replica)
+    }
+
+    /// Parks an acknowledgement of everything below `end` for a loop over this store:
+    /// [`Durability::drain_for`] of the same loop answers it, after its wake descriptor has become
+    /// readable. Tickets of different loops may be the same.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the loop has parked too many.
+    pub fn park_for(&self, events: &LoopEvents, end: u64, needs_replica: bool) -> Result<Ticket> {
         let is_sync = self.flush_disk_type == FlushDiskType::Sync;
         let needs = Needs {
             committed: self.files.pool.is_some(),
@@ -91,41 +97,41 @@ impl<D: Disk, C: Clock> Durability<D, C> {
             replicated: needs_replica,
         };
         let deadline_ms = self.clock.elapsed_ms() + self.sync_timeout_ms;
-        let ticket = self.acks.lock().park(end, needs, deadline_ms)?;
+        let ticket = events.park(end, needs, deadline_ms)?;
         if needs.flushed {
             self.files.signals.flush.notify();
         } else if needs.committed {
             self.files.signals.commit.notify();
         } else {
-            self.wake.raise();
+            events.wake_descriptor().raise();
         }
         Ok(ticket)
     }
 
-    /// Parked acknowledgements now.
+    /// Parked acknowledgements now, of all loops.
     #[must_use]
     pub fn parked(&self) -> usize {
-        self.acks.lock().len()
+        self.loops.parked()
     }
 
-    /// Answers what can be answered, in the order of the log; the time until the next call that is
-    /// due anyway, ms.
+    /// Answers all that can be answered of what was parked for the first loop, as
+    /// [`Durability::drain_for`].
     pub fn drain(&self, out: &mut Vec<(Ticket, PutStatus)>) -> Option<u64> {
-        self.drain_some(usize::MAX, out)
+        self.drain_for(self.loops.first(), usize::MAX, out)
     }
 
-    /// As [`Durability::drain`], `answers_max` of them at the most: with more left the time is 0.
-    pub fn drain_some(
+    /// Answers what can be answered of what a loop has parked, in the order of the log, `answers_max` of
+    /// them at the most; the time until the next call that is due anyway, ms: 0 with more left.
+    pub fn drain_for(
         &self,
+        events: &LoopEvents,
         answers_max: usize,
         out: &mut Vec<(Ticket, PutStatus)>,
     ) -> Option<u64> {
-        self.wake.clear();
+        events.wake_descriptor().clear();
         let reached = self.reached();
-        let mut acks = self.acks.lock();
-        acks.drain_some(reached, answers_max, out);
-        acks.next_deadline_ms()
-            .map(|at| at.saturating_sub(reached.now_ms))
+        let next_ms = events.drain(reached, answers_max, out);
+        next_ms.map(|at| at.saturating_sub(reached.now_ms))
     }
 
     fn reached(&self) -> Reached {
@@ -139,33 +145,31 @@ impl<D: Disk, C: Clock> Durability<D, C> {
         }
     }
 
-    /// Wakes the owner when someone is parked.
+    /// Wakes the loops that have parked something.
     pub(super) fn announce(&self) {
-        if !self.acks.lock().is_empty() {
-            self.wake.raise();
-        }
+        self.loops.wake_parked();
     }
 
     /// How many acknowledgements wait for something beyond `position`.
     pub(super) fn parked_beyond(&self, position: u64) -> usize {
-        self.acks.lock().beyond(position)
+        self.loops.parked_beyond(position)
     }
 
     /// Whether an acknowledgement waits for something beyond what is flushed.
     pub(super) fn is_sync_awaited(&self) -> bool {
-        // Bound first: the lock is not held while the position is read.
-        let farthest = self.acks.lock().farthest();
+        let farthest = self.loops.farthest();
         farthest.is_some_and(|end| end > self.files.positions.flushed.position())
     }
 
-    /// Syncs the log once.
+    /// Syncs the log once. Whether or not that works, those who wait are woken: after a failure they are
+    /// answered with it.
     ///
     /// # Errors
     /// As [`Syncer::sync_now`].
     pub fn flush(&self) -> Result<u64> {
-        let flushed = self.sync_log()?;
+        let flushed = self.sync_log();
         self.announce();
-        Ok(flushed)
+        flushed
     }
 
     /// Syncs the log once and leaves telling those who wait to the caller.

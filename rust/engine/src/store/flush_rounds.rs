@@ -85,10 +85,13 @@ impl<'a, D: Disk, C: Clock> FlushRounds<'a, D, C> {
             std::thread::sleep(LOOK_AT_BATCH);
         }
         let begun = Instant::now();
-        self.durability.sync_log()?;
-        let parked = self.durability.parked_beyond(flushed);
-        self.commit_batch.note(parked, begun.elapsed());
+        let synced = self.durability.sync_log();
+        if synced.is_ok() {
+            let parked = self.durability.parked_beyond(flushed);
+            self.commit_batch.note(parked, begun.elapsed());
+        }
+        // After a failure too: whoever waits is answered with it.
         self.durability.announce();
-        Ok(())
+        synced.map(|_flushed| ())
     }
 }

@@ -8,7 +8,7 @@ use mqcore_record::{RecordView, Transaction, inner_offsets, tags_code};
 
 use super::bits::LiveBits;
 use super::delay_levels::LiveLevels;
-use crate::arrivals::Arrivals;
+use super::event_loops::EventLoops;
 use crate::batch_queue::{BatchTable, BatchUnit};
 use crate::clock::Clock;
 use crate::consume_queue::{Coming, QueueTable, Unit};
@@ -43,8 +43,8 @@ pub(super) struct QueueFollower<D: Disk, C: Clock> {
     pub(super) write_at_ms: AtomicU64,
     /// Makes the bits of records whose queue units get an extension.
     pub(super) bits: LiveBits,
-    /// Gets each record that has got its queue offset.
-    pub(super) arrivals: Arc<Arrivals>,
+    /// Get each record that has got its queue offset.
+    pub(super) loops: Arc<EventLoops>,
 }
 
 impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
@@ -80,7 +80,7 @@ impl<D: Disk, C: Clock> Dispatch for QueueFollower<D, C> {
             coming.extended = Some(&bits);
         }
         self.queues.add(topic, queue_id, &coming)?;
-        self.arrivals.note(topic, queue_id, queue_offset + 1, code);
+        self.loops.note(topic, queue_id, queue_offset + 1, code);
         Ok(())
     }
 
@@ -109,8 +109,7 @@ impl<D: Disk, C: Clock> QueueFollower<D, C> {
         let (topic, queue_id) = (request.record.topic, request.record.queue_id);
         let unit = batch_unit(request);
         self.batches.append(topic, queue_id, &unit)?;
-        self.arrivals
-            .note(topic, queue_id, unit.end(), unit.tags_code);
+        self.loops.note(topic, queue_id, unit.end(), unit.tags_code);
         Ok(())
     }
 }

@@ -128,9 +128,9 @@ fn dispatch_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
 fn commit_loop<D: Disk, C: Clock>(store: &Store<D, C>) {
     let interval = Duration::from_millis(store.config.commit_interval_ms);
     let step = || {
-        store.durability.commit()?;
+        let committed = store.durability.commit();
         store.durability.announce();
-        Ok(false)
+        committed.map(|()| false)
     };
     let signal = ("commit", &store.files.signals.commit);
     each_ring(&store.files, signal, || Some(interval), step);

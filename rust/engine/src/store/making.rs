@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 
 use super::bits::LiveBits;
 use super::delay_levels::LiveLevels;
-use crate::arrivals::Arrivals;
+use super::event_loops::EventLoops;
 use crate::clock::Clock;
 use crate::config::{FlushDiskType, StoreConfig};
 use crate::disk::Disk;
@@ -27,7 +27,7 @@ pub(super) struct Making<'a, D: Disk, C: Clock> {
     pub(super) config: &'a StoreConfig,
     pub(super) levels: LiveLevels,
     pub(super) bits: LiveBits,
-    pub(super) arrivals: Arc<Arrivals>,
+    pub(super) loops: Arc<EventLoops>,
     pub(super) notices: Arc<Notices>,
     pub(super) root: PathBuf,
 }

@@ -2,9 +2,10 @@
 //! out. Holds no algorithm.
 //!
 //! Locks: each part holds its own for its own state alone, but for these chains, outermost first: turn of
-//! the dispatcher, queues or who puts into the index, files of the index, notices; position of the scrub,
-//! queues, damaged records, notices; append lock, commit of pool buffers, prepared files, list of log
-//! files. Parked acknowledgements, refusals and the list of threads are in none of them.
+//! the dispatcher, queues or who puts into the index, files of the index, notices; turn of the dispatcher,
+//! watches of a loop; position of the scrub, queues, damaged records, notices; append lock, commit of pool
+//! buffers, prepared files, list of log files. Parked acknowledgements, refusals and the list of threads
+//! are in none of them.
 
 mod answers;
 mod ask;
@@ -19,6 +20,7 @@ mod delay_levels;
 mod dispatching;
 mod durability;
 mod ending;
+mod event_loops;
 mod flush_rounds;
 mod followers;
 mod gap;
@@ -74,6 +76,7 @@ pub use damaged_records::{DamagedRecord, DamagedRecords};
 pub use delay_levels::LiveLevels;
 pub use dispatching::Dispatching;
 pub use durability::Durability;
+pub use event_loops::LoopEvents;
 pub use key_reader::KeyReader;
 pub use preparation::Preparation;
 pub use reader::Reader;
@@ -102,8 +105,7 @@ pub struct Store<D: Disk, C: Clock> {
     index: Option<Arc<KeyIndex<D, C>>>,
     dispatcher: Arc<Dispatcher<D>>,
     syncer: Arc<Syncer<D>>,
-    wake: Arc<WakeDescriptor>,
-    arrivals: Arc<Arrivals>,
+    loops: Arc<event_loops::EventLoops>,
     levels: LiveLevels,
     bits: bits::LiveBits,
     refusals: Arc<Refusals>,
@@ -231,16 +233,31 @@ impl<D: Disk, C: Clock> Store<D, C> {
         self.files.notices.drain()
     }
 
-    /// Who watches queues for what comes into them; news raise the wake descriptor.
+    /// What the first event loop over the store is woken for.
     #[must_use]
-    pub fn arrivals(&self) -> &Arrivals {
-        &self.arrivals
+    pub fn first_loop(&self) -> &Arc<LoopEvents> {
+        self.loops.first()
     }
 
-    /// The descriptor that becomes readable when parked acknowledgements can be answered.
+    /// What another event loop over the store is woken for: arrivals in the queues that it watches, the
+    /// acknowledgements that it parks. It is forgotten when the last reference to it is dropped.
+    ///
+    /// # Errors
+    /// [`crate::error::Error::Io`] when descriptors are exhausted.
+    pub fn add_loop(&self) -> Result<Arc<LoopEvents>> {
+        self.loops.add()
+    }
+
+    /// The queues that the first loop watches; news raise its wake descriptor.
+    #[must_use]
+    pub fn arrivals(&self) -> &Arrivals {
+        self.loops.first().arrivals()
+    }
+
+    /// The wake descriptor of the first loop.
     #[must_use]
     pub fn wake_descriptor(&self) -> &WakeDescriptor {
-        &self.wake
+        self.loops.first().wake_descriptor()
     }
 
     /// The time that a record appended now would get at the least, Unix ms.

@@ -10,6 +10,7 @@ use super::bits::LiveBits;
 use super::damage::{Plan, warn_of_start};
 use super::delay_levels::LiveLevels;
 use super::ending::find_end;
+use super::event_loops::EventLoops;
 use super::gap::{Gap, find_gap};
 use super::keep::named_records;
 use super::look::{
@@ -70,7 +71,7 @@ impl<D: Disk, C: Clock> Store<D, C> {
             config: &config,
             levels,
             bits: LiveBits::default(),
-            arrivals: Arc::default(),
+            loops: Arc::new(EventLoops::new()?),
             notices,
             root,
         };

@@ -9,6 +9,7 @@ use mqcore_record::CrcCheck;
 
 use super::bits::LiveBits;
 use super::delay_levels::LiveLevels;
+use super::event_loops::EventLoops;
 use super::followers::{IndexFollower, QueueFollower, batch_unit, is_queued};
 use super::names::{ABORT_NAME, INDEX_DIR};
 use crate::batch_queue::BatchTable;
@@ -144,7 +145,7 @@ fn build<D: Disk, C: Clock>(
         clock: clock.clone(),
         write_at_ms: AtomicU64::new(0),
         bits: LiveBits::default(),
-        arrivals: Arc::default(),
+        loops: Arc::new(EventLoops::new()?),
     };
     let index_dir = aside.join(INDEX_DIR);
     let index = if config.index_enabled {

@@ -125,7 +125,8 @@ impl<D: Disk> Delivery<D> {
         if !waits || (cx.store.durability().acknowledges_at_once() && !needs_replica) {
             return answer_stored(cx, &stored, PutStatus::PutOk);
         }
-        match cx.store.durability().park(end, needs_replica) {
+        let durability = cx.store.durability();
+        match durability.park_for(cx.events, end, needs_replica) {
             Ok(ticket) => {
                 if let Some(connection) = cx
                     .connections
@@ -149,17 +150,15 @@ impl<D: Disk> Delivery<D> {
         }
     }
 
-    /// Answers what has reached its watermark; `others` are tickets of somebody else.
+    /// Answers what has reached its watermark; `others` are tickets of somebody else on the same loop.
     pub(crate) fn answer_durable<C: Clock>(
         &mut self,
         cx: &mut Context<'_, D, C>,
         others: &mut Vec<(Ticket, PutStatus)>,
     ) {
         let mut answers = Vec::new();
-        let next_ms = cx
-            .store
-            .durability()
-            .drain_some(ANSWERS_PER_TURN, &mut answers);
+        let durability = cx.store.durability();
+        let next_ms = durability.drain_for(cx.events, ANSWERS_PER_TURN, &mut answers);
         self.acks_deadline_ms = next_ms.map(|next_ms| match next_ms {
             0 => 0,
             next_ms => cx.now_ms + next_ms,

@@ -2,7 +2,7 @@
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
-use mqcore_engine::store::Store;
+use mqcore_engine::store::{LoopEvents, Store};
 
 use super::merge::PopBufferMerge;
 use super::polling::Line;
@@ -42,9 +42,9 @@ pub(super) fn queues_of_line(
     keys
 }
 
-/// Watches some queues.
-pub(super) fn watch_all<D: Disk, C: Clock>(store: &Store<D, C>, queues: &[QueueKey]) {
-    let arrivals = store.arrivals();
+/// Watches some queues for the loop that these events wake.
+pub(super) fn watch_all(events: &LoopEvents, queues: &[QueueKey]) {
+    let arrivals = events.arrivals();
     for (topic, queue_id) in queues {
         arrivals.watch(topic.as_bytes(), *queue_id);
     }

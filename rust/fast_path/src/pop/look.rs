@@ -133,7 +133,7 @@ impl NotificationProcessor {
             let may_wait = notice.poll_ms > 0 && left_ms >= NEARLY_OVER_MS;
             is_full = may_wait && !self.notices.has_space(&notice, bounds);
             if may_wait && !is_full && !notice.request_context.is_oneway {
-                watch_all(cx.store, &queues);
+                watch_all(cx.events, &queues);
                 // What came between the look and the watch is not announced.
                 if !has_more_to_report(cx, merge, &notice, &queues) {
                     let hold_ms = (left_ms - NEARLY_OVER_MS + 1).unsigned_abs();

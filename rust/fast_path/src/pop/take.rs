@@ -348,7 +348,7 @@ impl PopProcessor {
             (&pop.topic, &pop.group, pop.queue_id),
             pop.is_ordered,
         );
-        watch_all(cx.store, &queues);
+        watch_all(cx.events, &queues);
         if !pop.is_looked_after {
             pop.is_looked_after = true;
             if !pop.is_ordered && has_more_for(cx.store, merge, &pop.group, &queues) {

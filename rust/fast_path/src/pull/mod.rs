@@ -337,7 +337,7 @@ impl PullProcessor {
             return;
         }
         let (topic, queue_id) = (pull.topic.clone(), pull.queue_id);
-        cx.store.arrivals().watch(topic.as_bytes(), queue_id);
+        cx.events.arrivals().watch(topic.as_bytes(), queue_id);
         // What came between the read and the watch is not announced. A queue whose file is gone
         // at this offset is longer anyway: it waits for the check.
         if status != GetStatus::OffsetFoundNull

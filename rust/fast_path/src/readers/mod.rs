@@ -12,7 +12,7 @@ use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::consume_queue::Boundary;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
-use mqcore_engine::store::{Ask, Got, Store};
+use mqcore_engine::store::{Ask, Got, LoopEvents, Store};
 
 pub use self::ending::Ending;
 pub use self::returned::Returned;
@@ -78,6 +78,8 @@ type Finished<D> = Arc<Mutex<Vec<Done<D>>>>;
 /// The threads, and what they have read.
 pub struct Readers<D: Disk, C: Clock> {
     store: Arc<Store<D, C>>,
+    /// What wakes the loop that takes what was read.
+    events: Arc<LoopEvents>,
     thread_count: usize,
     jobs: Option<SyncSender<Job<D>>>,
     finished: Finished<D>,
@@ -85,9 +87,14 @@ pub struct Readers<D: Disk, C: Clock> {
 }
 
 impl<D: Disk, C: Clock> Readers<D, C> {
-    pub(crate) fn new(store: Arc<Store<D, C>>, thread_count: usize) -> Self {
+    pub(crate) fn new(
+        store: Arc<Store<D, C>>,
+        events: Arc<LoopEvents>,
+        thread_count: usize,
+    ) -> Self {
         Self {
             store,
+            events,
             thread_count,
             jobs: None,
             finished: Finished::default(),
@@ -103,7 +110,7 @@ impl<D: Disk, C: Clock> Readers<D, C> {
     /// Has something read; gives it back when too much waits.
     pub(crate) fn give_back(&mut self, job: Job<D>) -> Option<Job<D>> {
         if self.thread_count == 0 {
-            finish(&self.store, &self.finished, job);
+            finish(&self.store, &self.events, &self.finished, job);
             return None;
         }
         if self.jobs.is_none() {
@@ -136,6 +143,7 @@ impl<D: Disk, C: Clock> Readers<D, C> {
         for at in 0..self.thread_count {
             let receiver: Arc<Mutex<Receiver<Job<D>>>> = Arc::clone(&receiver);
             let (store, finished) = (Arc::clone(&self.store), Arc::clone(&self.finished));
+            let events = Arc::clone(&self.events);
             let work = move || {
                 loop {
                     let next = receiver
@@ -143,7 +151,7 @@ impl<D: Disk, C: Clock> Readers<D, C> {
                         .unwrap_or_else(PoisonError::into_inner)
                         .recv();
                     match next {
-                        Ok(job) => finish(&store, &finished, job),
+                        Ok(job) => finish(&store, &events, &finished, job),
                         Err(_the_fast_path_is_gone) => return,
                     }
                 }
@@ -166,7 +174,12 @@ impl<D: Disk, C: Clock> Drop for Readers<D, C> {
     }
 }
 
-fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: Job<D>) {
+fn finish<D: Disk, C: Clock>(
+    store: &Store<D, C>,
+    events: &LoopEvents,
+    finished: &Finished<D>,
+    job: Job<D>,
+) {
     let done = match job {
         Job::Pull(pull, hold) => {
             let got = read(store, &pull);
@@ -205,7 +218,7 @@ fn finish<D: Disk, C: Clock>(store: &Store<D, C>, finished: &Finished<D>, job: J
     let mut finished = finished.lock().unwrap_or_else(PoisonError::into_inner);
     finished.push(done);
     drop(finished);
-    store.wake_descriptor().raise();
+    events.wake_descriptor().raise();
 }
 
 /// The records of a pull whose offset is none below zero.

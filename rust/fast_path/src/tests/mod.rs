@@ -75,7 +75,7 @@ impl Surroundings {
         let mut connections = Connections::new();
         let client = connections.open(HOST, "1.2.3.4:9");
         Self {
-            readers: Readers::new(Arc::clone(&store), 0),
+            readers: Readers::new(Arc::clone(&store), Arc::clone(store.first_loop()), 0),
             store,
             policy,
             connections,
@@ -92,6 +92,7 @@ impl Surroundings {
     fn split(&mut self) -> (Context<'_, TwinDisk, ManualClock>, &mut Delivery<TwinDisk>) {
         let cx = Context {
             store: &self.store,
+            events: self.store.first_loop(),
             policy: &self.policy,
             connections: &mut self.connections,
             readers: &mut self.readers,

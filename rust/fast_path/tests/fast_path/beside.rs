@@ -1,12 +1,14 @@
 //! Fast paths of several loops over one store: what is popped, ended or remembered on one connection is
 //! known on all.
 
+use std::time::Duration;
+
 use mqcore_engine::config::FlushDiskType;
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_fast_path::{ConnectionId, FastPath};
 
 use crate::popping::{Popped, one_revive_queue};
-use crate::serving::{Serving, commands, host, response, send_with};
+use crate::serving::{START_MS, Serving, commands, host, pull_with, request, response, send_with};
 use crate::transactions::{COMMIT, NOTES, ROLLBACK};
 
 /// Loops that send at the same time, and keys that each of them sends.
@@ -23,7 +25,7 @@ struct Loop {
 
 impl Serving {
     fn another_loop(&self) -> Loop {
-        let mut fast_path = self.fast_path.beside(0);
+        let mut fast_path = self.fast_path.beside(0).unwrap();
         fast_path.policy = self.fast_path.policy.clone();
         fast_path.decide_broker(self.fast_path.policy.broker.as_ref().clone());
         let client = fast_path.open(host(10), "1.2.3.4:10");
@@ -83,6 +85,140 @@ fn offsets_of_one_loop_are_those_of_all() {
     assert_eq!(serving.fast_path.remove_offsets(Some("g"), None), 1);
     serving.change_loop(&mut other);
     assert_eq!(serving.fast_path.shared.offsets.find("g", "t", 0), None);
+}
+
+fn is_woken(fast_path: &Path) -> bool {
+    fast_path.events().wake_descriptor().wait(Duration::ZERO)
+}
+
+/// Dispatches what was appended, and drains nothing.
+fn dispatch(serving: &Serving) {
+    while serving.store.dispatching().step().unwrap_or(false) {}
+}
+
+#[test]
+fn a_held_pull_is_answered_on_its_loop_by_a_send_on_another() {
+    let mut serving = Serving::new(FlushDiskType::Async);
+    let mut other = serving.another_loop();
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    serving.feed(&pull_with(50, &wait));
+    assert!(serving.answers().is_empty());
+    serving.change_loop(&mut other);
+    let sent = serving.ask(&send_with(1, &[], b"x"));
+    assert_eq!(sent.code, 0);
+    dispatch(&serving);
+    assert!(!is_woken(&serving.fast_path));
+    assert!(is_woken(&other.fast_path));
+    serving.drain();
+    assert!(serving.answers().is_empty());
+    serving.change_loop(&mut other);
+    serving.drain();
+    let answer = serving.answers().remove(0);
+    assert_eq!((answer.opaque, response(&answer)), (50, (0, "FOUND")));
+    assert_eq!(serving.fast_path.events().arrivals().watched(), 0);
+}
+
+#[test]
+fn a_pull_that_is_held_on_both_loops_is_answered_on_both() {
+    let mut serving = Serving::new(FlushDiskType::Async);
+    let mut other = serving.another_loop();
+    let wait = [("sysFlag", "2"), ("suspendTimeoutMillis", "20000")];
+    for opaque in [50, 51] {
+        serving.feed(&pull_with(opaque, &wait));
+        serving.change_loop(&mut other);
+    }
+    serving.feed(&send_with(1, &[], b"x"));
+    serving.bytes();
+    dispatch(&serving);
+    for opaque in [50, 51] {
+        assert!(is_woken(&serving.fast_path));
+        serving.drain();
+        let answer = serving.answers().remove(0);
+        assert_eq!((answer.opaque, answer.code), (opaque, 0));
+        serving.change_loop(&mut other);
+    }
+}
+
+#[test]
+fn a_held_pop_is_answered_on_its_loop_by_a_send_on_another() {
+    let mut popped = Popped::new(one_revive_queue());
+    let mut other = popped.serving.another_loop();
+    let now = START_MS.to_string();
+    let request = popped.pop_request(&[("pollTime", "15000"), ("bornTime", now.as_str())]);
+    popped.serving.feed(&request);
+    assert_eq!(popped.serving.number("pops_held"), 1);
+    popped.serving.change_loop(&mut other);
+    popped.send(0, "x");
+    dispatch(&popped.serving);
+    assert!(!is_woken(&popped.serving.fast_path));
+    assert!(is_woken(&other.fast_path));
+    popped.serving.pass(5);
+    assert!(popped.serving.answers().is_empty());
+    popped.serving.change_loop(&mut other);
+    popped.serving.pass(5);
+    let answers = popped.serving.answers();
+    assert_eq!((answers.len(), answers[0].code), (1, 0));
+    assert_eq!(popped.serving.number("pops_held"), 0);
+    assert_eq!(popped.serving.fast_path.events().arrivals().watched(), 0);
+}
+
+#[test]
+fn a_send_that_waits_for_its_sync_is_answered_on_its_loop_alone() {
+    let mut serving = Serving::new(FlushDiskType::Sync);
+    let mut other = serving.another_loop();
+    serving.feed(&send_with(1, &[], b"x"));
+    serving.change_loop(&mut other);
+    serving.feed(&send_with(2, &[], b"x"));
+    serving.change_loop(&mut other);
+    serving.store.durability().flush().unwrap();
+    assert!(is_woken(&serving.fast_path) && is_woken(&other.fast_path));
+    let codes = |serving: &mut Serving| -> Vec<(i32, i32)> {
+        let answers = serving.answers();
+        answers.iter().map(|a| (a.opaque, a.code)).collect()
+    };
+    serving.drain();
+    assert_eq!(codes(&mut serving), [(1, 0)]);
+    assert_eq!(serving.number("parked"), 0);
+    serving.change_loop(&mut other);
+    assert_eq!(codes(&mut serving), [], "the other drain was not its own");
+    assert_eq!(serving.number("parked"), 1);
+    serving.drain();
+    assert_eq!(codes(&mut serving), [(2, 0)]);
+}
+
+#[test]
+fn a_cold_read_wakes_the_loop_that_asked() {
+    let mut serving = Serving::new(FlushDiskType::Async);
+    serving.feed(&send_with(1, &[], b"x"));
+    serving.bytes();
+    serving.settle();
+    let mut other = serving.another_loop();
+    serving.change_loop(&mut other);
+    // A question by time is always read elsewhere.
+    let fields = [("topic", "t"), ("queueId", "0"), ("timestamp", "1")];
+    serving.feed(&request(29, 7, &fields, b""));
+    assert!(serving.answers().is_empty());
+    assert!(is_woken(&serving.fast_path) && !is_woken(&other.fast_path));
+    serving.drain();
+    assert_eq!(serving.answers().remove(0).code, 0);
+}
+
+#[test]
+fn a_fast_path_that_is_dropped_leaves_nothing_that_waits() {
+    let mut serving = Serving::new(FlushDiskType::Sync);
+    let (mut gone, mut abandoned) = (serving.another_loop(), serving.another_loop());
+    for other in [&mut gone, &mut abandoned] {
+        serving.change_loop(other);
+        serving.feed(&send_with(1, &[], b"x"));
+        serving.change_loop(other);
+    }
+    assert_eq!(serving.store.durability().parked(), 2);
+    drop(gone);
+    assert_eq!(serving.store.durability().parked(), 1);
+    // As in a forked child, which takes no lock of the engine.
+    abandoned.fast_path.abandon();
+    drop(abandoned);
+    assert_eq!(serving.store.durability().parked(), 1);
 }
 
 #[test]
