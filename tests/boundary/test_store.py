@@ -3,6 +3,7 @@
 import logging
 from array import array
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -230,3 +231,23 @@ def test_settings_of_others_are_ignored_with_a_note(
     with Store(tmp_path, config={**SMALL, "brokerName": "a"}) as store:
         assert store.unknown_settings == ["brokerName"]
     assert any("brokerName" in record.getMessage() for record in caplog.records)
+
+
+def test_sizes_that_are_not_given_are_those_of_the_files(tmp_path: Path) -> None:
+    log_file = {"mappedFileSizeCommitLog": 8 << 20, "maxMessageSize": 4 << 20}
+    with Store(tmp_path, config={**SMALL, **log_file}) as store:
+        filled(store, 3)
+    with Store(tmp_path) as store:
+        assert len(store.get("topic", 0, 0).messages) == 3
+    with pytest.raises(mqcore.StoreError, match="set mappedFileSizeCommitLog to the size"):
+        Store(tmp_path, config={"mappedFileSizeCommitLog": 1 << 30})
+
+
+@pytest.mark.parametrize("path", [5, None])
+def test_what_is_no_directory_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TypeError, match=r"not (int|NoneType)"):
+        Store(path)
+    assert list(tmp_path.iterdir()) == []

@@ -185,3 +185,12 @@ def test_a_reader_that_had_enough_is_no_error(root: Path) -> None:
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert json.loads(done.stdout)["queue_offset"] == 0
     assert done.stderr == ""
+
+
+def test_the_package_runs_as_the_command_does() -> None:
+    ended = [
+        subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, check=True)
+        for module in ("mqcore", "mqcore.cli.main")
+    ]
+    assert ended[0].stdout == ended[1].stdout
+    assert ended[0].stdout.startswith(b"mqcore, version ")

@@ -182,6 +182,7 @@ def test_what_was_printed_can_be_sent(broker: Broker) -> None:
         ["--offset", "1"],
         ["-g", "g", "--queue", "b:0"],
         ["--sql", "a = 1"],
+        ["--tags", "a > 1", "--exit-at-end"],
         ["--since", "soon"],
         ["--queue", "broker-test:77"],
     ],

@@ -42,6 +42,7 @@ def test_a_group_is_made_and_changed(broker: Broker) -> None:
     "line",
     [
         ["create", "made twice", "--retries", "x"],
+        ["create", "new", "--retries", "-1"],
         ["create", "new", "--pauses", "1s,soon"],
         ["create", "new", "--pauses", "1s", "--pause-max", "1h"],
         ["update", "new"],
@@ -59,6 +60,7 @@ def test_groups_that_are_there_or_not(broker: Broker) -> None:
     errors = {
         str(run(broker, *line, "nobody", *more).exception)
         for line, more in (
+            (["group", "delete"], ["-y"]),
             (["group", "describe"], []),
             (["group", "lag"], []),
             (["group", "mode"], ["orders", "pop"]),
@@ -196,3 +198,14 @@ def test_what_cannot_be_sent_again_is_reported(broker: Broker) -> None:
     assert result.exit_code == 1
     (row,) = json.loads(result.stdout)["messages"]
     assert "not known" in row["error"]
+
+
+def test_a_group_is_deleted_when_it_is_confirmed(broker: Broker) -> None:
+    run_json(broker, "group", "create", "gone")
+    assert run(broker, "group", "delete", "gone").exit_code == 2
+    assert run(broker, "group", "settings", "gone").exit_code == 0
+    assert run_json(broker, "group", "delete", "gone", "--yes") == {
+        "group": "gone",
+        "brokers": [broker.address],
+    }
+    assert "there is no group gone" in str(run(broker, "group", "settings", "gone").exception)

@@ -94,3 +94,10 @@ def test_nobody_there_is_exit_code_2(
 def test_what_is_no_address_is_refused(address: str) -> None:
     result = CliRunner().invoke(commands, ["ping", address])
     assert isinstance(result.exception, MQError)
+
+
+@pytest.mark.parametrize("span", [["--timeout", "0"], ["--wait", "-1"]])
+def test_a_span_that_is_none_is_refused(span: list[str]) -> None:
+    ended = CliRunner().invoke(commands, ["ping", "127.0.0.1:1", *span])
+    assert ended.exit_code == 2
+    assert "is not in the range" in ended.output

@@ -144,6 +144,8 @@ def test_it_ends_after_a_count(broker: Broker) -> None:
         (b"[]", "a JSON object is expected"),
         (b"{}", "neither body nor body_base64"),
         (b'{"body": "a", "properties": 3}', "properties must be an object"),
+        (b'{"body": "a", "tag": "t"}', "no member 'tag': did you mean tags?"),
+        (b'{"body": "a", "price": 3}', "no member 'price': it may have body, body_base64"),
         (b'{"body_base64": "!"}', "message 1"),
     ],
 )

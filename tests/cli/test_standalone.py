@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from live_broker import SMALL
 from mqcore.model.relaxed_json import parse_object
 from mqcore.remoting import Client, RequestCode
@@ -102,3 +104,14 @@ def test_a_broker_starts_without_its_name_server(tmp_path: Path) -> None:
     arguments = ("broker", "run", "-n", "127.0.0.1:9", f"--data={tmp_path / 'store'}")
     with running(*arguments, port_file=tmp_path / "ports") as ports:
         assert asyncio.run(ask(ports)) == 0
+    assert "no name server is set" not in ports["log"]
+
+
+def test_a_broker_that_registers_nowhere_warns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    arguments = ("broker", "run", f"--data={tmp_path / 'store'}")
+    with running(*arguments, port_file=tmp_path / "ports") as ports:
+        pass
+    assert "WARNING mqcore.broker: no name server is set" in ports["log"]

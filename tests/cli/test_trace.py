@@ -36,6 +36,8 @@ def run(broker: Broker, *arguments: str) -> Result:
 
 
 def traces(broker: Broker, *arguments: str) -> list[dict[str, Any]]:
+    # Returns when everything stored can be read: what is reported is in the key index then.
+    assert broker.messages("RMQ_SYS_TRACE_TOPIC")
     result = run(broker, *arguments, "--json")
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.stdout.splitlines()]

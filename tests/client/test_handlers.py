@@ -1,5 +1,6 @@
 """Handlers that cannot work are refused before there is a message."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from threading import Event
@@ -130,3 +131,31 @@ class _Heard(mqcore.ConsumeHook):
     def after_consume(self, context: mqcore.ConsumeContext) -> None:
         if context.is_done:
             self._done.set()
+
+
+@pytest.mark.parametrize("kind", [mqcore.TransactionProducer, aio.TransactionProducer])
+@pytest.mark.parametrize("check", [_of_nothing, _of_two, _with_yield])
+def test_a_check_that_cannot_be_called_is_refused(kind: Any, check: Any) -> None:
+    with pytest.raises(UsageError, match=r"^check: "):
+        kind("127.0.0.1:1", group="g", check=check)
+    with pytest.raises(UsageError, match=r"^check: "):
+        kind("127.0.0.1:1", group="g").on_check(check)
+
+
+def test_work_that_cannot_be_called_sends_no_half_message() -> None:
+    message = mqcore.Message("t", b"one")
+    wrong: list[Any] = [lambda _: True, _of_nothing, None, "work"]
+
+    async def with_asyncio(namesrv: str) -> None:
+        async with aio.TransactionProducer(namesrv, group="g") as producer:
+            for work in wrong:
+                with pytest.raises(UsageError, match=r"^work: "):
+                    await producer.send_in_transaction(message, work)
+
+    with Broker() as broker:
+        with mqcore.TransactionProducer(broker.namesrv, group="g") as producer:
+            for work in wrong:
+                with pytest.raises(UsageError, match=r"^work: "):
+                    producer.send_in_transaction(message, work)
+        asyncio.run(with_asyncio(broker.namesrv))
+        assert broker.messages("RMQ_SYS_TRANS_HALF_TOPIC") == []

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,11 @@ def test_assigned_queues_are_read_from_anywhere(cluster: Cluster) -> None:
             everywhere = await consumer.topic_queues("seek")
             assert queue in everywhere
             consumer.seek(queue, 4)
+            one: Any = queue
+            with pytest.raises(UsageError, match=r"^queues: several QueueRef are expected"):
+                await consumer.assign(one)
+            with pytest.raises(UsageError, match=r"^queues: several QueueRef are expected"):
+                consumer.pause(one)
             await consumer.assign([queue])
             assert consumer.queues == (queue,)
             assert numbers(await consumer.poll(10.0)) == [4, 5]
@@ -99,6 +105,10 @@ def test_assigned_queues_are_read_from_anywhere(cluster: Cluster) -> None:
             moment = batch[3].store_timestamp_ms / 1000
             offset = await consumer.seek_time(queue, moment)
             assert numbers(await consumer.poll(10.0))[0] == offset <= 3
+            wrong: list[Any] = [moment * 1000, -1, "now", None]
+            for each in wrong:
+                with pytest.raises(UsageError, match=r"^moment: "):
+                    await consumer.seek_time(queue, each)
             assert await consumer.seek_end(queue) == 6
             assert await consumer.poll(0.05) == []
             # Behind the end the broker answers where it goes on.

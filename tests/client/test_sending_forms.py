@@ -120,6 +120,8 @@ def test_a_request_takes_both_forms(broker: Broker) -> None:
         (lambda producer: producer.request("t"), "a mqcore.Message is expected"),
         (lambda producer: producer.send_batch("t"), "bodies are missing"),
         (lambda producer: producer.send_batch("t", b"x"), "bodies are missing"),
+        (lambda producer: producer.send_batch(Message("t", b"x")), "not one Message: give a list"),
+        (lambda producer: producer.send_batch(5), "not one int: give a list"),
         (lambda producer: producer.send_batch([Message("t", b"x")], [b"y"]), "bodies already"),
     ],
 )

@@ -19,7 +19,7 @@ from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.config import settings_of_pairs
-from mqcore.config.existing import existing_sizes
+from mqcore.native import existing_sizes
 from mqcore.remoting import Client, RequestCode, expect
 
 # What the golden stores were written with; the lengths of files do not show all of it.

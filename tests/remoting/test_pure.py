@@ -47,6 +47,11 @@ def test_a_url_is_no_address() -> None:
         parse_address("http://127.0.0.1:9876")
 
 
+def test_a_port_that_is_too_high_is_named() -> None:
+    with pytest.raises(AddressError, match="'host:65536': a port is at most 65535"):
+        parse_address("host:65536")
+
+
 def test_a_dial_to_another_address_is_reported_once() -> None:
     watch = AdvertisedWatch(TcpAddress("10.0.0.5", 10911))
     assert watch.dialled("10.0.0.5") is None

@@ -282,3 +282,15 @@ def test_stored_messages_are_those_that_consumers_get() -> None:
         assert stored.properties == came.properties
         assert (stored.queue, stored.message_id) == (came.queue, sent.message_id)
         assert broker.logs == []
+
+
+@pytest.mark.parametrize("time", ["1m", None, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_refused(broker: Broker, time: Any) -> None:
+    with pytest.raises(UsageError, match=r"^time: seconds, or a timedelta"):
+        broker.advance(time)
+
+
+@pytest.mark.parametrize("times", [-1, "2", None])
+def test_a_number_of_refusals_is_one(broker: Broker, times: Any) -> None:
+    with pytest.raises(UsageError, match=r"^times: a number from 0 on"):
+        broker.fail_sends(times)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mqcore.config import BrokerSettings, NamesrvSettings
-from mqcore.config.existing import is_new_store
+from mqcore.native import is_new_store
 
 __all__ = ["about_broker", "about_namesrv"]
 

@@ -1,5 +1,7 @@
 """`mqcore broker run`: one broker until a signal ends it; beside it what looks at a broker."""
 
+import logging
+
 import click
 
 from mqcore.cli.about import about_broker
@@ -7,6 +9,8 @@ from mqcore.cli.memory import memory
 from mqcore.cli.program import ProgramOptions, program_options
 from mqcore.cli.serving import serve
 from mqcore.config import Program
+
+_log = logging.getLogger("mqcore.broker")
 
 
 @click.group(invoke_without_command=True)
@@ -40,6 +44,11 @@ def _served(options: ProgramOptions) -> None:
     if options.prints:
         return
     options.start_logging(settings.configuration)
+    if not settings.name_servers:
+        _log.warning(
+            "no name server is set: clients that ask one do not find this broker; -n HOST:PORT or "
+            "namesrvAddr names them, and `mqcore standalone` has one of its own"
+        )
     # Imported here: the other commands need no broker.
     from mqcore.broker.app import Broker
 

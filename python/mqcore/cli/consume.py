@@ -17,7 +17,7 @@ from mqcore.client.message import ReceivedMessage
 from mqcore.client.pull_consumer import PullConsumer
 from mqcore.client.results import QueueRef
 from mqcore.client.starting_offset import ConsumeFrom
-from mqcore.client.subscribing import Expression, Sql, Tags
+from mqcore.client.subscribing import Expression, Sql, Tags, is_like_sql
 from mqcore.errors import UsageError
 from mqcore.model.subscriptions import SubscriptionData
 
@@ -223,6 +223,8 @@ def consume(
         raise click.UsageError("a group divides the queues itself: --queue goes without --group")
     if sql is not None and group is None:
         raise click.UsageError("SQL is the broker's work for a group: add --group NAME")
+    if sql is None and is_like_sql(tags):
+        raise click.UsageError(f"--tags: no message has a tag like {tags!r}: SQL goes with --sql")
     chosen = form or ("line" if sys.stdout.isatty() else "body")
     wanted = Wanted(
         topic=topic,

@@ -4,10 +4,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mqcore.cli.cluster import Cluster, cluster_options, some_at_once
+from mqcore.cli.cluster import Cluster, cluster_options, confirmed, some_at_once
 from mqcore.cli.group_reset import reset
 from mqcore.cli.group_settings import create, mode, settings, update
-from mqcore.cli.lags import GroupLag, QueueLag, group_lag, known_lag, lag_cell, sum_of
+from mqcore.cli.lags import (
+    GroupLag,
+    QueueLag,
+    group_lag,
+    known_lag,
+    lag_cell,
+    require_group,
+    sum_of,
+)
 from mqcore.model.groups import BUILTIN_GROUPS, SYSTEM_GROUP_PREFIX
 from mqcore.model.versions import version_name
 
@@ -19,7 +27,7 @@ _NOT_COMMITTED = "it has committed no offset yet"
 
 @click.group()
 def group() -> None:
-    """List, describe, create, change and reset consumer groups."""
+    """List, describe, create, change, reset and delete consumer groups."""
 
 
 for _command in (create, update, settings, mode, reset):
@@ -194,6 +202,34 @@ def _described(found: GroupLag) -> dict[str, Any]:
         else {},
         "queues": [row.to_json() for row in found.queues],
     }
+
+
+@group.command()
+@click.argument("name")
+@click.option("-c", "--cluster", "cluster_name", metavar="NAME", help="Only in this cluster.")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@cluster_options
+def delete(cluster: Cluster, name: str, cluster_name: str | None, is_sure: bool) -> None:
+    """Delete the group NAME, its offsets, its retries and its dead letters.
+
+    Members that are online make it again, where brokers have autoCreateSubscriptionGroup=true.
+    """
+    from mqcore.cli.tables import print_json
+
+    confirmed(
+        f"Delete group {name} with its offsets, its retries and its dead letters?", is_sure=is_sure
+    )
+
+    async def work(admin: "Admin") -> list[str]:
+        # A name that was mistyped is an error, not deleted in vain.
+        await require_group(admin, name)
+        return await admin.groups.delete(name, cluster=cluster_name)
+
+    brokers = cluster.ask(work)
+    if cluster.as_json:
+        print_json({"group": name, "brokers": brokers})
+    else:
+        click.echo(f"group {name} was deleted from {', '.join(brokers)}")
 
 
 def _print_described(found: GroupLag) -> None:

@@ -30,7 +30,12 @@ def _settings_options(command: "Callable[..., Any]") -> "Callable[..., Any]":
         click.option("--consume/--no-consume", "is_consume_enabled", default=None),
         click.option("--broadcast/--no-broadcast", "is_broadcast_enabled", default=None),
         click.option("--notify/--no-notify", "notifies_changes", default=None),
-        click.option("--retries", "retry_max_times", type=int, help="Retries before it is dead."),
+        click.option(
+            "--retries",
+            "retry_max_times",
+            type=click.IntRange(0),
+            help="Retries before it is dead.",
+        ),
         click.option("--retry-queues", type=click.IntRange(0), help="0: nothing is retried."),
         click.option("--broker", "broker_id", type=int, help="Id of the broker to read from."),
         click.option("--slow-broker", "slow_broker_id", type=int, help="The same when far behind."),

@@ -27,7 +27,7 @@ _HELPS = {
     "consume": "Print the messages of a topic, and those that come.",
     "dlq": "List dead letters of groups, and send them again.",
     "doctor": "Look at this machine as a broker with its store would.",
-    "group": "List, describe, create, change and reset consumer groups.",
+    "group": "List, describe, create, change, reset and delete consumer groups.",
     "msg": "Look up messages.",
     "namesrv": "Run a name server.",
     "ping": "Ask whether a broker or name server is ready.",

@@ -55,11 +55,26 @@ async def _asked(address: str, timeout_s: float) -> tuple[str, int]:
 
 @click.command()
 @click.argument("address", default="127.0.0.1:10911")
-@click.option("--timeout", "timeout_s", default=3.0, show_default=True, help="Seconds per attempt.")
-@click.option("--wait", "wait_s", default=0.0, help="Go on trying for so many seconds.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    help="Seconds per attempt.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    help="Go on trying for so many seconds.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON object.")
 def ping(address: str, timeout_s: float, wait_s: float, as_json: bool) -> None:
     """Ask whether a broker or name server at ADDRESS (host:port) is ready.
+
+    Without ADDRESS it is 127.0.0.1:10911, where a broker listens by default.
 
     Exit code 0 when it answers, 2 when it does not.
     """

@@ -22,6 +22,7 @@ from mqcore.cli.tables import print_json
 from mqcore.cli.templates import TEMPLATE, Template, filled
 from mqcore.cli.times import SPAN
 from mqcore.client.message import Message
+from mqcore.client.option_values import nearest
 from mqcore.client.producer import Producer
 from mqcore.client.properties import RESERVED, SHARDING_KEY
 from mqcore.client.results import SendResult
@@ -32,6 +33,25 @@ _STDIN = "-"
 _MS_PER_S = 1_000
 # Properties that the client makes itself.
 _NOT_GIVEN = RESERVED | {SHARDING_KEY}
+# What a JSON line is made of.
+_TAKEN = frozenset(
+    ("body", "body_base64", "tags", "keys", "properties", "sharding_key", "delay_level")
+)
+# What `mqcore consume --json` prints beside that: where a message was, which the new one is not.
+_LEFT_OUT = frozenset(
+    (
+        "topic",
+        "queue",
+        "offset",
+        "message_id",
+        "offset_id",
+        "born_ms",
+        "stored_ms",
+        "born_host",
+        "reconsume_times",
+        "broker",
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +113,10 @@ def _object_of(line: bytes) -> dict[str, Any]:
         raise ValueError(f"it is no JSON: {error}") from error
     if not isinstance(members, dict):
         raise TypeError('a JSON object is expected, such as {"body": "text", "tags": "a"}')
+    for name in members.keys() - _TAKEN - _LEFT_OUT:
+        meant = nearest(name, _TAKEN)
+        hint = f"did you mean {meant}?" if meant else f"it may have {', '.join(sorted(_TAKEN))}"
+        raise ValueError(f"a message has no member {name!r}: {hint}")
     return members
 
 

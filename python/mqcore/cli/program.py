@@ -41,8 +41,8 @@ from mqcore.config import (
 from mqcore.config.budget import allowed_bytes, check_budget, derived_windows, memory_plan
 from mqcore.config.checks import check_broker, check_listener, check_sizes, longest_that_fits
 from mqcore.config.effective import DEFAULT, PROGRAM_DEFAULT
-from mqcore.config.existing import existing_sizes
 from mqcore.errors import ConfigurationError
+from mqcore.native import existing_sizes
 
 _Command = Callable[..., Any]
 _log = logging.getLogger("mqcore.config")

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from mqcore.cli.options import damage_choice, settings_of, store_directory
-from mqcore.config.existing import BEYOND_BODY_BYTES, existing_sizes
+from mqcore.config.existing import BEYOND_BODY_BYTES
 from mqcore.errors import StateFileError, StoreError
-from mqcore.native import Inspection, OnDamage, OpenReport, Store, fields_of
+from mqcore.native import Inspection, OnDamage, OpenReport, Store, existing_sizes, fields_of
 
 # What an inspection finds out and an open has to be given.
 _SIZES = (

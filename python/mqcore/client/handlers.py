@@ -9,7 +9,7 @@ from mqcore.client.message import ReceivedMessage
 from mqcore.client.outcomes import Reject, Retry
 from mqcore.errors import UsageError
 
-__all__ = ["BatchHandler", "Handler", "HandlerResult", "check_handler"]
+__all__ = ["BatchHandler", "Handler", "HandlerResult", "check_callback", "check_handler"]
 
 # What a handler returns: done, again, dead letter (`outcomes.outcome_of`).
 HandlerResult: TypeAlias = bool | Retry | Reject | None
@@ -31,18 +31,34 @@ def check_handler(handler: object, *, is_batch: bool) -> None:
         UsageError: It is no callable, cannot take one argument, or is a generator, whose body no
             call would run.
     """
-    if not isinstance(handler, FunctionType | MethodType):
-        # Other callables, such as mocks, may answer for anything that is asked of them.
-        if not callable(handler):
-            raise UsageError(f"handler: a callable is expected, not {type(handler).__name__}")
-        return
-    name = handler.__name__
-    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        raise UsageError(f"handler: {name} has a yield, so that a call of it does nothing: return")
     given = "a list of messages" if is_batch else "the message"
+    check_callback("handler", handler, f"one argument, {given}")
+
+
+def check_callback(what: str, callback: object, given: str, *, count: int = 1) -> None:
+    """Checks what can be known of a function of a user before it is called.
+
+    Args:
+        what: The argument that it was given as.
+        callback: What the user gave.
+        given: What it is called with, for people.
+        count: How many arguments that are.
+
+    Raises:
+        UsageError: It is no callable, cannot take so many arguments, or is a generator, whose body
+            no call would run.
+    """
+    if not isinstance(callback, FunctionType | MethodType):
+        # Other callables, such as mocks, may answer for anything that is asked of them.
+        if not callable(callback):
+            raise UsageError(f"{what}: a callable is expected, not {type(callback).__name__}")
+        return
+    name = callback.__name__
+    if inspect.isgeneratorfunction(callback) or inspect.isasyncgenfunction(callback):
+        raise UsageError(f"{what}: {name} has a yield, so that a call of it does nothing: return")
     try:
-        inspect.signature(handler).bind(object())
+        inspect.signature(callback).bind(*[object()] * count)
     except TypeError as error:
         raise UsageError(
-            f"handler: it is called with one argument, {given}, which {name} does not take: {error}"
+            f"{what}: it is called with {given}, which {name} does not take: {error}"
         ) from None

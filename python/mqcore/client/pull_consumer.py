@@ -27,6 +27,8 @@ __all__ = ["PullConsumer"]
 _log = logging.getLogger(__name__)
 
 _MS_PER_S: Final = 1000
+# The end of the year 9999: what is later was meant as ms.
+_LAST_MOMENT_S: Final = 253_402_300_799
 
 
 class PullConsumer(Consumer[PullEngine]):
@@ -193,7 +195,7 @@ class PullConsumer(Consumer[PullEngine]):
         self._check_usable()
         if self._engine.subscriptions.topics:
             raise UsageError("topics were subscribed: a consumer either subscribes or is assigned")
-        await self._engine.assign([self._full(queue) for queue in queues])
+        await self._engine.assign(self._each(queues))
 
     async def topic_queues(self, topic: str) -> list[QueueRef]:
         """Returns all queues of a topic that are read.
@@ -235,9 +237,15 @@ class PullConsumer(Consumer[PullEngine]):
 
         Raises:
             RemotingError: The broker did not answer; nothing changed.
+            UsageError: The moment is none.
         """
         self._check_usable()
+        check_explicit(moment=(moment, float | datetime))
         seconds = moment.timestamp() if isinstance(moment, datetime) else moment
+        if not 0 <= seconds <= _LAST_MOMENT_S:
+            raise UsageError(
+                f"moment: {moment} s since 1970 is no time before the year 9999: are these ms?"
+            )
         full = self._full(queue)
         offset = await self._engine.calls.search_offset(full, round(seconds * _MS_PER_S))
         self._engine.seek(full, max(0, offset))
@@ -330,6 +338,13 @@ class PullConsumer(Consumer[PullEngine]):
     def _chosen(self, queues: Iterable[QueueRef] | None) -> list[QueueRef]:
         if queues is None:
             return list(self._engine.assignment.held)
+        return self._each(queues)
+
+    def _each(self, queues: Iterable[QueueRef]) -> list[QueueRef]:
+        if not isinstance(queues, Iterable):
+            raise UsageError(
+                f"queues: several QueueRef are expected, not {type(queues).__name__}: give a list"
+            )
         return [self._full(queue) for queue in queues]
 
     def _full(self, queue: QueueRef) -> QueueRef:

@@ -85,4 +85,9 @@ def messages_of(messages: Iterable[Message] | str, bodies: Iterable[Body] | None
         return [Message(messages, body) for body in bodies]
     if bodies is not None:
         raise MessageError("messages have bodies already: give them alone, or a topic with bodies")
+    if not isinstance(messages, Iterable):
+        raise MessageError(
+            f"several messages are expected, not one {type(messages).__name__}: give a list, or "
+            "call send"
+        )
     return list(messages)

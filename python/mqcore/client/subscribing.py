@@ -14,7 +14,7 @@ from mqcore.model.queues import MessageQueue
 from mqcore.model.subscriptions import ALL, SubscriptionData
 from mqcore.model.topics import topic_fault
 
-__all__ = ["Expression", "Sql", "Subscriptions", "Tags", "Topics"]
+__all__ = ["Expression", "Sql", "Subscriptions", "Tags", "Topics", "is_like_sql"]
 
 SQL92: Final = "SQL92"
 # What the language of `Sql` has and tags have not: comparisons, quotes, its words between spaces.
@@ -152,6 +152,11 @@ class Subscriptions:
                 self._wanted[name] = replace(data, version=max(version, data.version + 1))
 
 
+def is_like_sql(text: str) -> bool:
+    """Whether text has signs or words of SQL, which tags do not have."""
+    return _SQL.search(text) is not None
+
+
 def _subscription(topic: str, expression: object) -> SubscriptionData:
     if isinstance(expression, Sql):
         text = expression.text.strip() if isinstance(expression.text, str) else ""
@@ -161,7 +166,7 @@ def _subscription(topic: str, expression: object) -> SubscriptionData:
     if isinstance(expression, Tags) and isinstance(expression.text, str):
         return SubscriptionData.of_expression(topic, expression.text)
     if isinstance(expression, str):
-        if _SQL.search(expression):
+        if is_like_sql(expression):
             raise UsageError(
                 f"topic {topic}: {expression!r} as tags would match no message. SQL? Use "
                 f"mqcore.Sql({expression!r}). If it is a tag: mqcore.Tags({expression!r})"

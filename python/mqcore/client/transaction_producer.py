@@ -29,7 +29,9 @@ from mqcore.client.transactions import (
     LocalWork,
     TransactionResult,
     TransactionState,
+    check_asked,
     check_transactional,
+    check_work,
     checked_fields,
     decide,
     end_fields,
@@ -146,6 +148,8 @@ class TransactionProducer(Producer):
             AddressError: A name server's address is none.
         """
         check_explicit(check=(check, Callable[..., Any] | None))
+        if check is not None:
+            check_asked(check)
         self._check_callback = check
         super().__init__(namesrv, group=group, settings=settings, **options)
 
@@ -154,7 +158,11 @@ class TransactionProducer(Producer):
 
         Args:
             check: Gets the message, and returns the state of its transaction.
+
+        Raises:
+            UsageError: It cannot be called with a message.
         """
+        check_asked(check)
         self._check_callback = check
         return check
 
@@ -193,7 +201,9 @@ class TransactionProducer(Producer):
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged: the work was not done.
+            UsageError: The work cannot be called with message and argument; nothing was sent.
         """
+        check_work(work)
         sent = await self.send_half(message, timeout_s=timeout_s)
         state = TransactionState.ROLLBACK
         if sent.status is SendStatus.SEND_OK:

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from mqcore.client import properties as names
+from mqcore.client.handlers import check_callback
 from mqcore.client.message import Message, ReceivedMessage
 from mqcore.client.results import SendResult
 from mqcore.errors import UsageError
@@ -26,7 +27,9 @@ __all__ = [
     "LocalWork",
     "TransactionResult",
     "TransactionState",
+    "check_asked",
     "check_transactional",
+    "check_work",
     "checked_fields",
     "decide",
     "end_fields",
@@ -76,6 +79,24 @@ class TransactionResult:
 
     sent: SendResult
     state: TransactionState
+
+
+def check_asked(check: object) -> None:
+    """Checks what can be known of a check callback before a broker asks.
+
+    Raises:
+        UsageError: It cannot be called with a message.
+    """
+    check_callback("check", check, "one argument, the message")
+
+
+def check_work(work: object) -> None:
+    """Checks what can be known of local work before its half message is sent.
+
+    Raises:
+        UsageError: It cannot be called with a message and the argument.
+    """
+    check_callback("work", work, "two arguments, the message and `argument`", count=2)
 
 
 def check_transactional(message: Message) -> None:

@@ -68,6 +68,7 @@ from mqcore.native._native import (  # noqa: E402
     sql_fault,
     write_state,
 )
+from mqcore.native.existing import existing_sizes, is_new_store  # noqa: E402
 from mqcore.native.fast_path import (  # noqa: E402
     FastPath,
     FastPathProtocol,
@@ -184,9 +185,11 @@ __all__ = [
     "decompress",
     "encode_parts",
     "encode_properties",
+    "existing_sizes",
     "fields_of",
     "gil_counts",
     "index_capacity",
+    "is_new_store",
     "native_request_codes",
     "parse_relaxed_json",
     "rebuild",

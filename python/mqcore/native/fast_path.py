@@ -172,7 +172,7 @@ class FastPath(NativeFastPath):
 
 
 class ReactorTransport(asyncio.Transport):
-    """Stands for a socket whose bytes a reactor moves: pauses, resumes and closes it.
+    """A socket whose bytes a reactor moves, to be paused, resumed and closed.
 
     Nothing is written through it: `FastPathProtocol.write` does.
 
@@ -216,10 +216,6 @@ class ReactorTransport(asyncio.Transport):
     def abort(self) -> None:
         """Ends the connection."""
         self.close()
-
-    def get_write_buffer_size(self) -> int:
-        """Returns 0: what is not written yet is the fast path's."""
-        return 0
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """Does nothing: the fast path bounds what it holds."""

@@ -22,6 +22,7 @@ from mqcore.native._native import (
     stored_units,
 )
 from mqcore.native.errors import StoreClosedError
+from mqcore.native.existing import existing_sizes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -47,9 +48,22 @@ class BatchMessage(NamedTuple):
 
 
 def setting_texts(path: str | Path, config: Mapping[str, Setting] | None) -> dict[str, str]:
-    """Returns settings as texts, with the store's directory, which wins."""
+    """Returns settings as texts, with the store's directory, which wins.
+
+    Raises:
+        TypeError: The directory is no path.
+    """
+    # Path itself refuses what is none; the text is kept as it was given.
+    Path(path)
     texts = {key: _text(value) for key, value in (config or {}).items()}
     return texts | {"storePathRootDir": str(path)}
+
+
+def _with_sizes(settings: dict[str, str]) -> dict[str, str]:
+    """Returns settings with the sizes that they do not give, as the files that exist have them."""
+    log_dir = settings.get("storePathCommitLog")
+    found = existing_sizes(Path(settings["storePathRootDir"]), Path(log_dir) if log_dir else None)
+    return found | settings
 
 
 def _text(value: Setting) -> str:
@@ -62,7 +76,8 @@ class Store(NativeStore):
     Args:
         path: The directory; made when there is none.
         config: Settings by the official keys of `broker.conf`; see `mqcore.read_properties` for a
-            file of them. Keys that are not the store's are ignored.
+            file of them. Keys that are not the store's are ignored. Sizes of files that are not
+            given are those of the files that exist.
         on_damage: What to do about bytes of the log that were whole once and are not any more:
             "refuse" to open, "cut" the log there with all that is behind, or "keep" what is
             whole behind by putting other records in place of the bad bytes.
@@ -86,7 +101,7 @@ class Store(NativeStore):
         store_host: str = "127.0.0.1:10911",
     ) -> Self:
         """Opens the store."""
-        settings = setting_texts(path, config)
+        settings = _with_sizes(setting_texts(path, config))
         store = super().__new__(cls, settings, on_damage=on_damage, store_host=store_host)
         store._loop = None
         store._timer = None

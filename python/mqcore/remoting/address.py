@@ -65,6 +65,8 @@ def parse_address(text: str) -> Address:
             f"{text!r}: host:port expected, such as 127.0.0.1:9876, without http:// or a path",
             address=text,
         )
+    if host and port.isascii() and port.isdigit() and not is_port:
+        raise AddressError(f"{text!r}: a port is at most {_PORT_MAX}", address=text)
     if not separator or not host or not is_port or any(char.isspace() for char in host):
         raise AddressError(f"{text!r}: host:port expected, such as 127.0.0.1:9876", address=text)
     return TcpAddress(host, int(port))

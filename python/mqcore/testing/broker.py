@@ -10,6 +10,7 @@ while a test's own loop is busy, closed or another one.
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
@@ -34,7 +35,14 @@ _REFUSED = "[REJECTREQUEST]refused by a test"
 
 
 def _ms(time: float | timedelta) -> int:
+    """Returns a span as ms.
+
+    Raises:
+        UsageError: It is none.
+    """
     seconds = time.total_seconds() if isinstance(time, timedelta) else time
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise UsageError(f"time: seconds, or a timedelta, are expected, not {time!r}")
     return round(seconds * _MS_PER_S)
 
 

@@ -16,9 +16,8 @@ from mqcore.broker import policy
 from mqcore.broker.app import Broker
 from mqcore.clock import wall_ms
 from mqcore.config import settings_of_pairs
-from mqcore.config.existing import existing_sizes
 from mqcore.errors import UsageError, UsageReason
-from mqcore.native import ReceivedMessage
+from mqcore.native import ReceivedMessage, existing_sizes
 from mqcore.standalone import Standalone, namesrv_settings_of
 from mqcore.testing.ageing import Ageing
 from mqcore.testing.send_faults import SendFaults
@@ -209,7 +208,13 @@ class Embedded:
             self._both.namesrv.server.hub.cut()
 
     async def fail_sends(self, count: int, code: int, remark: str) -> None:
-        """Refuses the next sends, before anything of them is stored."""
+        """Refuses the next sends, before anything of them is stored.
+
+        Raises:
+            UsageError: The count is none.
+        """
+        if not isinstance(count, int) or count < 0:
+            raise UsageError(f"times: a number from 0 on is expected, not {count!r}")
         self._faults.set(count, code, remark)
         self._apply_faults(self._running())
 

@@ -9,28 +9,25 @@
 //! | full (`pause_writing`) | waits for `resume_writing` |
 
 use std::collections::HashMap;
-use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mqcore_engine::lock::Mutex;
+use mqcore_fast_path::ConnectionId;
 use mqcore_fast_path::feed::{Fault, check_output};
-use mqcore_fast_path::{ConnectionId, Escalated as EscalatedRequest, Escalation};
-use mqcore_reactor::Report;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 
-use crate::buffer::{ReceiveBuffer, Sent, owned, send, views_of};
+use crate::buffer::{ReceiveBuffer, owned, views_of};
+use crate::direct::{Direct, send_directly};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
-use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
+use crate::handed::Handed;
 use crate::locked::{Home, LockedFastPath};
-use crate::reactors::{BrokerReactor, Reactors};
+use crate::reactors::{BrokerReactor, Mover, Reactors};
 use crate::wire::Command;
 
-/// Slices of one gathered write: an answer of 32 messages with its head, twice.
-const SLICES_MAX: usize = 66;
 /// Bytes given to a transport at once: what it cannot send it copies, so not too many; what is
 /// not given waits for another turn of the loop, so not too few.
 const TRANSPORT_BYTES: usize = 256 * 1024;
@@ -56,7 +53,7 @@ impl Connections {
         let buffer = Bound::new(py, ReceiveBuffer::new())?;
         let (view, first_view) = views_of(&buffer)?;
         Ok(Self {
-            reactors: Reactors::new(Arc::clone(fast_path.first().events())),
+            reactors: Reactors::new(Arc::clone(fast_path.of_python().events())),
             fast_path,
             by_id: Mutex::default(),
             buffer: buffer.unbind(),
@@ -82,46 +79,6 @@ impl Connections {
     ) -> Option<Py<FastPathConnection>> {
         let by_id = self.by_id.lock();
         by_id.get(&key).map(|found| found.clone_ref(py))
-    }
-
-    /// Tells a connection what its reactor reports; a request for Python is given back.
-    pub(crate) fn report(
-        &self,
-        py: Python<'_>,
-        number: usize,
-        report: Report,
-    ) -> PyResult<Option<(Py<FastPathConnection>, EscalatedRequest)>> {
-        let id = match &report {
-            Report::Escalated(escalated) => escalated.connection,
-            Report::Full(id) | Report::Drained(id) => *id,
-            Report::Unfinished { connection, .. } | Report::Ended { connection, .. } => *connection,
-        };
-        let Some(connection) = self.connection(py, (number, id)) else {
-            return Ok(None);
-        };
-        let bound = connection.bind(py);
-        match report {
-            Report::Escalated(escalated) => return Ok(Some((connection, escalated))),
-            Report::Full(_) => bound.call_method0("pause_writing")?,
-            Report::Drained(_) => bound.call_method0("resume_writing")?,
-            Report::Unfinished {
-                bytes,
-                frame,
-                has_asked,
-                ..
-            } => {
-                let counted = bound.call_method1("unfinished", (bytes, frame, has_asked));
-                if let Some(reactor) = bound.get().reactor().filter(|_| bytes > 0) {
-                    reactor.counted(id);
-                }
-                counted?
-            }
-            Report::Ended { fault: None, .. } => bound.call_method0("ended")?,
-            Report::Ended {
-                fault: Some(fault), ..
-            } => bound.call_method1("give_up", (fault,))?,
-        };
-        Ok(None)
     }
 
     /// Writes what waits for some connections.
@@ -163,15 +120,6 @@ pub(crate) struct FastPathConnection {
     write: Mutex<Option<Py<PyAny>>>,
 }
 
-/// Who moves the bytes of a connection.
-struct Mover {
-    /// The number of the fast path: 0 is that of Python's loop.
-    number: usize,
-    home: Arc<Home>,
-    /// None: the transport of Python's loop.
-    reactor: Option<Arc<BrokerReactor>>,
-}
-
 impl FastPathConnection {
     fn id(&self) -> ConnectionId {
         ConnectionId(self.id.load(Ordering::Relaxed))
@@ -192,43 +140,12 @@ impl FastPathConnection {
     fn home(&self) -> PyResult<&Home> {
         match self.mover.get() {
             Some(mover) => Ok(&mover.home),
-            None => Ok(self.all()?.fast_path.first()),
+            None => Ok(self.all()?.fast_path.of_python()),
         }
     }
 
-    fn reactor(&self) -> Option<&BrokerReactor> {
+    pub(crate) fn reactor(&self) -> Option<&BrokerReactor> {
         self.mover.get()?.reactor.as_deref()
-    }
-}
-
-frozen! {
-    /// A request for Python.
-    Handed {
-        /// The request.
-        command: Py<Command>,
-        /// Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not known;
-        /// `check`, the policy asks for a look. After all but the first call
-        /// `FastPathProtocol.execute`: what still does not hold then gets the official refusal.
-        need: &'static str,
-        /// The topic or group.
-        name: String,
-    }
-}
-
-impl Handed {
-    pub(crate) fn of(py: Python<'_>, handed: EscalatedRequest) -> PyResult<Self> {
-        let (need, name) = match handed.escalation {
-            Escalation::Code => ("code", String::new()),
-            Escalation::Topic(name) => ("topic", name),
-            Escalation::Group(name) => ("group", name),
-            Escalation::Check => ("check", String::new()),
-        };
-        let command = Py::new(py, Command::owned(py, &handed.command)?)?;
-        Ok(Self {
-            command,
-            need,
-            name,
-        })
     }
 }
 
@@ -241,13 +158,6 @@ struct Left {
     is_stalled: bool,
     /// Requests are left that wait for the next turn.
     has_more: bool,
-}
-
-/// What sending directly came to.
-enum Direct {
-    Done,
-    Full,
-    Broken,
 }
 
 /// Writes what waits for a connection, as far as its socket or transport takes it.
@@ -301,33 +211,6 @@ fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
         write.call1(py, (PyBytes::new(py, &piece),))?;
     }
     Ok(())
-}
-
-/// Writes to the socket, without the lock.
-fn send_directly(fast_path: &Home, id: ConnectionId, descriptor: i32) -> Direct {
-    let mut inside = fast_path.locked();
-    loop {
-        let Some(lent) = inside.path.connections.lend_output(id) else {
-            return Direct::Done;
-        };
-        drop(inside);
-        let sent = {
-            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES_MAX);
-            lent.slices(SLICES_MAX, &mut slices);
-            send(descriptor, &slices)
-        };
-        let (sent_bytes, stop) = match sent {
-            Sent::Bytes(len) => (len, None),
-            Sent::Full => (0, Some(Direct::Full)),
-            Sent::Broken => (0, Some(Direct::Broken)),
-        };
-        inside = fast_path.locked();
-        let connections = &mut inside.path.connections;
-        connections.give_back_output(id, lent, sent_bytes);
-        if let Some(stop) = stop {
-            return stop;
-        }
-    }
 }
 
 /// Goes on with requests that waited for the output to be read.
@@ -454,7 +337,7 @@ impl FastPathConnection {
         born_host: Option<&str>,
     ) -> PyResult<()> {
         let this = slf.get();
-        let home = Arc::clone(this.all()?.fast_path.first());
+        let home = Arc::clone(this.all()?.fast_path.of_python());
         open(slf, (0, home, None), peer, born_host)?;
         let before = this.write.lock().replace(write);
         drop(before);
@@ -477,7 +360,12 @@ impl FastPathConnection {
             return Err(PyRuntimeError::new_err("no reactor, or no socket"));
         };
         let home = Arc::clone(reactor.home());
-        open(slf, (number, home, Some(Arc::clone(&reactor))), peer, born_host)?;
+        open(
+            slf,
+            (number, home, Some(Arc::clone(&reactor))),
+            peer,
+            born_host,
+        )?;
         reactor.add(this.id(), socket);
         Ok(())
     }
@@ -554,17 +442,14 @@ impl FastPathConnection {
         let bytes = bytes_of(data)?;
         let fast_path = this.home()?;
         let mut dirty = Vec::new();
-        {
-            let mut inside = fast_path.locked();
-            inside.path.connections.write(this.id(), &bytes);
-            if this.reactor().is_none() {
-                inside.path.connections.take_dirty(&mut dirty);
-            }
-        }
+        let mut inside = fast_path.locked();
+        inside.path.connections.write(this.id(), &bytes);
         if this.reactor().is_some() {
             fast_path.wake();
             return Ok(());
         }
+        inside.path.connections.take_dirty(&mut dirty);
+        drop(inside);
         this.all()?.pump(py, &dirty)
     }
 
@@ -606,8 +491,7 @@ impl FastPathConnection {
         let connection = inside.path.connections.connection(this.id());
         let since = connection.and_then(|connection| connection.half_since_ms);
         let connections = &inside.path.connections;
-        let is_ours = this.is_stalled.load(Ordering::Relaxed)
-            || (this.reactor().is_some() && connections.is_stalled(this.id()));
+        let is_ours = this.is_stalled.load(Ordering::Relaxed) || connections.is_stalled(this.id());
         Ok(since
             .filter(|_| !is_ours)
             .map_or(0, |at| now_ms.saturating_sub(at)))

@@ -10,20 +10,21 @@ use mqcore_fast_path::bits::BitRow;
 use mqcore_fast_path::bounds::Bounds;
 use mqcore_fast_path::policy::{Group, Members, Topic};
 use mqcore_fast_path::repeats::Repeats;
-use mqcore_fast_path::{Escalated, FastPath, delay};
+use mqcore_fast_path::{FastPath, delay, numbers};
 use mqcore_record::Host;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::connection::{Connections, FastPathConnection, Handed};
+use crate::connection::{Connections, FastPathConnection};
 use crate::consumer_offsets::ConsumerOffsets;
+use crate::drained::{Delivered, DrainedRequest, FastPathDrained, GroupGets, RememberedSends};
 use crate::errors::raised;
-use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_RECORDS_MAX, gil_call};
 use crate::half_messages::HalfMessages;
 use crate::locked::{Home, LockedFastPath};
 use crate::policy_rows::BrokerRow;
 use crate::pops::Pops;
+use crate::reports;
 use crate::store::NativeStore;
 use crate::tables::{ExpressionBitsRow, GroupRow, MembersRow, TopicRow};
 use crate::timers::NativeTimers;
@@ -31,82 +32,6 @@ use crate::timers::NativeTimers;
 /// Threads for cold reads: a disk serves two readers better than one, and more would only compete
 /// with the flush.
 const READER_THREADS: usize = 2;
-
-frozen! {
-    /// What was delivered of a level of delayed messages.
-    Delivered {
-        /// Messages delivered.
-        count: u64,
-        /// Where the level goes on.
-        next_offset: u64,
-        /// When the next one is due, Unix ms, where it is known.
-        next_due_ms: Option<i64>,
-        /// End of the last one in the log: write `next_offset` down only when the log is flushed up
-        /// to it. 0 without one.
-        end: u64,
-        /// Whether more may be due now.
-        has_more: bool,
-        /// Messages passed over: gone by retention, or with nowhere to go.
-        skipped: u64,
-    }
-
-    /// The sends that a fast path has read to remember them.
-    RememberedSends {
-        /// Where in the log it began, bytes.
-        start: u64,
-        /// Where it ended.
-        end: u64,
-        /// Records of the time that is remembered.
-        records: u64,
-        /// Those among them with a unique key, which count.
-        keys: u64,
-    }
-
-    /// How much a group got of a topic.
-    GroupGets {
-        /// The group.
-        group: String,
-        /// The topic.
-        topic: String,
-        /// Messages since the start.
-        messages: u64,
-    }
-
-    /// A request for Python that came up while the fast path drained.
-    DrainedRequest {
-        /// Whose it is.
-        connection: Py<FastPathConnection>,
-        /// The request.
-        request: Py<Handed>,
-    }
-
-    /// What a fast path could answer.
-    FastPathDrained {
-        /// Milliseconds until the next call is due although nothing is announced.
-        next_ms: Option<u64>,
-        /// Official statuses by ticket, of tickets that are not the fast path's, in the order of the log.
-        statuses: Py<PyDict>,
-        /// Requests for Python.
-        handed: Vec<Py<DrainedRequest>>,
-    }
-}
-
-impl DrainedRequest {
-    fn of(
-        py: Python<'_>,
-        connection: Py<FastPathConnection>,
-        escalated: Escalated,
-    ) -> PyResult<Py<Self>> {
-        let request = Py::new(py, Handed::of(py, escalated)?)?;
-        Py::new(
-            py,
-            Self {
-                connection,
-                request,
-            },
-        )
-    }
-}
 
 /// The fast path.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
@@ -165,20 +90,23 @@ impl NativeFastPath {
 
     /// Starts the reactors: connections that are attached from now on are theirs.
     fn start_reactors(&self, py: Python<'_>) -> PyResult<()> {
-        let started = self.connections.reactors.start(self.fast_path.others());
+        let started = self
+            .connections
+            .reactors
+            .start_all(self.fast_path.of_reactors());
         started.map_err(|error| raised(py, &error))
     }
 
     /// Ends the reactors: what their connections still wait for is answered to nobody.
     fn stop_reactors(&self, py: Python<'_>) {
         if !self.fast_path.origin.is_elsewhere() {
-            gil_call(py, Gil::Released, || self.connections.reactors.stop());
+            gil_call(py, Gil::Released, || self.connections.reactors.stop_all());
         }
     }
 
     fn set_broker(&self, broker: BrokerRow) {
         let broker = broker.broker(self.store_host);
-        for home in self.fast_path.all() {
+        for home in self.fast_path.homes() {
             home.locked().path.decide_broker(broker.clone());
         }
     }
@@ -187,8 +115,8 @@ impl NativeFastPath {
     /// others have their turn.
     fn set_bounds(&self, half_frames: usize, output: usize, deferred: usize, turn_us: u64) {
         // Half frames are counted over all loops; of the rest each has its share.
-        let shares = self.fast_path.all().count();
-        for home in self.fast_path.all() {
+        let shares = self.fast_path.homes().count();
+        for home in self.fast_path.homes() {
             let clock = self.fast_path.clock.clone();
             let connections = &mut home.locked().path.connections;
             connections.bounds = Bounds {
@@ -214,7 +142,7 @@ impl NativeFastPath {
 
     /// Lets sends ask how full a step of time is.
     fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
-        for home in self.fast_path.all() {
+        for home in self.fast_path.homes() {
             home.locked().path.set_wheel(timers.wheel());
         }
     }
@@ -223,7 +151,7 @@ impl NativeFastPath {
         let rows = topics.into_iter();
         let table = rows.map(|(name, row)| (name.into_boxed_str(), Topic::from(row)));
         let table: hashbrown::HashMap<_, _> = table.collect();
-        for home in self.fast_path.others() {
+        for home in self.fast_path.of_reactors() {
             home.locked().path.policy.topics = table.clone();
         }
         self.fast_path.locked().path.policy.topics = table;
@@ -231,7 +159,7 @@ impl NativeFastPath {
 
     fn set_topic(&self, name: String, topic: Option<TopicRow>) {
         let topic = topic.map(Topic::from);
-        for home in self.fast_path.all() {
+        for home in self.fast_path.homes() {
             let topics = &mut home.locked().path.policy.topics;
             match &topic {
                 Some(topic) => topics.insert(name.as_str().into(), *topic),
@@ -244,7 +172,7 @@ impl NativeFastPath {
         let rows = groups.into_iter();
         let table = rows.map(|(name, row)| (name.into_boxed_str(), Group::from(row)));
         let table: hashbrown::HashMap<_, _> = table.collect();
-        for home in self.fast_path.others() {
+        for home in self.fast_path.of_reactors() {
             home.locked().path.policy.groups = table.clone();
         }
         self.fast_path.locked().path.policy.groups = table;
@@ -252,7 +180,7 @@ impl NativeFastPath {
 
     fn set_group(&self, name: String, group: Option<GroupRow>) {
         let group = group.map(Group::from);
-        for home in self.fast_path.all() {
+        for home in self.fast_path.homes() {
             let groups = &mut home.locked().path.policy.groups;
             match &group {
                 Some(group) => groups.insert(name.as_str().into(), *group),
@@ -262,7 +190,7 @@ impl NativeFastPath {
     }
 
     fn set_group_lock(&self, group: String, until_ms: Option<i64>) {
-        for home in self.fast_path.all() {
+        for home in self.fast_path.homes() {
             let table = &mut home.locked().path.policy.locked_until_ms;
             match until_ms {
                 Some(until_ms) => table.insert(group.as_str().into(), until_ms),
@@ -274,7 +202,7 @@ impl NativeFastPath {
     fn set_members(&self, group: String, members: Option<MembersRow>) {
         // Expressions are compiled before the lock is taken.
         let members = members.map(Members::from);
-        for home in self.fast_path.all() {
+        for home in self.fast_path.homes() {
             let table = &mut home.locked().path.policy.members;
             match &members {
                 Some(members) => table.insert(group.as_str().into(), members.clone()),
@@ -290,7 +218,7 @@ impl NativeFastPath {
         // New texts are compiled. What holds on every loop counts.
         gil_call(py, Gil::Released, || {
             let decide = |home: &Arc<Home>| home.locked().path.decide_bits(rows.clone());
-            let since_ms = self.fast_path.all().map(decide).max();
+            let since_ms = self.fast_path.homes().map(decide).max();
             since_ms.unwrap_or(i64::MAX)
         })
     }
@@ -318,7 +246,7 @@ impl NativeFastPath {
     fn group_gets(&self, py: Python<'_>) -> Vec<GroupGets> {
         let mut counts: HashMap<(String, String), u64> = HashMap::new();
         gil_call(py, Gil::Released, || {
-            for home in self.fast_path.all() {
+            for home in self.fast_path.homes() {
                 for (group, topic, messages) in home.locked().path.gets() {
                     *counts.entry((group, topic)).or_default() += messages;
                 }
@@ -384,8 +312,10 @@ impl NativeFastPath {
                 requests.push(DrainedRequest::of(py, connection, each)?);
             }
         }
-        for (number, report) in self.connections.reactors.take() {
-            if let Some((connection, each)) = self.connections.report(py, number, report)? {
+        for (number, report) in self.connections.reactors.take_reports() {
+            if let Some((connection, each)) =
+                reports::deliver(&self.connections, py, number, report)?
+            {
                 requests.push(DrainedRequest::of(py, connection, each)?);
             }
         }
@@ -401,14 +331,14 @@ impl NativeFastPath {
     }
 
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let mut sums: Vec<(&str, u64)> = self.fast_path.locked().path.own_numbers();
-        for home in self.fast_path.others() {
-            let numbers = home.locked().path.own_numbers();
+        let mut sums: Vec<(&str, u64)> = numbers::of_loop(&self.fast_path.locked().path);
+        for home in self.fast_path.of_reactors() {
+            let numbers = numbers::of_loop(&home.locked().path);
             for ((_, sum), (_, number)) in sums.iter_mut().zip(numbers) {
                 *sum += number;
             }
         }
-        sums.extend(self.fast_path.locked().path.shared_numbers());
+        sums.extend(numbers::of_all_loops(&self.fast_path.locked().path));
         let dict = PyDict::new(py);
         for (name, number) in sums {
             dict.set_item(name, number)?;

@@ -53,17 +53,17 @@ impl LockedFastPath {
     }
 
     /// That of Python's loop.
-    pub(crate) fn first(&self) -> &Arc<Home> {
+    pub(crate) fn of_python(&self) -> &Arc<Home> {
         &self.first
     }
 
     /// Those of the reactors.
-    pub(crate) fn others(&self) -> &[Arc<Home>] {
+    pub(crate) fn of_reactors(&self) -> &[Arc<Home>] {
         &self.others
     }
 
     /// All of them, that of Python's loop first.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Home>> {
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &Arc<Home>> {
         std::iter::once(&self.first).chain(&self.others)
     }
 
@@ -81,7 +81,7 @@ impl LockedFastPath {
 impl Drop for LockedFastPath {
     fn drop(&mut self) {
         if self.origin.is_elsewhere() {
-            for home in self.all() {
+            for home in self.homes() {
                 if let Some(mut inside) = home.try_locked() {
                     inside.path.abandon();
                 }

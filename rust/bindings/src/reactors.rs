@@ -15,6 +15,15 @@ use crate::locked::Home;
 /// A reactor over the store of a broker.
 pub(crate) type BrokerReactor = Reactor<RealDisk, SystemClock>;
 
+/// Who moves the bytes of a connection.
+pub(crate) struct Mover {
+    /// The number of the fast path: 0 is that of Python's loop.
+    pub(crate) number: usize,
+    pub(crate) home: Arc<Home>,
+    /// None: the transport of Python's loop.
+    pub(crate) reactor: Option<Arc<BrokerReactor>>,
+}
+
 /// The reactors of a fast path.
 pub(crate) struct Reactors {
     running: Mutex<Vec<Arc<BrokerReactor>>>,
@@ -49,7 +58,7 @@ impl Reactors {
     ///
     /// # Errors
     /// As [`Reactor::start`]; those that were started stay.
-    pub(crate) fn start(&self, homes: &[Arc<Home>]) -> Result<()> {
+    pub(crate) fn start_all(&self, homes: &[Arc<Home>]) -> Result<()> {
         let mut running = self.running.lock();
         if !running.is_empty() {
             return Ok(());
@@ -71,7 +80,7 @@ impl Reactors {
     ///
     /// # Blocking
     /// Until their turns have ended.
-    pub(crate) fn stop(&self) {
+    pub(crate) fn stop_all(&self) {
         let running = std::mem::take(&mut *self.running.lock());
         for reactor in running {
             reactor.stop();
@@ -88,7 +97,7 @@ impl Reactors {
     }
 
     /// Takes what was reported, with the number of the fast path of whoever reports.
-    pub(crate) fn take(&self) -> Vec<(usize, Report)> {
+    pub(crate) fn take_reports(&self) -> Vec<(usize, Report)> {
         let reported = self.reported.lock();
         let all = reported.iter().enumerate().flat_map(|(at, reported)| {
             let waiting = std::mem::take(&mut *reported.waiting.lock());

@@ -360,44 +360,4 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn waiting(&self) -> usize {
         self.processors.waiting() + self.deferred.len()
     }
-
-    /// Names and numbers of this loop, for reports.
-    #[must_use]
-    pub fn own_numbers(&self) -> Vec<(&'static str, u64)> {
-        let (connections, processors) = (&self.connections, &self.processors);
-        let mut pairs = connections.stats.pairs();
-        pairs.extend([
-            ("connections", connections.len() as u64),
-            ("held", processors.pull.holds.len() as u64),
-            ("pops_held", processors.pops.held() as u64),
-            ("parked", processors.delivery.parked() as u64),
-            ("deferred", self.deferred.len() as u64),
-            ("filtered_waiting", processors.pull.filtered() as u64),
-            ("queued_bytes", connections.queued_bytes() as u64),
-            ("pinned_bytes", connections.pinned_bytes() as u64),
-            ("half_frames_bytes", connections.half_frames_bytes as u64),
-        ]);
-        pairs
-    }
-
-    /// Names and numbers of what all loops share.
-    #[must_use]
-    pub fn shared_numbers(&self) -> Vec<(&'static str, u64)> {
-        let processors = &self.processors;
-        let mut pairs = vec![
-            ("ends_to_note", processors.transactions.waiting() as u64),
-            ("offset_changes", self.shared.offsets.changes()),
-        ];
-        pairs.extend(self.shared.repeats.numbers(self.store.wall_ms()));
-        pairs.extend(processors.pops.shared_numbers());
-        pairs
-    }
-
-    /// Names and numbers, where there is one loop.
-    #[must_use]
-    pub fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let mut pairs = self.own_numbers();
-        pairs.extend(self.shared_numbers());
-        pairs
-    }
 }

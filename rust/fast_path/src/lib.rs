@@ -8,6 +8,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`numbers`] | what was done and what waits, for reports |
 //! | [`locked`] | the fast path of a loop behind its lock, with the time |
 //! | `drain` | one turn for what waits |
 //! | [`feed`] | bytes of a connection into frames |
@@ -77,6 +78,7 @@ pub mod locked;
 pub mod mark;
 mod moved;
 mod names;
+pub mod numbers;
 mod offset_processor;
 pub mod output;
 pub mod parked;

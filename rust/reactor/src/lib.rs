@@ -7,12 +7,14 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`reactor`] | the thread: what is ready, one turn for all of it |
+//! | [`reactor`] | a reactor for those who give it connections |
+//! | `running` | its thread: what is ready, one turn for all of it |
 //! | [`changes`] | what is asked of a reactor, and what it reports |
 //! | `socket` | one connection's socket, and what of it waits |
 
 pub mod changes;
 pub mod reactor;
+mod running;
 mod socket;
 
 pub use changes::{Report, Reports};

@@ -21,6 +21,7 @@ from mqcore.client.transactions import (
     Decision,
     TransactionResult,
     TransactionState,
+    check_work,
     state_of,
 )
 
@@ -147,7 +148,9 @@ class TransactionProducer(Producer):
         Raises:
             MessageError: It cannot be sent as it is.
             SendError: It was not acknowledged: the work was not done.
+            UsageError: The work cannot be called with message and argument; nothing was sent.
         """
+        check_work(work)
         core = self._transactional
         sent = self.thread.run(lambda: core.send_half(message, timeout_s=timeout_s))
         state = TransactionState.ROLLBACK
