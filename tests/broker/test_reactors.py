@@ -4,6 +4,7 @@ import asyncio
 import socket
 import threading
 from contextlib import AsyncExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,7 @@ def test_threads_that_hammer_from_many_connections_lose_nothing(
                 thread.start()
             await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
             # Every offset was given once, and to one connection they rise.
-            assert sorted(sum(offsets, [])) == list(range(6 * 200))
+            assert sorted(chain.from_iterable(offsets)) == list(range(6 * 200))
             assert all(each == sorted(each) for each in offsets)
 
     run_on(loop, work())
@@ -256,7 +257,8 @@ def hammer(address: tuple[str, int], offsets: list[int]) -> None:
 
 async def frames(reader: asyncio.StreamReader, count: int) -> list[Command]:
     """Reads so many answers."""
-    splitter, found = FrameReader(), []
+    splitter = FrameReader()
+    found: list[Command] = []
     async with asyncio.timeout(20):
         while len(found) < count:
             found += taken(splitter, await reader.read(65_536))
