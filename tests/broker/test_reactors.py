@@ -136,7 +136,6 @@ def test_who_does_not_read_stops_nobody_and_loses_nothing(
             await client.settled()
             host, _, port = client.address.rpartition(":")
             with socket.create_connection((host, int(port))) as slow:
-                slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
                 pull = {
                     "consumerGroup": "g",
                     "topic": "T",
