@@ -39,7 +39,8 @@ def test_everyone_is_answered_and_the_threads_end_with_the_broker(
 ) -> None:
     async def work() -> None:
         async with live(tmp_path, mqcoreReactors=reactors) as client:
-            assert on_reactors(client) == int(reactors)
+            # A thread takes its name once it runs.
+            await until(lambda: on_reactors(client) == int(reactors))
             await client.create("T", queues=4)
             async with AsyncExitStack() as stack:
                 others = [await stack.enter_async_context(another(client)) for _ in range(CLIENTS)]
