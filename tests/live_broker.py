@@ -21,6 +21,8 @@ from mqcore.remoting import Client, Dispatcher, Request, RequestCode, expect
 SMALL = {
     "mappedFileSizeCommitLog": str(1 << 20),
     "mappedFileSizeConsumeQueue": "20000",
+    # A first send waits for the first log file: on a busy disk, longer than the official 200 ms.
+    "waitTimeMillsInSendQueue": "20000",
     "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
     "populateWindowBytes": str(1 << 20),

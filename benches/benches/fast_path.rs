@@ -13,7 +13,7 @@ use mqcore_engine::disk::RealDisk;
 use mqcore_engine::store::Store;
 use mqcore_fast_path::policy::{Group, Topic};
 use mqcore_fast_path::repeats::Repeats;
-use mqcore_fast_path::{ConnectionId, FastPath};
+use mqcore_fast_path::{ConnectionId, FastPath, numbers};
 use mqcore_record::Host;
 use mqcore_wire::command::encode;
 use mqcore_wire::{Head, Serialization};
@@ -197,7 +197,7 @@ fn remembered(criterion: &mut Criterion) {
                 served.turn(&bytes)
             });
         });
-        let numbers = served.fast_path.numbers();
+        let numbers = numbers::of(&served.fast_path);
         assert!(
             numbers
                 .iter()

@@ -22,7 +22,7 @@ use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
 use mqcore_fast_path::policy::{Broker, Group, Members, Registered, Subscription, Topic, Wanted};
 use mqcore_fast_path::sql::Sql;
-use mqcore_fast_path::{ConnectionId, FastPath};
+use mqcore_fast_path::{ConnectionId, FastPath, numbers};
 use mqcore_record::Host;
 use mqcore_record::properties::pairs;
 use mqcore_wire::command::encode;
@@ -224,7 +224,7 @@ impl Served {
     }
 
     fn number(&self, name: &str) -> u64 {
-        let numbers = self.fast_path.numbers();
+        let numbers = numbers::of(&self.fast_path);
         numbers.iter().find(|(known, _)| *known == name).unwrap().1
     }
 }

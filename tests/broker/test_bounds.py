@@ -18,6 +18,8 @@ from loops import run_on, until
 from mqcore.native import Command, FrameReader
 from mqcore.remoting import RequestCode
 
+pytestmark = pytest.mark.usefixtures("with_reactors")
+
 MIB = 1 << 20
 LOOPS = ("asyncio", "uvloop")
 # A frame of nearly 16 MiB, of which so much comes and then nothing.

@@ -20,6 +20,8 @@ from mqcore.remoting import AnsweredBy, answered_by
 from remoting.hostile import Hostile
 from remoting.peers import attack
 
+pytestmark = pytest.mark.usefixtures("with_reactors")
+
 ROUNDS = int(os.environ.get("MQCORE_FUZZ_ROUNDS", "400"))
 # Connections that are open at once.
 AT_ONCE = 20

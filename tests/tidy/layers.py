@@ -12,6 +12,7 @@ Layers: TypeAlias = tuple[tuple[str, ...], ...]
 CRATES: Final[Layers] = (
     ("benches",),
     ("bindings",),
+    ("reactor",),
     ("fast_path", "columns", "packing"),
     ("engine", "wire"),
     ("record",),
@@ -20,7 +21,9 @@ CRATES: Final[Layers] = (
 MODULES: Final[dict[str, Layers]] = {
     "bindings": (
         ("fast_path",),
+        ("drained", "reports"),
         ("connection", "consumer_offsets", "half_messages", "pops"),
+        ("reactors", "direct", "handed"),
         ("locked", "timers", "units"),
         ("store", "inspection"),
         ("many", "appending"),
@@ -31,7 +34,13 @@ MODULES: Final[dict[str, Layers]] = {
         ("store_reports", "tables", "gil", "fork", "draft", "form", "parts"),
         ("buffer", "policy_rows", "settings", "errors", "frozen"),
     ),
+    "reactor": (
+        ("reactor",),
+        ("running",),
+        ("changes", "socket"),
+    ),
     "fast_path": (
+        ("locked", "numbers"),
         ("drain", "feed"),
         ("fast_path",),
         ("processors",),

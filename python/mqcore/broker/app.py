@@ -290,7 +290,9 @@ class Broker:
                 bare = BrokerPolicy(
                     name=settings.name, cluster=settings.cluster, address=settings.advertised_host
                 )
-                fast_path = FastPath(store, broker=bare)
+                # Where somebody sets the time, nothing happens by itself.
+                reactors = settings.reactors if self._clock is wall_ms else 0
+                fast_path = FastPath(store, broker=bare, reactors=reactors)
                 state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path
                 persistence = ConfigPersistence(state)
@@ -394,12 +396,12 @@ class Broker:
 
     async def _close_store(self) -> None:
         if not self.state.store.is_closed:
-            self.state.fast_path.stop()
+            self.state.fast_path.close()
             await asyncio.to_thread(self._close)
 
     async def _abandon_store(self) -> None:
         if not self.state.store.is_closed:
-            self.state.fast_path.stop()
+            self.state.fast_path.close()
             await asyncio.to_thread(self.state.store.abandon)
 
     async def _store_pops(self) -> bool:

@@ -1,11 +1,12 @@
 """One client's connection: the fast path has its bytes, Python has what that hands over."""
 
 import asyncio
+import socket
 
 from mqcore.broker.decisions import Decisions
 from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
-from mqcore.native import FastPath, FastPathProtocol, Handed
+from mqcore.native import FastPath, FastPathProtocol, Handed, ReactorTransport
 from mqcore.remoting import Hub, Limits, Link, ReadGate
 
 # From so many times the bytes on at which reading stops a connection is closed.
@@ -35,9 +36,16 @@ class BrokerConnection(FastPathProtocol):
     def __init__(self, fast_path: FastPath, hub: Hub, decisions: Decisions) -> None:
         """Makes a connection that waits for its transport."""
         super().__init__(fast_path)
+        self._has_reactors = fast_path.reactors > 0
         self._hub = hub
         self._decisions = decisions
         self.link = Link(hub, self, ReadGate())
+
+    def take_socket(self, arrival: socket.socket) -> bool:
+        """Gives a plain connection to a reactor; returns False where there is none."""
+        if self._has_reactors:
+            self.connection_made(ReactorTransport(self, arrival))
+        return self._has_reactors
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the transport."""

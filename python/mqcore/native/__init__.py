@@ -69,7 +69,13 @@ from mqcore.native._native import (  # noqa: E402
     write_state,
 )
 from mqcore.native.existing import existing_sizes, is_new_store  # noqa: E402
-from mqcore.native.fast_path import FastPath, FastPathProtocol, GroupPolicy, TopicPolicy  # noqa: E402
+from mqcore.native.fast_path import (  # noqa: E402
+    FastPath,
+    FastPathProtocol,
+    GroupPolicy,
+    ReactorTransport,
+    TopicPolicy,
+)
 from mqcore.native.fields import fields_of  # noqa: E402
 from mqcore.native.inspection import Inspection, index_capacity, rebuild  # noqa: E402
 from mqcore.native.members import (  # noqa: E402
@@ -148,6 +154,7 @@ __all__ = [
     "QueueBounds",
     "QueueState",
     "QueueUnit",
+    "ReactorTransport",
     "Rebuilt",
     "ReceivedMessage",
     "RecordBatch",

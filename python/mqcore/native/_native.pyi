@@ -1332,7 +1332,12 @@ class NativeFastPath:
     """Executes hot requests. See `mqcore.native.fast_path.FastPath`."""
 
     def __new__(
-        cls, store: NativeStore, broker: BrokerPolicy, *, reader_threads: int = ...
+        cls,
+        store: NativeStore,
+        broker: BrokerPolicy,
+        *,
+        reader_threads: int = ...,
+        reactors: int = 0,
     ) -> Self: ...
     @property
     def offsets(self) -> ConsumerOffsets: ...
@@ -1342,6 +1347,12 @@ class NativeFastPath:
     def pops(self) -> Pops: ...
     def bind(self, connection: FastPathConnection) -> None:
         """Makes a new connection one of this fast path."""
+
+    def start_reactors(self) -> None:
+        """Starts the reactors: connections that are attached from now on are theirs."""
+
+    def stop_reactors(self) -> None:
+        """Ends the reactors; waits for their turns."""
 
     def set_broker(self, broker: BrokerPolicy) -> None: ...
     def set_timers(self, timers: Timers) -> None: ...
@@ -1820,7 +1831,16 @@ class FastPathConnection:
     def attach(
         self, write: Callable[[bytes], object], *, descriptor: int, peer: str, born_host: str | None
     ) -> None: ...
+    def attach_socket(self, descriptor: int, *, peer: str, born_host: str | None) -> None:
+        """Opens it, and gives its socket to a reactor, which closes it in the end."""
+
     def detach(self) -> None: ...
+    def hold(self) -> None:
+        """Its reactor reads no more of it."""
+
+    def release(self) -> None:
+        """Its reactor reads it again."""
+
     def get_buffer(self, sizehint: int) -> memoryview: ...
     def buffer_updated(self, nbytes: int) -> None: ...
     def take_turn(self) -> None: ...

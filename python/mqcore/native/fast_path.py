@@ -7,6 +7,8 @@ What the policy does not allow comes up as `Handed`.
 
 import asyncio
 import logging
+import socket
+from collections.abc import Callable
 from typing import NamedTuple, Self, cast
 
 from mqcore.native._native import Command, FastPathConnection, Handed, NativeFastPath
@@ -17,6 +19,7 @@ __all__ = [
     "FastPath",
     "FastPathProtocol",
     "GroupPolicy",
+    "ReactorTransport",
     "TopicPolicy",
 ]
 
@@ -92,15 +95,25 @@ class FastPath(NativeFastPath):
         store: The store.
         broker: The broker's own state.
         reader_threads: Threads for records that are not in memory; 0 reads them in the loop.
+        reactors: Threads that move the bytes of plain connections; 0: the loop's transports do.
+
+    Attributes:
+        reactors: How many there are.
     """
 
     _store: Store
     _loop: asyncio.AbstractEventLoop | None
     _timer: asyncio.TimerHandle | None
+    reactors: int
 
-    def __new__(cls, store: Store, *, broker: BrokerPolicy, reader_threads: int = 2) -> Self:
+    def __new__(
+        cls, store: Store, *, broker: BrokerPolicy, reader_threads: int = 2, reactors: int = 0
+    ) -> Self:
         """Makes a fast path over an open store."""
-        fast_path = super().__new__(cls, store, broker, reader_threads=reader_threads)
+        fast_path = super().__new__(
+            cls, store, broker, reader_threads=reader_threads, reactors=reactors
+        )
+        fast_path.reactors = reactors
         fast_path._store = store
         fast_path._loop = None
         fast_path._timer = None
@@ -111,10 +124,16 @@ class FastPath(NativeFastPath):
         self._loop = loop
         # The store's own waiters (`Store.durable`) are answered from here too.
         self._store.watch_for(loop, self._woken)
+        self.start_reactors()
         self._woken()
 
+    def close(self) -> None:
+        """Ends the reactors and the watching."""
+        self.stop_reactors()
+        self.stop()
+
     def stop(self) -> None:
-        """Answers what can be answered, and ends the watching."""
+        """Answers what can be answered, and ends the watching; reactors go on."""
         self.drain()
         if self._timer is not None:
             self._timer.cancel()
@@ -152,6 +171,56 @@ class FastPath(NativeFastPath):
             self._timer = self._loop.call_later(next_ms / _MS_PER_SECOND, self._woken)
 
 
+class ReactorTransport(asyncio.Transport):
+    """A socket whose bytes a reactor moves, to be paused, resumed and closed.
+
+    Nothing is written through it: `FastPathProtocol.write` does.
+
+    Args:
+        connection: The connection; its fast path has reactors.
+        sock: The socket, which is the reactor's from `detach` on.
+    """
+
+    def __init__(self, connection: "FastPathProtocol", sock: socket.socket) -> None:
+        """Takes an accepted socket, on the running loop."""
+        super().__init__(
+            extra={"peername": _name_of(sock.getpeername), "sockname": sock.getsockname()}
+        )
+        self._connection = connection
+        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+        self._is_closing = False
+
+    def detach(self) -> int:
+        """Gives the socket away; returns its descriptor."""
+        return self._socket.detach()
+
+    def pause_reading(self) -> None:
+        """Lets the reactor read no more."""
+        self._connection.hold()
+
+    def resume_reading(self) -> None:
+        """Lets the reactor read again."""
+        self._connection.release()
+
+    def is_closing(self) -> bool:
+        """Returns whether it ends, or has ended."""
+        return self._is_closing
+
+    def close(self) -> None:
+        """Ends the connection; what the socket takes at once is written."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._loop.call_soon(self._connection.connection_lost, None)
+
+    def abort(self) -> None:
+        """Ends the connection."""
+        self.close()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Does nothing: the fast path bounds what it holds."""
+
+
 class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     """A connection of the fast path; derive from it and override `handed` and `refused`.
 
@@ -161,6 +230,8 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
     `execute` does what was decided on and answers here; what is still undecided gets the
     official refusal; False when the fast path does not execute requests of that code. `traffic` is
     how many bytes were received and sent.
+
+    With a `ReactorTransport` a reactor of the fast path reads and writes the socket.
     """
 
     _fast_path_transport: asyncio.Transport | None
@@ -174,6 +245,10 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
         """Takes the transport."""
         plain = cast(asyncio.Transport, transport)
         self._fast_path_transport = plain
+        if isinstance(plain, ReactorTransport):
+            peer, born_host = _peer_of(plain.get_extra_info("peername"))
+            self.attach_socket(plain.detach(), peer=peer, born_host=born_host)
+            return
         sock = plain.get_extra_info("socket")
         is_tls = plain.get_extra_info("sslcontext") is not None
         if not is_tls:
@@ -219,6 +294,11 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
         if self._fast_path_transport is not None:
             self._fast_path_transport.abort()
 
+    def ended(self) -> None:
+        """Closes the connection: its reactor has read the peer's end of it."""
+        if self._fast_path_transport is not None:
+            self._fast_path_transport.abort()
+
     def unfinished(self, kept_bytes: int, frame: int, has_asked: bool) -> None:
         """Hears how much of an unfinished frame is held now, and of the first whole one. Override.
 
@@ -243,6 +323,14 @@ class FastPathProtocol(FastPathConnection, asyncio.BufferedProtocol):
         transport = self._fast_path_transport
         if transport is not None and not transport.is_closing():
             transport.resume_reading()
+
+
+def _name_of(asked: Callable[[], object]) -> object:
+    """Returns the name of a socket's other side; None when it is gone already."""
+    try:
+        return asked()
+    except OSError:
+        return None
 
 
 def _peer_of(name: object) -> tuple[str, str | None]:

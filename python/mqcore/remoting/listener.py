@@ -12,13 +12,14 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from mqcore.errors import AddressError, AddressReason
 from mqcore.remoting.address import Address, AdvertisedWatch, TcpAddress, UnixAddress
 from mqcore.remoting.crowd import Crowd
 from mqcore.remoting.tls import FirstByte, ServerTls, first_byte_decision
 
-__all__ = ["Listener", "SocketOptions"]
+__all__ = ["Listener", "SocketOptions", "TakesSockets"]
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,14 @@ _ACCEPT_PAUSE_S = 0.5
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # A Unix socket is for its owner; whoever wants more opens it up.
 _UNIX_MODE = stat.S_IRUSR | stat.S_IWUSR
+
+
+@runtime_checkable
+class TakesSockets(Protocol):
+    """A protocol that may do without a transport of the loop."""
+
+    def take_socket(self, arrival: socket.socket) -> bool:
+        """Takes a plain connection's socket; returns False, and leaves it, where it does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +238,9 @@ class Listener:
                     ssl_shutdown_timeout=handshake_s,
                 )
             else:
-                await loop.connect_accepted_socket(self._factory, arrival)
+                protocol = self._factory()
+                if not (isinstance(protocol, TakesSockets) and protocol.take_socket(arrival)):
+                    await loop.connect_accepted_socket(lambda: protocol, arrival)
         except Exception as error:
             self._hub.refuse("handshake", "%s: no connection came about: %r", peer, error)
             arrival.close()

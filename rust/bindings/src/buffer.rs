@@ -9,7 +9,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::io::IoSlice;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use arrow_array::StructArray;
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
@@ -179,6 +179,15 @@ pub(crate) fn uncollected(object: &Bound<'_, PyAny>) {
     // SAFETY: a live object of a class of this extension, whose allocation has the collector's head;
     // an object that is not tracked is left as it is, and its deallocation does the same once more.
     unsafe { ffi::PyObject_GC_UnTrack(object.as_ptr().cast()) }
+}
+
+/// A socket that Python has detached: it is closed here. None of a number that is no descriptor.
+pub(crate) fn owned(descriptor: i32) -> Option<OwnedFd> {
+    if descriptor < 0 {
+        return None;
+    }
+    // SAFETY: `socket.detach()` gave the number away: nobody else closes or uses it.
+    Some(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// What a socket took.

@@ -9,26 +9,25 @@
 //! | full (`pause_writing`) | waits for `resume_writing` |
 
 use std::collections::HashMap;
-use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mqcore_engine::lock::Mutex;
+use mqcore_fast_path::ConnectionId;
 use mqcore_fast_path::feed::{Fault, check_output};
-use mqcore_fast_path::{ConnectionId, Escalated as EscalatedRequest, Escalation};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyMemoryView, PyTuple};
 
-use crate::buffer::{ReceiveBuffer, Sent, send, views_of};
+use crate::buffer::{ReceiveBuffer, owned, views_of};
+use crate::direct::{Direct, send_directly};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
-use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
-use crate::locked::LockedFastPath;
+use crate::handed::Handed;
+use crate::locked::{Home, LockedFastPath};
+use crate::reactors::{BrokerReactor, Mover, Reactors};
 use crate::wire::Command;
 
-/// Slices of one gathered write: an answer of 32 messages with its head, twice.
-const SLICES_MAX: usize = 66;
 /// Bytes given to a transport at once: what it cannot send it copies, so not too many; what is
 /// not given waits for another turn of the loop, so not too few.
 const TRANSPORT_BYTES: usize = 256 * 1024;
@@ -40,7 +39,8 @@ const REPORTED_BYTES_MIN: usize = 64 * 1024;
 /// The connections of one fast path, and the buffer that their transports receive into.
 pub(crate) struct Connections {
     fast_path: Arc<LockedFastPath>,
-    by_id: Mutex<HashMap<ConnectionId, Py<FastPathConnection>>>,
+    pub(crate) reactors: Reactors,
+    by_id: Mutex<HashMap<(usize, ConnectionId), Py<FastPathConnection>>>,
     buffer: Py<ReceiveBuffer>,
     /// The same as transports ask for it: asyncio wants a length, too.
     view: Py<PyMemoryView>,
@@ -53,6 +53,7 @@ impl Connections {
         let buffer = Bound::new(py, ReceiveBuffer::new())?;
         let (view, first_view) = views_of(&buffer)?;
         Ok(Self {
+            reactors: Reactors::new(Arc::clone(fast_path.of_python().events())),
             fast_path,
             by_id: Mutex::default(),
             buffer: buffer.unbind(),
@@ -61,28 +62,29 @@ impl Connections {
         })
     }
 
-    fn join(&self, id: ConnectionId, connection: Py<FastPathConnection>) {
-        self.by_id.lock().insert(id, connection);
+    fn join(&self, key: (usize, ConnectionId), connection: Py<FastPathConnection>) {
+        self.by_id.lock().insert(key, connection);
     }
 
-    fn leave(&self, id: ConnectionId) {
-        let left = self.by_id.lock().remove(&id);
+    fn leave(&self, key: (usize, ConnectionId)) {
+        let left = self.by_id.lock().remove(&key);
         drop(left);
     }
 
+    /// The connection of a fast path, by the number of that (0: Python's loop) and its own.
     pub(crate) fn connection(
         &self,
         py: Python<'_>,
-        id: ConnectionId,
+        key: (usize, ConnectionId),
     ) -> Option<Py<FastPathConnection>> {
         let by_id = self.by_id.lock();
-        by_id.get(&id).map(|found| found.clone_ref(py))
+        by_id.get(&key).map(|found| found.clone_ref(py))
     }
 
     /// Writes what waits for some connections.
     pub(crate) fn pump(&self, py: Python<'_>, ids: &[ConnectionId]) -> PyResult<()> {
         for id in ids {
-            let Some(connection) = self.connection(py, *id) else {
+            let Some(connection) = self.connection(py, (0, *id)) else {
                 continue;
             };
             let connection = connection.bind(py);
@@ -103,6 +105,8 @@ pub(crate) struct FastPathConnection {
     all: OnceLock<Arc<Connections>>,
     /// 0 before it is open and after it is closed.
     id: AtomicU64,
+    /// Where its bytes are moved, once it is attached.
+    mover: OnceLock<Mover>,
     /// The socket that may be written to without the transport; below 0: none.
     descriptor: AtomicI32,
     is_full: AtomicBool,
@@ -132,39 +136,16 @@ impl FastPathConnection {
         all.ok_or_else(|| PyRuntimeError::new_err("bind the connection to a fast path"))
     }
 
-    fn fast_path(&self) -> PyResult<&LockedFastPath> {
-        Ok(&self.all()?.fast_path)
+    /// The fast path that it belongs to.
+    fn home(&self) -> PyResult<&Home> {
+        match self.mover.get() {
+            Some(mover) => Ok(&mover.home),
+            None => Ok(self.all()?.fast_path.of_python()),
+        }
     }
-}
 
-frozen! {
-    /// A request for Python.
-    Handed {
-        /// The request.
-        command: Py<Command>,
-        /// Why: `code`, the fast path does not execute it; `topic` and `group`, `name` is not known;
-        /// `check`, the policy asks for a look. After all but the first call
-        /// `FastPathProtocol.execute`: what still does not hold then gets the official refusal.
-        need: &'static str,
-        /// The topic or group.
-        name: String,
-    }
-}
-
-impl Handed {
-    pub(crate) fn of(py: Python<'_>, handed: EscalatedRequest) -> PyResult<Self> {
-        let (need, name) = match handed.escalation {
-            Escalation::Code => ("code", String::new()),
-            Escalation::Topic(name) => ("topic", name),
-            Escalation::Group(name) => ("group", name),
-            Escalation::Check => ("check", String::new()),
-        };
-        let command = Py::new(py, Command::owned(py, &handed.command)?)?;
-        Ok(Self {
-            command,
-            need,
-            name,
-        })
+    pub(crate) fn reactor(&self) -> Option<&BrokerReactor> {
+        self.mover.get()?.reactor.as_deref()
     }
 }
 
@@ -179,16 +160,13 @@ struct Left {
     has_more: bool,
 }
 
-/// What sending directly came to.
-enum Direct {
-    Done,
-    Full,
-    Broken,
-}
-
 /// Writes what waits for a connection, as far as its socket or transport takes it.
 fn pump(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     let this = slf.get();
+    if this.reactor().is_some() {
+        this.home()?.wake();
+        return Ok(());
+    }
     if this.id().0 == 0 || this.is_pumping.swap(true, Ordering::Relaxed) {
         // A transport that calls back in the middle of a write: the loop below goes on.
         return Ok(());
@@ -201,7 +179,7 @@ fn pump(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
 
 fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     let (py, this) = (slf.py(), slf.get());
-    let fast_path = this.fast_path()?;
+    let fast_path = this.home()?;
     while !this.is_full.load(Ordering::Relaxed) {
         let descriptor = this.descriptor.load(Ordering::Relaxed);
         if descriptor >= 0 {
@@ -235,37 +213,10 @@ fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     Ok(())
 }
 
-/// Writes to the socket, without the lock.
-fn send_directly(fast_path: &LockedFastPath, id: ConnectionId, descriptor: i32) -> Direct {
-    let mut inside = fast_path.locked();
-    loop {
-        let Some(lent) = inside.path.connections.lend_output(id) else {
-            return Direct::Done;
-        };
-        drop(inside);
-        let sent = {
-            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES_MAX);
-            lent.slices(SLICES_MAX, &mut slices);
-            send(descriptor, &slices)
-        };
-        let (sent_bytes, stop) = match sent {
-            Sent::Bytes(len) => (len, None),
-            Sent::Full => (0, Some(Direct::Full)),
-            Sent::Broken => (0, Some(Direct::Broken)),
-        };
-        inside = fast_path.locked();
-        let connections = &mut inside.path.connections;
-        connections.give_back_output(id, lent, sent_bytes);
-        if let Some(stop) = stop {
-            return stop;
-        }
-    }
-}
-
 /// Goes on with requests that waited for the output to be read.
 fn go_on_if_drained(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     let this = slf.get();
-    let fast_path = this.fast_path()?;
+    let fast_path = this.home()?;
     if !this.is_stalled.load(Ordering::Relaxed) {
         return Ok(());
     }
@@ -283,7 +234,7 @@ fn feed(slf: &Bound<'_, FastPathConnection>, len: usize) -> PyResult<()> {
     if id.0 == 0 {
         return Ok(());
     }
-    let fast_path = this.fast_path()?;
+    let fast_path = this.home()?;
     let bytes = this.all()?.buffer.bind(py).get().filled(py, len);
     let mut dirty = Vec::new();
     let (fed, handed, left) = gil_call(py, Gil::kept_if(len <= KEEP_BYTES_MAX), || {
@@ -333,6 +284,27 @@ fn report_left(slf: &Bound<'_, FastPathConnection>, left: Left) -> PyResult<()> 
     Ok(())
 }
 
+/// Opens a connection in the fast path that it is to belong to.
+fn open(
+    slf: &Bound<'_, FastPathConnection>,
+    (number, home, reactor): (usize, Arc<Home>, Option<Arc<BrokerReactor>>),
+    peer: &str,
+    born_host: Option<&str>,
+) -> PyResult<()> {
+    let this = slf.get();
+    let host = born_host.map_or(Ok(LOCAL_HOST), host_of)?;
+    let id = home.locked().path.open(host, peer);
+    // Set once: a connection is attached once.
+    let _first = this.mover.set(Mover {
+        number,
+        home,
+        reactor,
+    });
+    this.all()?.join((number, id), slf.clone().unbind());
+    this.id.store(id.0, Ordering::Relaxed);
+    Ok(())
+}
+
 fn refuse(slf: &Bound<'_, FastPathConnection>, fault: &Fault) -> PyResult<()> {
     slf.call_method1("give_up", (fault.to_string(),)).map(drop)
 }
@@ -344,6 +316,7 @@ impl FastPathConnection {
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
         Self {
             all: OnceLock::new(),
+            mover: OnceLock::new(),
             id: AtomicU64::new(0),
             descriptor: AtomicI32::new(-1),
             is_full: AtomicBool::new(false),
@@ -364,14 +337,36 @@ impl FastPathConnection {
         born_host: Option<&str>,
     ) -> PyResult<()> {
         let this = slf.get();
-        let host = born_host.map_or(Ok(LOCAL_HOST), host_of)?;
-        let fast_path = this.fast_path()?;
-        let id = fast_path.locked().path.open(host, peer);
-        this.all()?.join(id, slf.clone().unbind());
+        let home = Arc::clone(this.all()?.fast_path.of_python());
+        open(slf, (0, home, None), peer, born_host)?;
         let before = this.write.lock().replace(write);
         drop(before);
         this.descriptor.store(descriptor, Ordering::Relaxed);
-        this.id.store(id.0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Opens it, and gives its socket to a reactor, which closes it in the end.
+    #[pyo3(signature = (descriptor, *, peer, born_host))]
+    fn attach_socket(
+        slf: &Bound<'_, Self>,
+        descriptor: i32,
+        peer: &str,
+        born_host: Option<&str>,
+    ) -> PyResult<()> {
+        let socket = owned(descriptor);
+        let this = slf.get();
+        let chosen = this.all()?.reactors.least_loaded();
+        let (Some((number, reactor)), Some(socket)) = (chosen, socket) else {
+            return Err(PyRuntimeError::new_err("no reactor, or no socket"));
+        };
+        let home = Arc::clone(reactor.home());
+        open(
+            slf,
+            (number, home, Some(Arc::clone(&reactor))),
+            peer,
+            born_host,
+        )?;
+        reactor.add(this.id(), socket);
         Ok(())
     }
 
@@ -381,15 +376,32 @@ impl FastPathConnection {
         this.descriptor.store(-1, Ordering::Relaxed);
         let write = this.write.lock().take();
         drop(write);
-        let fast_path = this.fast_path()?;
-        {
-            let mut inside = fast_path.locked();
+        let number = this.mover.get().map_or(0, |mover| mover.number);
+        if let Some(reactor) = this.reactor() {
+            reactor.remove(id);
+        } else {
+            let home = this.home()?;
+            let mut inside = home.locked();
             inside.path.close(id);
             // What it has left is taken out in turns.
-            fast_path.wake_before_deadline(&mut inside);
+            home.wake_before_deadline(&mut inside);
         }
-        this.all()?.leave(id);
+        this.all()?.leave((number, id));
         Ok(())
+    }
+
+    /// Its reactor reads no more of it.
+    fn hold(&self) {
+        if let Some(reactor) = self.reactor() {
+            reactor.hold(self.id());
+        }
+    }
+
+    /// Its reactor reads it again.
+    fn release(&self) {
+        if let Some(reactor) = self.reactor() {
+            reactor.release(self.id());
+        }
     }
 
     #[pyo3(name = "get_buffer")]
@@ -428,13 +440,16 @@ impl FastPathConnection {
     fn write(slf: &Bound<'_, Self>, data: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
         let bytes = bytes_of(data)?;
-        let fast_path = this.fast_path()?;
+        let fast_path = this.home()?;
         let mut dirty = Vec::new();
-        {
-            let mut inside = fast_path.locked();
-            inside.path.connections.write(this.id(), &bytes);
-            inside.path.connections.take_dirty(&mut dirty);
+        let mut inside = fast_path.locked();
+        inside.path.connections.write(this.id(), &bytes);
+        if this.reactor().is_some() {
+            fast_path.wake();
+            return Ok(());
         }
+        inside.path.connections.take_dirty(&mut dirty);
+        drop(inside);
         this.all()?.pump(py, &dirty)
     }
 
@@ -442,12 +457,17 @@ impl FastPathConnection {
     fn execute(slf: &Bound<'_, Self>, command: PyRef<'_, Command>) -> PyResult<bool> {
         let (py, this) = (slf.py(), slf.get());
         let command = command.to_wire(py)?;
-        let fast_path = this.fast_path()?;
+        let fast_path = this.home()?;
         let mut dirty = Vec::new();
         let is_short = command.body.len() <= KEEP_BYTES_MAX;
         let is_executed = gil_call(py, Gil::kept_if(is_short), || {
             let (mut inside, now_ms) = fast_path.locked_now();
             let is_executed = inside.path.execute(this.id(), command, now_ms);
+            if this.reactor().is_some() {
+                // The reactor writes the answer, and takes what else came of it.
+                fast_path.wake();
+                return is_executed;
+            }
             inside.path.connections.take_dirty(&mut dirty);
             fast_path.wake_before_deadline(&mut inside);
             is_executed
@@ -459,7 +479,7 @@ impl FastPathConnection {
     /// Bytes that it has received and been sent.
     fn traffic(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
-        let fast_path = this.fast_path()?.locked();
+        let fast_path = this.home()?.locked();
         let connection = fast_path.path.connections.connection(this.id());
         Ok(connection.map_or(0, |connection| connection.moved_bytes))
     }
@@ -467,10 +487,11 @@ impl FastPathConnection {
     /// For how long a frame has been incomplete, ms.
     fn half_frame_ms(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
-        let (inside, now_ms) = this.fast_path()?.locked_now();
+        let (inside, now_ms) = this.home()?.locked_now();
         let connection = inside.path.connections.connection(this.id());
         let since = connection.and_then(|connection| connection.half_since_ms);
-        let is_ours = this.is_stalled.load(Ordering::Relaxed);
+        let connections = &inside.path.connections;
+        let is_ours = this.is_stalled.load(Ordering::Relaxed) || connections.is_stalled(this.id());
         Ok(since
             .filter(|_| !is_ours)
             .map_or(0, |at| now_ms.saturating_sub(at)))

@@ -66,6 +66,9 @@ impl ConsumerOffsets {
 
     #[pyo3(signature = (*, group=None, topic=None))]
     fn remove(&self, group: Option<&str>, topic: Option<&str>) -> usize {
+        for home in self.fast_path.of_reactors() {
+            home.locked().path.forget_gets(group, topic);
+        }
         self.fast_path.locked().path.remove_offsets(group, topic)
     }
 

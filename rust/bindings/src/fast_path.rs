@@ -6,23 +6,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mqcore_engine::clock::Clock;
+use mqcore_fast_path::bits::BitRow;
 use mqcore_fast_path::bounds::Bounds;
 use mqcore_fast_path::policy::{Group, Members, Topic};
 use mqcore_fast_path::repeats::Repeats;
-use mqcore_fast_path::{FastPath, delay};
+use mqcore_fast_path::{FastPath, delay, numbers};
 use mqcore_record::Host;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::connection::{Connections, FastPathConnection, Handed};
+use crate::connection::{Connections, FastPathConnection};
 use crate::consumer_offsets::ConsumerOffsets;
+use crate::drained::{Delivered, DrainedRequest, FastPathDrained, GroupGets, RememberedSends};
 use crate::errors::raised;
-use crate::frozen::frozen;
 use crate::gil::{Gil, KEEP_RECORDS_MAX, gil_call};
 use crate::half_messages::HalfMessages;
-use crate::locked::LockedFastPath;
+use crate::locked::{Home, LockedFastPath};
 use crate::policy_rows::BrokerRow;
 use crate::pops::Pops;
+use crate::reports;
 use crate::store::NativeStore;
 use crate::tables::{ExpressionBitsRow, GroupRow, MembersRow, TopicRow};
 use crate::timers::NativeTimers;
@@ -30,65 +32,6 @@ use crate::timers::NativeTimers;
 /// Threads for cold reads: a disk serves two readers better than one, and more would only compete
 /// with the flush.
 const READER_THREADS: usize = 2;
-
-frozen! {
-    /// What was delivered of a level of delayed messages.
-    Delivered {
-        /// Messages delivered.
-        count: u64,
-        /// Where the level goes on.
-        next_offset: u64,
-        /// When the next one is due, Unix ms, where it is known.
-        next_due_ms: Option<i64>,
-        /// End of the last one in the log: write `next_offset` down only when the log is flushed up
-        /// to it. 0 without one.
-        end: u64,
-        /// Whether more may be due now.
-        has_more: bool,
-        /// Messages passed over: gone by retention, or with nowhere to go.
-        skipped: u64,
-    }
-
-    /// The sends that a fast path has read to remember them.
-    RememberedSends {
-        /// Where in the log it began, bytes.
-        start: u64,
-        /// Where it ended.
-        end: u64,
-        /// Records of the time that is remembered.
-        records: u64,
-        /// Those among them with a unique key, which count.
-        keys: u64,
-    }
-
-    /// How much a group got of a topic.
-    GroupGets {
-        /// The group.
-        group: String,
-        /// The topic.
-        topic: String,
-        /// Messages since the start.
-        messages: u64,
-    }
-
-    /// A request for Python that came up while the fast path drained.
-    DrainedRequest {
-        /// Whose it is.
-        connection: Py<FastPathConnection>,
-        /// The request.
-        request: Py<Handed>,
-    }
-
-    /// What a fast path could answer.
-    FastPathDrained {
-        /// Milliseconds until the next call is due although nothing is announced.
-        next_ms: Option<u64>,
-        /// Official statuses by ticket, of tickets that are not the fast path's, in the order of the log.
-        statuses: Py<PyDict>,
-        /// Requests for Python.
-        handed: Vec<Py<DrainedRequest>>,
-    }
-}
 
 /// The fast path.
 #[pyclass(frozen, subclass, module = "mqcore.native._native")]
@@ -110,17 +53,26 @@ pub(crate) struct NativeFastPath {
 #[pymethods]
 impl NativeFastPath {
     #[new]
-    #[pyo3(signature = (store, broker, *, reader_threads=READER_THREADS))]
+    #[pyo3(signature = (store, broker, *, reader_threads=READER_THREADS, reactors=0))]
     fn new(
         py: Python<'_>,
         store: PyRef<'_, NativeStore>,
         broker: BrokerRow,
         reader_threads: usize,
+        reactors: usize,
     ) -> PyResult<Self> {
         let (engine, store_host) = store.parts();
-        let mut fast_path = FastPath::new(Arc::clone(&engine), reader_threads);
-        fast_path.decide_broker(broker.broker(store_host));
-        let fast_path = Arc::new(LockedFastPath::new(fast_path, engine));
+        let mut first = FastPath::new(Arc::clone(&engine), reader_threads);
+        let broker = broker.broker(store_host);
+        first.decide_broker(broker.clone());
+        let mut others = Vec::with_capacity(reactors);
+        for _ in 0..reactors {
+            let beside = first.beside(reader_threads);
+            let mut beside = beside.map_err(|error| raised(py, &error))?;
+            beside.decide_broker(broker.clone());
+            others.push(beside);
+        }
+        let fast_path = Arc::new(LockedFastPath::new(first, others, engine));
         Ok(Self {
             connections: Arc::new(Connections::new(py, Arc::clone(&fast_path))?),
             offsets: Py::new(py, ConsumerOffsets::new(Arc::clone(&fast_path)))?,
@@ -136,25 +88,47 @@ impl NativeFastPath {
         connection.get().join(&self.connections);
     }
 
+    /// Starts the reactors: connections that are attached from now on are theirs.
+    fn start_reactors(&self, py: Python<'_>) -> PyResult<()> {
+        let started = self
+            .connections
+            .reactors
+            .start_all(self.fast_path.of_reactors());
+        started.map_err(|error| raised(py, &error))
+    }
+
+    /// Ends the reactors: what their connections still wait for is answered to nobody.
+    fn stop_reactors(&self, py: Python<'_>) {
+        if !self.fast_path.origin.is_elsewhere() {
+            gil_call(py, Gil::Released, || self.connections.reactors.stop_all());
+        }
+    }
+
     fn set_broker(&self, broker: BrokerRow) {
         let broker = broker.broker(self.store_host);
-        self.fast_path.locked().path.decide_broker(broker);
+        for home in self.fast_path.homes() {
+            home.locked().path.decide_broker(broker.clone());
+        }
     }
 
     /// Bounds what all connections may occupy, bytes, and how long one of them is executed before
     /// others have their turn.
     fn set_bounds(&self, half_frames: usize, output: usize, deferred: usize, turn_us: u64) {
-        let clock = self.fast_path.clock.clone();
-        let connections = &mut self.fast_path.locked().path.connections;
-        connections.bounds = Bounds {
-            half_frames_bytes: half_frames,
-            output_bytes: output,
-            deferred_bytes: deferred,
-        };
-        let turn = Duration::from_micros(turn_us);
-        connections
-            .execution_time
-            .bound(turn, move || clock.elapsed());
+        // Half frames are counted over all loops; of the rest each has its share.
+        let shares = self.fast_path.homes().count();
+        for home in self.fast_path.homes() {
+            let clock = self.fast_path.clock.clone();
+            let connections = &mut home.locked().path.connections;
+            connections.bounds = Bounds {
+                half_frames_bytes: half_frames,
+                output_bytes: output / shares,
+                deferred_bytes: deferred / shares,
+            };
+            let turn = Duration::from_micros(turn_us);
+            connections
+                .execution_time
+                .bound(turn, move || clock.elapsed());
+        }
     }
 
     /// Replaces the delay levels.
@@ -168,69 +142,84 @@ impl NativeFastPath {
 
     /// Lets sends ask how full a step of time is.
     fn set_timers(&self, timers: PyRef<'_, NativeTimers>) {
-        let wheel = timers.wheel();
-        self.fast_path.locked().path.set_wheel(wheel);
+        for home in self.fast_path.homes() {
+            home.locked().path.set_wheel(timers.wheel());
+        }
     }
 
     fn set_topics(&self, topics: HashMap<String, TopicRow>) {
         let rows = topics.into_iter();
         let table = rows.map(|(name, row)| (name.into_boxed_str(), Topic::from(row)));
-        let table = table.collect();
+        let table: hashbrown::HashMap<_, _> = table.collect();
+        for home in self.fast_path.of_reactors() {
+            home.locked().path.policy.topics = table.clone();
+        }
         self.fast_path.locked().path.policy.topics = table;
     }
 
     fn set_topic(&self, name: String, topic: Option<TopicRow>) {
-        let mut inside = self.fast_path.locked();
-        let topics = &mut inside.path.policy.topics;
-        match topic {
-            Some(row) => topics.insert(name.into_boxed_str(), row.into()),
-            None => topics.remove(name.as_str()),
-        };
+        let topic = topic.map(Topic::from);
+        for home in self.fast_path.homes() {
+            let topics = &mut home.locked().path.policy.topics;
+            match &topic {
+                Some(topic) => topics.insert(name.as_str().into(), *topic),
+                None => topics.remove(name.as_str()),
+            };
+        }
     }
 
     fn set_groups(&self, groups: HashMap<String, GroupRow>) {
         let rows = groups.into_iter();
         let table = rows.map(|(name, row)| (name.into_boxed_str(), Group::from(row)));
-        let table = table.collect();
+        let table: hashbrown::HashMap<_, _> = table.collect();
+        for home in self.fast_path.of_reactors() {
+            home.locked().path.policy.groups = table.clone();
+        }
         self.fast_path.locked().path.policy.groups = table;
     }
 
     fn set_group(&self, name: String, group: Option<GroupRow>) {
-        let mut inside = self.fast_path.locked();
-        let groups = &mut inside.path.policy.groups;
-        match group {
-            Some(row) => groups.insert(name.into_boxed_str(), row.into()),
-            None => groups.remove(name.as_str()),
-        };
+        let group = group.map(Group::from);
+        for home in self.fast_path.homes() {
+            let groups = &mut home.locked().path.policy.groups;
+            match &group {
+                Some(group) => groups.insert(name.as_str().into(), *group),
+                None => groups.remove(name.as_str()),
+            };
+        }
     }
 
     fn set_group_lock(&self, group: String, until_ms: Option<i64>) {
-        let mut inside = self.fast_path.locked();
-        let table = &mut inside.path.policy.locked_until_ms;
-        match until_ms {
-            Some(until_ms) => table.insert(group.into_boxed_str(), until_ms),
-            None => table.remove(group.as_str()),
-        };
+        for home in self.fast_path.homes() {
+            let table = &mut home.locked().path.policy.locked_until_ms;
+            match until_ms {
+                Some(until_ms) => table.insert(group.as_str().into(), until_ms),
+                None => table.remove(group.as_str()),
+            };
+        }
     }
 
     fn set_members(&self, group: String, members: Option<MembersRow>) {
         // Expressions are compiled before the lock is taken.
         let members = members.map(Members::from);
-        let mut inside = self.fast_path.locked();
-        let table = &mut inside.path.policy.members;
-        match members {
-            Some(members) => table.insert(group.into_boxed_str(), members),
-            None => table.remove(group.as_str()),
-        };
+        for home in self.fast_path.homes() {
+            let table = &mut home.locked().path.policy.members;
+            match &members {
+                Some(members) => table.insert(group.as_str().into(), members.clone()),
+                None => table.remove(group.as_str()),
+            };
+        }
     }
 
     /// Lets the bits of messages be made by expressions; since when that holds, Unix ms.
     fn set_filter_bits(&self, py: Python<'_>, rows: Vec<ExpressionBitsRow>) -> i64 {
         let rows = rows.into_iter().filter_map(ExpressionBitsRow::bit_row);
-        let rows = rows.collect();
-        // New texts are compiled.
+        let rows: Vec<BitRow> = rows.collect();
+        // New texts are compiled. What holds on every loop counts.
         gil_call(py, Gil::Released, || {
-            self.fast_path.locked().path.decide_bits(rows)
+            let decide = |home: &Arc<Home>| home.locked().path.decide_bits(rows.clone());
+            let since_ms = self.fast_path.homes().map(decide).max();
+            since_ms.unwrap_or(i64::MAX)
         })
     }
 
@@ -255,8 +244,16 @@ impl NativeFastPath {
     }
 
     fn group_gets(&self, py: Python<'_>) -> Vec<GroupGets> {
-        let gets = gil_call(py, Gil::Released, || self.fast_path.locked().path.gets());
-        let gets = gets.into_iter().map(|(group, topic, messages)| GroupGets {
+        let mut counts: HashMap<(String, String), u64> = HashMap::new();
+        gil_call(py, Gil::Released, || {
+            for home in self.fast_path.homes() {
+                for (group, topic, messages) in home.locked().path.gets() {
+                    *counts.entry((group, topic)).or_default() += messages;
+                }
+            }
+        });
+        let gets = counts.into_iter();
+        let gets = gets.map(|((group, topic), messages)| GroupGets {
             group,
             topic,
             messages,
@@ -311,13 +308,15 @@ impl NativeFastPath {
         self.connections.pump(py, &dirty)?;
         let mut requests = Vec::with_capacity(handed.len());
         for each in handed {
-            if let Some(connection) = self.connections.connection(py, each.connection) {
-                let request = Py::new(py, Handed::of(py, each)?)?;
-                let drained = DrainedRequest {
-                    connection,
-                    request,
-                };
-                requests.push(Py::new(py, drained)?);
+            if let Some(connection) = self.connections.connection(py, (0, each.connection)) {
+                requests.push(DrainedRequest::of(py, connection, each)?);
+            }
+        }
+        for (number, report) in self.connections.reactors.take_reports() {
+            if let Some((connection, each)) =
+                reports::deliver(&self.connections, py, number, report)?
+            {
+                requests.push(DrainedRequest::of(py, connection, each)?);
             }
         }
         let statuses = PyDict::new(py);
@@ -332,9 +331,16 @@ impl NativeFastPath {
     }
 
     fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let pairs = self.fast_path.locked().path.numbers();
+        let mut sums: Vec<(&str, u64)> = numbers::of_loop(&self.fast_path.locked().path);
+        for home in self.fast_path.of_reactors() {
+            let numbers = numbers::of_loop(&home.locked().path);
+            for ((_, sum), (_, number)) in sums.iter_mut().zip(numbers) {
+                *sum += number;
+            }
+        }
+        sums.extend(numbers::of_all_loops(&self.fast_path.locked().path));
         let dict = PyDict::new(py);
-        for (name, number) in pairs {
+        for (name, number) in sums {
             dict.set_item(name, number)?;
         }
         Ok(dict)

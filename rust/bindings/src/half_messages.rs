@@ -154,7 +154,7 @@ impl HalfMessages {
             self.idle.lock().insert(queue_id, checker);
             let mut inside = self.fast_path.locked();
             let ended = inside.path.note_checked(&done);
-            self.fast_path.wake_before_deadline(&mut inside);
+            self.fast_path.of_python().wake_before_deadline(&mut inside);
             Ok((done, ended))
         })
         .map_err(|error| raised(py, &error))?;

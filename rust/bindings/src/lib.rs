@@ -3,11 +3,16 @@
 //! | module | what |
 //! |---|---|
 //! | `fast_path` | the class over the fast path: policy, drain, delayed messages |
+//! | `drained` | what a fast path gives when it is drained and asked |
+//! | `reports` | what reactors report, delivered to connections |
 //! | `connection` | a connection of the fast path as an event loop sees it |
 //! | `consumer_offsets` | the class over the consumer offsets of a fast path |
 //! | `half_messages` | the class over its half messages: their check, their counts |
 //! | `pops` | the class over its pops: rounds over check points, ordered pops |
-//! | `locked` | the fast path behind its lock |
+//! | `direct` | output written to a socket past the transport |
+//! | `handed` | a request that the fast path does not execute |
+//! | `reactors` | the reactors of a fast path, and what they report |
+//! | `locked` | the fast paths of the loops, each behind its lock |
 //! | `timers` | the class over the timers of a store |
 //! | `units` | the units of a queue, for tools |
 //! | `store` | the class over an open store |
@@ -45,7 +50,9 @@ mod buffer;
 mod columns;
 mod connection;
 mod consumer_offsets;
+mod direct;
 mod draft;
+mod drained;
 mod errors;
 mod fast_path;
 mod fork;
@@ -53,6 +60,7 @@ mod form;
 mod frozen;
 mod gil;
 mod half_messages;
+mod handed;
 mod inspection;
 mod json;
 mod locked;
@@ -61,8 +69,10 @@ mod packing;
 mod parts;
 mod policy_rows;
 mod pops;
+mod reactors;
 mod received;
 mod records;
+mod reports;
 mod settings;
 mod state;
 mod store;
@@ -84,15 +94,15 @@ mod _native {
     #[pymodule_export]
     use crate::columns::{ColumnBatch, NativeRecordColumns, Tally, queue_units};
     #[pymodule_export]
-    use crate::connection::{FastPathConnection, Handed};
+    use crate::connection::FastPathConnection;
     #[pymodule_export]
     use crate::consumer_offsets::ConsumerOffsets;
     #[pymodule_export]
     use crate::draft::encode_properties;
     #[pymodule_export]
-    use crate::fast_path::{
-        Delivered, DrainedRequest, FastPathDrained, GroupGets, NativeFastPath, RememberedSends,
-    };
+    use crate::drained::{Delivered, DrainedRequest, FastPathDrained, GroupGets, RememberedSends};
+    #[pymodule_export]
+    use crate::fast_path::NativeFastPath;
     #[pymodule_export]
     use crate::fork::note_fork;
     #[pymodule_export]
@@ -103,6 +113,8 @@ mod _native {
     use crate::half_messages::{
         CheckQuestion, CheckedHalves, HalfMessages, OpMessagesWritten, TransactionCount,
     };
+    #[pymodule_export]
+    use crate::handed::Handed;
     #[pymodule_export]
     use crate::inspection::{
         FileSize, Findings, IndexCapacity, IndexHeader, LogRange, NativeInspection, Problem,

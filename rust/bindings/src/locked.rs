@@ -1,84 +1,91 @@
-//! The fast path of one event loop behind its lock: what the classes over it have in common.
+//! The fast paths of a broker: that of Python's event loop first, those of the reactors after it, each
+//! behind its lock, and what they have in common.
 //!
-//! No Python object is made or dropped under the lock: that could run any Python code, and that code
+//! No Python object is made or dropped under such a lock: that could run any Python code, and that code
 //! could call here.
 
 use std::sync::Arc;
 
-use mqcore_engine::clock::{Clock, SystemClock};
+use mqcore_engine::clock::SystemClock;
 use mqcore_engine::disk::RealDisk;
-use mqcore_engine::lock::{Mutex, MutexGuard};
-use mqcore_engine::store::LoopEvents;
-use mqcore_fast_path::FastPath;
+use mqcore_engine::lock::MutexGuard;
+use mqcore_fast_path::locked;
 use mqcore_fast_path::shared_state::SharedState;
+use mqcore_fast_path::{FastPath, locked::Inside as AnyInside};
 
 use crate::fork::Origin;
 use crate::store::Engine;
 
-/// What the lock protects.
-pub(crate) struct Inside {
-    pub(crate) path: FastPath<RealDisk, SystemClock>,
-    /// When the loop will drain by itself, ms.
-    pub(crate) drains_at_ms: u64,
-    /// Set: the time is what `drain` was given last.
-    pub(crate) manual_ms: Option<u64>,
-}
+/// The fast path of one loop.
+pub(crate) type Home = locked::LockedFastPath<RealDisk, SystemClock>;
+/// What its lock protects.
+pub(crate) type Inside = AnyInside<RealDisk, SystemClock>;
 
-/// The fast path behind its lock.
+/// The fast paths.
 pub(crate) struct LockedFastPath {
-    inside: Mutex<Inside>,
-    /// What loops share, each part behind its own lock: asked without this one.
+    first: Arc<Home>,
+    /// Those of the reactors.
+    others: Vec<Arc<Home>>,
+    /// What loops share, each part behind its own lock: asked without the locks of fast paths.
     pub(crate) shared: SharedState,
-    /// What the loop is woken for.
-    events: Arc<LoopEvents>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: SystemClock,
     pub(crate) origin: Origin,
 }
 
 impl LockedFastPath {
-    pub(crate) fn new(path: FastPath<RealDisk, SystemClock>, engine: Arc<Engine>) -> Self {
+    pub(crate) fn new(
+        first: FastPath<RealDisk, SystemClock>,
+        others: Vec<FastPath<RealDisk, SystemClock>>,
+        engine: Arc<Engine>,
+    ) -> Self {
+        let clock = SystemClock::new();
+        let shared = first.shared.clone();
+        let home = |path| Arc::new(Home::new(path, clock.clone()));
         Self {
-            shared: path.shared.clone(),
-            events: Arc::clone(path.events()),
-            inside: Mutex::new(Inside {
-                path,
-                drains_at_ms: u64::MAX,
-                manual_ms: None,
-            }),
+            shared,
+            first: home(first),
+            others: others.into_iter().map(home).collect(),
             engine,
-            clock: SystemClock::new(),
+            clock: clock.clone(),
             origin: Origin::here(),
         }
     }
 
+    /// That of Python's loop.
+    pub(crate) fn of_python(&self) -> &Arc<Home> {
+        &self.first
+    }
+
+    /// Those of the reactors.
+    pub(crate) fn of_reactors(&self) -> &[Arc<Home>] {
+        &self.others
+    }
+
+    /// All of them, that of Python's loop first.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = &Arc<Home>> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// That of Python's loop, locked.
     pub(crate) fn locked(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock()
+        self.first.locked()
     }
 
-    /// The fast path with the time.
+    /// The same, with the time.
     pub(crate) fn locked_now(&self) -> (MutexGuard<'_, Inside>, u64) {
-        let inside = self.inside.lock();
-        let now_ms = inside.manual_ms.unwrap_or_else(|| self.clock.elapsed_ms());
-        (inside, now_ms)
-    }
-
-    /// Wakes the loop when something is due before it will drain by itself.
-    pub(crate) fn wake_before_deadline(&self, inside: &mut Inside) {
-        let next_ms = inside.path.next_deadline_ms().unwrap_or(u64::MAX);
-        if next_ms < inside.drains_at_ms {
-            inside.drains_at_ms = next_ms;
-            self.events.wake_descriptor().raise();
-        }
+        self.first.locked_now()
     }
 }
 
 impl Drop for LockedFastPath {
     fn drop(&mut self) {
-        if self.origin.is_elsewhere()
-            && let Some(mut inside) = self.inside.try_lock()
-        {
-            inside.path.abandon();
+        if self.origin.is_elsewhere() {
+            for home in self.homes() {
+                if let Some(mut inside) = home.try_locked() {
+                    inside.path.abandon();
+                }
+            }
         }
     }
 }

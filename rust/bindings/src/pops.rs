@@ -250,7 +250,7 @@ impl Pops {
             );
             inside.path.land(queue, landed.pop_time_ms, 1);
         }
-        self.fast_path.wake_before_deadline(&mut inside);
+        self.fast_path.of_python().wake_before_deadline(&mut inside);
         drop(inside);
         Revived::of(py, done)
     }

@@ -1,6 +1,9 @@
 //! Connections and the answers to them: each connection's half frame and its output, in order, and
 //! the bounds on both. Knows no request's meaning and no socket.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use hashbrown::HashMap;
 use mqcore_engine::commit_log::RecordBytes;
 use mqcore_engine::disk::Disk;
@@ -85,6 +88,8 @@ pub struct Connections<D: Disk> {
     pinned_bytes: usize,
     /// Bytes of half frames.
     pub half_frames_bytes: usize,
+    /// The same of all loops.
+    all_half_frames_bytes: Arc<AtomicUsize>,
     /// The version in every answer.
     pub version: i32,
     /// What was done.
@@ -107,11 +112,35 @@ impl<D: Disk> Connections<D> {
             queued_bytes: 0,
             pinned_bytes: 0,
             half_frames_bytes: 0,
+            all_half_frames_bytes: Arc::default(),
             version: 0,
             stats: Stats::default(),
             bounds: Bounds::default(),
             execution_time: ExecutionTime::default(),
         }
+    }
+
+    /// Without connections, for another loop: what all may occupy together counts for both.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self {
+            all_half_frames_bytes: Arc::clone(&self.all_half_frames_bytes),
+            ..Self::new()
+        }
+    }
+
+    /// Counts the half frame of a connection: so many bytes less, and so many more.
+    pub(crate) fn count_half_frames(&mut self, less: usize, more: usize) {
+        if less != more {
+            self.half_frames_bytes = self.half_frames_bytes + more - less;
+            let all = &self.all_half_frames_bytes;
+            all.fetch_add(more.wrapping_sub(less), Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes of half frames on all loops.
+    pub(crate) fn all_half_frames_bytes(&self) -> usize {
+        self.all_half_frames_bytes.load(Ordering::Relaxed)
     }
 
     /// Takes a new connection.
@@ -137,7 +166,7 @@ impl<D: Disk> Connections<D> {
     /// Forgets a connection; `None` when it was unknown.
     pub fn close(&mut self, id: ConnectionId) -> Option<Connection<D>> {
         let connection = self.connections.remove(&id)?;
-        self.half_frames_bytes -= connection.half_frame.len();
+        self.count_half_frames(connection.half_frame.len(), 0);
         self.execution_time.waiting -= usize::from(connection.is_waiting);
         self.queued_bytes -= connection.output.queued_bytes();
         self.pinned_bytes -= connection.output.pinned_bytes();

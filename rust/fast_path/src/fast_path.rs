@@ -84,12 +84,9 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     pub fn beside(&self, reader_threads: usize) -> Result<Self> {
         let store = Arc::clone(&self.store);
         let events = store.add_loop()?;
-        Ok(Self::sharing(
-            store,
-            events,
-            reader_threads,
-            self.shared.clone(),
-        ))
+        let mut beside = Self::sharing(store, events, reader_threads, self.shared.clone());
+        beside.connections = self.connections.beside();
+        Ok(beside)
     }
 
     fn sharing(
@@ -301,6 +298,11 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.shared.offsets.remove(group, topic)
     }
 
+    /// Forgets how many messages a group got, of a topic or of both together, on this loop.
+    pub fn forget_gets(&mut self, group: Option<&str>, topic: Option<&str>) {
+        self.processors.forget_gets(group, topic);
+    }
+
     /// How many messages each group got of each topic.
     #[must_use]
     pub fn gets(&self) -> Vec<(String, String, u64)> {
@@ -357,27 +359,5 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.processors.waiting() + self.deferred.len()
-    }
-
-    /// Names and numbers, for reports.
-    #[must_use]
-    pub fn numbers(&self) -> Vec<(&'static str, u64)> {
-        let (connections, processors) = (&self.connections, &self.processors);
-        let mut pairs = connections.stats.pairs();
-        pairs.extend([
-            ("connections", connections.len() as u64),
-            ("held", processors.pull.holds.len() as u64),
-            ("parked", processors.delivery.parked() as u64),
-            ("deferred", self.deferred.len() as u64),
-            ("filtered_waiting", processors.pull.filtered() as u64),
-            ("ends_to_note", processors.transactions.waiting() as u64),
-            ("queued_bytes", connections.queued_bytes() as u64),
-            ("pinned_bytes", connections.pinned_bytes() as u64),
-            ("half_frames_bytes", connections.half_frames_bytes as u64),
-            ("offset_changes", self.shared.offsets.changes()),
-        ]);
-        pairs.extend(self.shared.repeats.numbers(self.store.wall_ms()));
-        pairs.extend(processors.pops.numbers());
-        pairs
     }
 }

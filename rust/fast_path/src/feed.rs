@@ -73,7 +73,7 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
         self.connections.execution_time.waiting -= usize::from(has_waited);
         self.connections.execution_time.begin();
         let mut has_asked = false;
-        self.connections.half_frames_bytes -= half.len();
+        self.connections.count_half_frames(half.len(), 0);
         let mut rest = bytes;
         let mut is_same_half = !half.is_empty();
         loop {
@@ -160,14 +160,14 @@ fn keep<D: Disk>(
 ) -> Result<(), Fault> {
     half.extend_from_slice(rest);
     let bytes_max = connections.bounds.half_frames_bytes;
-    if connections.half_frames_bytes + half.len() > bytes_max {
+    if connections.all_half_frames_bytes() + half.len() > bytes_max {
         return Err(Fault::TooManyHalfFrames { bytes_max });
     }
     let kept = half.len();
     if let Some(connection) = connections.connection_mut(id) {
         // A frame of many megabytes should not keep its buffer for the small ones after it.
         connection.half_frame = if half.is_empty() { Vec::new() } else { half };
-        connections.half_frames_bytes += kept;
+        connections.count_half_frames(0, kept);
     }
     Ok(())
 }

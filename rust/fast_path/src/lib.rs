@@ -8,6 +8,8 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`numbers`] | what was done and what waits, for reports |
+//! | [`locked`] | the fast path of a loop behind its lock, with the time |
 //! | `drain` | one turn for what waits |
 //! | [`feed`] | bytes of a connection into frames |
 //! | [`fast_path`] | the dispatcher: connections, `execute` |
@@ -72,9 +74,11 @@ pub mod gets;
 pub mod half_counts;
 mod held;
 pub mod holds;
+pub mod locked;
 pub mod mark;
 mod moved;
 mod names;
+pub mod numbers;
 mod offset_processor;
 pub mod output;
 pub mod parked;

@@ -166,6 +166,11 @@ impl<D: Disk> Processors<D> {
     /// Forgets what is known of a group, of a topic or of both together beside its offsets.
     pub(crate) fn remove(&mut self, group: Option<&str>, topic: Option<&str>) {
         self.pops.merge().lock().remove(group, topic);
+        self.forget_gets(group, topic);
+    }
+
+    /// Forgets how many messages a group got, of a topic or of both together.
+    pub(crate) fn forget_gets(&mut self, group: Option<&str>, topic: Option<&str>) {
         self.pops.pop.gets.remove(group, topic);
         self.pull.gets.remove(group, topic);
     }

@@ -158,13 +158,16 @@ impl Pops {
     }
 
     /// Names and numbers, for reports.
-    pub(crate) fn numbers(&self) -> [(&'static str, u64); 3] {
-        let held = self.pop.polling.polls.len() + self.notification.notices.len();
+    pub(crate) fn shared_numbers(&self) -> [(&'static str, u64); 2] {
         let merge = self.merge.lock();
         [
             ("pops_open", merge.open() as u64),
-            ("pops_held", held as u64),
             ("pop_records", merge.stored()),
         ]
+    }
+
+    /// Pops and notifications that are held.
+    pub(crate) fn held(&self) -> usize {
+        self.pop.polling.polls.len() + self.notification.notices.len()
     }
 }

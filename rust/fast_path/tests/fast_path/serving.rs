@@ -8,7 +8,7 @@ use mqcore_engine::config::{FlushDiskType, StoreConfig};
 use mqcore_engine::disk::twin::TwinDisk;
 use mqcore_engine::store::{OpenHow, Store};
 use mqcore_fast_path::policy::{Broker, Filter, Group, Members, Subscription, Topic, Wanted};
-use mqcore_fast_path::{ConnectionId, FastPath};
+use mqcore_fast_path::{ConnectionId, FastPath, numbers};
 use mqcore_record::Host;
 use mqcore_wire::command::encode;
 use mqcore_wire::{Command, Head, Serialization, WireError};
@@ -158,7 +158,7 @@ impl Serving {
     }
 
     pub(crate) fn number(&self, name: &str) -> u64 {
-        let numbers = self.fast_path.numbers();
+        let numbers = numbers::of(&self.fast_path);
         let found = numbers.iter().find(|(known, _)| *known == name);
         found.unwrap().1
     }

@@ -1,0 +1,108 @@
+//! The reactors of a fast path: started and stopped with Python's loop, and what they report until that
+//! loop takes it.
+
+use std::sync::Arc;
+
+use mqcore_engine::clock::SystemClock;
+use mqcore_engine::disk::RealDisk;
+use mqcore_engine::error::Result;
+use mqcore_engine::lock::Mutex;
+use mqcore_engine::store::LoopEvents;
+use mqcore_reactor::{Reactor, Report, Reports};
+
+use crate::locked::Home;
+
+/// A reactor over the store of a broker.
+pub(crate) type BrokerReactor = Reactor<RealDisk, SystemClock>;
+
+/// Who moves the bytes of a connection.
+pub(crate) struct Mover {
+    /// The number of the fast path: 0 is that of Python's loop.
+    pub(crate) number: usize,
+    pub(crate) home: Arc<Home>,
+    /// None: the transport of Python's loop.
+    pub(crate) reactor: Option<Arc<BrokerReactor>>,
+}
+
+/// The reactors of a fast path.
+pub(crate) struct Reactors {
+    running: Mutex<Vec<Arc<BrokerReactor>>>,
+    reported: Mutex<Vec<Arc<Reported>>>,
+    /// Of Python's loop.
+    events: Arc<LoopEvents>,
+}
+
+/// What one reactor has reported and Python's loop has not taken.
+struct Reported {
+    waiting: Mutex<Vec<Report>>,
+    events: Arc<LoopEvents>,
+}
+
+impl Reports for Reported {
+    fn take(&self, reports: &mut Vec<Report>) {
+        self.waiting.lock().append(reports);
+        self.events.wake_descriptor().raise();
+    }
+}
+
+impl Reactors {
+    pub(crate) fn new(events: Arc<LoopEvents>) -> Self {
+        Self {
+            running: Mutex::default(),
+            reported: Mutex::default(),
+            events,
+        }
+    }
+
+    /// Starts a reactor for each of the fast paths; does nothing while there are some.
+    ///
+    /// # Errors
+    /// As [`Reactor::start`]; those that were started stay.
+    pub(crate) fn start_all(&self, homes: &[Arc<Home>]) -> Result<()> {
+        let mut running = self.running.lock();
+        if !running.is_empty() {
+            return Ok(());
+        }
+        for (at, home) in homes.iter().enumerate() {
+            let reported = Arc::new(Reported {
+                waiting: Mutex::default(),
+                events: Arc::clone(&self.events),
+            });
+            let reports: Arc<dyn Reports> = reported.clone();
+            let name = format!("mq-reactor-{at}");
+            running.push(Arc::new(Reactor::start(&name, Arc::clone(home), reports)?));
+            self.reported.lock().push(reported);
+        }
+        Ok(())
+    }
+
+    /// Ends them.
+    ///
+    /// # Blocking
+    /// Until their turns have ended.
+    pub(crate) fn stop_all(&self) {
+        let running = std::mem::take(&mut *self.running.lock());
+        for reactor in running {
+            reactor.stop();
+        }
+        self.reported.lock().clear();
+    }
+
+    /// The one with the fewest connections, with the number of its fast path.
+    pub(crate) fn least_loaded(&self) -> Option<(usize, Arc<BrokerReactor>)> {
+        let running = self.running.lock();
+        let numbered = running.iter().enumerate();
+        let (at, reactor) = numbered.min_by_key(|(_, reactor)| reactor.connections())?;
+        Some((at + 1, Arc::clone(reactor)))
+    }
+
+    /// Takes what was reported, with the number of the fast path of whoever reports.
+    pub(crate) fn take_reports(&self) -> Vec<(usize, Report)> {
+        let reported = self.reported.lock();
+        let all = reported.iter().enumerate().flat_map(|(at, reported)| {
+            let waiting = std::mem::take(&mut *reported.waiting.lock());
+            waiting.into_iter().map(move |report| (at + 1, report))
+        });
+        all.collect()
+    }
+}

@@ -1,0 +1,21 @@
+//! Reactors: threads that move the bytes of established plain connections. A reactor reads what came,
+//! lets its fast path execute it and writes the answers; what the fast path does not execute goes up as
+//! reports. Knows no Python and decides nothing: whoever accepts connections adds them, holds and removes
+//! them.
+//!
+//! The modules, from the top layer down; each uses only those of lower layers.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`reactor`] | a reactor for those who give it connections |
+//! | `running` | its thread: what is ready, one turn for all of it |
+//! | [`changes`] | what is asked of a reactor, and what it reports |
+//! | `socket` | one connection's socket, and what of it waits |
+
+pub mod changes;
+pub mod reactor;
+mod running;
+mod socket;
+
+pub use changes::{Report, Reports};
+pub use reactor::Reactor;

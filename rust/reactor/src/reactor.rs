@@ -1,0 +1,128 @@
+//! A reactor for those who give it connections: its thread started and ended, changes asked of it. Knows
+//! nothing of what a turn does.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use mqcore_engine::clock::Clock;
+use mqcore_engine::disk::Disk;
+use mqcore_engine::error::{Error, Result};
+use mqcore_engine::lock::Mutex;
+use mqcore_fast_path::ConnectionId;
+use mqcore_fast_path::locked::LockedFastPath;
+
+use crate::changes::{Change, Changes, Reports};
+use crate::running::{Running, poll_of};
+
+/// A reactor, for those who give it connections.
+pub struct Reactor<D: Disk, C: Clock> {
+    home: Arc<LockedFastPath<D, C>>,
+    changes: Arc<Changes>,
+    connections: AtomicUsize,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<D: Disk, C: Clock> Reactor<D, C> {
+    /// Starts the thread of a reactor.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when descriptors are exhausted, [`Error::Limit`] when the system gives no thread.
+    pub fn start(
+        name: &str,
+        home: Arc<LockedFastPath<D, C>>,
+        reports: Arc<dyn Reports>,
+    ) -> Result<Self> {
+        let failed = |error: std::io::Error| Error::Limit {
+            what: format!("{name}: {error}"),
+            limit: 0,
+        };
+        let changes = Arc::new(Changes::default());
+        let poll = poll_of(&home).map_err(failed)?;
+        let mut running = Running::new(poll, Arc::clone(&home), Arc::clone(&changes), reports);
+        let spawned = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                let guard = AbortOnPanic;
+                running.run();
+                drop(guard);
+            });
+        Ok(Self {
+            home,
+            changes,
+            connections: AtomicUsize::new(0),
+            thread: Mutex::new(Some(spawned.map_err(failed)?)),
+        })
+    }
+
+    /// How many connections it has.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    /// Its fast path.
+    #[must_use]
+    pub fn home(&self) -> &Arc<LockedFastPath<D, C>> {
+        &self.home
+    }
+
+    /// Serves a connection that is open in its fast path.
+    pub fn add(&self, id: ConnectionId, socket: OwnedFd) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.ask(Change::Add(id, socket));
+    }
+
+    /// Reads no more of a connection; what was read already is executed.
+    pub fn hold(&self, id: ConnectionId) {
+        self.ask(Change::Hold(id));
+    }
+
+    /// Reads a connection again.
+    pub fn release(&self, id: ConnectionId) {
+        self.ask(Change::Release(id));
+    }
+
+    /// What was reported of the unfinished frame of a connection is counted; a hold that came of it
+    /// was asked for before.
+    pub fn counted(&self, id: ConnectionId) {
+        self.ask(Change::Counted(id));
+    }
+
+    /// Writes what the connection takes at once, and forgets it, in the fast path too.
+    pub fn remove(&self, id: ConnectionId) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.ask(Change::Remove(id));
+    }
+
+    /// Ends the thread; its connections are forgotten. Does nothing the second time.
+    ///
+    /// # Blocking
+    /// Until the turn that it is at has ended.
+    pub fn stop(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            self.ask(Change::Stop);
+            // A panic of it would have ended the process.
+            let _ended = thread.join();
+        }
+    }
+
+    fn ask(&self, change: Change) {
+        self.changes.push(change);
+        self.home.wake();
+    }
+}
+
+/// Ends the process when it is dropped by a panic.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The reason was printed by the panic itself.
+            std::process::abort();
+        }
+    }
+}
