@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interop.cases import Case
+from interop.cases import Case, name_of
 from interop.driver import Driver
 from interop.patience import eventually
 from interop.servers import CLUSTER, OURS, QUICK_STOP, Servers, official_software, prepared
@@ -64,10 +64,12 @@ def test_a_topic_of_batch_queues_goes_to_and_fro(
     assert Inspection(servers.store).verify().problems == []
 
 
-def test_both_brokers_answer_alike(side_by_side: dict[str, Servers], driver_53: Driver) -> None:
+def test_both_brokers_answer_alike(
+    side_by_side: dict[str, Servers], driver_53: Driver, request: pytest.FixtureRequest
+) -> None:
     answers = {}
     for whose, servers in side_by_side.items():
-        case = Case(driver_53, servers, "batch_alike")
+        case = Case(driver_53, servers, name_of(request, "batch_alike"))
         try:
             line = ("-n", case.namesrv, "-c", CLUSTER, "-t", case.topic, "-r", "1", "-w", "1")
             case.driver.mqadmin("updateTopic", *line, "-a", "+queue.type=BatchCQ")

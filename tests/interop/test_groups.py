@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.test_serving import beat
-from interop.cases import Case, bodies
+from interop.cases import Case, bodies, name_of
 from interop.driver import Driver
 from interop.patience import eventually
 from interop.servers import CLUSTER, Servers
@@ -99,11 +99,11 @@ async def suggestions(servers: Servers, topic: str) -> dict[str, tuple[int, str]
 
 
 def test_a_slow_consumer_is_sent_where_the_official_broker_sends_it(
-    driver_53: Driver, side_by_side: dict[str, Servers]
+    driver_53: Driver, side_by_side: dict[str, Servers], request: pytest.FixtureRequest
 ) -> None:
     found = {}
     for name in BOTH:
-        case = Case(driver_53, side_by_side[name], f"slow_{name}")
+        case = Case(driver_53, side_by_side[name], name_of(request, "slow", name))
         case.create(1)
         case.send(case.producer(), count=6, tags="A")
         case.pulled(6)
@@ -149,11 +149,11 @@ async def forbidden(servers: Servers, topic: str) -> list[object]:
 
 
 def test_what_is_forbidden_is_officially_so(
-    driver_53: Driver, side_by_side: dict[str, Servers]
+    driver_53: Driver, side_by_side: dict[str, Servers], request: pytest.FixtureRequest
 ) -> None:
     found = {}
     for name in BOTH:
-        case = Case(driver_53, side_by_side[name], "forbidden")
+        case = Case(driver_53, side_by_side[name], name_of(request, "forbidden"))
         case.create(1)
         case.send(case.producer(), count=2)
         case.pulled(2)
@@ -179,10 +179,13 @@ async def resent(servers: Servers, group: str, *, only_group: bool) -> None:
 
 @pytest.mark.parametrize("name", ["ours", pytest.param("official", marks=pytest.mark.matrix)])
 def test_dead_letters_of_java_come_again(
-    driver_53: Driver, side_by_side: dict[str, Servers], name: str
+    driver_53: Driver,
+    side_by_side: dict[str, Servers],
+    name: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     servers = side_by_side[name]
-    case = Case(driver_53, servers, f"dead_{name}")
+    case = Case(driver_53, servers, name_of(request, "dead", name))
     case.create(2)
     failing = case.push(fail=-1, max_reconsume=1)
     sent = case.send(case.producer(), count=3, keys="k", tags="A")

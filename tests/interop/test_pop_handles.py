@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from interop.cases import name_of
 from interop.patience import PATIENCE_S
 from interop.servers import Servers
 from interop.test_pop import made, popped
@@ -77,9 +78,9 @@ async def pulled(group: Popper) -> dict[str, dict[str, str]]:
     return found
 
 
-async def outcome(servers: Servers, *, acknowledges: bool) -> dict[str, dict[str, str]]:
+async def outcome(servers: Servers, topic: str, *, acknowledges: bool) -> dict[str, dict[str, str]]:
     async with Client() as client:
-        group = await made(client, servers.broker.address, "sent_on", [])
+        group = await made(client, servers.broker.address, topic, [])
         await send_on(group)
         stored = await pulled(group)
         if acknowledges:
@@ -89,9 +90,12 @@ async def outcome(servers: Servers, *, acknowledges: bool) -> dict[str, dict[str
         return stored
 
 
-def test_the_handle_of_an_earlier_pop_is_not_stored(side_by_side: dict[str, Servers]) -> None:
-    ours = asyncio.run(outcome(side_by_side["ours"], acknowledges=True))
-    official = asyncio.run(outcome(side_by_side["official"], acknowledges=False))
+def test_the_handle_of_an_earlier_pop_is_not_stored(
+    side_by_side: dict[str, Servers], request: pytest.FixtureRequest
+) -> None:
+    topic = name_of(request, "sent_on")
+    ours = asyncio.run(outcome(side_by_side["ours"], topic, acknowledges=True))
+    official = asyncio.run(outcome(side_by_side["official"], topic, acknowledges=False))
     for body in ("long", "short"):
         assert "POP_CK" not in official[body], body
         assert ours[body] == official[body]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.test_serving import beat
+from interop.cases import name_of
 from interop.driver import Driver
 from interop.mqadmin import create_topic
 from interop.patience import eventually
@@ -19,7 +20,6 @@ from mqcore.remoting import Client, RequestCode
 pytestmark = pytest.mark.java
 
 BOTH = ("ours", "official")
-TOPIC = "counted"
 SENT = 40
 
 
@@ -51,17 +51,19 @@ def test_the_runtime_table_has_every_official_key(side_by_side: dict[str, Server
     assert official - ours == set()
 
 
-def test_a_load_shows_soon_after(driver_53: Driver, side_by_side: dict[str, Servers]) -> None:
-    stat = {"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC}
+def test_a_load_shows_soon_after(
+    driver_53: Driver, side_by_side: dict[str, Servers], request: pytest.FixtureRequest
+) -> None:
+    topic = name_of(request, "counted")
+    stat = {"statsName": "TOPIC_PUT_NUMS", "statsKey": topic}
     found = {}
     for name in BOTH:
         servers = side_by_side[name]
-        create_topic(driver_53, servers.namesrv.address, TOPIC, 1)
+        create_topic(driver_53, servers.namesrv.address, topic, 1)
         before = int(table_of(servers)["msgPutTotalTodayNow"])
-        driver_53.call(
-            "producer", f"counting-{name}", group="PG_counting", namesrv=servers.namesrv.address
-        )
-        driver_53.call("send", f"counting-{name}", topic=TOPIC, body="m", count=SENT)
+        producer = name_of(request, "counting", name)
+        driver_53.call("producer", producer, group=f"PG_{topic}", namesrv=servers.namesrv.address)
+        driver_53.call("send", producer, topic=topic, body="m", count=SENT)
         # Within the ten seconds of a sample, and never as nothing.
         stats = eventually(
             partial(asked, servers, RequestCode.VIEW_BROKER_STATS_DATA, stat),
@@ -76,7 +78,7 @@ def test_a_load_shows_soon_after(driver_53: Driver, side_by_side: dict[str, Serv
         assert float(re.search(r"([\d.]+)\(", line)[1]) > 0, line  # type: ignore[index]
         stored = int(table["msgPutTotalTodayNow"]) - before
         found[name] = (stats["statsMinute"]["sum"], stored, table["msgPutTotalTodayMorning"])
-        driver_53.close(f"counting-{name}")
+        driver_53.close(producer)
     assert found["ours"] == found["official"] == (SENT, SENT, "0")
 
 
