@@ -1,4 +1,4 @@
-"""The memory that the process may use is found wherever the kernel bounds it, and divided."""
+"""Memory and processors that the process may use are found wherever the kernel bounds them."""
 
 import resource
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mqcore.config import Layer, Program, resolved
-from mqcore.config.allowed import available_memory_bytes
+from mqcore.config.allowed import available_memory_bytes, available_processors
 from mqcore.config.budget import check_budget, derived_windows, memory_plan
 from mqcore.errors import ConfigurationError
 
@@ -54,6 +54,34 @@ def test_the_least_of_all_limits_counts(
     root = machine(tmp_path, groups, files)
     assert available_memory_bytes(root, address_space=UNBOUNDED) == allowed
     assert available_memory_bytes(root, address_space=100 * MIB) == 100 * MIB
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "allowed"),
+    [
+        ("0::/\n", {}, 8),
+        ("0::/\n", {"cpu.max": "max 100000"}, 8),
+        ("0::/\n", {"cpu.max": "250000 100000"}, 2),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "50000 100000"}, 1),
+        ("0::/a\n", {"a/cpu.max": "1600000 100000"}, 8),
+        (
+            "9:memory:/x\n4:cpu,cpuacct:/a\n",
+            {"cpu/a/cpu.cfs_quota_us": "300000", "cpu/a/cpu.cfs_period_us": "100000"},
+            3,
+        ),
+        (
+            "4:cpu:/\n",
+            {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"},
+            8,
+        ),
+    ],
+)
+def test_a_quota_of_processors_counts(
+    tmp_path: Path, groups: str, files: dict[str, str], allowed: int
+) -> None:
+    root = machine(tmp_path, groups, files)
+    assert available_processors(root, scheduled=8) == allowed
+    assert available_processors(root, scheduled=1) == 1
 
 
 def test_a_setting_limits_how_much_is_allowed() -> None:

@@ -44,6 +44,8 @@ _SETTINGS: Final = {
     "diskSpaceWarningLevelRatio": "99",
     "diskSpaceCleanForciblyRatio": "99",
     "scrubBytesPerSecond": "0",
+    # One thread serves in the order of the conversation, with the clock of the test.
+    "mqcoreReactors": "0",
     "brokerName": "b",
     "brokerClusterName": "c",
     # What message ids and remarks name, wherever the broker listens.

@@ -22,7 +22,7 @@ from mqcore.broker import batch_topics, policy
 from mqcore.broker.config_persistence import ConfigPersistence
 from mqcore.broker.decisions import Decisions
 from mqcore.broker.deduplication import remember_sends
-from mqcore.broker.links import BrokerConnection, bound_fast_path
+from mqcore.broker.links import BrokerConnection, bound_fast_path, reactors_of
 from mqcore.broker.membership_changes import MembershipChanges
 from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
@@ -291,7 +291,7 @@ class Broker:
                     name=settings.name, cluster=settings.cluster, address=settings.advertised_host
                 )
                 # Where somebody sets the time, nothing happens by itself.
-                reactors = settings.reactors if self._clock is wall_ms else 0
+                reactors = reactors_of(settings) if self._clock is wall_ms else 0
                 fast_path = FastPath(store, broker=bare, reactors=reactors)
                 state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path

@@ -4,6 +4,8 @@ import asyncio
 import socket
 
 from mqcore.broker.decisions import Decisions
+from mqcore.config import BrokerSettings
+from mqcore.config.allowed import available_processors
 from mqcore.config.budget import MemoryPlan
 from mqcore.errors import MQError
 from mqcore.native import FastPath, FastPathProtocol, Handed, ReactorTransport
@@ -14,6 +16,16 @@ _FRAMES_MARGIN = 2
 _US_PER_S = 1_000_000
 # What the fast path wants decided before it executes a request by itself.
 _DECIDED = frozenset({"topic", "group", "check"})
+
+# One moves a quarter of a gigabyte per second and more: four of them bring more than disks take.
+_REACTORS_MAX = 4
+
+
+def reactors_of(settings: BrokerSettings) -> int:
+    """Returns how many threads move the bytes of plain connections: as set, or by processors."""
+    if settings.reactors >= 0:
+        return settings.reactors
+    return max(1, min(_REACTORS_MAX, available_processors() // 2))
 
 
 def bound_fast_path(fast_path: FastPath, memory: MemoryPlan, limits: Limits) -> None:

@@ -97,10 +97,10 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     ) -> Self {
         Self {
             readers: Readers::new(Arc::clone(&store), Arc::clone(&events), reader_threads),
+            processors: Processors::new(&shared, &events),
             store,
             events,
             policy: Policy::default(),
-            processors: Processors::new(&shared),
             shared,
             connections: Connections::new(),
             filters: MessageFilters::default(),

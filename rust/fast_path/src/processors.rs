@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
+use mqcore_engine::store::LoopEvents;
 
 use crate::codes;
 use crate::context::Context;
@@ -71,7 +72,7 @@ pub(crate) struct Processors<D: Disk> {
 }
 
 impl<D: Disk> Processors<D> {
-    pub(crate) fn new(shared: &SharedState) -> Self {
+    pub(crate) fn new(shared: &SharedState, events: &Arc<LoopEvents>) -> Self {
         let (offsets, counts) = (&shared.offsets, &shared.counts);
         let ends = Arc::clone(&shared.ends);
         Self {
@@ -79,7 +80,7 @@ impl<D: Disk> Processors<D> {
             send: SendProcessor::new(shared.repeats.clone(), Arc::clone(counts)),
             transactions: EndTransactionProcessor::new(ends, Arc::clone(counts)),
             pull: PullProcessor::new(Arc::clone(offsets)),
-            pops: Pops::new(Arc::clone(&shared.pops)),
+            pops: Pops::new(Arc::clone(&shared.pops), events),
             offset: OffsetProcessor::new(Arc::clone(offsets)),
         }
     }

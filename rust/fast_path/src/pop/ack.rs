@@ -184,7 +184,7 @@ impl AckProcessor<'_> {
             let (topic, group, queue_id) = queue;
             for queue_id in [-1, queue_id] {
                 let line = (normal_topic(topic, group), group, queue_id);
-                self.polling.wake_later(line);
+                self.polling.wake_later(self.merge, line);
             }
         }
     }
@@ -262,7 +262,7 @@ impl AckProcessor<'_> {
         }
         let (topic, group, queue_id) = queue;
         for queue_id in [-1, queue_id] {
-            self.polling.wake((topic, group, queue_id));
+            self.polling.wake(self.merge, (topic, group, queue_id));
         }
     }
 

@@ -7,7 +7,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 use mqcore_engine::error::Result;
 use mqcore_engine::lock::Mutex;
-use mqcore_engine::store::Got;
+use mqcore_engine::store::{Got, LoopEvents};
 
 use super::ack::AckProcessor;
 use super::look::{NotificationProcessor, peek, polling_info};
@@ -34,10 +34,13 @@ pub(crate) struct Pops {
 }
 
 impl Pops {
-    pub(crate) fn new(merge: Arc<Mutex<PopBufferMerge>>) -> Self {
+    /// Those of a loop, which is woken with `events`.
+    pub(crate) fn new(merge: Arc<Mutex<PopBufferMerge>>, events: &Arc<LoopEvents>) -> Self {
+        let mut pop = PopProcessor::default();
+        pop.polling.number = merge.lock().loops.join(events);
         Self {
             merge,
-            pop: PopProcessor::default(),
+            pop,
             notification: NotificationProcessor::default(),
         }
     }
@@ -55,22 +58,26 @@ impl Pops {
         request: &Request<'_>,
         how: How,
     ) -> Processed {
-        let merge = &mut *self.merge.lock();
-        let asked = match request.code {
-            codes::POP_MESSAGE => return self.pop.process(cx, merge, request, how),
-            codes::ACK_MESSAGE | codes::BATCH_ACK_MESSAGE | codes::CHANGE_MESSAGE_INVISIBLETIME => {
-                let polling = &mut self.pop.polling;
-                let done = AckProcessor { merge, polling }.process(cx, request);
-                let slice = &mut Slice::new(POPS_WORK);
-                self.pop.run_woken(cx, merge, slice);
-                return done;
-            }
-            codes::NOTIFICATION => self.notification.process(cx, merge, request, how),
-            codes::POLLING_INFO => polling_info(cx, &self.pop.polling, request, how),
-            codes::PEEK_MESSAGE => peek(cx, merge, request, how),
-            _ => Err(Stop::Escalate(Escalation::Code)),
-        };
-        cx.refuse(&request.request_context, asked)
+        let (pop, notification) = (&mut self.pop, &mut self.notification);
+        with_merge(&self.merge, |merge| {
+            let asked = match request.code {
+                codes::POP_MESSAGE => return pop.process(cx, merge, request, how),
+                codes::ACK_MESSAGE
+                | codes::BATCH_ACK_MESSAGE
+                | codes::CHANGE_MESSAGE_INVISIBLETIME => {
+                    let polling = &mut pop.polling;
+                    let done = AckProcessor { merge, polling }.process(cx, request);
+                    let slice = &mut Slice::new(POPS_WORK);
+                    pop.run_woken(cx, merge, slice);
+                    return done;
+                }
+                codes::NOTIFICATION => notification.process(cx, merge, request, how),
+                codes::POLLING_INFO => polling_info(cx, &pop.polling, request, how),
+                codes::PEEK_MESSAGE => peek(cx, merge, request, how),
+                _ => Err(Stop::Escalate(Escalation::Code)),
+            };
+            cx.refuse(&request.request_context, asked)
+        })
     }
 
     /// Records that messages of a pop are settled; lets one go on that waits for the queue, where
@@ -82,9 +89,10 @@ impl Pops {
         pop_time_ms: i64,
         messages: usize,
     ) {
-        let merge = &mut self.merge.lock();
         let polling = &mut self.pop.polling;
-        AckProcessor { merge, polling }.land(policy, queue, pop_time_ms, messages);
+        with_merge(&self.merge, |merge| {
+            AckProcessor { merge, polling }.land(policy, queue, pop_time_ms, messages);
+        });
     }
 
     /// Records what came into a queue, so that those are woken that may want it: one of each line.
@@ -102,9 +110,15 @@ impl Pops {
         self.notification.run_due(cx, &mut self.merge.lock());
     }
 
-    /// Runs those that wait for this turn.
+    /// Runs those that wait for this turn, those among them that other loops have woken.
     pub(crate) fn run_later<D: Disk, C: Clock>(&mut self, cx: &mut Context<'_, D, C>) {
-        self.pop.run_later(cx, &mut self.merge.lock());
+        let pop = &mut self.pop;
+        with_merge(&self.merge, |merge| {
+            pop.polling.wake_from_elsewhere(merge);
+            pop.run_later(cx, merge);
+            let polling = &pop.polling;
+            merge.loops.set_held(polling.number, polling.polls.len());
+        });
     }
 
     /// Goes on with a pop whose queue was read.
@@ -114,7 +128,8 @@ impl Pops {
         cold: ColdPop<D>,
         got: Result<Got<D>>,
     ) {
-        self.pop.was_read(cx, &mut self.merge.lock(), cold, got);
+        let pop = &mut self.pop;
+        with_merge(&self.merge, |merge| pop.was_read(cx, merge, cold, got));
     }
 
     /// Forgets what a connection asked: it is taken out in turns.
@@ -170,4 +185,20 @@ impl Pops {
     pub(crate) fn held(&self) -> usize {
         self.pop.polling.polls.len() + self.notification.notices.len()
     }
+}
+
+/// Changes what is popped, then wakes the loops that have pops to run again: not under the lock.
+fn with_merge<T>(
+    merge: &Mutex<PopBufferMerge>,
+    change: impl FnOnce(&mut PopBufferMerge) -> T,
+) -> T {
+    let (done, woken) = {
+        let merge = &mut merge.lock();
+        let done = change(merge);
+        (done, merge.loops.take_woken())
+    };
+    for events in woken {
+        events.wake_descriptor().raise();
+    }
+    done
 }

@@ -12,6 +12,7 @@ use super::buffer::{Acked, Buffer, GroupQueueId};
 use super::flight::InFlight;
 use super::log::{PopRecord, WRITES_MAX_BYTES, put_point, put_record};
 use super::orders::Orders;
+use super::other_loops::OtherLoops;
 use super::points::{Acknowledgement, CheckPoint};
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
@@ -44,6 +45,8 @@ pub(crate) struct PopBufferMerge {
     pub(crate) orders: Orders,
     /// Where groups go on.
     pub(super) offsets: Arc<ConsumerOffsets>,
+    /// The loops, and what is woken there.
+    pub(super) loops: OtherLoops,
     /// Check points and acknowledgements stored.
     stored: u64,
     /// When unused parts of the buffer are looked for next, ms.
@@ -57,6 +60,7 @@ impl PopBufferMerge {
             in_flight: InFlight::default(),
             orders: Orders::default(),
             offsets,
+            loops: OtherLoops::default(),
             stored: 0,
             next_forget_ms: 0,
         }

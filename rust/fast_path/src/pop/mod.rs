@@ -11,6 +11,7 @@
 //! | [`orders`] | ordered pops: pure |
 //! | [`polls`], `polling` | held pops, and those that were woken: pure |
 //! | `merge`, `log` | what is popped, stored as check points, and the offsets that rest on it |
+//! | `other_loops` | pops that wait on other loops: pure |
 //! | `check`, `lines` | who may pop; the queues of a pop |
 //! | `take`, `queue`, `answer` | the processor of pops: its steps, one queue, the answer |
 //! | `ack` | the processor of acknowledgements, and of changes of the invisible time |
@@ -33,6 +34,7 @@ mod lines;
 mod log;
 mod look;
 mod merge;
+mod other_loops;
 mod polling;
 mod queue;
 mod retry;

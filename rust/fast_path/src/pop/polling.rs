@@ -3,17 +3,18 @@
 
 use std::collections::VecDeque;
 
+use super::merge::PopBufferMerge;
+use super::other_loops::{Line, LoopNumber};
 use super::polls::{Polls, Waits};
 use crate::pop_run::Pop;
 use crate::request_context::ConnectionId;
 use crate::turn::{POPS_WORK, Slice};
 
-/// Topic, group and queue asked for; below zero: any.
-pub(super) type Line<'a> = (&'a str, &'a str, i32);
-
 /// The pops that wait.
 #[derive(Debug, Default)]
 pub(crate) struct PopLongPolling {
+    /// Of the loop that they wait on.
+    pub(super) number: LoopNumber,
     /// Held pops.
     pub(crate) polls: Polls<Pop>,
     /// Pops to run again at the next drain.
@@ -39,16 +40,29 @@ impl Waits for Pop {
 }
 
 impl PopLongPolling {
-    /// Wakes one of a line, to be run before anything else.
-    pub(super) fn wake(&mut self, line: Line<'_>) {
-        let next = self.polls.next_of(line);
-        self.woken.extend(next);
+    /// Wakes one of a line, to be run before anything else; one of another loop, at its next drain,
+    /// where none waits here.
+    pub(super) fn wake(&mut self, merge: &mut PopBufferMerge, line: Line<'_>) {
+        match self.polls.next_of(line) {
+            Some(next) => self.woken.push(next),
+            None => merge.loops.wake(self.number, line),
+        }
     }
 
-    /// Wakes one of a line, to be run at the next drain.
-    pub(super) fn wake_later(&mut self, line: Line<'_>) {
-        let next = self.polls.next_of(line);
-        self.later.extend(next);
+    /// Wakes one of a line, to be run at the next drain, here or on another loop.
+    pub(super) fn wake_later(&mut self, merge: &mut PopBufferMerge, line: Line<'_>) {
+        match self.polls.next_of(line) {
+            Some(next) => self.later.push_back(next),
+            None => merge.loops.wake(self.number, line),
+        }
+    }
+
+    /// Wakes those whose lines other loops have woken, to be run at this drain.
+    pub(super) fn wake_from_elsewhere(&mut self, merge: &mut PopBufferMerge) {
+        for (topic, group, queue_id) in merge.loops.take_lines(self.number) {
+            let next = self.polls.next_of((&topic, &group, queue_id));
+            self.later.extend(next);
+        }
     }
 
     /// Wakes pops that something came for, whose time is over, and that the check looks after.

@@ -175,7 +175,8 @@ impl PopProcessor {
     ) {
         if !cx.is_open(pop.request_context.connection) {
             // It was woken for nothing: another one of its line may want what came.
-            self.polling.wake((&pop.topic, &pop.group, pop.queue_id));
+            let line = (&*pop.topic, &*pop.group, pop.queue_id);
+            self.polling.wake(merge, line);
             return;
         }
         let (steps, retry) = steps_of(cx.policy, &pop, self.lot(100));
@@ -273,7 +274,7 @@ impl PopProcessor {
         if !cx.is_open(run.pop.request_context.connection) {
             // Nobody is there to be given anything: another one may have it.
             let line = (&*run.pop.topic, &*run.pop.group, run.pop.queue_id);
-            self.polling.wake_later(line);
+            self.polling.wake_later(merge, line);
             return;
         }
         match self
@@ -302,7 +303,7 @@ impl PopProcessor {
         // What is left is for somebody who waits for the same.
         if run.rest > 0 {
             let line = (&*run.pop.topic, &*run.pop.group, run.pop.queue_id);
-            self.polling.wake(line);
+            self.polling.wake(merge, line);
         }
         run.rest = run.rest.max(0);
         cx.connections.stats.pulls += 1;
@@ -360,6 +361,7 @@ impl PopProcessor {
         let deadline_ms = cx.now_ms.saturating_add(hold_ms.unsigned_abs());
         let polls = &mut self.polling.polls;
         polls.hold(pop, queues, cx.now_ms, deadline_ms);
+        merge.loops.set_held(self.polling.number, polls.len());
         None
     }
 }

@@ -23,10 +23,9 @@ impl Popping {
         broker.timing.is_enabled = true;
         broker.pops.has_buffer = true;
         around.policy.broker = Arc::new(broker);
+        let merge = PopBufferMerge::new(Arc::clone(&around.offsets));
         Self {
-            pops: Pops::new(Arc::new(Mutex::new(PopBufferMerge::new(Arc::clone(
-                &around.offsets,
-            ))))),
+            pops: Pops::new(Arc::new(Mutex::new(merge)), around.store.first_loop()),
             around,
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mqcore_engine::config::FlushDiskType;
 use mqcore_engine::disk::twin::TwinDisk;
+use mqcore_fast_path::policy::PopRules;
 use mqcore_fast_path::{ConnectionId, FastPath};
 
 use crate::popping::{Popped, one_revive_queue};
@@ -160,6 +161,125 @@ fn a_held_pop_is_answered_on_its_loop_by_a_send_on_another() {
     assert_eq!((answers.len(), answers[0].code), (1, 0));
     assert_eq!(popped.serving.number("pops_held"), 0);
     assert_eq!(popped.serving.fast_path.events().arrivals().watched(), 0);
+}
+
+/// A pop that may be held, as a client sends it.
+fn held_pop(popped: &mut Popped, more: &[(&str, &str)]) -> Vec<u8> {
+    let now = popped.serving.store.wall_ms().to_string();
+    let mut fields = vec![("pollTime", "15000"), ("bornTime", now.as_str())];
+    fields.extend(more);
+    popped.pop_request(&fields)
+}
+
+/// What a held pop of another loop was answered once that loop was woken: `popped` is on the loop that
+/// woke it.
+fn answered_elsewhere(popped: &mut Popped, other: &mut Loop) -> Vec<(i32, usize)> {
+    assert!(is_woken(&other.fast_path), "the loop that holds the pop");
+    assert!(!is_woken(&popped.serving.fast_path));
+    popped.serving.change_loop(other);
+    popped.serving.drain();
+    let answers = popped.serving.answers();
+    assert_eq!(popped.serving.number("pops_held"), 0);
+    answers.iter().map(|a| (a.code, a.body.len())).collect()
+}
+
+#[test]
+fn an_acknowledgement_on_another_loop_lets_an_ordered_pop_go_on() {
+    let mut popped = Popped::new(one_revive_queue());
+    let mut other = popped.serving.another_loop();
+    for at in 0..4 {
+        popped.send(0, &at.to_string());
+    }
+    popped.serving.settle();
+    let order = [("order", "true"), ("maxMsgNums", "2")];
+    let first = popped.pop(&order);
+    assert_eq!(first.len(), 2);
+    popped.serving.change_loop(&mut other);
+    popped.serving.drain();
+    let request = held_pop(&mut popped, &order);
+    popped.serving.feed(&request);
+    assert_eq!(popped.serving.number("pops_held"), 1);
+    popped.serving.change_loop(&mut other);
+    popped.serving.drain();
+    assert_eq!(response(&popped.ack(&first[0])), (0, ""));
+    assert!(!is_woken(&other.fast_path), "its queue is blocked still");
+    assert_eq!(response(&popped.ack(&first[1])), (0, ""));
+    let answers = answered_elsewhere(&mut popped, &mut other);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].0, 0);
+}
+
+#[test]
+fn an_acknowledgement_on_another_loop_gives_a_full_queue_space() {
+    let rules = PopRules {
+        in_flight_max: Some(2),
+        ..one_revive_queue()
+    };
+    let mut popped = Popped::new(rules);
+    let mut other = popped.serving.another_loop();
+    for at in 0..6 {
+        popped.send(0, &at.to_string());
+    }
+    popped.serving.settle();
+    let mut first = Vec::new();
+    while first.len() <= 2 {
+        first.extend(popped.pop(&[("maxMsgNums", "2")]));
+    }
+    popped.serving.change_loop(&mut other);
+    popped.serving.drain();
+    let request = held_pop(&mut popped, &[]);
+    popped.serving.feed(&request);
+    // It looks once more before it is held.
+    popped.serving.drain();
+    assert_eq!(popped.serving.number("pops_held"), 1);
+    popped.serving.change_loop(&mut other);
+    popped.serving.drain();
+    for each in &first {
+        assert_eq!(response(&popped.ack(each)), (0, ""));
+    }
+    let answers = answered_elsewhere(&mut popped, &mut other);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].0, 0);
+}
+
+#[test]
+fn a_pop_leaves_the_rest_to_one_that_waits_on_another_loop() {
+    let mut popped = Popped::new(one_revive_queue());
+    let mut other = popped.serving.another_loop();
+    let request = held_pop(&mut popped, &[("maxMsgNums", "1")]);
+    popped.serving.feed(&request);
+    assert_eq!(popped.serving.number("pops_held"), 1);
+    popped.serving.change_loop(&mut other);
+    for at in 0..3 {
+        popped.send(0, &at.to_string());
+    }
+    dispatch(&popped.serving);
+    let got = popped.pop(&[("maxMsgNums", "1")]);
+    assert_eq!(got.len(), 1);
+    let answers = answered_elsewhere(&mut popped, &mut other);
+    assert_eq!((answers.len(), answers[0].0), (1, 0));
+}
+
+#[test]
+fn lines_are_woken_once_and_on_loops_that_hold_something_alone() {
+    let mut popped = Popped::new(one_revive_queue());
+    let (idle, mut other) = (popped.serving.another_loop(), popped.serving.another_loop());
+    popped.send(0, "x");
+    popped.serving.settle();
+    let order = [("order", "true"), ("maxMsgNums", "1")];
+    let first = popped.pop(&order);
+    popped.serving.change_loop(&mut other);
+    popped.serving.drain();
+    let request = held_pop(&mut popped, &[("queueId", "1")]);
+    popped.serving.feed(&request);
+    popped.serving.change_loop(&mut other);
+    assert_eq!(response(&popped.ack(&first[0])), (0, ""));
+    assert!(!is_woken(&idle.fast_path));
+    // It holds another line: it looks, and goes on holding.
+    popped.serving.change_loop(&mut other);
+    popped.serving.drain();
+    assert!(popped.serving.answers().is_empty());
+    assert_eq!(popped.serving.number("pops_held"), 1);
 }
 
 #[test]
