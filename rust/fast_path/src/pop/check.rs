@@ -5,7 +5,7 @@ use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
 
 use super::headers::PopHeader;
-use super::polling::Line;
+use super::other_loops::Line;
 use crate::codes;
 use crate::connections::ResponseHead;
 use crate::context::Context;

@@ -5,7 +5,7 @@ use mqcore_engine::disk::Disk;
 use mqcore_engine::store::{LoopEvents, Store};
 
 use super::merge::PopBufferMerge;
-use super::polling::Line;
+use super::other_loops::Line;
 use super::polls::QueueKey;
 use crate::policy::Policy;
 use crate::pop_run::names::retry_topic;
