@@ -18,7 +18,8 @@ BENCH = cargo bench --locked -p mqcore-benches && $(BIN)/python benches/python_r
         $(BIN)/python benches/report.py
 CRASH = cargo test --locked --release -p mqcore-engine --test crash -- --ignored --nocapture && \
         MQCORE_KILL_ROUNDS=1000 cargo test --locked --release -p mqcore-engine --test kill -- \
-        --nocapture
+        --nocapture && \
+        MQCORE_REACTOR_KILLS=50 $(BIN)/pytest tests/broker/test_reactor_kills.py
 FUZZ  = cargo test --locked --release -p mqcore-engine -p mqcore-wire -p mqcore-fast-path -p mqcore-columns --test fuzz -- --ignored --nocapture \
         && MQCORE_FUZZ_ROUNDS=50000 $(BIN)/pytest tests/namesrv/test_hostile.py \
            tests/broker/test_hostile.py
@@ -134,7 +135,7 @@ deny: ## cargo-deny over deny.toml; builds cargo-deny into .cache the first time
 fuzz: setup ## Bad bytes into every decoder and into live ports, for minutes
 	@$(FUZZ)
 
-crash: ## Every crash image of small histories, and real processes killed
+crash: setup ## Every crash image of small histories, and real processes killed
 	@$(CRASH)
 
 fmt: $(TOOLS_STAMP) ## Format Rust and Python
