@@ -1,4 +1,4 @@
-"""Brokers killed while reactors append to one topic: what was acknowledged is there, without a hole.
+"""Brokers killed while reactors append to one topic: nothing acknowledged is lost, no hole is left.
 
 `MQCORE_REACTOR_KILLS` sets the kills per case (`make crash`), `MQCORE_KILL_SEED` their instants.
 """

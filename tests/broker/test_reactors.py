@@ -18,6 +18,10 @@ from mqcore.remoting import RequestCode
 LOOPS = ("asyncio", "uvloop")
 REACTORS = ("1", "3")
 CLIENTS = 12
+# Connections of each reactor before those of all but one end.
+MOVED = 12
+# What reactors may differ by (`DIFFERENCE_MAX` of the extension).
+SPREAD_MAX = 4
 MIB = 1 << 20
 
 pytestmark = [
@@ -226,6 +230,85 @@ def test_threads_that_hammer_from_many_connections_lose_nothing(
             assert all(each == sorted(each) for each in offsets)
 
     run_on(loop, work())
+
+
+def test_idle_connections_move_where_fewer_are(loop: str, reactors: str, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with live(tmp_path, mqcoreReactors=reactors) as client, AsyncExitStack() as kept:
+            await client.create("T", queues=4)
+            fast_path = client.broker.state.fast_path
+            leaving = AsyncExitStack()
+            staying = []
+            for number in range(MOVED * int(reactors)):
+                # They are placed in turns: those that stay are all of the same reactor.
+                stack = leaving if number % int(reactors) else kept
+                one = await stack.enter_async_context(another(client))
+                assert (await one.send("T", b"before")).code == 0
+                if stack is kept:
+                    staying.append(one)
+            held = asyncio.create_task(staying[0].pull("T", 0, queue_id=3, wait_ms=15_000))
+            await until(lambda: fast_path.stats()["held"] == 1)
+            await leaving.aclose()
+
+            def is_even() -> bool:
+                counts = fast_path.connections_of_reactors()
+                are_gone = sum(counts) == len(staying) + 1
+                return are_gone and max(counts) - min(counts) <= SPREAD_MAX
+
+            await until(is_even)
+            for number, one in enumerate(staying):
+                answers = [await one.send("T", b"%d" % number, queue_id=2) for _ in range(3)]
+                offsets = [int(answer.ext["queueOffset"]) for answer in answers]
+                assert offsets == sorted(offsets)
+                # What Python answers goes by the way of the reactor that has the connection now.
+                assert (await one.json(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
+            assert (await client.send("T", b"x", queue_id=3)).code == 0
+            assert (await held).code == 0
+            assert fast_path.stats()["connections"] == len(staying) + 1
+
+    run_on(loop, work())
+
+
+def test_connections_that_move_under_load_lose_nothing(
+    loop: str, reactors: str, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with live(tmp_path, mqcoreReactors=reactors) as client:
+            await client.create("T", queues=1)
+            host, _, port = client.address.rpartition(":")
+            address = host, int(port)
+            offsets: list[list[int]] = [[] for _ in range(6)]
+            threads = [
+                threading.Thread(target=hammer, args=(address, offsets[number]))
+                for number in range(6)
+            ]
+            is_over = threading.Event()
+            comings = threading.Thread(target=come_and_go, args=(address, is_over))
+            comings.start()
+            for thread in threads:
+                thread.start()
+            await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
+            is_over.set()
+            await asyncio.to_thread(comings.join)
+            assert sorted(chain.from_iterable(offsets)) == list(range(6 * 200))
+            assert all(each == sorted(each) for each in offsets)
+
+    run_on(loop, work())
+
+
+def come_and_go(address: tuple[str, int], is_over: threading.Event) -> None:
+    """Opens crowds of connections and closes most of them, again and again."""
+    ext = {"topic": "T", "queueId": "0"}
+    frame = Command(code=RequestCode.GET_MAX_OFFSET, opaque=1, ext=ext).encode()
+    while not is_over.is_set():
+        crowd = [socket.create_connection(address) for _ in range(24)]
+        for one in crowd:
+            one.sendall(frame)
+        for one in crowd:
+            assert blocking_frames(one, 1)[0].code == 0
+        # Those of one reactor end first.
+        for one in [*crowd[::3], *crowd[1::3], *crowd[2::3]]:
+            one.close()
 
 
 def hammer(address: tuple[str, int], offsets: list[int]) -> None:

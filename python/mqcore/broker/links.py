@@ -82,6 +82,10 @@ class BrokerConnection(FastPathProtocol):
         super().resume_writing()
         self.link.resume_writing()
 
+    def is_idle(self) -> bool:
+        """Returns whether another reactor may take the connection."""
+        return not self.link.in_flight and not self.link.is_reading_held
+
     def hold_reading(self, why: str) -> None:
         """Stops reading from the client, until every reason to is gone."""
         self.link.hold_reading(why)

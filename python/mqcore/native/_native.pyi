@@ -1351,6 +1351,9 @@ class NativeFastPath:
     def start_reactors(self) -> None:
         """Starts the reactors: connections that are attached from now on are theirs."""
 
+    def connections_of_reactors(self) -> list[int]:
+        """Returns how many connections each reactor has."""
+
     def stop_reactors(self) -> None:
         """Ends the reactors; waits for their turns."""
 

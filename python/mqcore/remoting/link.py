@@ -199,6 +199,11 @@ class Link:
         """Requests of the peer that run or wait to run."""
         return self.requests.in_flight
 
+    @property
+    def is_reading_held(self) -> bool:
+        """Whether it is not read, for one reason or several."""
+        return self._reading.is_paused
+
     def send(self, command: Command) -> None:
         """Sends an answer or a request; what cannot be sent any more is dropped."""
         self._stream.write(command.encode())

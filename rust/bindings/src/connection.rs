@@ -9,6 +9,7 @@
 //! | full (`pause_writing`) | waits for `resume_writing` |
 
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -105,8 +106,9 @@ pub(crate) struct FastPathConnection {
     all: OnceLock<Arc<Connections>>,
     /// 0 before it is open and after it is closed.
     id: AtomicU64,
-    /// Where its bytes are moved, once it is attached.
-    mover: OnceLock<Mover>,
+    /// Where its bytes are moved, once it is attached. Changed by the loop's thread alone, as the number
+    /// is that it has there.
+    mover: Mutex<Option<Mover>>,
     /// The socket that may be written to without the transport; below 0: none.
     descriptor: AtomicI32,
     is_full: AtomicBool,
@@ -137,15 +139,57 @@ impl FastPathConnection {
     }
 
     /// The fast path that it belongs to.
-    fn home(&self) -> PyResult<&Home> {
-        match self.mover.get() {
-            Some(mover) => Ok(&mover.home),
-            None => Ok(self.all()?.fast_path.of_python()),
+    fn home(&self) -> PyResult<Arc<Home>> {
+        match &*self.mover.lock() {
+            Some(mover) => Ok(Arc::clone(&mover.home)),
+            None => Ok(Arc::clone(self.all()?.fast_path.of_python())),
         }
     }
 
-    pub(crate) fn reactor(&self) -> Option<&BrokerReactor> {
-        self.mover.get()?.reactor.as_deref()
+    pub(crate) fn reactor(&self) -> Option<Arc<BrokerReactor>> {
+        self.mover.lock().as_ref()?.reactor.clone()
+    }
+
+    /// Takes a connection that its reactor has spared to the one with the fewest, or gives it back to
+    /// its own, where something has come for it meanwhile.
+    pub(crate) fn move_on(slf: &Bound<'_, Self>, socket: OwnedFd) -> PyResult<()> {
+        let this = slf.get();
+        let (id, all) = (this.id(), this.all()?);
+        let mover = this.mover.lock().clone();
+        let Some((number, from, left)) =
+            mover.and_then(|mover| Some((mover.number, mover.reactor?, mover.home)))
+        else {
+            return Ok(());
+        };
+        let may_move = slf.call_method0("is_idle")?.extract::<bool>()?;
+        let target = all.reactors.least_loaded().filter(|_| may_move);
+        let target = target.filter(|(to, _)| *to != number);
+        let moved = target.and_then(|(to, reactor)| {
+            let connection = left.locked().path.connections.take_out(id)?;
+            let home = Arc::clone(reactor.home());
+            let taken = home.locked().path.connections.take_in(&connection);
+            let reactor = Some(reactor);
+            let mover = Mover {
+                number: to,
+                home,
+                reactor,
+            };
+            Some((taken, mover))
+        });
+        let Some((taken, mover)) = moved else {
+            from.add_again(id, socket);
+            return Ok(());
+        };
+        all.leave((number, id));
+        all.join((mover.number, taken), slf.clone().unbind());
+        this.id.store(taken.0, Ordering::Relaxed);
+        let to = mover.reactor.clone();
+        *this.mover.lock() = Some(mover);
+        from.leave();
+        if let Some(to) = to {
+            to.add(taken, socket);
+        }
+        Ok(())
     }
 }
 
@@ -183,7 +227,7 @@ fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
     while !this.is_full.load(Ordering::Relaxed) {
         let descriptor = this.descriptor.load(Ordering::Relaxed);
         if descriptor >= 0 {
-            match send_directly(fast_path, this.id(), descriptor) {
+            match send_directly(&fast_path, this.id(), descriptor) {
                 Direct::Done => return Ok(()),
                 Direct::Broken => {
                     let mut inside = fast_path.locked();
@@ -294,8 +338,7 @@ fn open(
     let this = slf.get();
     let host = born_host.map_or(Ok(LOCAL_HOST), host_of)?;
     let id = home.locked().path.open(host, peer);
-    // Set once: a connection is attached once.
-    let _first = this.mover.set(Mover {
+    *this.mover.lock() = Some(Mover {
         number,
         home,
         reactor,
@@ -316,7 +359,7 @@ impl FastPathConnection {
     fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Self {
         Self {
             all: OnceLock::new(),
-            mover: OnceLock::new(),
+            mover: Mutex::new(None),
             id: AtomicU64::new(0),
             descriptor: AtomicI32::new(-1),
             is_full: AtomicBool::new(false),
@@ -376,9 +419,10 @@ impl FastPathConnection {
         this.descriptor.store(-1, Ordering::Relaxed);
         let write = this.write.lock().take();
         drop(write);
-        let number = this.mover.get().map_or(0, |mover| mover.number);
+        let number = this.mover.lock().as_ref().map_or(0, |mover| mover.number);
         if let Some(reactor) = this.reactor() {
             reactor.remove(id);
+            this.all()?.reactors.even_out();
         } else {
             let home = this.home()?;
             let mut inside = home.locked();
@@ -479,15 +523,17 @@ impl FastPathConnection {
     /// Bytes that it has received and been sent.
     fn traffic(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
-        let fast_path = this.home()?.locked();
-        let connection = fast_path.path.connections.connection(this.id());
+        let home = this.home()?;
+        let inside = home.locked();
+        let connection = inside.path.connections.connection(this.id());
         Ok(connection.map_or(0, |connection| connection.moved_bytes))
     }
 
     /// For how long a frame has been incomplete, ms.
     fn half_frame_ms(slf: &Bound<'_, Self>) -> PyResult<u64> {
         let this = slf.get();
-        let (inside, now_ms) = this.home()?.locked_now();
+        let home = this.home()?;
+        let (inside, now_ms) = home.locked_now();
         let connection = inside.path.connections.connection(this.id());
         let since = connection.and_then(|connection| connection.half_since_ms);
         let connections = &inside.path.connections;

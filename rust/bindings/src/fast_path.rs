@@ -11,6 +11,7 @@ use mqcore_fast_path::bounds::Bounds;
 use mqcore_fast_path::policy::{Group, Members, Topic};
 use mqcore_fast_path::repeats::Repeats;
 use mqcore_fast_path::{FastPath, delay, numbers};
+use mqcore_reactor::Report;
 use mqcore_record::Host;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -95,6 +96,11 @@ impl NativeFastPath {
             .reactors
             .start_all(self.fast_path.of_reactors());
         started.map_err(|error| raised(py, &error))
+    }
+
+    /// How many connections each reactor has.
+    fn connections_of_reactors(&self) -> Vec<usize> {
+        self.connections.reactors.connections()
     }
 
     /// Ends the reactors: what their connections still wait for is answered to nobody.
@@ -312,12 +318,17 @@ impl NativeFastPath {
                 requests.push(DrainedRequest::of(py, connection, each)?);
             }
         }
+        let mut has_moved = false;
         for (number, report) in self.connections.reactors.take_reports() {
+            has_moved |= matches!(report, Report::Spared(..));
             if let Some((connection, each)) =
                 reports::deliver(&self.connections, py, number, report)?
             {
                 requests.push(DrainedRequest::of(py, connection, each)?);
             }
+        }
+        if has_moved {
+            self.connections.reactors.even_out();
         }
         let statuses = PyDict::new(py);
         for (ticket, status) in others {

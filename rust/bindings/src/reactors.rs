@@ -15,7 +15,14 @@ use crate::locked::Home;
 /// A reactor over the store of a broker.
 pub(crate) type BrokerReactor = Reactor<RealDisk, SystemClock>;
 
+/// How many connections the reactor with the most may have more than the one with the fewest; a
+/// quarter of what it has, where that is more: to move some costs both a turn.
+const DIFFERENCE_MAX: usize = 4;
+/// Connections that are moved at once at the most.
+const MOVED_MAX: usize = 64;
+
 /// Who moves the bytes of a connection.
+#[derive(Clone)]
 pub(crate) struct Mover {
     /// The number of the fast path: 0 is that of Python's loop.
     pub(crate) number: usize,
@@ -94,6 +101,30 @@ impl Reactors {
         let numbered = running.iter().enumerate();
         let (at, reactor) = numbered.min_by_key(|(_, reactor)| reactor.connections())?;
         Some((at + 1, Arc::clone(reactor)))
+    }
+
+    /// How many connections each has.
+    pub(crate) fn connections(&self) -> Vec<usize> {
+        let running = self.running.lock();
+        running
+            .iter()
+            .map(|reactor| reactor.connections())
+            .collect()
+    }
+
+    /// Asks the reactor with the most connections to give up idle ones, where others have far fewer.
+    pub(crate) fn even_out(&self) {
+        let running = self.running.lock();
+        let counts = running.iter().map(|reactor| reactor.connections());
+        let least = counts.min().unwrap_or(0);
+        let most = running.iter().max_by_key(|reactor| reactor.connections());
+        let Some(most) = most else {
+            return;
+        };
+        let more = most.connections().saturating_sub(least);
+        if more > DIFFERENCE_MAX.max(most.connections() / 4) {
+            most.spare((more / 2).min(MOVED_MAX));
+        }
     }
 
     /// Takes what was reported, with the number of the fast path of whoever reports.

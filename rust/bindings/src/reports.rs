@@ -15,7 +15,7 @@ pub(crate) fn deliver(
 ) -> PyResult<Option<(Py<FastPathConnection>, Escalated)>> {
     let id = match &report {
         Report::Escalated(escalated) => escalated.connection,
-        Report::Full(id) | Report::Drained(id) => *id,
+        Report::Full(id) | Report::Drained(id) | Report::Spared(id, _) => *id,
         Report::Unfinished { connection, .. } | Report::Ended { connection, .. } => *connection,
     };
     let Some(connection) = connections.connection(py, (number, id)) else {
@@ -26,6 +26,10 @@ pub(crate) fn deliver(
         Report::Escalated(escalated) => return Ok(Some((connection, escalated))),
         Report::Full(_) => bound.call_method0("pause_writing")?,
         Report::Drained(_) => bound.call_method0("resume_writing")?,
+        Report::Spared(_, socket) => {
+            FastPathConnection::move_on(bound, socket)?;
+            return Ok(None);
+        }
         Report::Unfinished {
             bytes,
             frame,

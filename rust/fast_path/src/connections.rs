@@ -54,6 +54,10 @@ pub struct Connection<D: Disk> {
     pub parked: usize,
     /// Whether a whole frame of it has come.
     pub has_asked: bool,
+    /// Requests of it that have no answer yet, but for those that Python has.
+    unanswered: i64,
+    /// It has asked for what is done under its number later, without an answer.
+    stays: bool,
     /// Whether its last turn ended with requests left.
     pub(crate) is_waiting: bool,
     is_dirty: bool,
@@ -156,10 +160,56 @@ impl<D: Disk> Connections<D> {
             output: Output::default(),
             parked: 0,
             has_asked: false,
+            unanswered: 0,
+            stays: false,
             is_waiting: false,
             is_dirty: false,
         };
         self.connections.insert(id, connection);
+        id
+    }
+
+    /// Counts requests that are to be answered; below zero: that many are somebody else's now.
+    pub(crate) fn count_unanswered(&mut self, id: ConnectionId, more: i64) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.unanswered += more;
+        }
+    }
+
+    /// A connection has asked for what is done later without an answer: it stays with this loop.
+    pub(crate) fn keep_here(&mut self, id: ConnectionId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.stays = true;
+        }
+    }
+
+    /// Whether nothing of a connection is under way here: every request is answered, every answer
+    /// written, and no part of a frame is kept. It may be taken to another loop then.
+    #[must_use]
+    pub fn is_idle(&self, id: ConnectionId) -> bool {
+        self.connections.get(&id).is_some_and(|connection| {
+            let has_work = connection.unanswered != 0 || connection.parked > 0;
+            let has_bytes = !connection.half_frame.is_empty() || !connection.output.is_empty();
+            !has_work && !has_bytes && !connection.is_waiting && !connection.stays
+        })
+    }
+
+    /// Takes an idle connection out, for another loop; `None` when it is not idle, or unknown.
+    pub fn take_out(&mut self, id: ConnectionId) -> Option<Connection<D>> {
+        if self.is_idle(id) {
+            self.close(id)
+        } else {
+            None
+        }
+    }
+
+    /// Takes in a connection that another loop has given up, under a number of its own.
+    pub fn take_in(&mut self, connection: &Connection<D>) -> ConnectionId {
+        let id = self.open(connection.born_host, &connection.peer);
+        if let Some(taken) = self.connections.get_mut(&id) {
+            taken.moved_bytes = connection.moved_bytes;
+            taken.has_asked = connection.has_asked;
+        }
         id
     }
 
@@ -301,7 +351,7 @@ impl<D: Disk> Connections<D> {
         let body_len: usize = records.iter().map(|r| r.as_bytes().len()).sum();
         let is_copied =
             body_len <= COPY_BYTES_MAX || self.pinned_bytes + body_len > PINNED_BYTES_MAX;
-        self.touch(request_context.connection);
+        self.touch_answered(request_context.connection);
         self.change_output(request_context.connection, |output| {
             let written = output.append(|out| {
                 let mut writer = FrameWriter::begin(out, &head)?;
@@ -344,7 +394,7 @@ impl<D: Disk> Connections<D> {
             return;
         }
         let head = request_context.head(head.code, self.version, head.remark);
-        self.touch(request_context.connection);
+        self.touch_answered(request_context.connection);
         self.change_output(request_context.connection, |output| {
             // Names and numbers of ours: they fit.
             let _fits = output.append(|out| {
@@ -362,6 +412,11 @@ impl<D: Disk> Connections<D> {
         self.change_output(id, |output| {
             output.append(|out| out.extend_from_slice(bytes));
         });
+    }
+
+    fn touch_answered(&mut self, id: ConnectionId) {
+        self.count_unanswered(id, -1);
+        self.touch(id);
     }
 
     fn touch(&mut self, id: ConnectionId) {

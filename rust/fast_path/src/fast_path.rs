@@ -26,7 +26,7 @@ use crate::processors::Processors;
 use crate::readers::{Done, Readers};
 use crate::refusals;
 use crate::repeats::{DuplicateCandidate, Repeats};
-use crate::request_context::ConnectionId;
+use crate::request_context::{ConnectionId, is_answered};
 use crate::requests::Request;
 use crate::shared_state::SharedState;
 use crate::stop::{Escalation, How, Processed, Stop};
@@ -194,9 +194,14 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// fast path does not execute requests of this code.
     pub fn execute(&mut self, id: ConnectionId, command: Command, now_ms: u64) -> bool {
         self.now_ms = now_ms;
+        let asked = i64::from(is_answered(command.flag));
+        self.connections.count_unanswered(id, asked);
         match self.run(&Request::of_command(id, &command), How::Decided) {
             Ok(()) => {}
-            Err(Stop::Escalate(_escalation)) => return false,
+            Err(Stop::Escalate(_escalation)) => {
+                self.connections.count_unanswered(id, -asked);
+                return false;
+            }
             Err(stop) => self.wait(id, command, How::Decided, stop),
         }
         true
@@ -204,8 +209,14 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
 
     /// Keeps a request that is not finished.
     pub(crate) fn wait(&mut self, id: ConnectionId, command: Command, how: How, stop: Stop) {
+        let is_answered = is_answered(command.flag);
+        if !is_answered && matches!(stop, Stop::Defer | Stop::DuplicateCandidate(..)) {
+            self.connections.keep_here(id);
+        }
         match stop {
             Stop::Escalate(escalation) => {
+                let asked = i64::from(is_answered);
+                self.connections.count_unanswered(id, -asked);
                 self.connections.stats.escalated += 1;
                 self.escalated.push(Escalated {
                     connection: id,

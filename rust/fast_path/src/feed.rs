@@ -9,7 +9,7 @@ use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Split, WireError, split};
 
 use crate::connections::{Connections, OUTPUT_CLOSE_BYTES};
 use crate::fast_path::FastPath;
-use crate::request_context::ConnectionId;
+use crate::request_context::{ConnectionId, is_answered};
 
 /// Why a connection has to be closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,12 +119,14 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
     /// Executes the whole frames at the front of `bytes`; how many bytes they were.
     fn execute_frames(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Fault> {
         let mut done = 0;
+        let mut asked = 0;
         while !self.connections.execution_time.is_over() && !self.connections.is_stalled(id) {
             let rest = bytes.get(done..).unwrap_or_default();
             match split(rest, FRAME_BYTES_MAX).map_err(Fault::Wire)? {
                 Split::NeedsMore { .. } => break,
                 Split::Frame(frame) => {
                     let command = CommandRef::decode(&frame).map_err(Fault::Wire)?;
+                    asked += i64::from(is_answered(command.flag));
                     self.execute_frame(id, &command);
                     done += frame.len_bytes;
                     let is_last = bytes.len() == done;
@@ -134,6 +136,8 @@ impl<D: Disk, C: Clock> FastPath<D, C> {
                 }
             }
         }
+        // Answers were subtracted meanwhile.
+        self.connections.count_unanswered(id, asked);
         check_output(&self.connections, id).map(|()| done)
     }
 }

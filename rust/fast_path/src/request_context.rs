@@ -22,6 +22,11 @@ pub struct RequestContext {
     pub version: i32,
 }
 
+/// Whether a frame with this flag is to be answered.
+pub(crate) fn is_answered(flag: i32) -> bool {
+    flag & (ONEWAY | RESPONSE) == 0
+}
+
 impl RequestContext {
     /// Who sent a command.
     #[must_use]

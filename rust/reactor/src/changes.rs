@@ -17,6 +17,8 @@ pub(crate) enum Change {
     Counted(ConnectionId),
     /// Write what can be written at once, and forget it.
     Remove(ConnectionId),
+    /// Give up so many connections that are idle.
+    Spare(usize),
     /// End.
     Stop,
 }
@@ -57,6 +59,9 @@ pub enum Report {
     Full(ConnectionId),
     /// It has read all of it.
     Drained(ConnectionId),
+    /// An idle connection is given up: it is open in the fast path still, and nobody serves it until
+    /// it is added here again or taken elsewhere.
+    Spared(ConnectionId, OwnedFd),
     /// A connection has ended, or has to be ended: remove it. Reported once.
     Ended {
         /// The connection.

@@ -3,7 +3,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use mqcore_engine::clock::Clock;
@@ -21,6 +21,8 @@ pub struct Reactor<D: Disk, C: Clock> {
     home: Arc<LockedFastPath<D, C>>,
     changes: Arc<Changes>,
     connections: AtomicUsize,
+    /// Whether it has been asked to give up connections, and has not looked for some yet.
+    is_sparing: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -39,8 +41,10 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
             limit: 0,
         };
         let changes = Arc::new(Changes::default());
+        let is_sparing = Arc::new(AtomicBool::new(false));
         let poll = poll_of(&home).map_err(failed)?;
-        let mut running = Running::new(poll, Arc::clone(&home), Arc::clone(&changes), reports);
+        let asked = (Arc::clone(&changes), Arc::clone(&is_sparing));
+        let mut running = Running::new(poll, Arc::clone(&home), asked, reports);
         let spawned = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
@@ -52,6 +56,7 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
             home,
             changes,
             connections: AtomicUsize::new(0),
+            is_sparing,
             thread: Mutex::new(Some(spawned.map_err(failed)?)),
         })
     }
@@ -72,6 +77,24 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     pub fn add(&self, id: ConnectionId, socket: OwnedFd) {
         self.connections.fetch_add(1, Ordering::Relaxed);
         self.ask(Change::Add(id, socket));
+    }
+
+    /// Goes on with a connection that it has spared.
+    pub fn add_again(&self, id: ConnectionId, socket: OwnedFd) {
+        self.ask(Change::Add(id, socket));
+    }
+
+    /// Counts a connection out that it has spared and that is taken elsewhere.
+    pub fn leave(&self) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Lets it give up so many connections that are idle, for reactors that have fewer; does nothing
+    /// while it has not looked for those that were asked for before.
+    pub fn spare(&self, most: usize) {
+        if !self.is_sparing.swap(true, Ordering::AcqRel) {
+            self.ask(Change::Spare(most));
+        }
     }
 
     /// Reads no more of a connection; what was read already is executed.

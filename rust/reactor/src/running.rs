@@ -11,6 +11,7 @@
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
@@ -37,6 +38,8 @@ const SLICES_MAX: usize = 66;
 /// Bytes of an unfinished frame from which on they are reported, of a connection that has asked
 /// something already: below, they are less than a socket's own buffer.
 const REPORTED_BYTES_MIN: usize = 64 * 1024;
+/// Connections looked at for idle ones at once: a microsecond each.
+const SPARE_LOOKS_MAX: usize = 1024;
 /// The token of the fast path's wake descriptor: no connection has this number.
 const WOKEN: Token = Token(0);
 
@@ -54,6 +57,7 @@ pub(crate) struct Running<D: Disk, C: Clock> {
     poll: Poll,
     home: Arc<LockedFastPath<D, C>>,
     changes: Arc<Changes>,
+    is_sparing: Arc<AtomicBool>,
     reports: Arc<dyn Reports>,
     sockets: HashMap<ConnectionId, Socket>,
     /// Connections that have something to read or to go on with.
@@ -72,13 +76,14 @@ impl<D: Disk, C: Clock> Running<D, C> {
     pub(crate) fn new(
         poll: Poll,
         home: Arc<LockedFastPath<D, C>>,
-        changes: Arc<Changes>,
+        (changes, is_sparing): (Arc<Changes>, Arc<AtomicBool>),
         reports: Arc<dyn Reports>,
     ) -> Self {
         Self {
             poll,
             home,
             changes,
+            is_sparing,
             reports,
             sockets: HashMap::new(),
             ready: Vec::new(),
@@ -177,6 +182,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
                     }
                 }
                 Change::Remove(id) => self.remove(id),
+                Change::Spare(most) => self.spare(most),
                 Change::Stop => self.is_stopping = true,
             }
         }
@@ -197,6 +203,29 @@ impl<D: Disk, C: Clock> Running<D, C> {
         }
         list(&mut self.ready, id, &mut socket);
         self.sockets.insert(id, socket);
+        // One that comes back may have been answered meanwhile.
+        self.to_write.push(id);
+    }
+
+    /// Gives up connections that are idle.
+    fn spare(&mut self, most: usize) {
+        self.is_sparing.store(false, Ordering::Release);
+        let may_leave = self.sockets.iter().filter(|(_, socket)| socket.may_leave());
+        let looked_at = may_leave.map(|(id, _)| *id).take(SPARE_LOOKS_MAX);
+        let inside = self.home.locked();
+        let connections = &inside.path.connections;
+        let idle = looked_at.filter(|id| connections.is_idle(*id));
+        let idle: Vec<ConnectionId> = idle.take(most).collect();
+        drop(inside);
+        for id in idle {
+            let Some(socket) = self.sockets.remove(&id) else {
+                continue;
+            };
+            let registry = self.poll.registry();
+            let _gone = registry.deregister(&mut SourceFd(&socket.raw()));
+            let spared = Report::Spared(id, socket.into_descriptor());
+            self.to_report.push(spared);
+        }
     }
 
     fn remove(&mut self, id: ConnectionId) {

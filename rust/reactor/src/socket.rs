@@ -79,6 +79,17 @@ impl Socket {
         self.descriptor.as_raw_fd()
     }
 
+    /// Gives the descriptor up.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.descriptor
+    }
+
+    /// Whether nothing is known of it that another reactor would have to know.
+    pub(crate) fn may_leave(&self) -> bool {
+        let is_paused = self.is_held || self.is_stalled || self.is_reported || self.is_full;
+        self.has_asked && self.is_writable && !is_paused && !self.has_more && !self.is_ended
+    }
+
     /// Whether a turn may do something for it.
     pub(crate) fn may_go_on(&self) -> bool {
         let has_work = self.is_readable || self.has_more;

@@ -14,6 +14,7 @@ mod golden;
 mod half_batches;
 mod inner_batches;
 mod later;
+mod moving;
 mod popping;
 mod pops;
 mod pops_model;
