@@ -31,7 +31,8 @@ impl Kept {
         })
     }
 
-    /// A connection was told where its message lies; the message it sent after that must lie behind.
+    /// A connection got the queue offset of its message; that of the message it sent after that must be
+    /// greater.
     pub(crate) fn answered(&mut self, connection: usize, queue: u64, queue_offset: Option<i64>) {
         let Some(offset) = queue_offset else {
             self.disordered += 1;

@@ -12,7 +12,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, IpAddr, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme};
 
-/// A session, and what both sides have to say in it.
+/// A session of TLS.
 pub(crate) struct Tls {
     session: ClientConnection,
 }

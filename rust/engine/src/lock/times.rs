@@ -28,7 +28,7 @@ pub fn take() -> Vec<(&'static str, Held)> {
 }
 
 fn add(name: &'static str, held: Duration, waited: Duration) {
-    // A thread that ends has nobody to tell.
+    // A thread that is about to end has no counts any more.
     let _counted = HELD.try_with(|all| {
         let mut all = all.borrow_mut();
         let found = all
