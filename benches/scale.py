@@ -172,7 +172,8 @@ def draw(found: Sequence[Figures]) -> None:
                 panel.spines[side].set_visible(False)
         first = figure.axes[0]
         first.set_ylabel("thousand messages/s")
-        first.legend(frameon=False, loc="lower right")
+        named = first.get_legend_handles_labels()
+        figure.legend(*named, loc="outside upper right", ncols=2, frameon=False)
         facts = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(PLOT, format="svg", metadata=facts)
 
