@@ -38,7 +38,8 @@ INNER = {
     "half_counts": "half messages",
     "Watches": "arrivals",
     "AckQueue": "acknowledgements",
-    "State": "a queue",
+    "QueueState": "its queue",
+    "OpenFiles": "files of queues",
 }
 # Below this a lock is none that anybody waits for, ns per request.
 SHOWN_NS_MIN = 1.0
@@ -126,7 +127,8 @@ def kinds_table(found: list[Kind], sockets: dict[str, float]) -> Table:
         Kind(f"send with sockets, {load}", us * 1e3, send.locks_ns) for load, us in sockets.items()
     ]
     for kind in (*found, *beside):
-        share = kind.serial_ns / kind.total_ns
+        # What is counted of inner holds is part of an outer one, and of no request.
+        share = min(1.0, kind.serial_ns / kind.total_ns)
         held = ", ".join(f"{name} {ns:.0f}" for name, ns in kind.locks_ns.items()) or "none"
         gains = [f"{amdahl(share, cores):.1f}x" for cores in CORES]
         total, ceiling = f"{kind.total_ns:,.0f}", per_second(kind.slowest_ns)

@@ -105,7 +105,7 @@ impl Sums {
 
     fn rows(&self, rows: &mut Rows, kind: &str) {
         let requests = self.requests as f64;
-        let note = format!("{} requests, 32 in a feed", self.requests);
+        let note = format!("{} requests", self.requests);
         if cfg!(feature = "lock-times") {
             let mut held: Vec<_> = self.held.iter().collect();
             held.sort_by(|one, other| other.1.1.total_cmp(&one.1.1));
