@@ -116,10 +116,10 @@ def kafka_rows(scratch: Path) -> Iterator[Row]:
 
 def table_of(measured: list[Row]) -> Table:
     """The table of all rows, a column for each official version."""
-    reactors = "default number of" if REACTORS is None else REACTORS
+    reactors = "the default" if REACTORS is None else REACTORS
     named = " and ".join(VERSIONS)
-    title = f"mqcore ({reactors} reactors) beside Apache RocketMQ {named} ({HEAP} heap), {MACHINE}"
-    table = Table(title=title)
+    title = f"mqcore (mqcoreReactors: {reactors}) beside Apache RocketMQ {named} ({HEAP} heap)"
+    table = Table(title=f"{title}, {MACHINE}")
     for column in ("what", "reached", *VERSIONS, "beside", "ratio", "goal", ""):
         table.add_column(column, justify="left" if column in ("what", "goal") else "right")
     for row in measured:

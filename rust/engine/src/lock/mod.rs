@@ -7,7 +7,7 @@
 use std::sync::{self, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-#[cfg(feature = "lock-times")]
+#[cfg(any(test, feature = "lock-times"))]
 pub mod times;
 
 #[cfg(not(feature = "lock-times"))]
