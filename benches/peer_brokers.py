@@ -48,7 +48,7 @@ VERSIONS = ("5.3.3", "5.5.0")
 SECONDS = 3 if IS_QUICK else 8
 WARM_SECONDS = 1 if IS_QUICK else 2
 # A JVM is slow until it has compiled what is hot: all get this long before the first row.
-FIRST_SECONDS = 10 if IS_QUICK else 30
+FIRST_SECONDS = 15 if IS_QUICK else 30
 # `MQCORE_REACTORS`: the setting of our broker in all rows but those about it.
 REACTORS = os.environ.get("MQCORE_REACTORS")
 MACHINE = f"{os.cpu_count()} cores"
