@@ -40,7 +40,7 @@ WHEELS       := target/wheels
 PLATFORM     := manylinux_2_28
 WHEEL_STAMP  := $(WHEELS)/.built
 
-.PHONY: help setup wheel check demo demo-store test test-all listed pytest interop spark bench bench-peers lint tidy docs deny fuzz crash fmt clean
+.PHONY: help setup wheel check demo demo-store test test-all listed pytest interop spark bench bench-peers bench-serial bench-scale lint tidy docs deny fuzz crash fmt clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,15 +101,26 @@ spark: setup ## Spark: all of it, with a cluster of real processes, longer than 
 bench: setup ## Measure, next to the limits of this machine; writes benches/results.json
 	@$(BENCH)
 
-bench-peers: setup ## Beside the official broker, from Maven jars, under the same load (MQCORE_BENCH=quick: short)
+bench-peers: setup ## Beside the official brokers, from Maven jars, under the same load (MQCORE_BENCH=quick: short)
 	@cargo build --locked --release --quiet -p mqcore-load
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/peers.txt
 	@$(BIN)/python benches/peers.py
+
+bench-serial: setup ## What a request does under locks and in the interpreter, and what that allows on more cores
+	@cargo build --locked --release --quiet -p mqcore-load
+	@cargo bench --locked --quiet -p mqcore-benches --bench serial
+	@cargo bench --locked --quiet -p mqcore-benches --bench serial --features lock-times
+	@$(BIN)/python benches/serial.py
+
+bench-scale: setup ## 1 to N reactors on this machine, beside the official broker: a table and a picture
+	@cargo build --locked --release --quiet -p mqcore-load
+	@$(BIN)/python benches/scale.py
 
 # With the extension, which its stub is compared with.
 lint: setup ## Formatting, lints, types, the stub, import layers, the rules of the sources, licences
 	@cargo fmt --all --check
 	@cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+	@cargo clippy --locked --quiet -p mqcore-engine -p mqcore-benches --features mqcore-engine/lock-times --lib --bench serial -- -D warnings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy --no-error-summary

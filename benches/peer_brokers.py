@@ -18,6 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,11 +41,17 @@ LOAD = TARGET / "release" / "mqcore-load"
 MQCORE = Path(os.environ.get("MQCORE_PROGRAM", Path(sys.executable).parent / "mqcore"))
 IS_QUICK = os.environ.get("MQCORE_BENCH") == "quick"
 
-VERSION = "5.3.3"
-SECONDS = 3 if IS_QUICK else 15
-WARM_SECONDS = 2 if IS_QUICK else 5
-# A JVM is slow until it has compiled what is hot: both get this long before the first row.
+# The release that most run, and the newest whose jars are all published.
+VERSIONS = ("5.3.3", "5.5.0")
+# So short that what a run stores fits the memory that the kernel lets be dirty: the disk, which all
+# brokers have alike, does not bound it.
+SECONDS = 3 if IS_QUICK else 8
+WARM_SECONDS = 1 if IS_QUICK else 2
+# A JVM is slow until it has compiled what is hot: all get this long before the first row.
 FIRST_SECONDS = 15 if IS_QUICK else 30
+# `MQCORE_REACTORS`: the setting of our broker in all rows but those about it.
+REACTORS = os.environ.get("MQCORE_REACTORS")
+MACHINE = f"{os.cpu_count()} cores"
 # The official start script takes 8 GB; with one it is at its best on a small machine.
 HEAP = "1g"
 OPENED = ("java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.lang")
@@ -69,12 +83,16 @@ class Peer:
     namesrv: str = ""
     topics: set[str] = field(default_factory=set)
 
+    def command(self, job: str, topic: str, *arguments: object) -> list[str]:
+        """The command that runs `mqcore-load` against it."""
+        line = [LOAD, job, "--broker", self.address, "--pid", self.pid, "--topic", topic]
+        return [str(word) for word in (*line, *arguments)]
+
     def load(self, job: str, topic: str, *arguments: object) -> Report:
         """Runs `mqcore-load` against it, and makes the topic the first time."""
         made = () if topic in self.topics or job in ("consume", "pop") else ("--create",)
         self.topics.add(topic)
-        command = [LOAD, job, "--broker", self.address, "--pid", self.pid, "--topic", topic]
-        words = [str(word) for word in (*command, *made, *arguments)]
+        words = self.command(job, topic, *made, *arguments)
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=LOAD_SECONDS, check=False
         )
@@ -97,8 +115,8 @@ class Peer:
         """Sends by the official Java client: so many threads, each with one message under way."""
         if topic not in self.topics:
             self.load("produce", topic, "--count", 1)
-        home = CACHE / VERSION
-        jars = fetched(VERSION, home)
+        home = CACHE / VERSIONS[0]
+        jars = fetched(VERSIONS[0], home)
         main = ("-cp", f"{compiled(home, jars)}:{jars}/*", "mqcore.interop.Load")
         timing = (threads, WARM_SECONDS, SECONDS, 1024)
         words = ["java", "-Xms512m", "-Xmx512m", *main, self.namesrv, topic, *map(str, timing)]
@@ -191,50 +209,111 @@ def lent(home: Path) -> Iterator[None]:
         shutil.rmtree(home)
 
 
+@dataclass(frozen=True)
+class Papers:
+    """A certificate that all brokers of a run show, and its key.
+
+    Attributes:
+        certificate: File of the certificate.
+        key: File of its key, in PKCS #8.
+    """
+
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def made(cls, folder: Path) -> Papers:
+        """Makes both in a folder."""
+        issued = trustme.CA().issue_cert("localhost", "127.0.0.1")
+        papers = cls(folder / "server.pem", folder / "server.key")
+        chain = b"".join(part.bytes() for part in issued.cert_chain_pems)
+        papers.certificate.write_bytes(chain)
+        key = load_pem_private_key(issued.private_key_pem.bytes(), password=None)
+        # The only form that the official broker reads.
+        form = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        papers.key.write_bytes(key.private_bytes(*form))
+        return papers
+
+    def settings(self) -> dict[str, object]:
+        """The settings of a broker that serves TLS and plain connections on one port."""
+        return {
+            "tls.server.mode": "permissive",
+            "tls.server.certPath": self.certificate,
+            "tls.server.keyPath": self.key,
+        }
+
+
 @contextmanager
-def official(home: Path, flush: str, port: int) -> Iterator[Peer]:
-    """Runs the official broker; a name server of ours gives its clients the route."""
+def official(
+    home: Path, flush: str, port: int, version: str, papers: Papers | None = None
+) -> Iterator[Peer]:
+    """Runs an official broker; a name server of ours gives its clients the route."""
     names = [str(MQCORE), "namesrv", "--port", "0", "--set", f"kvConfigPath={home / 'kv.json'}"]
     ready = "mqcore namesrv ready on"
     with lent(home), running("namesrv", names, ready, None, cwd=home) as namesrv:
-        yield from _official(home, flush, port, namesrv.address)
+        conf = home / "broker.conf"
+        settings = {
+            "brokerIP1": "127.0.0.1",
+            "brokerName": BROKER_NAME,
+            "listenPort": port,
+            "namesrvAddr": namesrv.address,
+            "storePathRootDir": home / "store",
+            "storePathCommitLog": home / "store" / "commitlog",
+            "flushDiskType": flush,
+            "mappedFileSizeCommitLog": SEGMENT_BYTES,
+        }
+        conf.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+        command = official_command(home, version, papers)
+        environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
+        options: dict[str, Any] = {"env": environment, "cwd": home}
+        with running(f"official {version}", command, "boot success", port, **options) as peer:
+            peer.namesrv = namesrv.address
+            yield peer
 
 
-def _official(home: Path, flush: str, port: int, namesrv: str) -> Iterator[Peer]:
-    conf = home / "broker.conf"
-    settings = {
-        "brokerIP1": "127.0.0.1",
-        "brokerName": BROKER_NAME,
-        "listenPort": port,
-        "namesrvAddr": namesrv,
-        "storePathRootDir": home / "store",
-        "storePathCommitLog": home / "store" / "commitlog",
-        "flushDiskType": flush,
-        "mappedFileSizeCommitLog": SEGMENT_BYTES,
-    }
-    conf.write_text("".join(f"{k}={v}\n" for k, v in settings.items()), encoding="utf-8")
+def official_command(home: Path, version: str, papers: Papers | None) -> list[str]:
+    """The command line of an official broker whose `broker.conf` is in `home`."""
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
     memory = [f"-Xms{HEAP}", f"-Xmx{HEAP}", "-XX:+UseG1GC", f"-Duser.home={home}"]
-    jars = fetched(VERSION, CACHE / VERSION)
-    main = "org.apache.rocketmq.broker.BrokerStartup"
-    command = ["java", *opened, *memory, "-cp", f"{jars}/*", main, "-c", str(conf)]
-    environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
-    with running("official", command, "boot success", port, env=environment, cwd=home) as peer:
-        peer.namesrv = namesrv
+    secured = []
+    if papers is not None:
+        given = {"tls.test.mode.enable": "false", **papers.settings()}
+        secured = [f"-D{name}={value}" for name, value in given.items()]
+    jars = fetched(version, CACHE / version)
+    main = ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(home / "broker.conf")]
+    return ["java", *opened, *memory, *secured, "-cp", f"{jars}/*", *main]
+
+
+@contextmanager
+def ours(
+    home: Path, flush: str, papers: Papers | None = None, reactors: int | str | None = REACTORS
+) -> Iterator[Peer]:
+    """Runs our broker, with a name server in the same process."""
+    command = [str(MQCORE), "standalone", "--data", str(home / "store"), "--port", "0"]
+    namesrv = free_port()
+    command += ["--namesrv-port", str(namesrv)]
+    settings: dict[str, object] = {
+        "flushDiskType": flush,
+        "mappedFileSizeCommitLog": SEGMENT_BYTES,
+        "brokerName": BROKER_NAME,
+    }
+    if papers is not None:
+        settings |= papers.settings()
+    if reactors is not None:
+        settings["mqcoreReactors"] = reactors
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    ready = "mqcore standalone ready on"
+    with lent(home), running("ours", command, ready, None, cwd=home) as peer:
+        peer.namesrv = f"127.0.0.1:{namesrv}"
         yield peer
 
 
 @contextmanager
-def ours(home: Path, flush: str) -> Iterator[Peer]:
-    """Runs our broker, with a name server in the same process."""
-    command = [str(MQCORE), "standalone", "--data", str(home / "store"), "--port", "0"]
-    namesrv = free_port()
-    command += ["--namesrv-port", str(namesrv), "--set", f"flushDiskType={flush}"]
-    command += ["--set", f"mappedFileSizeCommitLog={SEGMENT_BYTES}"]
-    command += ["--set", f"brokerName={BROKER_NAME}"]
-    ready = "mqcore standalone ready on"
-    with lent(home), running("ours", command, ready, None, cwd=home) as peer:
-        peer.namesrv = f"127.0.0.1:{namesrv}"
+def sink(home: Path) -> Iterator[Peer]:
+    """Runs the least that stores what the generator sends."""
+    command = [str(LOAD), "sink", "--directory", str(home)]
+    with lent(home), running("sink", command, "mqcore-load sink ready on", None) as peer:
         yield peer
 
 

@@ -6,7 +6,11 @@ Knows no broker.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 Report = dict[str, Any]
 
@@ -18,10 +22,12 @@ class Row:
     Attributes:
         name: What was measured.
         ours: Our figure.
-        other: The figure beside it: the official broker's, or our own under an easier load.
+        other: The figure beside it: the better one of the official brokers, or our own under an
+            easier load.
         goal: In words.
         bound: The ratio that is to be reached, or with `is_upper` not to be passed.
         is_upper: Whether less is better.
+        officials: The figures of the official brokers by their version.
     """
 
     name: str
@@ -30,6 +36,7 @@ class Row:
     goal: str
     bound: float
     is_upper: bool = False
+    officials: tuple[tuple[str, float], ...] = ()
 
     @property
     def ratio(self) -> float:
@@ -46,7 +53,22 @@ class Row:
     def line(self) -> str:
         """The row in one line: a run that breaks off has shown what it had measured."""
         beside = "" if self.other is None else f" beside {self.other:,.2f}, {self.ratio:.2f}"
-        return f"{self.name}: {self.ours:,.2f}{beside}{' (missed)' if self.is_missed else ''}"
+        named = ", ".join(f"{version} {figure:,.2f}" for version, figure in self.officials)
+        named = f" ({named})" if named else ""
+        missed = " (missed)" if self.is_missed else ""
+        return f"{self.name}: {self.ours:,.2f}{beside}{named} goal {self.goal}{missed}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        return {
+            "name": self.name,
+            "reached": self.ours,
+            "beside": self.other,
+            "official": dict(self.officials),
+            "ratio": self.ratio,
+            "goal": self.goal,
+            "missed": self.is_missed,
+        }
 
 
 def rate(report: Report) -> float:
@@ -57,3 +79,45 @@ def rate(report: Report) -> float:
 def latency(report: Report, quantile: str) -> float:
     """A latency of a report, in microseconds."""
     return float(report["latency_us"][quantile])
+
+
+def processor_us(report: Report) -> float:
+    """Processor time of the broker per message, in microseconds."""
+    return float(report["processor"]["us_per_message"])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One load of all brokers, in turn, some times.
+
+    Attributes:
+        ours: Our reports, one per round.
+        officials: Those of the official brokers, by version.
+    """
+
+    ours: Sequence[Report]
+    officials: Mapping[str, Sequence[Report]]
+
+    def row(
+        self,
+        name: str,
+        figure: Callable[[Report], float],
+        goal: str,
+        bound: float,
+        is_upper: bool = False,
+    ) -> Row:
+        """Compares a figure, the middle of its rounds, with that of the better official broker.
+
+        Args:
+            name: What was measured.
+            figure: Reads it from a report.
+            goal: In words.
+            bound: The ratio to be reached, or with `is_upper` not to be passed.
+            is_upper: Whether less is better.
+        """
+        ours = median(map(figure, self.ours))
+        officials = {
+            version: median(map(figure, reports)) for version, reports in self.officials.items()
+        }
+        best = min(officials.values()) if is_upper else max(officials.values())
+        return Row(name, ours, best, goal, bound, is_upper, tuple(officials.items()))

@@ -1,4 +1,4 @@
-//! What the kernel counts for this process and this machine. Reads `/proc` only.
+//! What the kernel counts for this process and this machine. Reads `/proc` and a clock only.
 
 use std::fs::read_to_string;
 
@@ -105,11 +105,10 @@ pub fn anonymous_bytes() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// Processor time of this thread so far, ns (`/proc/thread-self/schedstat`): what others take from
-/// the machine meanwhile does not count.
+/// Processor time of this thread so far, ns: what others take from the machine meanwhile does not
+/// count.
 #[must_use]
 pub fn thread_ns() -> u64 {
-    let text = read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = text.split_whitespace().next();
-    first.and_then(|value| value.parse().ok()).unwrap_or(0)
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

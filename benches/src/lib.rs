@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod gauge;
 pub mod limits;
 pub mod rows;
+pub mod served;
 pub mod stats;
 pub mod stores;
 

@@ -130,6 +130,31 @@ pub fn ready(root: &Path, pairs: &[(&str, &str)]) -> Arc<RealStore> {
     store
 }
 
+/// Opens a store without threads whose first log file is populated as a whole, and the next one with it.
+#[must_use]
+pub fn populated(root: &Path, pairs: &[(&str, &str)]) -> Arc<RealStore> {
+    let mut all = vec![("warmMapedFileEnable", "true")];
+    all.extend_from_slice(pairs);
+    let store = open(root, &all);
+    let (body, properties) = (body(), properties(None));
+    // The first append takes the first file, which is then written ahead of what follows.
+    let first = store
+        .writer()
+        .append(&message(0, &body, &properties))
+        .unwrap();
+    while store.preparation().step().unwrap() {}
+    let segment = store.files().chain.find(first.physical_offset).unwrap();
+    assert_eq!(segment.populated(), segment.end() - segment.base());
+    dispatch_all(&store);
+    store
+}
+
+/// Dispatches what was appended, and writes the queues.
+pub fn dispatch_all(store: &RealStore) {
+    while store.dispatching().step().unwrap() {}
+    store.queues().write_pending().unwrap();
+}
+
 /// Waits, looking every millisecond, at most two minutes.
 pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let started = Instant::now();

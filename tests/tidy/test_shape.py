@@ -17,7 +17,8 @@ CLOCK_FILES = frozenset(
     for name in (
         "clock",
         "flush/sync",
-        "lock",
+        "lock/mod",
+        "lock/times",
         "segment/prepare",
         "store/flush_rounds",
         "watermark",

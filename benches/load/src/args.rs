@@ -27,6 +27,8 @@ pub(crate) enum Job {
     Pop(Pop),
     /// Sends half messages and commits each: closed loop.
     Transact(Transact),
+    /// Stores what another run of this program produces, until it is killed: the least work there is.
+    Sink(Sink),
 }
 
 /// How a header is written.
@@ -84,6 +86,9 @@ pub(crate) struct Aim {
     /// How headers are written.
     #[arg(long, value_enum, default_value = "json")]
     pub(crate) header: HeaderKind,
+    /// Speak TLS on the loading connections; the certificate is not checked.
+    #[arg(long)]
+    pub(crate) tls: bool,
     /// Process whose processor time is reported.
     #[arg(long)]
     pub(crate) pid: Option<u32>,
@@ -136,6 +141,10 @@ pub(crate) struct Produce {
     /// or refused.
     #[arg(long)]
     pub(crate) patience_seconds: Option<f64>,
+    /// Report what queues hold more than before, and answers whose queue offset is not behind the
+    /// one that their connection got before.
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Write the number of each acknowledged message to this file, a line each.
     #[arg(long)]
     pub(crate) acks: Option<PathBuf>,
@@ -197,6 +206,14 @@ pub(crate) struct Transact {
     /// Bytes of a body.
     #[arg(long, default_value_t = 1024)]
     pub(crate) size: usize,
+}
+
+/// Storing the least.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Sink {
+    /// Where its files are made; they stay.
+    #[arg(long)]
+    pub(crate) directory: PathBuf,
 }
 
 #[cfg(test)]

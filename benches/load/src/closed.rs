@@ -19,7 +19,12 @@ pub(crate) fn connect<T>(
 ) -> Outcome<Vec<T>> {
     (0..aim.connections)
         .map(|number| {
-            let link = Link::to(address, waiter.poll.registry(), Token(number as usize));
+            let link = Link::to(
+                address,
+                aim.tls,
+                waiter.poll.registry(),
+                Token(number as usize),
+            );
             link.map(&fast_path)
                 .map_err(|why| Failure::gone(address, &why))
         })

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Consume) -> Outcome<Value> {
     let mut readers = Vec::new();
     for number in 0..common.connections {
         let token = Token(number as usize);
-        let link = Link::to(address, waiter.poll.registry(), token).map_err(|why| {
+        let link = Link::to(address, common.tls, waiter.poll.registry(), token).map_err(|why| {
             let why = why.to_string();
             Failure::Gone { address, why }
         })?;

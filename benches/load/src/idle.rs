@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Idle) -> Outcome<Value> {
     let start = Instant::now();
     let mut beating = Vec::new();
     for number in 0..common.connections as usize {
-        let link = Link::to(address, waiter.poll.registry(), Token(number));
+        let link = Link::to(address, common.tls, waiter.poll.registry(), Token(number));
         let link = link.map_err(|why| {
             let why = why.to_string();
             Failure::Gone { address, why }

@@ -7,6 +7,8 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use mqcore_wire::{CommandRef, Frame, FrameReader, WireError};
 
+use crate::tls::Tls;
+
 /// Why a connection ended.
 #[derive(Debug)]
 pub(crate) enum Lost {
@@ -40,6 +42,7 @@ impl From<std::io::Error> for Lost {
 /// A connection.
 pub(crate) struct Link {
     socket: TcpStream,
+    tls: Option<Tls>,
     reader: FrameReader,
     /// Frames that are not out yet.
     pub(crate) out: Vec<u8>,
@@ -48,16 +51,23 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Connects, and has its readiness reported under `token`.
-    pub(crate) fn to(address: SocketAddr, registry: &Registry, token: Token) -> Result<Self, Lost> {
+    /// Connects, with TLS where `is_tls`, and has its readiness reported under `token`.
+    pub(crate) fn to(
+        address: SocketAddr,
+        is_tls: bool,
+        registry: &Registry,
+        token: Token,
+    ) -> Result<Self, Lost> {
         // Blocking: an address that does not answer is reported at once and not in the middle.
-        let socket = std::net::TcpStream::connect(address)?;
+        let mut socket = std::net::TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
+        let tls = is_tls.then(|| Tls::over(&mut socket)).transpose()?;
         socket.set_nonblocking(true)?;
         let mut socket = TcpStream::from_std(socket);
         registry.register(&mut socket, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self {
             socket,
+            tls,
             reader: FrameReader::default(),
             out: Vec::new(),
             sent: 0,
@@ -67,6 +77,21 @@ impl Link {
 
     /// Sends what it can.
     pub(crate) fn flush(&mut self) -> Result<(), Lost> {
+        let Some(tls) = &mut self.tls else {
+            return self.flush_plain();
+        };
+        if !self.out.is_empty() {
+            tls.queue(&self.out)?;
+            self.out.clear();
+        }
+        match tls.send(&mut self.socket) {
+            // Reported when it takes bytes again.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            sent => Ok(sent?),
+        }
+    }
+
+    fn flush_plain(&mut self) -> Result<(), Lost> {
         while self.sent < self.out.len() && !self.is_blocked {
             let rest = self.out.get(self.sent..).unwrap_or_default();
             match self.socket.write(rest) {
@@ -105,7 +130,16 @@ impl Link {
                 Ok(0) => return Err(Lost::Closed),
                 Ok(read) => {
                     let bytes = buffer.get(..read).unwrap_or_default();
-                    self.reader.feed(bytes, &mut take)?;
+                    let reader = &mut self.reader;
+                    match &mut self.tls {
+                        None => reader.feed(bytes, &mut take)?,
+                        Some(tls) => {
+                            let feed = |plain: &[u8]| reader.feed::<Lost>(plain, &mut take);
+                            if !tls.received(bytes, feed)? {
+                                return Err(Lost::Closed);
+                            }
+                        }
+                    }
                     // A short read has emptied the socket; what comes later is reported anew.
                     if read < buffer.len() {
                         return Ok(());

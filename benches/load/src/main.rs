@@ -15,14 +15,18 @@ mod closed;
 mod consume;
 mod failure;
 mod idle;
+mod kept;
 mod link;
+mod numbers;
 mod outline;
 mod pace;
 mod pop;
 mod processor;
 mod produce;
 mod requests;
+mod sink;
 mod tally;
+mod tls;
 mod transact;
 mod waiter;
 
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         args::Job::Idle(args) => idle::run(args),
         args::Job::Pop(args) => pop::run(args),
         args::Job::Transact(args) => transact::run(args),
+        args::Job::Sink(args) => sink::run(args),
     };
     let (report, code) = match result {
         Ok(report) if report.get("gone").is_none() => (report, ExitCode::SUCCESS),

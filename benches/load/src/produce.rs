@@ -1,6 +1,5 @@
 //! Sends messages: in a closed loop a new one for each answer, in an open loop when one is due.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::SocketAddr;
@@ -8,14 +7,16 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use mio::Token;
-use mqcore_wire::FRAME_BYTES_MAX;
+use mqcore_wire::{CommandRef, FRAME_BYTES_MAX};
 use serde_json::{Value, json};
 
 use crate::admin;
 use crate::args::Produce;
 use crate::bodies::Bodies;
 use crate::failure::{Failure, Outcome};
+use crate::kept::Kept;
 use crate::link::{Link, Lost};
+use crate::numbers::Numbers;
 use crate::outline::{OPAQUE_BASE, Outline};
 use crate::pace::Pace;
 use crate::requests::{batch_of, outlines};
@@ -59,11 +60,8 @@ struct Run<'a> {
     topics: u64,
     fast_paths: Vec<FastPath>,
     pace: Option<Pace>,
-    /// The next message that was never sent, and where they end.
-    next: u64,
-    end: u64,
-    again: VecDeque<Range<u64>>,
-    refused: VecDeque<(Instant, Range<u64>)>,
+    numbers: Numbers,
+    kept: Option<Kept>,
     acks: Option<BufWriter<File>>,
     tally: Tally,
     away_since: Option<Instant>,
@@ -106,10 +104,8 @@ pub(crate) fn run(args: &Produce) -> Outcome<Value> {
         topics: u64::from(common.topics),
         fast_paths: Vec::new(),
         pace: args.rate.map(|rate| Pace::new(start, rate)),
-        next: 0,
-        end: end.unwrap_or(u64::MAX),
-        again: VecDeque::new(),
-        refused: VecDeque::new(),
+        numbers: Numbers::new(end.unwrap_or(u64::MAX), args.batch),
+        kept: args.check.then(|| Kept::new(common, address)).transpose()?,
         acks,
         tally: Tally::new(measured_from, common.pid, common.progress)?,
         away_since: None,
@@ -130,7 +126,12 @@ pub(crate) fn run(args: &Produce) -> Outcome<Value> {
         // Rates are of the measured time; latencies are of all that was sent in it.
         report.insert("latency_us".to_owned(), latency.clone());
     }
-    Ok(run.report(report, ended))
+    let mut report = run.report(report, ended);
+    if let (Some(kept), Some(report)) = (&run.kept, report.as_object_mut()) {
+        report.insert("stored".to_owned(), json!(kept.stored(common)?));
+        report.insert("disordered".to_owned(), json!(kept.disordered));
+    }
+    Ok(report)
 }
 
 impl Run<'_> {
@@ -138,7 +139,12 @@ impl Run<'_> {
         let outstanding = self.args.common.outstanding;
         for number in 0..self.args.common.connections {
             let token = Token(number as usize);
-            let link = Link::to(self.address, waiter.poll.registry(), token);
+            let link = Link::to(
+                self.address,
+                self.args.common.tls,
+                waiter.poll.registry(),
+                token,
+            );
             let link = link.map_err(|why| self.unreachable(&why))?;
             self.fast_paths.push(FastPath {
                 link: Some(link),
@@ -236,38 +242,14 @@ impl Run<'_> {
     }
 
     fn is_done(&self) -> bool {
-        self.next >= self.end
-            && self.again.is_empty()
-            && self.refused.is_empty()
-            && self.in_flight() == 0
-    }
-
-    /// Takes the next messages to send.
-    fn take(&mut self, now: Instant) -> Option<Range<u64>> {
-        if let Some((at, _)) = self.refused.front()
-            && *at <= now
-            && let Some((_, numbers)) = self.refused.pop_front()
-        {
-            return Some(numbers);
-        }
-        if let Some(numbers) = self.again.pop_front() {
-            return Some(numbers);
-        }
-        if self.next >= self.end {
-            return None;
-        }
-        let first = self.next;
-        self.next = self
-            .end
-            .min(first.saturating_add(u64::from(self.args.batch)));
-        Some(first..self.next)
+        self.numbers.is_empty() && self.in_flight() == 0
     }
 
     /// Sends what can be sent now; returns when the next message is due, where that is known.
     fn fill(&mut self, now: Instant) -> Outcome<Option<Instant>> {
         let fast_paths = self.fast_paths.len();
         let mut is_full = 0;
-        let mut due_next = self.refused.front().map(|(at, _)| *at);
+        let mut due_next = self.numbers.next_refused();
         // A turn each, so that an open loop loads all connections alike.
         while is_full < fast_paths {
             let due = match &self.pace {
@@ -288,7 +270,7 @@ impl Run<'_> {
                 is_full += 1;
                 continue;
             }
-            let Some(numbers) = self.take(now) else {
+            let Some(numbers) = self.numbers.take(now) else {
                 break;
             };
             is_full = 0;
@@ -309,11 +291,14 @@ impl Run<'_> {
         Ok(due_next)
     }
 
+    /// The queue of a message, counted over all topics. The messages of a batch lie in one.
+    fn queue_of(&self, number: u64) -> u64 {
+        number / u64::from(self.args.batch) % (self.queues * self.topics)
+    }
+
     fn send(&mut self, at: usize, due: Instant, numbers: Range<u64>) -> Outcome<()> {
         let number = numbers.start;
-        // The messages of a batch lie in one queue.
-        let turn = number / u64::from(self.args.batch);
-        let index = turn % (self.queues * self.topics);
+        let index = self.queue_of(number);
         let Some(outline) = self.outlines.get(index as usize) else {
             return Ok(());
         };
@@ -365,7 +350,7 @@ impl Run<'_> {
                 let now = Instant::now();
                 done = link.read(buffer, |answer| {
                     if answer.is_response() {
-                        self.answered(at, answer.opaque, answer.code, now);
+                        self.answered(at, answer, now);
                     }
                 });
             }
@@ -378,11 +363,12 @@ impl Run<'_> {
         }
     }
 
-    fn answered(&mut self, at: usize, opaque: i32, code: i32, now: Instant) {
+    fn answered(&mut self, at: usize, answer: &CommandRef<'_>, now: Instant) {
+        let code = answer.code;
         let Some(fast_path) = self.fast_paths.get_mut(at) else {
             return;
         };
-        let slot = opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned();
+        let slot = answer.opaque.wrapping_sub(OPAQUE_BASE).cast_unsigned();
         let request = fast_path
             .slots
             .get_mut(slot as usize)
@@ -396,6 +382,11 @@ impl Run<'_> {
         let messages = request.numbers.end - request.numbers.start;
         if code == 0 {
             self.acked += messages;
+            let queue = self.queue_of(request.numbers.start);
+            if let Some(kept) = &mut self.kept {
+                let offset = answer.fields.value("queueOffset");
+                kept.answered(at, queue, offset.and_then(|text| text.parse().ok()));
+            }
             if let Some(acks) = &mut self.acks {
                 for number in request.numbers.clone() {
                     // Seen when the file is flushed.
@@ -406,7 +397,7 @@ impl Run<'_> {
         } else {
             self.tally.answer(code, 0, 0);
             if self.args.patience_seconds.is_some() {
-                self.refused.push_back((now + RETRY_PAUSE, request.numbers));
+                self.numbers.refused(now + RETRY_PAUSE, request.numbers);
             }
         }
     }
@@ -423,7 +414,7 @@ impl Run<'_> {
                 fast_path.free.push(slot);
                 self.tally.lost += 1;
                 if has_patience {
-                    self.again.push_back(request.numbers);
+                    self.numbers.lost(request.numbers);
                 }
             }
         }
@@ -450,7 +441,12 @@ impl Run<'_> {
             if fast_path.retry_at.is_none_or(|retry| retry > now) {
                 continue;
             }
-            match Link::to(self.address, waiter.poll.registry(), Token(at)) {
+            match Link::to(
+                self.address,
+                self.args.common.tls,
+                waiter.poll.registry(),
+                Token(at),
+            ) {
                 Ok(link) => {
                     fast_path.link = Some(link);
                     fast_path.retry_at = None;

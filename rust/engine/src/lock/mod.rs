@@ -7,7 +7,15 @@
 use std::sync::{self, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(any(test, feature = "lock-times"))]
+pub mod times;
+
+#[cfg(not(feature = "lock-times"))]
+pub use std::sync::MutexGuard;
+pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
+
+#[cfg(feature = "lock-times")]
+pub use times::MutexGuard;
 
 /// Mutual exclusion. A thread that panics while it holds the lock lets it go.
 #[derive(Debug, Default)]
@@ -33,18 +41,45 @@ impl<T: ?Sized> Mutex<T> {
     /// Until its holder lets it go: spins shortly, then parks.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        taken(|| self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes the lock when nobody holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        let guard = match self.0.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(taken(|| guard))
     }
+}
+
+/// A guard as this build has them.
+#[cfg(not(feature = "lock-times"))]
+#[inline]
+fn taken<'a, T: ?Sized>(take: impl FnOnce() -> MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    take()
+}
+
+/// A guard that counts how long it is held.
+#[cfg(feature = "lock-times")]
+fn taken<'a, T: ?Sized>(take: impl FnOnce() -> sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    MutexGuard::taken(take)
+}
+
+/// What the standard library waits with.
+#[cfg(not(feature = "lock-times"))]
+#[inline]
+fn given_up<T: ?Sized>(guard: MutexGuard<'_, T>) -> MutexGuard<'_, T> {
+    guard
+}
+
+/// What the standard library waits with; what it was held so far is counted.
+#[cfg(feature = "lock-times")]
+fn given_up<T: ?Sized>(guard: MutexGuard<'_, T>) -> sync::MutexGuard<'_, T> {
+    guard.given_up()
 }
 
 /// Many readers or one writer. A thread that panics while it holds the lock lets it go.
@@ -95,7 +130,8 @@ impl Condvar {
     /// # Blocking
     /// Until notified.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        let guard = given_up(guard);
+        taken(|| self.0.wait(guard).unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Like [`wait`](Self::wait), at most until `deadline`; true beside the guard when it has
@@ -111,9 +147,9 @@ impl Condvar {
         let left: Duration = deadline.saturating_duration_since(Instant::now());
         let (guard, outcome) = self
             .0
-            .wait_timeout(guard, left)
+            .wait_timeout(given_up(guard), left)
             .unwrap_or_else(PoisonError::into_inner);
-        (guard, outcome.timed_out())
+        (taken(|| guard), outcome.timed_out())
     }
 
     /// Wakes one waiter.
