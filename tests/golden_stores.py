@@ -119,7 +119,8 @@ TINY = GoldenStore("tiny", "4.9.7", records=6, blanks=0, max_physical_offset=141
 V49_CLEAN = GoldenStore("v49-clean", "4.9.7", records=3712, blanks=2, max_physical_offset=2961093)
 V49_KILLED = GoldenStore("v49-killed", "4.9.7", records=7221, blanks=3, max_physical_offset=3987054)
 V53_CLEAN = GoldenStore("v53-clean", "5.3.3", records=3913, blanks=3, max_physical_offset=3401352)
-GOLDEN_STORES = (TINY, V49_CLEAN, V49_KILLED, V53_CLEAN)
+V55_CLEAN = GoldenStore("v55-clean", "5.5.0", records=3902, blanks=3, max_physical_offset=3344886)
+GOLDEN_STORES = (TINY, V49_CLEAN, V49_KILLED, V53_CLEAN, V55_CLEAN)
 # What the brokers that wrote the golden stores were started with and a reader must know too.
 GOLDEN_CONFIG = {
     "mappedFileSizeCommitLog": "1048576",

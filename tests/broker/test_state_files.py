@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from golden_stores import V49_CLEAN, V53_CLEAN, GoldenStore
+from golden_stores import V49_CLEAN, V53_CLEAN, V55_CLEAN, GoldenStore
 from live_broker import live
 from loops import run_on
 from mqcore.broker.consumer_offsets import beyond_end, offsets_text, parse_offsets, split_key
@@ -20,7 +20,7 @@ from mqcore.state_files import StateFile
 RULES = TopicRules(cluster="DefaultCluster", broker_name="broker-a")
 
 
-@pytest.fixture(scope="module", params=[V49_CLEAN, V53_CLEAN], ids=lambda s: s.name)
+@pytest.fixture(scope="module", params=[V49_CLEAN, V53_CLEAN, V55_CLEAN], ids=lambda s: s.name)
 def config_dir(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     store: GoldenStore = request.param
     return store.unpack(tmp_path_factory.mktemp("golden")) / "config"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from golden_stores import GOLDEN_CONFIG, V49_CLEAN, V49_KILLED, V53_CLEAN, GoldenStore
+from golden_stores import GOLDEN_CONFIG, V49_CLEAN, V49_KILLED, V53_CLEAN, V55_CLEAN, GoldenStore
 from live_broker import live
 from loops import run_on
 from mqcore.broker.app import Broker
@@ -13,7 +13,7 @@ from mqcore.native import decode_records
 from mqcore.remoting import Client, RequestCode
 
 
-@pytest.mark.parametrize("golden", [V49_CLEAN, V53_CLEAN], ids=lambda s: s.name)
+@pytest.mark.parametrize("golden", [V49_CLEAN, V53_CLEAN, V55_CLEAN], ids=lambda s: s.name)
 def test_the_first_start_takes_the_sizes_of_the_files(golden: GoldenStore, tmp_path: Path) -> None:
     root = golden.unpack(tmp_path)
     keyed = next(each for each in golden.messages() if each["topic"] == "GoldenPlain")
@@ -40,7 +40,9 @@ def test_the_first_start_takes_the_sizes_of_the_files(golden: GoldenStore, tmp_p
     run_on("uvloop", run())
 
 
-@pytest.mark.parametrize("golden", [V49_CLEAN, V49_KILLED, V53_CLEAN], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "golden", [V49_CLEAN, V49_KILLED, V53_CLEAN, V55_CLEAN], ids=lambda s: s.name
+)
 def test_an_official_directory_is_served(golden: GoldenStore, tmp_path: Path) -> None:
     root = golden.unpack(tmp_path)
     messages = [each for each in golden.messages() if each["topic"] == "GoldenPlain"]

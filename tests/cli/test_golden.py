@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from golden_stores import GOLDEN_STORES, TINY, V49_CLEAN, V49_KILLED, V53_CLEAN, GoldenStore
+from golden_stores import GOLDEN_STORES, TINY, V49_CLEAN, V49_KILLED, V53_CLEAN, V55_CLEAN, GoldenStore
 from mqcore.cli.main import commands
 
 Unpack = Callable[[GoldenStore], Path]
@@ -52,12 +52,14 @@ HALF_TOPIC = (
     "queue RMQ_SYS_TRANS_HALF_TOPIC 0: 53 records share their queue offset with a later one, "
     "which the queue names: the queue was deleted and began again"
 )
+TAGS_OF_55 = "index: 3064 entries are of tags, as 5.5 has them"
 # What the golden README lists as surprises, and nothing else.
 NOTES = {
     TINY: [],
     V49_CLEAN: deleted_queues([7, 7, 8, 8]),
     V49_KILLED: [*deleted_queues([8, 8, 7, 7]), HALF_TOPIC],
     V53_CLEAN: deleted_queues([7, 8, 8, 7]),
+    V55_CLEAN: [*deleted_queues([7, 8, 8, 7]), TAGS_OF_55],
 }
 
 
@@ -75,7 +77,12 @@ def test_verify_finds_the_known_surprises_and_no_disagreement(
 
 @pytest.mark.parametrize(
     ("golden", "kind"),
-    [(V49_CLEAN, "official"), (V49_KILLED, "after-official-recovery"), (V53_CLEAN, "official")],
+    [
+        (V49_CLEAN, "official"),
+        (V49_KILLED, "after-official-recovery"),
+        (V53_CLEAN, "official"),
+        (V55_CLEAN, "official"),
+    ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_info_prints_what_the_official_broker_reports(

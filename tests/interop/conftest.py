@@ -6,7 +6,7 @@ import pytest
 
 from interop.driver import Driver, driving
 from interop.install import JavaMissingError
-from interop.official import VERSIONS, Official, official_release
+from interop.official import NEWEST, VERSIONS, Official, official_release
 from interop.servers import (
     IDLE,
     OURS,
@@ -39,9 +39,23 @@ def official_53() -> Iterator[Official]:
     yield from _released("5.3.3")
 
 
+@pytest.fixture(scope="session")
+def official_55() -> Iterator[Official]:
+    """Returns the newest official release, 5.5.0."""
+    yield from _released(NEWEST)
+
+
+@pytest.fixture(scope="session", params=(*VERSIONS, NEWEST))
+def release(request: pytest.FixtureRequest) -> Official:
+    """Returns each official release in turn, the newest too."""
+    name = {"4.9.7": "official_49", "5.3.3": "official_53", NEWEST: "official_55"}[request.param]
+    release: Official = request.getfixturevalue(name)
+    return release
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
 def official(request: pytest.FixtureRequest) -> Official:
-    """Returns each official release in turn."""
+    """Returns each official release but the newest in turn."""
     name = {"4.9.7": "official_49", "5.3.3": "official_53"}[request.param]
     release: Official = request.getfixturevalue(name)
     return release

@@ -52,7 +52,9 @@ from interop.processes import (
     write_log_settings,
 )
 
+# The releases that everything is asked of, and the newest one, of what it has otherwise.
 VERSIONS = ("4.9.7", "5.3.3")
+NEWEST = "5.5.0"
 
 # Ports are free when probed and may be taken when used: so a start is tried again elsewhere.
 START_ATTEMPTS = 4

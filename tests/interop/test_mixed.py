@@ -19,7 +19,7 @@ pytestmark = pytest.mark.java
 # Every version ends both ways.
 TURNS = [
     pytest.param(version, how, id=f"{version}-{ended}")
-    for version in ("5.3.3", "4.9.7")
+    for version in ("5.3.3", "4.9.7", "5.5.0")
     for how, ended in (("stop", "stopped"), ("kill", "killed"))
 ]
 SENT = 24

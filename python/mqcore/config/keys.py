@@ -2,8 +2,9 @@
 
 The rows of `tables/*.txt`, one line per key, are the only declaration of a setting; what follows
 from them is made by `derived`. A default that follows the reported version is written as two:
-`= 5.x: =` is that of 4.9 below version 5.0 and that of 5.3 from there on. Knows no file of a user
-and no program.
+`= 5.x: =` is that of 4.9 below version 5.0 and that of 5.3 from there on. An official default that
+5.5 has otherwise than 5.3 is written behind it: `3000 5.5: 10000`, or `- 5.5: true` of a key that
+came after 5.3. Knows no file of a user and no program.
 """
 
 import difflib
@@ -20,6 +21,8 @@ TABLES_DIR: Traversable = resources.files("mqcore.config") / "tables"
 _LIVE = "live"
 # Between the default below version 5.0 and the one from there on.
 _FROM_5 = " 5.x: "
+# Between the default of 5.3 and that of 5.5.
+_IN_55 = " 5.5: "
 # Spellings of older releases, and of fields whose setter is named otherwise.
 SPELLINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -77,6 +80,7 @@ class Key:
         unit: The unit of its values; empty for texts, switches and plain counts.
         official_49: The default of 4.9, as a text for people; None when 4.9 has no such key.
         official_53: The default of 5.3; None when 5.3 has no such key.
+        official_55: The default of 5.5; None when 5.5 has no such key.
         default: Our default, as a properties file would have it.
         default_5: The same of a broker that reports version 5.0 or later.
         fate: What becomes of it, and who reads it.
@@ -93,6 +97,7 @@ class Key:
     unit: str
     official_49: str | None
     official_53: str | None
+    official_55: str | None
     default: str
     default_5: str
     fate: Fate
@@ -146,7 +151,9 @@ def _key(cells: list[str]) -> Key:
     name, kind, unit, in_49, in_53, ours, fate, field, live, policy, words = cells
     if live not in ("", _LIVE):
         raise ValueError(f"the row of {name}: {live} is not {_LIVE}")
-    official = in_53 if in_49 == "-" else in_49
+    in_53, has_other, in_55 = in_53.partition(_IN_55)
+    in_55 = in_55 if has_other else in_53
+    official = next((each for each in (in_49, in_53) if each != "-"), in_55)
     default, has_two, from_5 = ours.partition(_FROM_5)
     default = official if default == "=" else default
     if has_two:
@@ -157,6 +164,7 @@ def _key(cells: list[str]) -> Key:
         unit=unit,
         official_49=None if in_49 == "-" else in_49,
         official_53=None if in_53 == "-" else in_53,
+        official_55=None if in_55 == "-" else in_55,
         default=default,
         default_5=from_5 if has_two else default,
         fate=Fate(fate),

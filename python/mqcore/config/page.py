@@ -12,7 +12,7 @@ _HEAD = """\
 Made from the tables of keys by `python -m mqcore.config.page`; a test keeps it current.
 
 A broker reads `mqcore broker run -c FILE`, a name server `mqcore namesrv -c FILE`. A file is a
-properties file exactly as RocketMQ 4.9 and 5.3 have it, or TOML (its name ends in `.toml`) with the
+properties file exactly as RocketMQ 4.9 and 5.x have it, or TOML (its name ends in `.toml`) with the
 same keys; in TOML a table `[broker]` or `[namesrv]` holds what only that program is to take. What
 was set last in this list wins:
 
@@ -49,10 +49,10 @@ _SECTIONS = (
     ("store", "Store", "Keys of `MessageStoreConfig`."),
     ("own", "mqcore's own keys of a broker", "An official broker ignores them."),
     ("server", "Connections and TLS", "Broker and name server take them."),
-    ("auth", "Access control of 5.3", "Keys of `AuthConfig`."),
+    ("auth", "Access control of 5.x", "Keys of `AuthConfig`."),
     ("namesrv", "Name server", "Keys of `NamesrvConfig`."),
 )
-_RELEASES = ("4.9", "5.3")
+_RELEASES = ("4.9", "5.3", "5.5")
 _LIVE = ("", "yes")
 _NONE = "–"  # noqa: RUF001 - a dash for people
 
@@ -86,13 +86,13 @@ def _honoured(key: Key) -> str:
 def _table(title: str, keys: list[Key]) -> list[str]:
     if not keys:
         return []
-    head = f"| {title} | default of 4.9 | default of 5.3 | why |\n|---|---|---|---|\n"
+    head = f"| {title} | default of 4.9 | default of 5.3 | default of 5.5 | why |\n"
     rows = [
         f"| `{key.name}` | {_official(key.official_49)} | {_official(key.official_53)} "
-        f"| {key.words} |\n"
+        f"| {_official(key.official_55)} | {key.words} |\n"
         for key in keys
     ]
-    return [head, *rows, "\n"]
+    return [head, "|---|---|---|---|---|\n", *rows, "\n"]
 
 
 def _default(key: Key) -> str:
@@ -111,7 +111,7 @@ def _default(key: Key) -> str:
 
 def _releases(key: Key) -> list[tuple[str, str]]:
     """Returns the releases that have the key, with its default there."""
-    defaults = zip(_RELEASES, (key.official_49, key.official_53), strict=True)
+    defaults = zip(_RELEASES, (key.official_49, key.official_53, key.official_55), strict=True)
     return [(release, text) for release, text in defaults if text is not None]
 
 

@@ -9,6 +9,7 @@
 //! | 16 | `indexMsgTimestamp` | end time of the newest flushed full index file |
 //! | 24 | `masterFlushedOffset` | 5.x only: informational |
 //! | 32 | `confirmPhyOffset` | 5.x only: mirrors the confirm offset |
+//! | 40 | `logicsPhysicalOffset` | 5.5 only: physical offset up to which the queues are flushed |
 //!
 //! Source: `StoreCheckpoint`. The file is 4096 bytes; what lies behind the fields is left as it is.
 
@@ -25,7 +26,7 @@ use crate::units::PAGE_BYTES;
 /// Length of the file (`StoreCheckpoint` maps one page).
 pub const CHECKPOINT_LEN_BYTES: u64 = PAGE_BYTES;
 /// Fields of the file.
-const FIELDS: usize = 5;
+const FIELDS: usize = 6;
 /// Bytes of the fields. They lie in the first 512-byte sector, so that a device that writes whole
 /// sectors cannot tear one write of them; one that tears at 8 bytes still keeps each field whole.
 const FIELDS_LEN_BYTES: usize = FIELDS * 8;
@@ -46,6 +47,8 @@ pub enum Field {
     MasterFlushedOffset = 3,
     /// The confirm offset.
     ConfirmOffset = 4,
+    /// Physical offset up to which the queues are flushed; at 0 a recovery of 5.5 goes by the times.
+    LogicsPhysicalOffset = 5,
 }
 
 /// The checkpoint in memory and its file. The file is made by the first [`Checkpoint::flush`].
@@ -330,6 +333,11 @@ mod tests {
         assert_eq!(bytes.len(), 4096);
         assert_eq!(bytes[..8], 10_000i64.to_be_bytes());
         assert_eq!(bytes[24..], old[24..]);
+        checkpoint.set(Field::LogicsPhysicalOffset, 5_000);
+        checkpoint.flush().unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(bytes[40..48], 5_000i64.to_be_bytes());
+        assert_eq!(bytes[48..], old[48..], "behind the last field");
         let again = Checkpoint::open(&RealDisk, &path, &notices).unwrap();
         assert_eq!(again.value(Field::IndexTimestamp), 4_000);
         assert!(notices.drain().is_empty());

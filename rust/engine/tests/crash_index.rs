@@ -178,6 +178,7 @@ fn put(index: &KeyIndex<TwinDisk, ManualClock>, record: &Record) {
         topic: b"t",
         unique_key: None,
         keys: Some(record.keys.as_bytes()),
+        tags: None,
         physical_offset: record.offset,
         store_timestamp_ms: record.time_ms,
         is_rollback: false,

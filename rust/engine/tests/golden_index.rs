@@ -18,10 +18,12 @@ use mqcore_engine::key_index::{
 use mqcore_engine::notice::Notices;
 use mqcore_engine::relaxed_json;
 use mqcore_engine::small_state::{self, Generation};
-use mqcore_record::index_key_hash;
+use mqcore_record::{index_key_hash, index_tags_hash};
 use serde_json::Value;
 
-const STORES: [&str; 4] = ["tiny", "v49-clean", "v49-killed", "v53-clean"];
+const STORES: [&str; 5] = ["tiny", "v49-clean", "v49-killed", "v53-clean", TAGGED];
+/// Of 5.5, whose index has tags beside keys.
+const TAGGED: &str = "v55-clean";
 /// Bits of the sys flag that hold the transaction type, and their value for a rollback
 /// (`MessageSysFlag`).
 const TRANSACTION_ROLLBACK: u64 = 0b1100;
@@ -116,11 +118,13 @@ fn property<'a>(record: &'a Value, name: &str) -> Option<&'a [u8]> {
     record["properties"][name].as_str().map(str::as_bytes)
 }
 
-fn keyed(record: &Value) -> Keyed<'_> {
+/// What the broker that wrote a store indexes of a record.
+fn keyed<'a>(name: &str, record: &'a Value) -> Keyed<'a> {
     Keyed {
         topic: record["topic"].as_str().unwrap().as_bytes(),
         unique_key: property(record, "UNIQ_KEY"),
         keys: property(record, "KEYS"),
+        tags: property(record, "TAGS").filter(|_tags| name == TAGGED),
         physical_offset: record["physical_offset"].as_u64().unwrap(),
         store_timestamp_ms: record["store_timestamp"].as_i64().unwrap(),
         is_rollback: record["sys_flag"].as_u64().unwrap() & 0b1100 == TRANSACTION_ROLLBACK,
@@ -179,7 +183,7 @@ fn check_answers(index: &KeyIndex<RealDisk, ManualClock>, official: &Value) -> u
 
 #[test]
 fn queries_by_key_answer_as_the_official_broker_does() {
-    for name in ["v49-clean", "v53-clean"] {
+    for name in ["v49-clean", "v53-clean", TAGGED] {
         let store = Store::unpack(name, "answers");
         let index = store.open("index", LastExit::Clean);
         let with_answer = check_answers(&index, &answers(&format!("{name}.official.json")));
@@ -196,13 +200,13 @@ fn files_made_from_the_log_are_the_official_ones_byte_for_byte() {
         let index = store.open("made", LastExit::Clean);
         let records = manifest(name);
         for record in &records {
-            index.writer().put_message(&keyed(record)).unwrap();
+            index.writer().put_message(&keyed(name, record)).unwrap();
         }
         let (made, official) = (store.index_bytes("made"), store.index_bytes("index"));
         assert_eq!(made.len(), official.len());
         assert!(made == official, "{name}");
         for record in &records {
-            let again = index.writer().put_message(&keyed(record)).unwrap();
+            let again = index.writer().put_message(&keyed(name, record)).unwrap();
             assert!(!matches!(again, Put::Indexed { .. }), "{name}");
         }
         assert!(
@@ -220,7 +224,7 @@ fn official_files_go_on_where_they_ended() {
         let index = store.open("index", LastExit::Clean);
         let records = manifest(name);
         for record in &records {
-            let again = index.writer().put_message(&keyed(record)).unwrap();
+            let again = index.writer().put_message(&keyed(name, record)).unwrap();
             assert!(!matches!(again, Put::Indexed { .. }), "{name}");
         }
         assert!(store.index_bytes("index") == before, "{name}");
@@ -265,7 +269,7 @@ fn the_killed_store_gives_its_last_file_back_from_the_log() {
     let from = index.writer().resume_offset();
     assert_eq!(from, 3_471_565);
     for record in manifest("v49-killed") {
-        let message = keyed(&record);
+        let message = keyed("v49-killed", &record);
         if message.physical_offset >= from {
             index.writer().put_message(&message).unwrap();
         }
@@ -289,7 +293,7 @@ fn every_entry_is_read_without_changing_a_file() {
         }
         let mut expected = Vec::new();
         for record in manifest(name) {
-            let message = keyed(&record);
+            let message = keyed(name, &record);
             if message.is_rollback {
                 continue;
             }
@@ -297,6 +301,9 @@ fn every_entry_is_read_without_changing_a_file() {
             let pieces = pieces.filter(|piece| !piece.is_empty());
             for key in message.unique_key.into_iter().chain(pieces) {
                 expected.push((index_key_hash(message.topic, key), message.physical_offset));
+            }
+            if let Some(tags) = message.tags {
+                expected.push((index_tags_hash(message.topic, tags), message.physical_offset));
             }
         }
         assert!(entries == expected, "{name}");
@@ -319,6 +326,10 @@ fn checkpoints_hold_the_times_of_their_stores() {
             "v53-clean",
             [1_795_249_579_922, 1_795_249_591_923, 1_795_249_557_865],
         ),
+        (
+            TAGGED,
+            [1_795_576_647_260, 1_795_576_601_114, 1_795_576_593_219],
+        ),
     ]);
     for (name, times) in expected {
         let store = Store::unpack(name, "checkpoint");
@@ -330,6 +341,9 @@ fn checkpoints_hold_the_times_of_their_stores() {
             Field::IndexTimestamp,
         ];
         assert_eq!(fields.map(|field| checkpoint.value(field)), times, "{name}");
+        // Of 5.5 alone; the records behind it are of a queue that was flushed later.
+        let queued = if name == TAGGED { 3_333_515 } else { 0 };
+        assert_eq!(checkpoint.value(Field::LogicsPhysicalOffset), queued);
         assert_eq!(checkpoint.min_timestamp_ms(), times[0].min(times[1]) - 3000);
         checkpoint.flush().unwrap();
         assert!(

@@ -28,11 +28,12 @@ const REVIVE: &str = "rmq_sys_REVIVE_LOG_DefaultCluster";
 /// seconds: it missed the message of exactly this time in the file before. Ours is 966.
 const MISSED_BY_49: (&str, i32, i64, u64) = ("GoldenPlain", 0, 1_795_249_558_134, 1000);
 /// Who answered for which store, and whether with the rules of 5.3.
-const ANSWERS: [(&str, &str, bool); 6] = [
+const ANSWERS: [(&str, &str, bool); 7] = [
     ("v49-clean", "official", false),
     ("v49-clean", "answers-of-53", true),
     ("v53-clean", "official", true),
     ("v53-clean", "answers-of-49", false),
+    ("v55-clean", "official", true),
     ("v49-killed", "after-official-recovery", false),
     ("v49-killed", "answers-of-53", true),
 ];
@@ -176,7 +177,7 @@ fn queue_files(store: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn queues_built_from_the_log_are_the_official_files_byte_for_byte() {
-    for name in ["v49-clean", "v53-clean", "v49-killed"] {
+    for name in ["v49-clean", "v53-clean", "v55-clean", "v49-killed"] {
         let golden = Golden::unpack(name);
         let built_root = golden.root.join("built");
         std::fs::create_dir_all(&built_root).unwrap();

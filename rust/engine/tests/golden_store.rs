@@ -277,3 +277,13 @@ fn v53_clean_opens_and_reads_back() {
         Some("v53-clean.official.json"),
     );
 }
+
+#[test]
+fn v55_clean_opens_and_reads_back() {
+    take_over(
+        "v55-clean",
+        3_344_886,
+        3902,
+        Some("v55-clean.official.json"),
+    );
+}

@@ -13,6 +13,9 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// What Java's decoder puts in place of bytes that are no UTF-8.
 const REPLACEMENT: u32 = 0xFFFD;
 
+/// What stands between topic and tags in the index of 5.5 (`IndexService.buildKey` of type `T`).
+const TAGS_INFIX: &[u8] = b"#T#";
+
 const fn powers() -> [u32; 8] {
     let mut powers = [1_u32; 8];
     let mut at = 7;
@@ -51,7 +54,21 @@ pub fn tags_code(tags: &[u8]) -> i64 {
 #[inline]
 #[must_use]
 pub fn index_key_hash(topic: &[u8], key: &[u8]) -> u32 {
-    let hash = extend(step(extend(0, topic), u32::from(b'#')), key) as i32;
+    absolute(extend(step(extend(0, topic), u32::from(b'#')), key))
+}
+
+/// The hash of the tags of a message in an index of 5.5 (`topic + "#T#" + tags`): that of the key
+/// `T#` with the tags behind it.
+#[inline]
+#[must_use]
+pub fn index_tags_hash(topic: &[u8], tags: &[u8]) -> u32 {
+    absolute(extend(extend(extend(0, topic), TAGS_INFIX), tags))
+}
+
+/// What the index has in place of a sign: the absolute value, and 0 for the one hash that has none.
+#[inline]
+fn absolute(hash: u32) -> u32 {
+    let hash = hash as i32;
     if hash == i32::MIN {
         0
     } else {
@@ -211,6 +228,14 @@ mod tests {
             prop_assert_eq!(
                 index_key_hash(topic.as_bytes(), key.as_bytes()),
                 if hash == i32::MIN { 0 } else { hash.unsigned_abs() }
+            );
+        }
+
+        #[test]
+        fn the_tags_of_a_topic_hash_as_a_key_of_their_own(topic in ".{0,30}", tags in ".{0,30}") {
+            prop_assert_eq!(
+                index_tags_hash(topic.as_bytes(), tags.as_bytes()),
+                index_key_hash(topic.as_bytes(), format!("T#{tags}").as_bytes())
             );
         }
 

@@ -44,7 +44,7 @@ pub use decode::{
 };
 pub use encode::{Limits, Message, Prepared, write_blank};
 pub use error::{Field, RecordError};
-pub use hash::{index_key_hash, java_hash, java_hash_bytes, tags_code};
+pub use hash::{index_key_hash, index_tags_hash, java_hash, java_hash_bytes, tags_code};
 pub use host::Host;
 pub use id::{offset_id, parse_offset_id};
 pub use layout::Version;

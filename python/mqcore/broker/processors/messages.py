@@ -16,6 +16,10 @@ QUERY_MAX: Final = 64
 # Bytes of messages in one answer: a frame has at most 16 MiB, with its header.
 _BODY_MAX_BYTES: Final = 15 << 20
 _UNIQUE_QUERY: Final = "_UNIQUE_KEY_QUERY"
+# How 5.5 asks for tags; its index has them as keys with this before them (`IndexService.buildKey`).
+_INDEX_TYPE: Final = "indexType"
+_TAGS_TYPE: Final = "T"
+_TAGS_PREFIX: Final = "T#"
 _INT64_MAX: Final = 2**63 - 1
 
 
@@ -36,14 +40,16 @@ class Messages:
         }
 
     async def query(self, request: Request) -> Command:
-        """12: the newest messages with a key, or with a unique key."""
-        wanted = request.integer("maxNum")
+        """12: the newest messages with a key, with a unique key, or with tags."""
+        wanted, key = request.integer("maxNum"), request.field("key")
         if request.flag(_UNIQUE_QUERY):
             wanted = self._state.settings.query_max
+        elif request.ext.get(_INDEX_TYPE) == _TAGS_TYPE:
+            key = f"{_TAGS_PREFIX}{key}"
         found = await asyncio.to_thread(
             self._state.store.query,
             request.field("topic"),
-            request.field("key"),
+            key,
             max(0, min(wanted, QUERY_MAX)),
             begin_ms=request.integer("beginTimestamp"),
             end_ms=min(request.integer("endTimestamp"), _INT64_MAX),

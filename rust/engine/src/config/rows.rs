@@ -122,6 +122,9 @@ settings! {
     lock_memory: bool = false, "lockMappedFile";
     /// Bytes locked at the most.
     locked_bytes_max: u64 = 2_147_483_648, "lockedBytesMax";
+    /// Index the tags of messages beside their keys, as 5.5 does; false: only where the index of
+    /// the directory has them.
+    index_tags: bool = false, "mqcoreIndexTags";
     /// Take no message and make no log file; a mounted store is opened so.
     is_read_only: bool = false, "readOnlyStore";
     /// How long an append waits for the next log file.

@@ -1,7 +1,7 @@
 //! The index side of a verification: each file in itself, each entry against its record, and
 //! whether keys are missing.
 
-use mqcore_record::{Transaction, index_key_hash, scan_wanted};
+use mqcore_record::{RecordView, Transaction, index_key_hash, index_tags_hash, scan_wanted};
 
 use super::key_counts::KeyCounts;
 use super::records::RecordReader;
@@ -10,12 +10,34 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::key_index::{IndexScan, index_files, verify_file};
 
+/// What an entry may be of.
+enum Meant {
+    Key,
+    /// An index of 5.5 has one for each message with tags, others have none.
+    Tags,
+}
+
+/// What of a record has this hash.
+fn meant_by(record: &RecordView<'_>, key_hash: u32) -> Option<Meant> {
+    if record.transaction() == Transaction::Rollback {
+        return None;
+    }
+    let wanted = scan_wanted(record.properties);
+    let keys = wanted.keys.unwrap_or_default().split(|byte| *byte == b' ');
+    let has_hash = |key: &[u8]| index_key_hash(record.topic, key) == key_hash;
+    if keys.chain(wanted.uniq_key).any(has_hash) {
+        return Some(Meant::Key);
+    }
+    let tags = wanted.tags.filter(|tags| !tags.is_empty())?;
+    (index_tags_hash(record.topic, tags) == key_hash).then_some(Meant::Tags)
+}
+
 impl<D: Disk> Verifying<'_, D> {
     /// Looks at every entry of every index file.
     pub(super) fn index(&mut self) -> Result<()> {
         let inspection = self.inspection;
         let disk = &inspection.disk;
-        let mut in_log = 0u64;
+        let (mut in_log, mut of_tags) = (0u64, 0u64);
         for path in index_files(disk, &inspection.root.join("index"))? {
             let name = path.display().to_string();
             if disk.stat(&path)?.is_some_and(|stat| stat.len_bytes == 0) {
@@ -38,30 +60,30 @@ impl<D: Disk> Verifying<'_, D> {
                 if physical_offset < self.findings.log_start {
                     continue;
                 }
-                in_log += 1;
-                let why = match records.at(physical_offset)? {
-                    None => Some(format!(
-                        "entry {}: no record stands at {physical_offset}",
-                        entry.number
+                let number = entry.number;
+                let meant = match records.at(physical_offset)? {
+                    None => Err(format!(
+                        "entry {number}: no record stands at {physical_offset}"
                     )),
-                    Some(record) => {
-                        let wanted = scan_wanted(record.properties);
-                        let keys = wanted.keys.unwrap_or_default().split(|byte| *byte == b' ');
-                        let mut all = keys.chain(wanted.uniq_key);
-                        let is_there = record.transaction() != Transaction::Rollback
-                            && all.any(|key| index_key_hash(record.topic, key) == entry.key_hash);
-                        let number = entry.number;
-                        (!is_there).then(|| {
-                            format!("entry {number}: no key of {physical_offset} has its hash")
-                        })
-                    }
+                    Some(record) => meant_by(&record, entry.key_hash).ok_or_else(|| {
+                        format!("entry {number}: no key of {physical_offset} has its hash")
+                    }),
                 };
-                if let Some(why) = why {
-                    self.findings.report("index", &name, why);
+                match meant {
+                    Ok(Meant::Tags) => of_tags += 1,
+                    Ok(Meant::Key) => in_log += 1,
+                    Err(why) => {
+                        in_log += 1;
+                        self.findings.report("index", &name, why);
+                    }
                 }
             }
         }
         self.report_missing_keys(in_log);
+        if of_tags > 0 {
+            self.findings
+                .note(format!("index: {of_tags} entries are of tags, as 5.5 has them"));
+        }
         Ok(())
     }
 

@@ -19,9 +19,10 @@ use crate::lock::RwLock;
 /// What a file is called until it is allocated: not digits alone, so that nobody takes it for an
 /// index file.
 pub(super) const UNFINISHED_SUFFIX: &str = ".new";
-/// Keys of one record at the most: properties are at most 32767 bytes long, a key takes two with
-/// its separator, and there is one more, the unique one. A damaged file may pretend more.
-const RECORD_KEYS_MAX: usize = 32_767 / 2 + 1;
+/// Entries of one record at the most: properties are at most 32767 bytes long, a key takes two with
+/// its separator, and there are two more, the unique one and that of the tags. A damaged file may
+/// pretend more.
+const RECORD_KEYS_MAX: usize = 32_767 / 2 + 2;
 
 /// Files in order of their names.
 pub(super) type Files<D> = Vec<Arc<IndexFile<<D as Disk>::File>>>;

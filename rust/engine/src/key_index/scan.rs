@@ -92,6 +92,13 @@ impl<F: DiskFile> IndexScan<F> {
         self.layout
     }
 
+    /// The last `count` entries alone.
+    #[must_use]
+    pub fn newest(mut self, count: u32) -> Self {
+        self.next = self.next.max(self.end.saturating_sub(count));
+        self
+    }
+
     fn fill(&mut self) -> Result<()> {
         let count = (self.end - self.next).min(ENTRIES_PER_READ);
         self.buffer

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mqcore_record::index_key_hash;
+use mqcore_record::{index_key_hash, index_tags_hash};
 
 use super::file::IndexFile;
 use super::files::{IndexFiles, LastRecord};
@@ -147,8 +147,8 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
         })
     }
 
-    /// Puts the keys of a record: the unique one, then `keys` split at single spaces; a rolled
-    /// back message has none. Putting a record again changes nothing, also when a crash or a full
+    /// Puts the keys of a record: the unique one, `keys` split at single spaces, then the tags; a
+    /// rolled back message has none. Putting a record again changes nothing, also when a crash or a full
     /// disk came between its keys.
     ///
     /// # Durability
@@ -167,7 +167,7 @@ impl<D: Disk, C: Clock> IndexWriter<D, C> {
             store_timestamp_ms,
             ..
         } = *message;
-        let mut hashes = message.keys().map(|key| index_key_hash(message.topic, key));
+        let mut hashes = message.hashes();
         let Some(first) = hashes.next() else {
             return Ok(Put::NothingToIndex);
         };
@@ -402,6 +402,8 @@ pub struct Keyed<'a> {
     pub unique_key: Option<&'a [u8]>,
     /// Property `KEYS`: keys joined by single spaces.
     pub keys: Option<&'a [u8]>,
+    /// Property `TAGS` where tags are indexed, as 5.5 does; else `None`.
+    pub tags: Option<&'a [u8]>,
     /// Its place in the log.
     pub physical_offset: u64,
     /// When it was stored, ms.
@@ -411,18 +413,22 @@ pub struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    /// The keys in the order of their entries.
-    fn keys(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let (unique_key, keys) = if self.is_rollback {
-            (None, None)
+    /// The hashes of its keys, then of its tags, in the order of their entries.
+    fn hashes(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let topic = self.topic;
+        let (unique_key, keys, tags) = if self.is_rollback {
+            (None, None, None)
         } else {
-            (self.unique_key, self.keys)
+            (self.unique_key, self.keys, self.tags)
         };
         let pieces = keys
             .unwrap_or_default()
             .split(|byte| *byte == KEY_SEPARATOR);
+        let tags = tags.filter(|tags| !tags.is_empty());
         unique_key
             .into_iter()
             .chain(pieces.filter(|piece| !piece.is_empty()))
+            .map(move |key| index_key_hash(topic, key))
+            .chain(tags.map(|tags| index_tags_hash(topic, tags)))
     }
 }

@@ -8,6 +8,7 @@ use super::damaged_records::DamagedRecords;
 use super::dispatching::Dispatching;
 use super::durability::Durability;
 use super::followers::{IndexFollower, QueueFollower};
+use super::index_tags::indexes_tags;
 use super::key_reader::KeyReader;
 use super::look::{Looked, index_opening};
 use super::making::{Making, log_files, memory_bytes};
@@ -50,6 +51,10 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     let config = Arc::new(making.config.clone());
     let (queues, batches) = (Arc::new(queues), Arc::new(batches));
     let tables = (&queues, &batches);
+    // Looked for before the files that are not trusted are removed.
+    let (index_dir, notices) = (making.root.join(INDEX_DIR), &making.notices);
+    let indexes_tags = config.index_enabled
+        && indexes_tags(making.disk, &index_dir, &config, &found.chain, notices);
     let index = open_index(&making, &found)?;
     let Looked {
         chain, checkpoint, ..
@@ -57,7 +62,8 @@ pub(super) fn assemble<D: Disk, C: Clock>(
     let files = Arc::new(log_files(making.disk, &config, chain, &making.notices)?);
     put_end(&files, &checkpoint, end);
     files.preparer.clear_staging()?;
-    let followers = followers(&making, &files, tables, index.as_ref(), &mut report)?;
+    let indexing = index.as_ref().map(|index| (index, indexes_tags));
+    let followers = followers(&making, &files, tables, indexing, &mut report)?;
     let dispatcher = Arc::new(Dispatcher::new(Arc::clone(&files), followers));
     let log = CommitLog::new(Arc::clone(&files), making.clock.clone(), &config);
     let (log, syncer) = (Arc::new(log), Arc::new(Syncer::new(Arc::clone(&files))));
@@ -138,6 +144,8 @@ fn put_end<D: Disk>(files: &LogFiles<D>, checkpoint: &Checkpoint<D>, end: &LogEn
     .map(|field| checkpoint.value(field))
     .fold(end.last_store_ms.unwrap_or(0), i64::max);
     files.last_store_ms.store(last_store_ms, Ordering::Release);
+    // What a broker of 5.5 left there may lie behind the end; until the stop the times are exact.
+    checkpoint.set(Field::LogicsPhysicalOffset, 0);
 }
 
 /// What follows the log, each from where it has to go on.
@@ -145,7 +153,7 @@ fn followers<D: Disk, C: Clock>(
     making: &Making<'_, D, C>,
     files: &LogFiles<D>,
     (queues, batches): (&Arc<QueueTable<D>>, &Arc<BatchTable<D>>),
-    index: Option<&Arc<KeyIndex<D, C>>>,
+    indexing: Option<(&Arc<KeyIndex<D, C>>, bool)>,
     report: &mut OpenReport,
 ) -> Result<Vec<(Box<dyn Dispatch>, u64)>> {
     let end = files.positions.appended.position();
@@ -162,7 +170,7 @@ fn followers<D: Disk, C: Clock>(
         loops: Arc::clone(&making.loops),
     };
     let mut followers: Vec<(Box<dyn Dispatch>, u64)> = vec![(Box::new(follower), queue_from)];
-    if let Some(index) = index {
+    if let Some((index, indexes_tags)) = indexing {
         let kept = index.writer().truncate_from(end)?.clamp(start, end);
         // A clean end implies that nothing was left to index.
         let is_whole = report.was_clean && index.dropped_files() == 0;
@@ -171,6 +179,7 @@ fn followers<D: Disk, C: Clock>(
         followers.push((
             Box::new(IndexFollower {
                 index: Arc::clone(index),
+                indexes_tags,
             }),
             resume,
         ));

@@ -125,6 +125,9 @@ impl<D: Disk, C: Clock> Checkpoints<D, C> {
             // The marker of an unclean end stays, too.
             self.checkpoint.set(Field::IndexTimestamp, 0);
         }
+        let dispatched = self.files.positions.dispatched.position();
+        self.checkpoint
+            .set(Field::LogicsPhysicalOffset, dispatched.cast_signed());
         self.write()?;
         Ok(is_index_whole)
     }

@@ -149,6 +149,8 @@ pub(super) fn batch_unit(request: &Request<'_>) -> BatchUnit {
 /// Feeds the key index.
 pub(super) struct IndexFollower<D: Disk, C: Clock> {
     pub(super) index: Arc<KeyIndex<D, C>>,
+    /// Whether tags get entries too, as 5.5 has it (`index_tags`).
+    pub(super) indexes_tags: bool,
 }
 
 impl<D: Disk, C: Clock> Dispatch for IndexFollower<D, C> {
@@ -168,6 +170,7 @@ impl<D: Disk, C: Clock> Dispatch for IndexFollower<D, C> {
                 topic: record.topic,
                 unique_key: request.wanted.uniq_key,
                 keys: request.wanted.keys,
+                tags: request.wanted.tags.filter(|_tags| self.indexes_tags),
                 physical_offset: request.physical_offset,
                 store_timestamp_ms: record.store_timestamp_ms,
                 is_rollback: record.transaction() == Transaction::Rollback,

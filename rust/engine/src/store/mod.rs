@@ -24,6 +24,7 @@ mod event_loops;
 mod flush_rounds;
 mod followers;
 mod gap;
+mod index_tags;
 mod keep;
 mod key_reader;
 mod look;

@@ -10,6 +10,7 @@ use mqcore_record::CrcCheck;
 use super::bits::LiveBits;
 use super::delay_levels::LiveLevels;
 use super::event_loops::EventLoops;
+use super::index_tags::indexes_tags;
 use super::followers::{IndexFollower, QueueFollower, batch_unit, is_queued};
 use super::names::{ABORT_NAME, INDEX_DIR};
 use crate::batch_queue::BatchTable;
@@ -155,7 +156,11 @@ fn build<D: Disk, C: Clock>(
             last_exit: LastExit::Clean,
         };
         let index = Arc::new(KeyIndex::open(disk, clock, notices, opening)?);
-        Some(IndexFollower { index })
+        let before = config.root()?.join(INDEX_DIR);
+        Some(IndexFollower {
+            index,
+            indexes_tags: indexes_tags(disk, &before, config, chain, notices),
+        })
     } else {
         None
     };
@@ -193,7 +198,7 @@ fn build<D: Disk, C: Clock>(
         queues: queues.queues.len() + queues.batches.queue_count(),
         index_entries: 0,
     };
-    if let Some(IndexFollower { index }) = &index {
+    if let Some(IndexFollower { index, .. }) = &index {
         if index.writer().state() != IndexState::Running {
             let reason = "the disk has no room for the index: free space".to_owned();
             return Err(Error::NotWritable { reason });

@@ -89,6 +89,7 @@ pub(super) fn keyed(keys: &str, physical_offset: u64, store_timestamp_ms: i64) -
         topic: b"t",
         unique_key: None,
         keys: Some(keys.as_bytes()),
+        tags: None,
         physical_offset,
         store_timestamp_ms,
         is_rollback: false,
