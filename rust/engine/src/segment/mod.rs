@@ -2,6 +2,7 @@
 //! Knows bytes and positions, no record.
 
 mod chain;
+mod claims;
 mod commit;
 mod file;
 mod log;
