@@ -209,9 +209,11 @@ impl Window {
                 return Ok(zeroed);
             }
         }
-        let is_far_behind =
-            !self.writes_back && missing.is_urgent && missing.wanted - from > GENTLE_GAP_BYTES;
-        let step = if is_far_behind && !writes_zeros {
+        let is_far_behind = !self.writes_back
+            && !writes_zeros
+            && missing.is_urgent
+            && missing.wanted - from > GENTLE_GAP_BYTES;
+        let step = if is_far_behind {
             POPULATE_STEP_BYTES
         } else if missing.is_urgent {
             GENTLE_STEP_BYTES
@@ -219,7 +221,7 @@ impl Window {
             self.warm_step_bytes
         };
         let len = step.min(missing.wanted - from);
-        if len == POPULATE_STEP_BYTES {
+        if is_far_behind {
             // Five times the rate, when the append is about to overtake.
             region.advise(Use::Normal, from, len);
         }
@@ -237,7 +239,11 @@ impl Window {
         missing: &Missing,
         notices: &Notices,
     ) -> Result<u64> {
-        let round_end = (missing.from + ZERO_ROUND_BYTES).min(missing.wanted);
+        let round = match missing.is_urgent {
+            true => ZERO_ROUND_BYTES,
+            false => self.warm_step_bytes,
+        };
+        let round_end = (missing.from + round).min(missing.wanted);
         let mut at = missing.from;
         while at < round_end {
             // Folios lie at multiples of their length.
