@@ -50,6 +50,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
             position,
             last_store_ms,
             ring_at: position,
+            claimed_to: position,
         };
         let guarded = Guarded {
             tail,

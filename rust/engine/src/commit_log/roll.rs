@@ -24,6 +24,8 @@ pub(super) struct Tail<D: Disk> {
     pub(super) position: u64,
     pub(super) last_store_ms: i64,
     pub(super) ring_at: u64,
+    /// Below this the append writes without asking the window of populated pages.
+    pub(super) claimed_to: u64,
 }
 
 /// Makes space at the end of a log.
@@ -47,7 +49,13 @@ impl<D: Disk> Rollover<D> {
         loop {
             if let Some(segment) = &tail.segment {
                 let remaining = segment.end() - tail.position;
-                if space + BLANK_LEN_BYTES as u64 <= remaining {
+                let needed = space + BLANK_LEN_BYTES as u64;
+                // Also what a blank end is written to, and all behind it.
+                let end = tail.position + needed.min(remaining);
+                if end > tail.claimed_to {
+                    tail.claimed_to = self.files.window.claim(segment, end);
+                }
+                if needed <= remaining {
                     return Ok(None);
                 }
                 if remaining > 0 {

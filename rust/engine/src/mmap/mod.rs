@@ -2,7 +2,8 @@
 //! file name and no thread. Anyone may call it from any thread.
 //!
 //! Invariants, cited by the SAFETY notes:
-//! - I1 one writer at a time: while a [`Reservation`] lives (`writing`) there is no other.
+//! - I1 one writer at a time: while a [`Reservation`] lives (`writing`) there is no other. Zeros that
+//!   come through the file ahead of it are claimed, and never where one is or was.
 //! - I2 a byte is written before it is published and never after: a reservation starts at or above
 //!   the published position, and [`Map::slice`] ends at or below it. Of a [`Map::window`] only what
 //!   is published in the log is asked for.

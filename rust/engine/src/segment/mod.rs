@@ -2,6 +2,7 @@
 //! Knows bytes and positions, no record.
 
 mod chain;
+mod claims;
 mod commit;
 mod file;
 mod log;
@@ -9,11 +10,13 @@ mod pool;
 mod positions;
 mod prepare;
 mod reclaim;
+mod window;
 
 pub use chain::{Chain, Chunk};
 pub use file::{LogSlice, Segment, SharedBytes};
 pub use log::{LogFiles, Signals};
 pub use pool::{Pool, PoolBuffer};
 pub use positions::LogPositions;
-pub use prepare::{Preparer, Window};
+pub use prepare::Preparer;
 pub use reclaim::Reclaimer;
+pub use window::Window;

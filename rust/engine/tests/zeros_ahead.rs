@@ -1,0 +1,182 @@
+//! Zeros that are written ahead of the append: where they are, where there are none, and that none
+//! erases a record, on the real disk and on its twin.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mqcore_engine::clock::{ManualClock, SystemClock};
+use mqcore_engine::config::StoreConfig;
+use mqcore_engine::disk::twin::{CallKind, Fault, Times, TwinDisk};
+use mqcore_engine::disk::{Disk, RealDisk};
+use mqcore_engine::store::{OpenHow, Store};
+use mqcore_record::{Host, Message};
+
+type TwinStore = Store<TwinDisk, ManualClock>;
+
+const EIO: i32 = 5;
+const SEGMENT: u64 = 4 << 20;
+const BODY_LEN: usize = 30_000;
+
+fn config(root: &Path, pairs: &[(&str, &str)]) -> StoreConfig {
+    let mut all = vec![
+        ("storePathRootDir", root.to_str().unwrap()),
+        ("mappedFileSizeCommitLog", "4194304"),
+        ("maxMessageSize", "32768"),
+        ("messageIndexEnable", "false"),
+        ("populateWindowBytes", "524288"),
+    ];
+    all.extend_from_slice(pairs);
+    StoreConfig::from_pairs(all).unwrap().0
+}
+
+fn append<D: Disk>(
+    store: &Store<D, impl mqcore_engine::clock::Clock>,
+    fill: u8,
+) -> std::ops::Range<u64> {
+    let host = Host::V4 {
+        address: [127, 0, 0, 1],
+        port: 10911,
+    };
+    let message = Message {
+        topic: "T",
+        queue_id: 0,
+        flag: 0,
+        sys_flag: 0,
+        born_timestamp_ms: 1,
+        born_host: host,
+        store_host: host,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        body: &[fill; BODY_LEN],
+        properties: b"",
+        version: None,
+    };
+    let at = store.writer().append(&message).unwrap();
+    at.physical_offset..at.end()
+}
+
+/// Never 0, and not the same in records that are near each other.
+fn fill_of(number: u64) -> u8 {
+    (number % 251) as u8 + 1
+}
+
+/// Whether all bytes of the body are there, through the file.
+fn is_whole<D: Disk>(
+    store: &Store<D, impl mqcore_engine::clock::Clock>,
+    range: &std::ops::Range<u64>,
+    fill: u8,
+) -> bool {
+    let segment = store.files().chain.find(range.start).unwrap();
+    let position = range.start - segment.base();
+    let len = (range.end - range.start) as usize;
+    let bytes = segment.read(position, len).unwrap();
+    bytes.iter().filter(|byte| **byte == fill).count() >= BODY_LEN
+}
+
+#[test]
+fn no_zeros_erase_a_record_of_appends_that_overtake_them() {
+    let root = std::env::temp_dir().join(format!("mqcore-zeros-{}", std::process::id()));
+    let _absent = std::fs::remove_dir_all(&root);
+    // Zeros begin one step ahead of the append: in the way of every burst.
+    let config = config(&root, &[]);
+    let clock = SystemClock::new();
+    let store = Store::open(RealDisk, clock, config, OpenHow::RefuseDamage).unwrap();
+    let store = Arc::new(store);
+    store.start().unwrap();
+    let places: Vec<_> = (0..1_200)
+        .map(|number| append(&store, fill_of(number)))
+        .collect();
+    assert!(store.files().positions.appended.position() > 8 * SEGMENT);
+    for (number, place) in (0..).zip(&places) {
+        assert!(is_whole(&store, place, fill_of(number)), "{place:?}");
+    }
+    store.close().unwrap();
+    std::fs::remove_dir_all(&root).unwrap();
+}
+
+/// A store on the twin, and how often bytes were written through files of its log.
+fn counted(pairs: &[(&str, &str)]) -> (TwinDisk, TwinStore, Arc<AtomicU64>) {
+    let clock = ManualClock::at(1_700_000_000_000);
+    let disk = TwinDisk::with_clock(clock.clone());
+    let writes = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&writes);
+    disk.on_call(move |call, path| {
+        if call == CallKind::Write && path.to_string_lossy().contains("commitlog") {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let config = config(&PathBuf::from("/store"), pairs);
+    let store = Store::open(disk.clone(), clock, config, OpenHow::RefuseDamage).unwrap();
+    (disk, store, writes)
+}
+
+fn populated(store: &TwinStore) -> u64 {
+    store.files().chain.last().unwrap().populated()
+}
+
+#[test]
+fn zeros_are_written_under_asynchronous_flush_without_a_pool_alone() {
+    let pool = ("transientStorePoolEnable", "true");
+    let cases: [(&[(&str, &str)], bool); 4] = [
+        (&[], true),
+        (&[("flushDiskType", "SYNC_FLUSH")], false),
+        (&[pool, ("transientStorePoolSize", "2")], false),
+        (&[("lockMappedFile", "true")], false),
+    ];
+    for (pairs, has_zeros) in cases {
+        let (_disk, store, writes) = counted(pairs);
+        append(&store, 1);
+        while store.preparation().step().unwrap() {}
+        let end = store.files().positions.appended.position();
+        assert!(populated(&store) >= end + 524_288, "{pairs:?}");
+        assert_eq!(writes.load(Ordering::Relaxed) > 0, has_zeros, "{pairs:?}");
+    }
+}
+
+#[test]
+fn zeros_come_no_nearer_than_the_append_and_its_pages_are_populated() {
+    let (disk, store, writes) = counted(&[]);
+    let mut places = Vec::new();
+    for number in 0..400 {
+        places.push(append(&store, fill_of(number)));
+        if number % 3 == 0 {
+            while store.preparation().step().unwrap() {}
+        }
+    }
+    assert!(writes.load(Ordering::Relaxed) > 100);
+    assert_eq!(disk.bus_errors(), 0);
+    for (number, place) in (0..).zip(&places) {
+        assert!(is_whole(&store, place, fill_of(number)), "{place:?}");
+    }
+}
+
+#[test]
+fn a_window_whose_zeros_cannot_be_written_is_populated_page_by_page() {
+    let (disk, store, writes) = counted(&[]);
+    append(&store, 1);
+    disk.fail(Fault {
+        call: CallKind::Write,
+        path_contains: Some("commitlog".to_owned()),
+        nth: 1,
+        errno: EIO,
+        times: Times::Always,
+    });
+    while store.preparation().step().unwrap() {}
+    let end = store.files().positions.appended.position();
+    assert!(populated(&store) >= end + 524_288);
+    assert_eq!(writes.load(Ordering::Relaxed), 1, "tried once");
+    let notices = store.notices();
+    let told = notices
+        .iter()
+        .filter(|notice| notice.text.contains("one by one"));
+    assert_eq!(told.count(), 1, "{notices:?}");
+    assert!(store.files().poison.reason().is_none());
+    for number in 0..200 {
+        let place = append(&store, fill_of(number));
+        while store.preparation().step().unwrap() {}
+        assert!(is_whole(&store, &place, fill_of(number)), "{place:?}");
+    }
+}
