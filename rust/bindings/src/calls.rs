@@ -153,7 +153,7 @@ impl CallTable {
         deadline_s: f64,
     ) -> PyResult<()> {
         let mut unsent = self.calls().lend_unsent();
-        let written = form.write(&mut unsent, opaque, values, body.as_bytes(), 0);
+        let written = form.write(&mut unsent, opaque, values, body.as_bytes());
         self.calls().put_unsent(unsent);
         written.map_err(|error| error.raised(py))?;
         let waiter = Waiter {

@@ -58,6 +58,20 @@ impl FrameForm {
         opaque: i32,
         values: &Bound<'_, PyTuple>,
         body: &[u8],
+    ) -> Result<(), NotWritten> {
+        out.reserve(HEADER_LEN_USUAL + body.len());
+        self.write_header(out, opaque, values, body.len(), 0)?;
+        out.extend_from_slice(body);
+        Ok(())
+    }
+
+    /// Writes all of a frame but the body, which has `body_len` bytes.
+    fn write_header(
+        &self,
+        out: &mut Vec<u8>,
+        opaque: i32,
+        values: &Bound<'_, PyTuple>,
+        body_len: usize,
         flag: i32,
     ) -> Result<(), NotWritten> {
         if values.len() != self.names.len() {
@@ -73,7 +87,6 @@ impl FrameForm {
             remark: None,
             serialization: Serialization::Json,
         };
-        out.reserve(HEADER_LEN_USUAL + body.len());
         let mut writer = FrameWriter::begin(out, &head)?;
         for (name, value) in self.names.iter().zip(values.iter_borrowed()) {
             if let Ok(text) = value.cast::<PyString>() {
@@ -85,7 +98,7 @@ impl FrameForm {
                 return Err(PyValueError::new_err(error).into());
             }
         }
-        writer.finish(body)?;
+        writer.finish_before_body(body_len)?;
         Ok(())
     }
 }
@@ -112,9 +125,16 @@ impl FrameForm {
         body: &Bound<'py, PyBytes>,
         flag: i32,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let mut out = Vec::new();
-        self.write(&mut out, opaque, values, body.as_bytes(), flag)
+        let body = body.as_bytes();
+        let mut header = Vec::with_capacity(HEADER_LEN_USUAL);
+        self.write_header(&mut header, opaque, values, body.len(), flag)
             .map_err(|error| error.raised(py))?;
-        Ok(PyBytes::new(py, &out))
+        // A large body is copied once, to its place.
+        PyBytes::new_with(py, header.len() + body.len(), |frame| {
+            let (head, rest) = frame.split_at_mut(header.len());
+            head.copy_from_slice(&header);
+            rest.copy_from_slice(body);
+            Ok(())
+        })
     }
 }

@@ -70,7 +70,9 @@ impl<W> Calls<W> {
             deadline_s,
             position,
         };
-        self.waiting.insert(opaque, call).map(|before| before.waiter)
+        self.waiting
+            .insert(opaque, call)
+            .map(|before| before.waiter)
     }
 
     /// Takes out who waits for the answer to a request: it is there, or nobody wants it any more.
