@@ -172,7 +172,7 @@ class Delivery:
 
     Attributes:
         attempts: Broker name and error of each try that failed.
-        queue: Where the current try goes.
+        queue: Where the current try goes; set before the first one, where that goes.
     """
 
     __slots__ = (
@@ -229,6 +229,16 @@ class Delivery:
         self.attempts: list[tuple[str, MQError]] = []
         self.queue: MessageQueue | None = fixed
 
+    def took(self, queue: MessageQueue, queues: Sequence[MessageQueue]) -> None:
+        """Notes that the first try went to a queue, at the moment at which the delivery began.
+
+        Args:
+            queue: The queue.
+            queues: The queues that could be written then.
+        """
+        self.queue = queue
+        self._queues = queues
+
     def next_try(self, queues: Sequence[MessageQueue], now_ms: int) -> tuple[MessageQueue, float]:
         """Returns where to send to now, and how many ms the answer may take.
 
@@ -246,7 +256,10 @@ class Delivery:
                     f"topic {self._outgoing.topic}: no queue may be written: its brokers have no "
                     "master now, or the topic's perm forbids writing",
                 )
-            queue = self._chosen(queues, now_ms) if self.attempts else self._first(queues, now_ms)
+            if self.attempts:
+                queue = self._chosen(queues, now_ms)
+            else:
+                queue = self.queue or self._first(queues, now_ms)
         self.queue = queue
         self._queues = queues
         self._try_began_ms = now_ms

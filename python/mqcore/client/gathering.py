@@ -87,7 +87,7 @@ class Ticket:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             yield from waiter
-        return self.result()
+        return self._result or self.result()
 
     def part(self, index: int) -> SendResult:
         """Returns the result of one message of a batch that is done, by its index in it.

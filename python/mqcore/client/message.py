@@ -31,6 +31,7 @@ from mqcore.native import ReceivedMessage
 __all__ = ["Message", "ReceivedMessage", "received_of"]
 
 _NO_PROPERTIES: Final[Mapping[str, str]] = {}
+_NO_KEYS: Final = ()
 _MS_PER_S: Final = 1000
 # The last moment of a `datetime`; what is later was meant in ms.
 _LAST_MOMENT_MS: Final = 253_402_300_799_999
@@ -96,7 +97,7 @@ class Message:
         body: bytes | bytearray | memoryview | str,
         *,
         tags: str | None = None,
-        keys: str | Iterable[str] = (),
+        keys: str | Iterable[str] = _NO_KEYS,
         properties: Mapping[str, str] | None = None,
         sharding_key: str | None = None,
         delay_level: int = 0,
@@ -128,28 +129,30 @@ class Message:
             _check_topic(topic)
         self.topic = topic
         self.body = body if type(body) is bytes else _bytes_of(body)
-        if tags is not None:
-            _check_text("tags", tags)
         self.tags = tags
-        self.keys = () if keys == () else _keys_of(keys)
-        self.properties = _properties_of(properties) if properties else _NO_PROPERTIES
-        if sharding_key is not None:
-            _check_text("sharding_key", sharding_key)
         self.sharding_key = sharding_key
         self.delay_level = delay_level
         self.delay_ms = self.deliver_at_ms = 0
         self.flag = flag
         self.waits_stored = waits_stored
-        self.is_delayed = bool(delay_level) or delay is not None or deliver_at is not None
-        if self.is_delayed:
-            self._delay(delay_level, delay, deliver_at)
+        self.is_delayed = False
         if flag:
             _check_integer("flag", flag, -_FLAG_BOUND, _FLAG_BOUND - 1)
-        is_plain = tags is None and not self.keys and self.properties is _NO_PROPERTIES
-        if is_plain and sharding_key is None and waits_stored and not self.is_delayed:
+        if delay_level or delay is not None or deliver_at is not None:
+            self.is_delayed = True
+            self._delay(delay_level, delay, deliver_at)
+        elif keys is _NO_KEYS and tags is sharding_key is None and waits_stored and not properties:
+            self.keys = _NO_KEYS
+            self.properties = _NO_PROPERTIES
             self.properties_text = ""
-        else:
-            self.properties_text = properties_text(self._pairs())
+            return
+        if tags is not None:
+            _check_text("tags", tags)
+        self.keys = () if keys == () else _keys_of(keys)
+        self.properties = _properties_of(properties) if properties else _NO_PROPERTIES
+        if sharding_key is not None:
+            _check_text("sharding_key", sharding_key)
+        self.properties_text = properties_text(self._pairs())
 
     def _pairs(self) -> dict[str, str]:
         """Returns all its properties under their official names."""

@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 from mqcore.client.batches import batch_fault, check_batchable, split
+from mqcore.client.checking import Checking
 from mqcore.client.detecting import detector
 from mqcore.client.gathering import Gatherer, Ticket
-from mqcore.client.here import current_loop
 from mqcore.client.identity import unique_ids
 from mqcore.client.joining import ProducerJoin, taken
 from mqcore.client.message import Message, ReceivedMessage
@@ -32,22 +32,22 @@ from mqcore.client.sending_forms import (
     Body,
     QueueOptions,
     SendOptions,
-    message_of,
     messages_of,
 )
 from mqcore.client.settings import ProducerSettings
 from mqcore.client.shown import shown
 from mqcore.client.topics import queue_of_key
 from mqcore.client.trace import TraceHook, Tracer
+from mqcore.client.usual_sends import UsualSends
 from mqcore.clock import monotonic_ms
-from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError, UsageReason
+from mqcore.errors import ClosedError, ReplyTimeoutError, UsageError
 
 __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 
 DEFAULT_GROUP = "MQCORE_PRODUCER"
 
 
-class Producer(Preparing):
+class Producer(Checking, Preparing):
     """Sends messages as one group.
 
     Attributes:
@@ -102,6 +102,7 @@ class Producer(Preparing):
         )
         self._part = self._make_part()
         self._ids = unique_ids()
+        self._usual = UsualSends(self.sender, self._ids, self.prepared)
         self._gatherer = Gatherer(self.settings, self._send_together)
         self._waiting = Waiting()
         self._detecting = None
@@ -178,7 +179,6 @@ class Producer(Preparing):
                 await self._detecting.stop()
             self.instance.pushed.leave_replies(self._waiting.take)
             await self.instance.unregister(self._part)
-        self.sender.close()
         if self._owns_instance:
             await self.instance.close()
 
@@ -219,23 +219,23 @@ class Producer(Preparing):
             UnsupportedError: It is timed, and a broker of the topic cannot do that.
             SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
-        self.check_usable()
-        message = message_of(message, body)
-        check_sendable(message, self.settings)
+        message = self._checked(message, body)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
             index = ticket.count - 1
             await ticket
             return ticket.part(index)
-        began_ms = monotonic_ms()
-        target = await self.sender.target(message.topic, timeout_s)
-        if message.is_timed:
-            await self.need_timers(target)
+        began_ms = None
+        target = self.sender.targets.known(message.topic)
+        if target is None or not target.queues or timeout_s is not None or message.is_delayed:
+            began_ms = monotonic_ms()
+            target = await self.sender.target(message.topic, timeout_s)
+            if message.is_timed:
+                await self.need_timers(target)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
-        outgoing = self.prepared(target, message)
-        return await self.sender.deliver(
-            target, outgoing, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
+        return await self._usual.send(
+            target, message, timeout_s=timeout_s, fixed=fixed, began_ms=began_ms
         )
 
     @overload
@@ -266,9 +266,7 @@ class Producer(Preparing):
             MessageError: It cannot be sent as it is.
             RemotingError: There was no connection, or no space on it.
         """
-        self.check_usable()
-        message = message_of(message, body)
-        check_sendable(message, self.settings)
+        message = self._checked(message, body)
         target = await self.sender.target(message.topic)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
@@ -341,9 +339,7 @@ class Producer(Preparing):
             MessageError: It cannot be sent as it is, or not in a batch.
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
         """
-        self.check_usable()
-        message = message_of(message, body)
-        check_sendable(message, self.settings)
+        message = self._checked(message, body)
         return self._gatherer.add(message)
 
     @property
@@ -376,9 +372,7 @@ class Producer(Preparing):
             SendError: It was not acknowledged.
             ReplyTimeoutError: Nobody replied in time.
         """
-        self.check_usable()
-        message = message_of(message, body)
-        check_sendable(message, self.settings)
+        message = self._checked(message, body)
         check_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
@@ -456,26 +450,6 @@ class Producer(Preparing):
         """
         self.check_usable()
         return list((await self.sender.target(topic)).queues)
-
-    def check_usable(self) -> None:
-        """Checks that it can send now.
-
-        Raises:
-            UsageError: It is not started, or closed, or of another process.
-        """
-        instance = self.instance
-        is_here = instance.is_in_its_loop or current_loop() is None
-        if is_here and self._is_running and instance.is_open:
-            return
-        if self._is_closed:
-            raise ClosedError(f"producer {self.group} is closed: make another one")
-        if not self._is_started:
-            raise UsageError(
-                f"producer {self.group} is not started: call start(), or use it "
-                "as a context manager",
-                reason=UsageReason.NOT_STARTED,
-            )
-        self.instance.check_usable()
 
     def _make_part(self) -> ProducerPart:
         return ProducerPart(self.sender)

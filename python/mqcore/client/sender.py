@@ -7,8 +7,8 @@ What a try means is `delivery`'s. Belongs to the event loop of its instance; the
 import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import cast
 
-from mqcore.client.deadlines import Deadlines
 from mqcore.client.delivery import Delivery, TryRules
 from mqcore.client.faults import FaultStrategy
 from mqcore.client.hooks import SendContext, SendHook, call_after_send, call_before_send
@@ -41,7 +41,7 @@ from mqcore.native import Command, FrameForm
 from mqcore.remoting.link import Link
 from mqcore.remoting.request_codes import code_name
 
-__all__ = ["ONEWAY_FLAG", "Sender", "check_queue", "check_timeout"]
+__all__ = ["ONEWAY_FLAG", "Sender", "check_queue", "check_timeout", "late_error"]
 
 ONEWAY_FLAG = 2
 _MS_PER_S = 1000
@@ -78,6 +78,16 @@ def check_timeout(timeout_s: float) -> None:
         raise UsageError(f"timeout_s: {fault}")
 
 
+def late_error(address: str, code: int, timeout_ms: float) -> CallTimeoutError:
+    """Returns the error of a try without an answer."""
+    return CallTimeoutError(
+        f"{address}: no answer to {code_name(code)} within {timeout_ms:g} ms",
+        address=address,
+        code=code,
+        timeout_s=timeout_ms / _MS_PER_S,
+    )
+
+
 class Sender:
     """Sends as one group.
 
@@ -88,6 +98,8 @@ class Sender:
         targets: The topics that were sent to.
         faults: Who is left alone, or None where that is off.
         hooks: Who hears of tries.
+        rules: How often and how long a send is tried.
+        forms: The requests that carry messages, by their code.
     """
 
     def __init__(
@@ -106,18 +118,13 @@ class Sender:
         self.faults = faults
         self.hooks: tuple[SendHook, ...] = tuple(hooks)
         self.targets = Targets()
-        self._rules = TryRules.of(settings)
-        self._rules_once = self._rules.once()
-        self._deadlines = Deadlines()
+        self.rules = TryRules.of(settings)
+        self._rules_once = self.rules.once()
         hub = instance.remote.hub
-        self._forms = {
+        self.forms = {
             code: FrameForm(code, SEND_FIELDS, hub.language, hub.version)
             for code in (SEND, SEND_BATCH, SEND_REPLY)
         }
-
-    def close(self) -> None:
-        """Minds no deadline any more."""
-        self._deadlines.close()
 
     async def target(self, name: str, timeout_s: float | None = None) -> Target:
         """Returns a topic to be sent to, by the name that users call it.
@@ -140,7 +147,7 @@ class Sender:
             return found
         topic = self.instance.full_name(name)
         limit_s = self.settings.timeout_s if timeout_s is None else timeout_s
-        search = RouteSearch(self.instance, topic, is_patient=self._rules.until_deadline)
+        search = RouteSearch(self.instance, topic, is_patient=self.rules.until_deadline)
         return self.targets.put(name, await search.route(limit_s))
 
     async def deliver(
@@ -152,6 +159,7 @@ class Sender:
         timeout_s: float | None = None,
         fixed: QueueRef | None = None,
         began_ms: int | None = None,
+        first: QueueRef | None = None,
     ) -> SendResult:
         """Sends until it is acknowledged or given up.
 
@@ -164,11 +172,48 @@ class Sender:
             timeout_s: The deadline over all tries; the settings' one when not given.
             fixed: The one queue that it must go to.
             began_ms: When the deadline began to count; now when not given.
+            first: Where its first try goes; the next queue of the round when not given.
 
         Raises:
             SendError: It was not acknowledged.
         """
         delivery = self.delivery(target, outgoing, timeout_s, fixed, began_ms)
+        if first is not None:
+            delivery.queue = first
+        return await self._try_on(delivery, target, outgoing, message)
+
+    async def go_on(
+        self,
+        delivery: Delivery,
+        target: Target,
+        outgoing: Outgoing,
+        message: Message,
+        address: str,
+        ended: Command | RemotingError,
+    ) -> SendResult:
+        """Goes on with a send whose first try was made already; for the rest see `deliver`.
+
+        Args:
+            delivery: Its tries.
+            target: The topic.
+            outgoing: What is sent.
+            message: What the user gave.
+            address: Where the first try went.
+            ended: The answer to it, or why there was none.
+
+        Raises:
+            SendError: It was not acknowledged.
+        """
+        if isinstance(ended, RemotingError):
+            delivery.failed(ended, monotonic_ms())
+        elif delivery.accepted(ended, address, monotonic_ms()):
+            return delivery.result(ended, address)
+        await self._until_next(delivery, target)
+        return await self._try_on(delivery, target, outgoing, message)
+
+    async def _try_on(
+        self, delivery: Delivery, target: Target, outgoing: Outgoing, message: Message
+    ) -> SendResult:
         while True:
             queue, left_ms = delivery.next_try(target.queues, monotonic_ms())
             try:
@@ -187,12 +232,16 @@ class Sender:
                 result = None
             if result is not None:
                 return result
-            self.refresh_soon(target.topic)
-            pause_ms = delivery.pause_ms(monotonic_ms())
-            if pause_ms:
-                await asyncio.sleep(pause_ms / _MS_PER_S)
-                if not self.instance.is_open:
-                    raise delivery.stopped()
+            await self._until_next(delivery, target)
+
+    async def _until_next(self, delivery: Delivery, target: Target) -> None:
+        """Waits until the next try is to be made."""
+        self.refresh_soon(target.topic)
+        pause_ms = delivery.pause_ms(monotonic_ms())
+        if pause_ms:
+            await asyncio.sleep(pause_ms / _MS_PER_S)
+            if not self.instance.is_open:
+                raise delivery.stopped()
 
     async def oneway(
         self, target: Target, outgoing: Outgoing, message: Message, *, fixed: QueueRef | None
@@ -227,7 +276,7 @@ class Sender:
         return Delivery(
             outgoing,
             # Who asked may be gone: no other try would find it.
-            self._rules_once if outgoing.code == SEND_REPLY else self._rules,
+            self._rules_once if outgoing.code == SEND_REPLY else self.rules,
             target.choice,
             began_ms=monotonic_ms() if began_ms is None else began_ms,
             timeout_s=timeout_s,
@@ -252,25 +301,17 @@ class Sender:
         if link.is_write_paused:
             await self._until_writable(link, deadline_s - loop.time())
         opaque, frame = self.encode(outgoing, queue)
-        future = link.ask(opaque, frame)
-
-        def late() -> CallTimeoutError:
-            return CallTimeoutError(
-                f"{address}: no answer to {code_name(outgoing.code)} within {timeout_ms:g} ms",
-                address=address,
-                code=outgoing.code,
-                timeout_s=timeout_ms / _MS_PER_S,
-            )
-
-        self._deadlines.add(future, deadline_s, late)
+        future = link.ask(opaque, frame, deadline_s)
         try:
-            return await future
+            answer = await future
         except BaseException:
             # An answer is forgotten by itself.
             link.forget(opaque)
             raise
-        finally:
-            self._deadlines.discard(future)
+        if answer is None:
+            raise late_error(address, outgoing.code, timeout_ms)
+        # `SendAnswer`s are not asked for.
+        return cast(Command, answer)
 
     def encode(self, outgoing: Outgoing, queue: QueueRef, *, flag: int = 0) -> tuple[int, bytes]:
         """Returns the number and the frame of a send to a queue."""
@@ -278,7 +319,7 @@ class Sender:
         opaque = instance.remote.hub.next_opaque()
         if instance.credentials is None:
             values = send_values(outgoing, queue, self.group, instance.default_queues)
-            return opaque, self._forms[outgoing.code].encode(opaque, values, outgoing.body, flag)
+            return opaque, self.forms[outgoing.code].encode(opaque, values, outgoing.body, flag)
         fields = send_fields(outgoing, queue, self.group, instance.default_queues)
         command = Command(
             outgoing.code,

@@ -117,7 +117,6 @@ class Tracer:
             self._task = None
         self.dropped += len(self._lines)
         self._lines.clear()
-        self._sender.close()
         if self.dropped:
             _log.warning(
                 "%d lines of the message trace were lost: they came too fast", self.dropped

@@ -94,11 +94,13 @@ from mqcore.native.policies import (  # noqa: E402
 from mqcore.native.store import BatchMessage, OnDamage, Store  # noqa: E402
 from mqcore.native.transactions import CheckRules  # noqa: E402
 from mqcore.native.wire import (  # noqa: E402
+    CallTable,
     Command,
     Compression,
     EncodedParts,
     FrameForm,
     FrameReader,
+    SendAnswer,
     Serialization,
     compress,
     decompress,
@@ -112,6 +114,7 @@ __all__ = [
     "BatchMessage",
     "Blank",
     "BrokerPolicy",
+    "CallTable",
     "CheckQuestion",
     "CheckRules",
     "CheckedHalves",
@@ -166,6 +169,7 @@ __all__ = [
     "RowPacker",
     "Scan",
     "Segment",
+    "SendAnswer",
     "Serialization",
     "Stats",
     "Store",

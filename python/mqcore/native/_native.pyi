@@ -3,6 +3,7 @@
 `mypy.stubtest` compares the two (`make lint`).
 """
 
+from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, final
@@ -21,6 +22,7 @@ __all__ = [
     "Appended",
     "AppendedMany",
     "Blank",
+    "CallTable",
     "CheckQuestion",
     "CheckedHalves",
     "ColumnBatch",
@@ -72,6 +74,7 @@ __all__ = [
     "RowPacker",
     "Scan",
     "Segment",
+    "SendAnswer",
     "Stats",
     "Tally",
     "Ticked",
@@ -1303,14 +1306,66 @@ class FrameReader:
     """Commands out of bytes that arrive in any pieces, for one connection.
 
     `feed` raises `FrameError` at the first bad frame; what came whole before is in `before_error`.
+    Answers that a call of `calls` waits for are given to it and not returned. `made_whole` tells
+    whether the last feed made a frame whole.
     """
 
     def __new__(cls, max_frame_bytes: int = ...) -> Self: ...
-    def feed(self, data: Buffer) -> list[Command]: ...
+    def feed(self, data: Buffer, calls: CallTable | None = None) -> list[Command]: ...
     @property
     def before_error(self) -> list[Command]: ...
     @property
+    def made_whole(self) -> bool: ...
+    @property
     def kept_bytes(self) -> int: ...
+
+@final
+class SendAnswer:
+    """The usual answer to a send: stored, with nothing else to say.
+
+    Attributes:
+        queue_id: The queue that it is in.
+        queue_offset: Its offset there.
+        offset_message_id: The broker's id of it.
+    """
+
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def queue_offset(self) -> int: ...
+    @property
+    def offset_message_id(self) -> str: ...
+    __match_args__: ClassVar[tuple[str, ...]]
+
+@final
+class CallTable:
+    """Our requests on one connection that wait for their answer, by their number.
+
+    A future is resolved with a `Command`; that of `ask_send` with a `SendAnswer` if the answer is
+    the usual one. `ask_send` writes a frame besides; `take_unsent` returns those that were written
+    since its last call. `take_late` and `take_all` take futures out in the order in which they
+    began.
+    """
+
+    def __new__(cls) -> Self: ...
+    def __len__(self) -> int: ...
+    @property
+    def has_deadlines(self) -> bool: ...
+    def begin(self, opaque: int, future: Future[Any], deadline_s: float = ...) -> None: ...
+    def ask_send(
+        self,
+        form: FrameForm,
+        opaque: int,
+        values: tuple[Any, ...],
+        body: bytes,
+        future: Future[Any],
+        deadline_s: float,
+    ) -> None: ...
+    def take_unsent(self) -> bytes: ...
+    def end(self, opaque: int) -> None: ...
+    def resolve(self, response: Command) -> bool: ...
+    def take_late(self, now_s: float) -> list[Future[Any]]: ...
+    def take_all(self) -> list[Future[Any]]: ...
 
 @final
 class EncodedParts:

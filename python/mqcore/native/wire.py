@@ -1,24 +1,35 @@
 """Commands of the remoting protocol as bytes and back; knows no socket.
 
 `FrameReader.feed` turns received bytes into commands, `Command.encode` a command into bytes,
-`FrameForm.encode` many requests of one kind, `encode_parts` messages into the body of a batch.
+`FrameForm.encode` many requests of one kind, `encode_parts` messages into the body of a batch. A
+`CallTable` has the requests of a connection that wait for their answer.
 """
 
 from enum import IntEnum
 from typing import Any
 
-from mqcore.native._native import Command, EncodedParts, FrameForm, FrameReader, encode_parts
+from mqcore.native._native import (
+    CallTable,
+    Command,
+    EncodedParts,
+    FrameForm,
+    FrameReader,
+    SendAnswer,
+    encode_parts,
+)
 from mqcore.native._native import compress as _compress
 from mqcore.native._native import decompress as _decompress
 from mqcore.native._native import parse_relaxed_json as _parse_relaxed_json
 
 __all__ = [
     "FRAME_BYTES_MAX",
+    "CallTable",
     "Command",
     "Compression",
     "EncodedParts",
     "FrameForm",
     "FrameReader",
+    "SendAnswer",
     "Serialization",
     "compress",
     "decompress",

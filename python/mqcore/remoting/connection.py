@@ -1,5 +1,6 @@
 """The plain connection: bytes become commands in `mqcore.native.FrameReader`, the rest is `Link`.
 
+Answers that a call of the link waits for resolve it there: they are no objects of Python's before.
 Bytes that are no frames end this connection and no other. Knows no request.
 """
 
@@ -64,14 +65,14 @@ class Connection(asyncio.BufferedProtocol):
         """Takes what was put there."""
         link = self.link
         try:
-            commands = self._reader.feed(self._hub.receive_buffer[:nbytes])
+            commands = self._reader.feed(self._hub.receive_buffer[:nbytes], link.calls)
         except FrameError as error:
             # What came whole before the bad frame is served; its answers have no way back.
             link.receive(self._reader.before_error)
             link.fail("bad_frame", error)
             return
         kept_bytes = self._reader.kept_bytes
-        is_frame_whole = bool(commands)
+        is_frame_whole = self._reader.made_whole
         link.has_asked = link.has_asked or is_frame_whole
         if self._stream.received(nbytes, kept_bytes, is_frame_whole=is_frame_whole):
             frame = self._stream.frames_begun

@@ -1,9 +1,10 @@
 """One connection as handlers and callers see it: requests go out, answers come, readings stop.
 
 It is made of parts that own their state: the bytes (`stream`), the gates of both directions
-(`gates`), our calls that wait (`calls`), the peer's requests (`request_queue`). The protocol that
-an event loop drives owns it: `mqcore.remoting.connection.Connection` where Python splits frames,
-`mqcore.broker.links.BrokerConnection` where the fast path does. Knows no topic and no message.
+(`gates`), our calls that wait (`mqcore.native.CallTable`), the peer's requests (`request_queue`).
+The protocol that an event loop drives owns it: `mqcore.remoting.connection.Connection` where Python
+splits frames, `mqcore.broker.links.BrokerConnection` where the fast path does. Knows no topic and
+no message.
 
 All methods belong to the event loop's thread.
 """
@@ -11,20 +12,26 @@ All methods belong to the event loop's thread.
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, TypeAlias, cast
 
-from mqcore.errors import CallTimeoutError, ConnectionLostError
-from mqcore.native import Command
-from mqcore.remoting.calls import Calls
+from mqcore.errors import CallTimeoutError, ConnectionLostError, TooBusyError
+from mqcore.native import CallTable, Command, FrameForm, SendAnswer
 from mqcore.remoting.frames import Frames
 from mqcore.remoting.gates import ReadGate, WriteGate
 from mqcore.remoting.request_codes import code_name
 from mqcore.remoting.request_queue import Answer, RequestBounds, RequestQueue
 from mqcore.remoting.stream import ByteStream
 
-__all__ = ["Link", "LinkHub"]
+__all__ = ["Asked", "Link", "LinkHub"]
 
 _log = logging.getLogger(__name__)
+
+# What becomes of an asked request: its answer, or None when its deadline passed without one.
+Asked: TypeAlias = asyncio.Future[Command | SendAnswer | None]
+
+# Deadlines of asked requests are kept to within this: whoever has lost a broker waits seconds, and
+# a timer per request costs more than the request.
+_TICK_S = 0.1
 
 # The flag bit of a request that wants no answer.
 _ONEWAY = 2
@@ -88,6 +95,7 @@ class Link:
         has_asked: Whether a whole frame of the peer has come, or it is we who ask.
         facts: Whatever a handler wants to remember about it; it ends with the connection.
         requests: Requests of the peer that run or wait to run.
+        calls: Our requests that wait for their answer.
     """
 
     def __init__(self, hub: LinkHub, stream: ByteStream, reading: ReadGate) -> None:
@@ -110,11 +118,15 @@ class Link:
         self._reading = reading
         self._writing = WriteGate()
         self.requests = RequestQueue(self, hub, reading, self._writing)
-        self._calls = Calls(hub.limits.calls_max)
+        self.calls = CallTable()
+        self._calls_max = hub.limits.calls_max
         self._transport: asyncio.Transport | None = None
         # Kept: asking for it costs a system call before Python 3.12.
         self._loop: asyncio.AbstractEventLoop | None = None
+        # Frames of asked requests that stand before those that the table has written.
         self._asked: list[bytes] = []
+        self._is_due = False
+        self._timer: asyncio.TimerHandle | None = None
 
     # What the protocol of the connection calls.
 
@@ -137,9 +149,15 @@ class Link:
         self.is_lost = True
         self._stream = _ENDED
         self._reading.end()
-        self._calls.fail(
-            ConnectionLostError(f"{self.peer}: the connection ended", address=self.peer)
-        )
+        if self._timer is not None:
+            self._timer.cancel()
+        self._asked.clear()
+        self.calls.take_unsent()
+        for future in self.calls.take_all():
+            if not future.done():
+                # One each: an exception that is raised twice collects both traces.
+                why = f"{self.peer}: the connection ended"
+                future.set_exception(ConnectionLostError(why, address=self.peer))
         self.requests.end()
         self.hub.frames.forget(self)
         self._writing.end()
@@ -165,7 +183,7 @@ class Link:
                 has_requests = True
                 if not self.requests.add(command):
                     return
-            elif not self._calls.resolve(command):
+            elif not self.calls.resolve(command):
                 _log.debug("%s: nobody waits for answer %d", self.peer, command.opaque)
         if has_requests:
             self.requests.go_on()
@@ -212,38 +230,99 @@ class Link:
         """Sends bytes that are whole frames, behind everything sent before."""
         self._stream.write(data)
 
-    def ask(self, opaque: int, frame: bytes) -> asyncio.Future[Command]:
+    def ask(self, opaque: int, frame: bytes, deadline_s: float) -> Asked:
         """Sends a request that is encoded already; returns what its answer will resolve.
 
-        Frames asked in one turn of the loop go out in one write. The caller minds the deadline, and
-        calls `forget` when it waits no longer.
+        Frames asked in one turn of the loop go out in one write. The future gives None when the
+        deadline has passed without an answer; the caller calls `forget` when it waits no longer.
 
         Args:
             opaque: The request's number, from `hub.next_opaque()`.
             frame: The whole frame.
+            deadline_s: When the answer is late, by the loop's clock; kept to within `_TICK_S`.
 
         Raises:
             ConnectionLostError: The connection is closed.
             TooBusyError: Too many calls wait already.
         """
-        loop = self._loop
-        if loop is None or not self.is_open:
-            raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
-        future = self._calls.begin(opaque, self.peer, loop)
-        # Its frames are what we asked for.
-        self.has_asked = True
-        if not self._asked:
-            loop.call_soon(self._send_asked)
+        future: Asked = self._begin().create_future()
+        self.calls.begin(opaque, future, deadline_s)
+        if before := self.calls.take_unsent():
+            self._asked.append(before)
         self._asked.append(frame)
         return future
 
+    def ask_send(
+        self,
+        form: FrameForm,
+        opaque: int,
+        values: tuple[Any, ...],
+        body: bytes,
+        deadline_s: float,
+    ) -> Asked:
+        """The same for a small send; the usual answer is given as a `SendAnswer`.
+
+        Args:
+            form: The form of its frame.
+            opaque: The request's number.
+            values: The values of the form's fields.
+            body: The body.
+            deadline_s: When the answer is late.
+
+        Raises:
+            ConnectionLostError: The connection is closed.
+            FrameError: A part is too long for its place.
+            TooBusyError: Too many calls wait already.
+        """
+        future: Asked = self._begin().create_future()
+        self.calls.ask_send(form, opaque, values, body, future, deadline_s)
+        return future
+
+    def _begin(self) -> asyncio.AbstractEventLoop:
+        """Returns the loop, when a request may be asked now; sends at the end of its turn."""
+        loop, transport = self._loop, self._transport
+        if loop is None or transport is None or self.is_lost or transport.is_closing():
+            raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
+        if len(self.calls) >= self._calls_max:
+            self._refuse_call()
+        if not self._is_due:
+            self._is_due = True
+            # Its frames are what we asked for.
+            self.has_asked = True
+            loop.call_soon(self._send_asked)
+            if self._timer is None:
+                self._timer = loop.call_later(_TICK_S, self._look_for_late)
+        return loop
+
+    def _refuse_call(self) -> NoReturn:
+        raise TooBusyError(
+            f"{self.peer}: {self._calls_max} requests already wait for an answer",
+            address=self.peer,
+            limit=self._calls_max,
+        )
+
     def _send_asked(self) -> None:
+        self._is_due = False
         frames, self._asked = self._asked, []
-        self._stream.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        if last := self.calls.take_unsent():
+            frames.append(last)
+        if frames:
+            self._stream.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    def _look_for_late(self) -> None:
+        self._timer = None
+        loop = self._loop
+        if loop is None:
+            return
+        for future in self.calls.take_late(loop.time()):
+            if not future.done():
+                future.set_result(None)
+        if self.calls.has_deadlines:
+            self._timer = loop.call_later(_TICK_S, self._look_for_late)
 
     def forget(self, opaque: int) -> None:
         """Waits no longer for the answer to a request; it may come and is dropped then."""
-        self._calls.end(opaque)
+        self.calls.end(opaque)
 
     @property
     def is_write_paused(self) -> bool:
@@ -274,7 +353,10 @@ class Link:
         opaque = self.hub.next_opaque()
         if not self.is_open:
             raise ConnectionLostError(f"{self.peer}: the connection is closed", address=self.peer)
-        future = self._calls.begin(opaque, self.peer, asyncio.get_running_loop())
+        if len(self.calls) >= self._calls_max:
+            self._refuse_call()
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self.calls.begin(opaque, future)
         self.has_asked = True
         try:
             async with asyncio.timeout(timeout_s):
@@ -289,7 +371,7 @@ class Link:
                 timeout_s=timeout_s,
             ) from error
         finally:
-            self._calls.end(opaque)
+            self.calls.end(opaque)
             if future.done() and not future.cancelled():
                 # The connection may have ended while the deadline passed: that is known now.
                 future.exception()

@@ -24,7 +24,9 @@
 //! | `received` | a message as a consumer's handler gets it |
 //! | `records` | a stored message, decoded field by field on request |
 //! | `packing` | rows of columns packed into the bodies of requests |
-//! | `wire` | commands, frames in pieces, compressed bodies |
+//! | `calls` | requests of a client that wait for their answer |
+//! | `frame_reader` | commands and answers out of bytes that arrive in pieces |
+//! | `wire` | commands, compressed bodies |
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `columns` | records as Arrow lays them out |
 //! | `state` | small state files |
@@ -47,6 +49,7 @@ mod answers;
 mod appending;
 mod batch;
 mod buffer;
+mod calls;
 mod columns;
 mod connection;
 mod consumer_offsets;
@@ -57,6 +60,7 @@ mod errors;
 mod fast_path;
 mod fork;
 mod form;
+mod frame_reader;
 mod frozen;
 mod gil;
 mod half_messages;
@@ -92,6 +96,8 @@ mod _native {
     #[pymodule_export]
     use crate::buffer::ReceiveBuffer;
     #[pymodule_export]
+    use crate::calls::{CallTable, SendAnswer};
+    #[pymodule_export]
     use crate::columns::{ColumnBatch, NativeRecordColumns, Tally, queue_units};
     #[pymodule_export]
     use crate::connection::FastPathConnection;
@@ -107,6 +113,8 @@ mod _native {
     use crate::fork::note_fork;
     #[pymodule_export]
     use crate::form::FrameForm;
+    #[pymodule_export]
+    use crate::frame_reader::FrameReader;
     #[pymodule_export]
     use crate::gil::{GilCounts, gil_counts};
     #[pymodule_export]
@@ -151,5 +159,5 @@ mod _native {
     #[pymodule_export]
     use crate::units::{QueueUnit, UnitExtension, stored_units};
     #[pymodule_export]
-    use crate::wire::{Command, FrameReader, compress, decompress};
+    use crate::wire::{Command, compress, decompress};
 }

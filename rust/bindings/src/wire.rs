@@ -1,9 +1,9 @@
-//! Commands of the remoting protocol, frames in pieces, and compressed bodies.
+//! Commands of the remoting protocol, and compressed bodies.
 
 use mqcore_record::{Compression, sys_flag};
 use mqcore_wire::command::{VERSION_DEFAULT, encode};
 use mqcore_wire::header::{ONEWAY, RESPONSE};
-use mqcore_wire::{CommandRef, FRAME_BYTES_MAX, Head, Language, Serialization, WireError};
+use mqcore_wire::{CommandRef, Head, Language, Serialization};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
@@ -75,6 +75,11 @@ impl Command {
             body: PyBytes::new(py, body).unbind(),
             serialization: head.serialization,
         })
+    }
+
+    /// Names the request among those of its connection.
+    pub(crate) const fn opaque(&self) -> i32 {
+        self.opaque
     }
 
     /// The same without Python.
@@ -209,67 +214,6 @@ impl Command {
             self.ext.bind(py).repr()?,
             self.body.bind(py).as_bytes().len()
         ))
-    }
-}
-
-/// Why a feed ended: the bytes are bad, or Python could not make an object.
-enum Ended {
-    Bytes(WireError),
-    Python(PyErr),
-}
-
-impl From<WireError> for Ended {
-    fn from(error: WireError) -> Self {
-        Self::Bytes(error)
-    }
-}
-
-/// Commands out of bytes that arrive in any pieces.
-#[pyclass(module = "mqcore.native._native")]
-pub(crate) struct FrameReader {
-    reader: mqcore_wire::FrameReader,
-    before_error: Vec<Py<Command>>,
-}
-
-#[pymethods]
-impl FrameReader {
-    #[new]
-    #[pyo3(signature = (max_frame_bytes=FRAME_BYTES_MAX))]
-    fn new(max_frame_bytes: usize) -> Self {
-        Self {
-            reader: mqcore_wire::FrameReader::new(max_frame_bytes),
-            before_error: Vec::new(),
-        }
-    }
-
-    fn feed(&mut self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<Vec<Py<Command>>> {
-        let bytes = bytes_of(data)?;
-        let mut commands = Vec::new();
-        let fed = self.reader.feed(&bytes, |frame| {
-            let command = CommandRef::decode(frame)?;
-            let made = Command::of(py, &command).and_then(|command| Py::new(py, command));
-            commands.push(made.map_err(Ended::Python)?);
-            Ok(())
-        });
-        match fed {
-            Ok(()) => Ok(commands),
-            Err(Ended::Python(error)) => Err(error),
-            Err(Ended::Bytes(error)) => {
-                self.before_error = commands;
-                Err(errors::of_bytes(py, &error))
-            }
-        }
-    }
-
-    #[getter]
-    fn before_error(&self, py: Python<'_>) -> Vec<Py<Command>> {
-        let commands = self.before_error.iter();
-        commands.map(|command| command.clone_ref(py)).collect()
-    }
-
-    #[getter]
-    fn kept_bytes(&self) -> usize {
-        self.reader.kept_bytes()
     }
 }
 

@@ -47,6 +47,21 @@ impl<'a> Fields<'a> {
         found.next().map(|(_, value)| value.as_ref())
     }
 
+    /// The values of `names`, each once at the most; none where there is another field.
+    #[must_use]
+    pub fn only<const N: usize>(&self, names: [&str; N]) -> Option<[Option<&str>; N]> {
+        let mut found = [None; N];
+        for (name, value) in self.iter() {
+            let at = names.iter().position(|known| *known == name)?;
+            let place = found.get_mut(at)?;
+            if place.is_some() {
+                return None;
+            }
+            *place = Some(value);
+        }
+        Some(found)
+    }
+
     /// Names and values in the order of the frame; a name may occur twice, then the last counts.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0
@@ -64,5 +79,33 @@ impl<'a> Fields<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&'static str, &'static str)]) -> Fields<'static> {
+        let mut fields = Fields::new();
+        for (name, value) in pairs {
+            fields
+                .push(Cow::Borrowed(name), Cow::Borrowed(value))
+                .unwrap();
+        }
+        fields
+    }
+
+    #[test]
+    fn only_known_fields_are_given_in_the_order_of_their_names() {
+        let some = fields(&[("b", "2"), ("a", "1")]);
+        assert_eq!(some.only(["a", "b"]), Some([Some("1"), Some("2")]));
+        assert_eq!(
+            some.only(["c", "b", "a"]),
+            Some([None, Some("2"), Some("1")])
+        );
+        assert_eq!(some.only(["a", "c"]), None, "b is another one");
+        assert_eq!(fields(&[("a", "1"), ("a", "1")]).only(["a"]), None, "twice");
+        assert_eq!(Fields::new().only(["a"]), Some([None]));
     }
 }

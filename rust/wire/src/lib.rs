@@ -11,9 +11,11 @@
 //! | [`header`] | [`Head`]: what a header holds besides its fields |
 //! | [`fields`] | the header's own fields (`extFields`), as a list |
 //! | [`reader`] | frames out of bytes that arrive in any pieces |
+//! | [`calls`] | requests that wait for their answer, and their frames before they are sent |
 //! | [`compression`] | bodies made small as the Java client does it |
 //! | [`language`] | the numbers and names of languages |
 
+pub mod calls;
 pub mod command;
 pub mod compression;
 pub mod error;
@@ -28,6 +30,7 @@ mod json;
 mod json_usual;
 mod special;
 
+pub use calls::Calls;
 pub use command::{Command, CommandRef};
 pub use error::{Part, WireError};
 pub use fields::Fields;
