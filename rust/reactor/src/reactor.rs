@@ -38,7 +38,7 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
             what: format!("{name}: {error}"),
             limit: 0,
         };
-        let changes = Arc::new(Changes::default());
+        let changes = Arc::new(Changes::new(Arc::clone(home.events())));
         let poll = poll_of(&home).map_err(failed)?;
         let mut running = Running::new(poll, Arc::clone(&home), Arc::clone(&changes), reports);
         let spawned = std::thread::Builder::new()
@@ -71,29 +71,29 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     /// Serves a connection that is open in its fast path.
     pub fn add(&self, id: ConnectionId, socket: OwnedFd) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        self.ask(Change::Add(id, socket));
+        self.changes.push(Change::Add(id, socket));
     }
 
     /// Reads no more of a connection; what was read already is executed.
     pub fn hold(&self, id: ConnectionId) {
-        self.ask(Change::Hold(id));
+        self.changes.push(Change::Hold(id));
     }
 
     /// Reads a connection again.
     pub fn release(&self, id: ConnectionId) {
-        self.ask(Change::Release(id));
+        self.changes.push(Change::Release(id));
     }
 
     /// What was reported of the unfinished frame of a connection is counted; a hold that came of it
     /// was asked for before.
     pub fn counted(&self, id: ConnectionId) {
-        self.ask(Change::Counted(id));
+        self.changes.push(Change::Counted(id));
     }
 
     /// Writes what the connection takes at once, and forgets it, in the fast path too.
     pub fn remove(&self, id: ConnectionId) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
-        self.ask(Change::Remove(id));
+        self.changes.push(Change::Remove(id));
     }
 
     /// Ends the thread; its connections are forgotten. Does nothing the second time.
@@ -103,15 +103,10 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     pub fn stop(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
-            self.ask(Change::Stop);
+            self.changes.push(Change::Stop);
             // A panic of it would have ended the process.
             let _ended = thread.join();
         }
-    }
-
-    fn ask(&self, change: Change) {
-        self.changes.push(change);
-        self.home.wake();
     }
 }
 
