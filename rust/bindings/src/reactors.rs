@@ -8,7 +8,7 @@ use mqcore_engine::disk::RealDisk;
 use mqcore_engine::error::Result;
 use mqcore_engine::lock::Mutex;
 use mqcore_engine::store::LoopEvents;
-use mqcore_reactor::{Reactor, Report, Reports};
+use mqcore_reactor::{Reactor, Report, Reported, Reports};
 
 use crate::locked::Home;
 
@@ -39,19 +39,6 @@ pub(crate) struct Reactors {
     events: Arc<LoopEvents>,
 }
 
-/// What one reactor has reported and Python's loop has not taken.
-struct Reported {
-    waiting: Mutex<Vec<Report>>,
-    events: Arc<LoopEvents>,
-}
-
-impl Reports for Reported {
-    fn take(&self, reports: &mut Vec<Report>) {
-        self.waiting.lock().append(reports);
-        self.events.wake_descriptor().raise();
-    }
-}
-
 impl Reactors {
     pub(crate) fn new(events: Arc<LoopEvents>) -> Self {
         Self {
@@ -71,10 +58,7 @@ impl Reactors {
             return Ok(());
         }
         for (at, home) in homes.iter().enumerate() {
-            let reported = Arc::new(Reported {
-                waiting: Mutex::default(),
-                events: Arc::clone(&self.events),
-            });
+            let reported = Arc::new(Reported::new(Arc::clone(&self.events)));
             let reports: Arc<dyn Reports> = reported.clone();
             let name = format!("mq-reactor-{at}");
             running.push(Arc::new(Reactor::start(&name, Arc::clone(home), reports)?));
@@ -131,7 +115,7 @@ impl Reactors {
     pub(crate) fn take_reports(&self) -> Vec<(usize, Report)> {
         let reported = self.reported.lock();
         let all = reported.iter().enumerate().flat_map(|(at, reported)| {
-            let waiting = std::mem::take(&mut *reported.waiting.lock());
+            let waiting = reported.take();
             waiting.into_iter().map(move |report| (at + 1, report))
         });
         all.collect()

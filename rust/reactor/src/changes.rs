@@ -1,8 +1,11 @@
-//! What is asked of a reactor from other threads, and what it reports. Knows no socket's bytes.
+//! What is asked of a reactor from other threads, and what it reports; how both are handed over. Knows no
+//! socket's bytes. `tests/model.rs` runs the hand-over under a model checker.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use mqcore_engine::lock::Mutex;
+use mqcore_engine::store::LoopEvents;
 use mqcore_fast_path::{ConnectionId, Escalated};
 
 /// What is asked of a reactor.
@@ -23,19 +26,79 @@ pub(crate) enum Change {
     Stop,
 }
 
-/// Changes in the order in which they were asked for.
-#[derive(Default)]
-pub(crate) struct Changes(Mutex<Vec<Change>>);
+/// A list behind a lock: the engine's lock, or that of a model checker.
+pub trait Listed {
+    /// What is listed.
+    type Item;
 
-impl Changes {
-    pub(crate) fn push(&self, change: Change) {
-        self.0.lock().push(change);
-    }
+    /// Lets `act` see and change the list under the lock.
+    ///
+    /// # Blocking
+    /// Until whoever holds the lock lets it go.
+    fn with<R>(&self, act: impl FnOnce(&mut Vec<Self::Item>) -> R) -> R;
+}
 
-    pub(crate) fn take(&self) -> Vec<Change> {
-        std::mem::take(&mut *self.0.lock())
+impl<T> Listed for Mutex<Vec<T>> {
+    type Item = T;
+
+    fn with<R>(&self, act: impl FnOnce(&mut Vec<T>) -> R) -> R {
+        act(&mut self.lock())
     }
 }
+
+/// What wakes a loop.
+pub trait Wakes {
+    /// Wakes it, now or at the next time that it waits.
+    fn raise(&self);
+}
+
+impl Wakes for LoopEvents {
+    fn raise(&self) {
+        self.wake_descriptor().raise();
+    }
+}
+
+/// What threads hand over to a loop: changes to a reactor, reports to Python's loop.
+///
+/// Nothing is left lying: whoever hands over lists first and wakes then, and the loop clears its wake
+/// descriptor first and takes then. What one thread hands over is taken in its order.
+pub struct HandOver<L, W> {
+    waiting: L,
+    wakes: Arc<W>,
+}
+
+impl<L: Listed + Default, W: Wakes> HandOver<L, W> {
+    /// To the loop that `wakes` wakes.
+    pub fn new(wakes: Arc<W>) -> Self {
+        Self {
+            waiting: L::default(),
+            wakes,
+        }
+    }
+
+    /// Hands one over.
+    pub fn push(&self, one: L::Item) {
+        self.waiting.with(|waiting| waiting.push(one));
+        self.wakes.raise();
+    }
+
+    /// Hands all over, and leaves the list empty.
+    pub fn append(&self, all: &mut Vec<L::Item>) {
+        self.waiting.with(|waiting| waiting.append(all));
+        self.wakes.raise();
+    }
+
+    /// Takes what was handed over; to be called after the wake descriptor was cleared.
+    pub fn take(&self) -> Vec<L::Item> {
+        self.waiting.with(std::mem::take)
+    }
+}
+
+/// Changes for a reactor, in the order in which they were asked for.
+pub(crate) type Changes = HandOver<Mutex<Vec<Change>>, LoopEvents>;
+
+/// Reports for the loop that takes them, in the order in which a reactor made them.
+pub type Reported = HandOver<Mutex<Vec<Report>>, LoopEvents>;
 
 /// What a reactor reports.
 #[derive(Debug)]
@@ -78,4 +141,10 @@ pub trait Reports: Send + Sync + 'static {
     /// # Blocking
     /// Must not: it is called by the reactor's thread.
     fn take(&self, reports: &mut Vec<Report>);
+}
+
+impl Reports for Reported {
+    fn take(&self, reports: &mut Vec<Report>) {
+        self.append(reports);
+    }
 }

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`reactor`] | a reactor for those who give it connections |
 //! | `running` | its thread: what is ready, one turn for all of it |
-//! | [`changes`] | what is asked of a reactor, and what it reports |
+//! | [`changes`] | what is asked of a reactor, what it reports, how both are handed over |
 //! | `socket` | one connection's socket, and what of it waits |
 
 pub mod changes;
@@ -17,5 +17,5 @@ pub mod reactor;
 mod running;
 mod socket;
 
-pub use changes::{Report, Reports};
+pub use changes::{Report, Reported, Reports};
 pub use reactor::Reactor;

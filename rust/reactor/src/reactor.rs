@@ -40,7 +40,7 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
             what: format!("{name}: {error}"),
             limit: 0,
         };
-        let changes = Arc::new(Changes::default());
+        let changes = Arc::new(Changes::new(Arc::clone(home.events())));
         let is_sparing = Arc::new(AtomicBool::new(false));
         let poll = poll_of(&home).map_err(failed)?;
         let asked = (Arc::clone(&changes), Arc::clone(&is_sparing));
@@ -76,12 +76,12 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     /// Serves a connection that is open in its fast path.
     pub fn add(&self, id: ConnectionId, socket: OwnedFd) {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        self.ask(Change::Add(id, socket));
+        self.changes.push(Change::Add(id, socket));
     }
 
     /// Goes on with a connection that it has spared.
     pub fn add_again(&self, id: ConnectionId, socket: OwnedFd) {
-        self.ask(Change::Add(id, socket));
+        self.changes.push(Change::Add(id, socket));
     }
 
     /// Counts a connection out that it has spared and that is taken elsewhere.
@@ -93,30 +93,30 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     /// while it has not looked for those that were asked for before.
     pub fn spare(&self, most: usize) {
         if !self.is_sparing.swap(true, Ordering::AcqRel) {
-            self.ask(Change::Spare(most));
+            self.changes.push(Change::Spare(most));
         }
     }
 
     /// Reads no more of a connection; what was read already is executed.
     pub fn hold(&self, id: ConnectionId) {
-        self.ask(Change::Hold(id));
+        self.changes.push(Change::Hold(id));
     }
 
     /// Reads a connection again.
     pub fn release(&self, id: ConnectionId) {
-        self.ask(Change::Release(id));
+        self.changes.push(Change::Release(id));
     }
 
     /// What was reported of the unfinished frame of a connection is counted; a hold that came of it
     /// was asked for before.
     pub fn counted(&self, id: ConnectionId) {
-        self.ask(Change::Counted(id));
+        self.changes.push(Change::Counted(id));
     }
 
     /// Writes what the connection takes at once, and forgets it, in the fast path too.
     pub fn remove(&self, id: ConnectionId) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
-        self.ask(Change::Remove(id));
+        self.changes.push(Change::Remove(id));
     }
 
     /// Ends the thread; its connections are forgotten. Does nothing the second time.
@@ -126,15 +126,10 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     pub fn stop(&self) {
         let thread = self.thread.lock().take();
         if let Some(thread) = thread {
-            self.ask(Change::Stop);
+            self.changes.push(Change::Stop);
             // A panic of it would have ended the process.
             let _ended = thread.join();
         }
-    }
-
-    fn ask(&self, change: Change) {
-        self.changes.push(change);
-        self.home.wake();
     }
 }
 
