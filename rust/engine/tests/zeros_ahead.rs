@@ -86,12 +86,12 @@ fn no_zeros_erase_a_record_of_appends_that_overtake_them() {
     let store = Store::open(RealDisk, clock, config, OpenHow::RefuseDamage).unwrap();
     let store = Arc::new(store);
     store.start().unwrap();
-    let places: Vec<_> = (0..1_200)
+    let ranges: Vec<_> = (0..1_200)
         .map(|number| append(&store, fill_of(number)))
         .collect();
     assert!(store.files().positions.appended.position() > 8 * SEGMENT);
-    for (number, place) in (0..).zip(&places) {
-        assert!(is_whole(&store, place, fill_of(number)), "{place:?}");
+    for (number, range) in (0..).zip(&ranges) {
+        assert!(is_whole(&store, range, fill_of(number)), "{range:?}");
     }
     store.close().unwrap();
     std::fs::remove_dir_all(&root).unwrap();
@@ -139,17 +139,17 @@ fn zeros_are_written_under_asynchronous_flush_without_a_pool_alone() {
 #[test]
 fn zeros_come_no_nearer_than_the_append_and_its_pages_are_populated() {
     let (disk, store, writes) = counted(&[]);
-    let mut places = Vec::new();
+    let mut ranges = Vec::new();
     for number in 0..400 {
-        places.push(append(&store, fill_of(number)));
+        ranges.push(append(&store, fill_of(number)));
         if number % 3 == 0 {
             while store.preparation().step().unwrap() {}
         }
     }
     assert!(writes.load(Ordering::Relaxed) > 100);
     assert_eq!(disk.bus_errors(), 0);
-    for (number, place) in (0..).zip(&places) {
-        assert!(is_whole(&store, place, fill_of(number)), "{place:?}");
+    for (number, range) in (0..).zip(&ranges) {
+        assert!(is_whole(&store, range, fill_of(number)), "{range:?}");
     }
 }
 
@@ -169,14 +169,14 @@ fn a_window_whose_zeros_cannot_be_written_is_populated_page_by_page() {
     assert!(populated(&store) >= end + 524_288);
     assert_eq!(writes.load(Ordering::Relaxed), 1, "tried once");
     let notices = store.notices();
-    let told = notices
+    let reported = notices
         .iter()
         .filter(|notice| notice.text.contains("one by one"));
-    assert_eq!(told.count(), 1, "{notices:?}");
+    assert_eq!(reported.count(), 1, "{notices:?}");
     assert!(store.files().poison.reason().is_none());
     for number in 0..200 {
-        let place = append(&store, fill_of(number));
+        let range = append(&store, fill_of(number));
         while store.preparation().step().unwrap() {}
-        assert!(is_whole(&store, &place, fill_of(number)), "{place:?}");
+        assert!(is_whole(&store, &range, fill_of(number)), "{range:?}");
     }
 }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_append_waits_for_zeros_at_its_place_and_no_byte_of_it_is_lost() {
+    fn an_append_waits_for_zeros_there_and_no_byte_of_it_is_lost() {
         use std::sync::atomic::{AtomicBool, Ordering};
         let claims = Claims::default();
         claims.begin(0);

@@ -254,7 +254,7 @@ impl Window {
             };
             let zeros = ZEROS.get(..(end - at) as usize).unwrap_or(&ZEROS);
             if let Err(error) = segment.file().write_at(zeros, at) {
-                // Should the disk be broken, a sync will tell.
+                // Should the disk be broken, a sync will report it.
                 self.writes_zeros.store(false, Ordering::Relaxed);
                 notices.warn(format!("{error}: pages are populated one by one"));
                 break;
