@@ -13,7 +13,12 @@ from mqcore.errors import FrameError
 from mqcore.native import CallTable, Command, FrameForm, FrameReader, SendAnswer
 
 RESPONSE = 1
-SENT = {"queueId": "3", "queueOffset": "12345678901", "msgId": "7F", "MSG_REGION": "DefaultRegion"}
+SENT: dict[str, Any] = {
+    "queueId": "3",
+    "queueOffset": "12345678901",
+    "msgId": "7F",
+    "MSG_REGION": "DefaultRegion",
+}
 
 
 class Waiter:
@@ -38,6 +43,10 @@ def begin(calls: CallTable, opaque: int, deadline_s: float = float("inf")) -> Wa
     return waiter
 
 
+def has_deadlines(calls: CallTable) -> bool:
+    return calls.has_deadlines
+
+
 def ask_send(calls: CallTable, opaque: int, body: bytes = b"b") -> Waiter:
     waiter = Waiter()
     form = FrameForm(310, ("a", "b"), 3, 409)
@@ -45,7 +54,7 @@ def ask_send(calls: CallTable, opaque: int, body: bytes = b"b") -> Waiter:
     return waiter
 
 
-def answer(opaque: int, code: int = 0, serialization: int = 0, **ext: str) -> bytes:
+def answer(opaque: int, code: int = 0, *, serialization: int = 0, **ext: Any) -> bytes:
     return Command(
         code, opaque=opaque, flag=RESPONSE, ext=ext, body=b"x", serialization=serialization
     ).encode()
@@ -92,7 +101,7 @@ def test_both_header_codecs_are_answers(serialization: int) -> None:
         (0, {}),
     ],
 )
-def test_what_is_not_the_usual_answer_is_a_command(code: int, ext: dict[str, str]) -> None:
+def test_what_is_not_the_usual_answer_is_a_command(code: int, ext: dict[str, Any]) -> None:
     calls = CallTable()
     waiter = ask_send(calls, 4)
     assert FrameReader().feed(answer(4, code, **ext), calls) == []
@@ -131,15 +140,15 @@ def test_resolving_by_hand_is_the_same() -> None:
 def test_the_deadline_takes_out_whoever_is_late_in_their_order() -> None:
     calls = CallTable()
     begin(calls, 1)
-    assert not calls.has_deadlines
+    assert not has_deadlines(calls)
     late, later = begin(calls, 9, 2.0), begin(calls, 3, 1.0)
     begin(calls, 4, 3.0)
-    assert calls.has_deadlines
+    assert has_deadlines(calls)
     assert calls.take_late(0.5) == []
-    assert calls.take_late(2.0) == [late, later]
+    assert list[Any](calls.take_late(2.0)) == [late, later]
     assert len(calls) == 2
     calls.end(4)
-    assert not calls.has_deadlines
+    assert not has_deadlines(calls)
     assert len(calls.take_all()) == 1
 
 
@@ -154,7 +163,7 @@ def test_a_send_that_cannot_be_written_waits_for_nothing() -> None:
         calls.ask_send(form, 2, ("x",), bytes(16 << 20), Waiter(), 5.0)  # type: ignore[arg-type]
     assert len(calls) == 1
     assert [each.opaque for each in FrameReader().feed(calls.take_unsent())] == [1]
-    assert calls.take_all() == [before]
+    assert list[Any](calls.take_all()) == [before]
 
 
 def test_what_came_whole_before_a_bad_frame_is_answered() -> None:
@@ -165,7 +174,7 @@ def test_what_came_whole_before_a_bad_frame_is_answered() -> None:
         reader.feed(answer(1) + b"\xff\xff\xff\xff", calls)
     assert len(waiter.results) == 1
     assert reader.before_error == []
-    assert calls.take_all() == [other]
+    assert list[Any](calls.take_all()) == [other]
 
 
 def test_a_future_that_raises_is_reported() -> None:

@@ -29,7 +29,7 @@ class Checking:
     # Started and not closed.
     _is_running: bool
 
-    def _checked(self, message: Message | str, body: Body | None) -> Message:
+    def _sendable(self, message: Message | str, body: Body | None) -> Message:
         """Returns the message of a call; checks it, and that it can be sent now."""
         instance = self.instance
         # What the three below check, at once: they cost as much as the rest of `send_soon`.

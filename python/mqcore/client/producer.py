@@ -219,7 +219,7 @@ class Producer(Checking, Preparing):
             UnsupportedError: It is timed, and a broker of the topic cannot do that.
             SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
-        message = self._checked(message, body)
+        message = self._sendable(message, body)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
@@ -266,7 +266,7 @@ class Producer(Checking, Preparing):
             MessageError: It cannot be sent as it is.
             RemotingError: There was no connection, or no space on it.
         """
-        message = self._checked(message, body)
+        message = self._sendable(message, body)
         target = await self.sender.target(message.topic)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
@@ -339,7 +339,7 @@ class Producer(Checking, Preparing):
             MessageError: It cannot be sent as it is, or not in a batch.
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
         """
-        message = self._checked(message, body)
+        message = self._sendable(message, body)
         return self._gatherer.add(message)
 
     @property
@@ -372,7 +372,7 @@ class Producer(Checking, Preparing):
             SendError: It was not acknowledged.
             ReplyTimeoutError: Nobody replied in time.
         """
-        message = self._checked(message, body)
+        message = self._sendable(message, body)
         check_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
