@@ -5,12 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.test_serving import heartbeat
 from live_broker import SUBSCRIPTION, Live, live
 from loops import run_on, until
 from mqcore.model.queues import MessageQueue
 from mqcore.model.relaxed_json import compact, parse_object
-from mqcore.native import Command
+from mqcore.native import Command, decode_records
 from mqcore.remoting import Request, RequestCode, ResponseCode
 
 FOR_EVER = str(2**63 - 1)
@@ -296,6 +298,27 @@ def test_messages_are_found(tmp_path: Path) -> None:
                 bad = await client.call(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
                 assert bad.code == ResponseCode.SYSTEM_ERROR
                 assert bad.remark == f"can not find message by the offset, {offset}"
+
+    run_on("uvloop", run())
+
+
+@pytest.mark.parametrize("has_tags", [False, True])
+def test_messages_are_found_by_tags_where_the_index_has_them(
+    tmp_path: Path, has_tags: bool
+) -> None:
+    async def run() -> None:
+        async with live(tmp_path, mqcoreIndexTags=str(has_tags).lower()) as client:
+            await client.create("T")
+            await client.send("T", b"wanted", TAGS="red")
+            await client.send("T", b"other", KEYS="red", TAGS="blue")
+            await client.settled()
+            ext = {"topic": "T", "key": "red", "maxNum": 32, "beginTimestamp": 0}
+            ext |= {"endTimestamp": FOR_EVER}
+            tagged = await client.call(RequestCode.QUERY_MESSAGE, {**ext, "indexType": "T"})
+            assert tagged.code == (0 if has_tags else ResponseCode.QUERY_NOT_FOUND)
+            assert [each.body for each in decode_records(tagged.body)] == [b"wanted"] * has_tags
+            keyed = await client.call(RequestCode.QUERY_MESSAGE, {**ext, "indexType": "K"})
+            assert [each.body for each in decode_records(keyed.body)] == [b"other"]
 
     run_on("uvloop", run())
 

@@ -303,7 +303,10 @@ fn every_entry_is_read_without_changing_a_file() {
                 expected.push((index_key_hash(message.topic, key), message.physical_offset));
             }
             if let Some(tags) = message.tags {
-                expected.push((index_tags_hash(message.topic, tags), message.physical_offset));
+                expected.push((
+                    index_tags_hash(message.topic, tags),
+                    message.physical_offset,
+                ));
             }
         }
         assert!(entries == expected, "{name}");

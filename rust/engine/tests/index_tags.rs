@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ impl Dir {
             ("storePathRootDir", self.0.to_str().unwrap()),
             ("mappedFileSizeCommitLog", "1048576"),
             ("mappedFileSizeConsumeQueue", "20000"),
+            ("maxMessageSize", "65536"),
             ("maxHashSlotNum", "50"),
             ("maxIndexNum", "200"),
         ];

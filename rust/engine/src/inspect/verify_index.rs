@@ -81,8 +81,9 @@ impl<D: Disk> Verifying<'_, D> {
         }
         self.report_missing_keys(in_log);
         if of_tags > 0 {
-            self.findings
-                .note(format!("index: {of_tags} entries are of tags, as 5.5 has them"));
+            self.findings.note(format!(
+                "index: {of_tags} entries are of tags, as 5.5 has them"
+            ));
         }
         Ok(())
     }

@@ -48,12 +48,7 @@ pub(super) fn indexes_tags<D: Disk>(
 }
 
 /// Whether the newest entries that show it are those of an index with tags.
-fn has_tags<D: Disk>(
-    disk: &D,
-    dir: &Path,
-    config: &StoreConfig,
-    chain: &Chain<D>,
-) -> Result<bool> {
+fn has_tags<D: Disk>(disk: &D, dir: &Path, config: &StoreConfig, chain: &Chain<D>) -> Result<bool> {
     let Some(layout) = found_layout(disk, dir, Layout::new(config).ok())? else {
         return Ok(false);
     };
