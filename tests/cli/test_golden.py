@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from golden_stores import GOLDEN_STORES, TINY, V49_CLEAN, V49_KILLED, V53_CLEAN, V55_CLEAN, GoldenStore
+from golden_stores import (
+    GOLDEN_STORES,
+    TINY,
+    V49_CLEAN,
+    V49_KILLED,
+    V53_CLEAN,
+    V55_CLEAN,
+    GoldenStore,
+)
 from mqcore.cli.main import commands
 
 Unpack = Callable[[GoldenStore], Path]

@@ -1,8 +1,8 @@
 """The newest official release: its directories are taken over and handed back, clean and killed.
 
-What 4.9 and 5.3 are asked in full is not asked again of 5.5; here is what it has otherwise: the index
-with tags, the checkpoint with a position of the queues, and the small files as its JSON library
-writes them.
+What 4.9 and 5.3 are asked in full is not asked again of 5.5; here is what it has otherwise: the
+index with tags, the checkpoint with a position of the queues, and the small files as its JSON
+library writes them.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ GROUPS = ("CG_push", "CG_order", "CG_retry", "CG_partial", "CG_created")
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[Servers]:
-    """Returns our name server, running, and a broker that waits, with the golden directory of 5.5."""
+    """Returns our name server, running, and a broker that waits, on the golden store of 5.5."""
     servers = prepared(OURS, tmp_path, CONFIG)
     V55_CLEAN.unpack(tmp_path).rename(servers.store)
     servers.namesrv.start()
