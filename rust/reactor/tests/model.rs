@@ -17,7 +17,7 @@ use mqcore_engine::progress::{Counter, Flag, Wake};
 use mqcore_reactor::changes::{HandOver, Listed, Wakes};
 
 /// Changes of thread where the running one could go on: lost wake-ups of two parties need two.
-const PREEMPTIONS: usize = 3;
+const PREEMPTIONS: usize = 4;
 
 /// A list behind a lock.
 struct List<T>(Mutex<Vec<T>>);
