@@ -31,20 +31,20 @@ ACKNOWLEDGED_MIN, ACKNOWLEDGED_MAX = 100, 4_000
 TOPIC = "T"
 
 # Where an acknowledged message lies: queue and queue offset.
-Place = tuple[int, int]
+Slot = tuple[int, int]
 
 
 class Acknowledged:
     """What brokers acknowledged, of all lives; safe between threads."""
 
     def __init__(self) -> None:
-        self.bodies: dict[Place, bytes] = {}
+        self.bodies: dict[Slot, bytes] = {}
         self._changed = threading.Condition()
 
-    def note(self, place: Place, body: bytes) -> None:
+    def note(self, slot: Slot, body: bytes) -> None:
         with self._changed:
-            assert place not in self.bodies, f"{place} was given twice"
-            self.bodies[place] = body
+            assert slot not in self.bodies, f"{slot} was given twice"
+            self.bodies[slot] = body
             self._changed.notify_all()
 
     def wait_for_more(self, count: int) -> None:
@@ -79,8 +79,8 @@ def send_until_it_ends(address: str, name: str, acknowledged: Acknowledged) -> N
             for answer in splitter.feed(piece):
                 queue_id, body = sent.pop(answer.opaque)
                 if answer.code == 0:
-                    place = queue_id, int(answer.ext["queueOffset"])
-                    acknowledged.note(place, body)
+                    slot = queue_id, int(answer.ext["queueOffset"])
+                    acknowledged.note(slot, body)
 
 
 def one_life(servers: Servers, life: int, instants: random.Random, seen: Acknowledged) -> None:
@@ -101,9 +101,9 @@ def one_life(servers: Servers, life: int, instants: random.Random, seen: Acknowl
     assert not any(sender.is_alive() for sender in senders)
 
 
-def stored(store: Path) -> dict[Place, bytes]:
+def stored(store: Path) -> dict[Slot, bytes]:
     """Returns what the queues of the topic hold."""
-    found: dict[Place, bytes] = {}
+    found: dict[Slot, bytes] = {}
     with mqcore.Store(store) as opened:
         for batch in opened.scan():
             for message in batch:
@@ -125,7 +125,7 @@ def test_what_was_acknowledged_survives_kills(reactors: str, flush: str, tmp_pat
         servers.broker.stop()
         assert mqcore.Inspection(servers.store).verify().problems == []
         found = stored(servers.store)
-    lost = {place: body for place, body in seen.bodies.items() if found.get(place) != body}
+    lost = {slot: body for slot, body in seen.bodies.items() if found.get(slot) != body}
     assert lost == {}
     offsets: dict[int, list[int]] = defaultdict(list)
     for queue_id, offset in found:

@@ -60,7 +60,7 @@ async def offsets(
 ) -> dict[int, bytes]:
     """Returns the records that a broker finds, by their physical offsets."""
     ext = {"topic": TOPIC, "key": key, "maxNum": "64", "beginTimestamp": "0"}
-    ext |= {"endTimestamp": INT64_MAX} | more
+    ext |= {"endTimestamp": INT64_MAX, **more}
     answer = await client.call(address, RequestCode.QUERY_MESSAGE, ext, timeout_s=20.0)
     if answer.code != 0:
         return {}
@@ -89,20 +89,20 @@ async def sent(client: Client, address: str, who: str) -> dict[str, str]:
 
 async def assert_finds(client: Client, address: str, message: dict[str, str]) -> None:
     """Asserts that a broker finds a message by each of its keys, its tags and its offset id."""
-    place = int(message["id"][-16:], 16)
-    wanted = [(key, {}) for key in message["KEYS"].split()]
+    at_offset = int(message["id"][-16:], 16)
+    wanted: list[tuple[str, Mapping[str, str]]] = [(key, {}) for key in message["KEYS"].split()]
     wanted += [(message["UNIQ_KEY"], UNIQUE), (message["TAGS"], TAGS)]
     for key, more in wanted:
 
         async def is_found(key: str = key, more: Mapping[str, str] = more) -> bool:
-            return list(await offsets(client, address, key, more)) == [place]
+            return list(await offsets(client, address, key, more)) == [at_offset]
 
         # Keys follow the log.
         await until(is_found)
-    view = {"offset": str(place)}
+    view = {"offset": str(at_offset)}
     viewed = await client.call(address, RequestCode.VIEW_MESSAGE_BY_ID, view, timeout_s=20.0)
     (record,) = decode_records(viewed.body)
-    assert record.physical_offset == place
+    assert record.physical_offset == at_offset
 
 
 async def assert_finds_golden(client: Client, address: str) -> None:
@@ -113,20 +113,20 @@ async def assert_finds_golden(client: Client, address: str) -> None:
         if line["tags"]:
             by_tags.setdefault(line["tags"], []).append(line["physical_offset"])
     assert by_tags
-    for tags, places in by_tags.items():
+    for tags, offsets_of_tag in by_tags.items():
         found = await offsets(client, address, tags, TAGS)
         # A query gives 64 at the most, the newest.
-        assert sorted(found) == sorted(places)[-64:], tags
+        assert sorted(found) == sorted(offsets_of_tag)[-64:], tags
     for line in lines[::25]:
-        place = line["physical_offset"]
-        assert list(await offsets(client, address, line["uniq_key"], UNIQUE)) == [place]
+        at_offset = line["physical_offset"]
+        assert list(await offsets(client, address, line["uniq_key"], UNIQUE)) == [at_offset]
         for key in line["keys"].split():
-            assert place in await offsets(client, address, key, {}), key
+            assert at_offset in await offsets(client, address, key, {}), key
 
 
 async def tables(client: Client, address: str) -> dict[int, Any]:
     """Returns what a broker answers with of its small files, as far as the golden store has it."""
-    found = {}
+    found: dict[int, Any] = {}
     for code, name in TABLES.items():
         answer = await client.call(address, code, {}, timeout_s=20.0)
         assert answer.code == 0, (code, answer.remark)

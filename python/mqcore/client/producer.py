@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
 from mqcore.client.batches import batch_fault, check_batchable, split
-from mqcore.client.checking import Checking
 from mqcore.client.detecting import detector
 from mqcore.client.gathering import Gatherer, Ticket
 from mqcore.client.identity import unique_ids
@@ -22,6 +21,7 @@ from mqcore.client.options import ProducerOptions
 from mqcore.client.outgoing import check_sendable
 from mqcore.client.preparing import Preparing, QueueSelector
 from mqcore.client.producer_part import ProducerPart
+from mqcore.client.producer_state import ProducerState
 from mqcore.client.properties import CORRELATION_ID
 from mqcore.client.recall import recall
 from mqcore.client.requests import Reply, Waiting, reply_of, reply_properties, request_properties
@@ -47,7 +47,7 @@ __all__ = ["DEFAULT_GROUP", "Producer", "QueueSelector"]
 DEFAULT_GROUP = "MQCORE_PRODUCER"
 
 
-class Producer(Checking, Preparing):
+class Producer(Preparing):
     """Sends messages as one group.
 
     Attributes:
@@ -108,16 +108,20 @@ class Producer(Checking, Preparing):
         self._detecting = None
         if join.faults is not None and join.faults.has_detector:
             self._detecting = detector(self.instance, self.sender, join.faults)
-        self._is_started = False
-        self._is_closed = False
-        self._is_running = False
+        self._state = ProducerState(group, self.instance, self.settings)
 
     def __repr__(self) -> str:
         """Returns its group, name servers and state."""
-        closed = self._is_closed
-        return shown(
-            self, self.instance, group=self.group, is_started=self._is_started, is_closed=closed
-        )
+        started, closed = self._state.is_started, self._state.is_closed
+        return shown(self, self.instance, group=self.group, is_started=started, is_closed=closed)
+
+    def check_usable(self) -> None:
+        """Checks that it can send now.
+
+        Raises:
+            UsageError: It is not started, or closed, or of another process.
+        """
+        self._state.check_usable()
 
     # Life.
 
@@ -147,9 +151,9 @@ class Producer(Checking, Preparing):
             UsageError: Its client has such a producer already.
             NameServerError: None answered within `timeout_s`; it may be started again.
         """
-        if self._is_closed:
+        if self._state.is_closed:
             raise ClosedError(f"producer {self.group} is closed: make another one")
-        if self._is_started:
+        if self._state.is_started:
             return
         await self.instance.start(timeout_s=timeout_s)
         try:
@@ -163,15 +167,14 @@ class Producer(Checking, Preparing):
             self.tracer.start()
         if self._detecting is not None:
             self._detecting.start()
-        self._is_started = self._is_running = True
+        self._state.started()
 
     async def close(self) -> None:
         """Sends what is gathered, unregisters at the brokers, and closes. Again: does nothing."""
-        if self._is_closed:
+        if self._state.is_closed:
             return
-        self._is_closed = True
-        self._is_running = False
-        if self._is_started:
+        self._state.closed()
+        if self._state.is_started:
             await self._gatherer.close()
             if self.tracer is not None:
                 await self.tracer.close()
@@ -219,7 +222,7 @@ class Producer(Checking, Preparing):
             UnsupportedError: It is timed, and a broker of the topic cannot do that.
             SendError: It was not acknowledged; it may be stored all the same; see the error.
         """
-        message = self._sendable(message, body)
+        message = self._state.sendable(message, body)
         is_free = queue is None and selector is None and timeout_s is None
         if self.settings.batching and is_free and batch_fault(message) is None:
             ticket = self._gatherer.add(message)
@@ -266,7 +269,7 @@ class Producer(Checking, Preparing):
             MessageError: It cannot be sent as it is.
             RemotingError: There was no connection, or no space on it.
         """
-        message = self._sendable(message, body)
+        message = self._state.sendable(message, body)
         target = await self.sender.target(message.topic)
         fixed = self.fixed_queue(target, message, queue, selector, argument)
         await self.sender.oneway(target, self.prepared(target, message), message, fixed=fixed)
@@ -339,7 +342,7 @@ class Producer(Checking, Preparing):
             MessageError: It cannot be sent as it is, or not in a batch.
             TooBusyError: Too many bytes are not acknowledged yet: await tickets, or `flush`.
         """
-        message = self._sendable(message, body)
+        message = self._state.sendable(message, body)
         return self._gatherer.add(message)
 
     @property
@@ -372,7 +375,7 @@ class Producer(Checking, Preparing):
             SendError: It was not acknowledged.
             ReplyTimeoutError: Nobody replied in time.
         """
-        message = self._sendable(message, body)
+        message = self._state.sendable(message, body)
         check_timeout(timeout_s)
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s

@@ -53,7 +53,7 @@ class UsualSends:
         namespace = instance.namespace
         instance_id = f"{INSTANCE_ID}\x01{namespace}\x02" if namespace else ""
         self._form = sender.forms[SEND]
-        # What stands between the user's properties and the unique id.
+        # What is between the user's properties and the unique id.
         self._before_id = f"{instance_id}{UNIQ_KEY}\x01"
         self._is_usual = sender.faults is None and instance.credentials is None
         threshold = sender.settings.compress_above_bytes
@@ -91,15 +91,8 @@ class UsualSends:
             began_ms = now_ms
         left_ms = rules.timeout_ms if timeout_s is None else timeout_s * _MS_PER_S
         left_ms = min(left_ms - (now_ms - began_ms), rules.try_timeout_ms)
-        is_usual = (
-            self._is_usual
-            and not sender.hooks
-            and left_ms > 0
-            and len(message.body) <= self._body_len_max
-            and len(message.properties_text) <= _TEXT_LEN_MAX
-        )
         queue, address, link = fixed, "", None
-        if is_usual and target.queues:
+        if left_ms > 0 and target.queues and self._is_usual_message(message):
             if queue is None:
                 queue = target.choice.next(target.queues)
             address = sender.instance.address_of(queue.broker_name) or ""
@@ -137,6 +130,15 @@ class UsualSends:
         delivery = sender.delivery(target, outgoing, timeout_s, fixed, began_ms)
         delivery.took(queue, queues)
         return await sender.go_on(delivery, target, outgoing, message, address, ended)
+
+    def _is_usual_message(self, message: Message) -> bool:
+        """Returns whether a message is sent as it is, with nothing looked up or added."""
+        return (
+            self._is_usual
+            and not self._sender.hooks
+            and len(message.body) <= self._body_len_max
+            and len(message.properties_text) <= _TEXT_LEN_MAX
+        )
 
     def _ask(
         self,

@@ -1306,7 +1306,7 @@ class FrameReader:
     """Commands out of bytes that arrive in any pieces, for one connection.
 
     `feed` raises `FrameError` at the first bad frame; what came whole before is in `before_error`.
-    Answers that a call of `calls` waits for are given to it and not returned. `made_whole` tells
+    Answers that a call of `calls` waits for are given to it and not returned. `made_whole` is
     whether the last feed made a frame whole.
     """
 
@@ -1321,7 +1321,7 @@ class FrameReader:
 
 @final
 class SendAnswer:
-    """The usual answer to a send: stored, with nothing else to say.
+    """The usual answer to a send: stored, with nothing else in it.
 
     Attributes:
         queue_id: The queue that it is in.

@@ -23,7 +23,7 @@ const REGION_USUAL: &str = "DefaultRegion";
 const TRACED: &str = "true";
 
 frozen! {
-    /// The usual answer to a send: stored, with nothing else to say.
+    /// The usual answer to a send: stored, with nothing else in it.
     SendAnswer {
         /// The queue that it is in.
         queue_id: i32,

@@ -9,7 +9,6 @@
 //! | full (`pause_writing`) | waits for `resume_writing` |
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -123,7 +122,7 @@ pub(crate) struct FastPathConnection {
 }
 
 impl FastPathConnection {
-    fn id(&self) -> ConnectionId {
+    pub(crate) fn id(&self) -> ConnectionId {
         ConnectionId(self.id.load(Ordering::Relaxed))
     }
 
@@ -150,45 +149,20 @@ impl FastPathConnection {
         self.mover.lock().as_ref()?.reactor.clone()
     }
 
-    /// Takes a connection that its reactor has spared to the one with the fewest, or gives it back to
-    /// its own, where something has come for it meanwhile.
-    pub(crate) fn move_on(slf: &Bound<'_, Self>, socket: OwnedFd) -> PyResult<()> {
+    /// Who moves its bytes, once it is attached.
+    pub(crate) fn mover(&self) -> Option<Mover> {
+        self.mover.lock().clone()
+    }
+
+    /// Makes it one of another fast path, under the number that it has there.
+    pub(crate) fn move_to(slf: &Bound<'_, Self>, mover: Mover, id: ConnectionId) -> PyResult<()> {
         let this = slf.get();
-        let (id, all) = (this.id(), this.all()?);
-        let mover = this.mover.lock().clone();
-        let Some((number, from, left)) =
-            mover.and_then(|mover| Some((mover.number, mover.reactor?, mover.home)))
-        else {
-            return Ok(());
-        };
-        let may_move = slf.call_method0("is_idle")?.extract::<bool>()?;
-        let target = all.reactors.least_loaded().filter(|_| may_move);
-        let target = target.filter(|(to, _)| *to != number);
-        let moved = target.and_then(|(to, reactor)| {
-            let connection = left.locked().path.connections.take_out(id)?;
-            let home = Arc::clone(reactor.home());
-            let taken = home.locked().path.connections.take_in(&connection);
-            let reactor = Some(reactor);
-            let mover = Mover {
-                number: to,
-                home,
-                reactor,
-            };
-            Some((taken, mover))
-        });
-        let Some((taken, mover)) = moved else {
-            from.add_again(id, socket);
-            return Ok(());
-        };
-        all.leave((number, id));
-        all.join((mover.number, taken), slf.clone().unbind());
-        this.id.store(taken.0, Ordering::Relaxed);
-        let to = mover.reactor.clone();
+        let all = this.all()?;
+        let number = this.mover().map_or(0, |left| left.number);
+        all.leave((number, this.id()));
+        all.join((mover.number, id), slf.clone().unbind());
+        this.id.store(id.0, Ordering::Relaxed);
         *this.mover.lock() = Some(mover);
-        from.leave();
-        if let Some(to) = to {
-            to.add(taken, socket);
-        }
         Ok(())
     }
 }
@@ -419,7 +393,7 @@ impl FastPathConnection {
         this.descriptor.store(-1, Ordering::Relaxed);
         let write = this.write.lock().take();
         drop(write);
-        let number = this.mover.lock().as_ref().map_or(0, |mover| mover.number);
+        let number = this.mover().map_or(0, |mover| mover.number);
         if let Some(reactor) = this.reactor() {
             reactor.remove(id);
             this.all()?.reactors.even_out();

@@ -18,7 +18,7 @@ use mqcore_record::{Host, Message};
 type RealStore = Store<RealDisk, SystemClock>;
 
 const TAGS_WANTED: &[(&str, &str)] = &[("mqcoreIndexTags", "true")];
-/// What the settings give where nobody says anything.
+/// What the settings are where nobody sets anything.
 const UNSAID: &[(&str, &str)] = &[];
 
 struct Dir(PathBuf);

@@ -80,13 +80,30 @@ impl<D: Disk, C: Clock> Reactor<D, C> {
     }
 
     /// Goes on with a connection that it has spared.
-    pub fn add_again(&self, id: ConnectionId, socket: OwnedFd) {
+    pub fn take_back(&self, id: ConnectionId, socket: OwnedFd) {
         self.changes.push(Change::Add(id, socket));
     }
 
-    /// Counts a connection out that it has spared and that is taken elsewhere.
-    pub fn leave(&self) {
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+    /// Takes over a connection that another reactor has spared; its number here. `None` where something
+    /// has come for it meanwhile: the other one goes on with it.
+    ///
+    /// # Blocking
+    /// For the fast path of the other reactor, then for its own.
+    pub fn take_over(
+        &self,
+        from: &Self,
+        id: ConnectionId,
+        socket: OwnedFd,
+    ) -> Option<ConnectionId> {
+        let taken = from.home.locked().path.connections.take_out(id);
+        let Some(connection) = taken else {
+            from.take_back(id, socket);
+            return None;
+        };
+        from.connections.fetch_sub(1, Ordering::Relaxed);
+        let number = self.home.locked().path.connections.take_in(&connection);
+        self.add(number, socket);
+        Some(number)
     }
 
     /// Lets it give up so many connections that are idle, for reactors that have fewer; does nothing

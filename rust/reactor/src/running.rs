@@ -182,7 +182,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
                     }
                 }
                 Change::Remove(id) => self.remove(id),
-                Change::Spare(most) => self.spare(most),
+                Change::Spare(most) => self.give_up_idle(most),
                 Change::Stop => self.is_stopping = true,
             }
         }
@@ -208,7 +208,7 @@ impl<D: Disk, C: Clock> Running<D, C> {
     }
 
     /// Gives up connections that are idle.
-    fn spare(&mut self, most: usize) {
+    fn give_up_idle(&mut self, most: usize) {
         self.is_sparing.store(false, Ordering::Release);
         let may_leave = self.sockets.iter().filter(|(_, socket)| socket.may_leave());
         let looked_at = may_leave.map(|(id, _)| *id).take(SPARE_LOOKS_MAX);

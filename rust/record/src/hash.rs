@@ -13,7 +13,7 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// What Java's decoder puts in place of bytes that are no UTF-8.
 const REPLACEMENT: u32 = 0xFFFD;
 
-/// What stands between topic and tags in the index of 5.5 (`IndexService.buildKey` of type `T`).
+/// What is between topic and tags in the index of 5.5 (`IndexService.buildKey` of type `T`).
 const TAGS_INFIX: &[u8] = b"#T#";
 
 const fn powers() -> [u32; 8] {

@@ -100,7 +100,7 @@ impl<W> Calls<W> {
         std::mem::take(&mut self.unsent)
     }
 
-    /// Takes the frames back; what was added meanwhile stands behind them.
+    /// Takes the frames back; what was added meanwhile comes behind them.
     pub fn put_unsent(&mut self, frames: Vec<u8>) {
         let meanwhile = std::mem::replace(&mut self.unsent, frames);
         self.unsent.extend_from_slice(&meanwhile);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_while_the_frames_are_lent_stands_behind_them() {
+    fn what_is_written_while_the_frames_are_lent_comes_behind_them() {
         let mut calls = Calls::<()>::default();
         calls.put_unsent(b"one".to_vec());
         let mut lent = calls.lend_unsent();

@@ -53,11 +53,11 @@ impl<'a> Fields<'a> {
         let mut found = [None; N];
         for (name, value) in self.iter() {
             let at = names.iter().position(|known| *known == name)?;
-            let place = found.get_mut(at)?;
-            if place.is_some() {
+            let of_name = found.get_mut(at)?;
+            if of_name.is_some() {
                 return None;
             }
-            *place = Some(value);
+            *of_name = Some(value);
         }
         Some(found)
     }

@@ -1,5 +1,5 @@
 //! Whether the index of a directory has tags beside keys. RocketMQ 5.5 indexes the tags of a message
-//! too, 4.9 and 5.3 do not, and no file says so: the newest entries show it. Reads only; decides
+//! too, 4.9 and 5.3 do not, and no file has a field for it: the newest entries show it. Reads only; decides
 //! nothing about files that are not whole.
 
 use std::path::Path;

@@ -70,7 +70,10 @@ fn take_reports(
                     assert_eq!(fault, None);
                     reactor.remove(connection);
                 }
-                Report::Unfinished { .. } | Report::Full(_) | Report::Drained(_) => {}
+                Report::Unfinished { .. }
+                | Report::Full(_)
+                | Report::Drained(_)
+                | Report::Spared(..) => {}
             }
         }
     }
