@@ -11,6 +11,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CACHE  := .cache
 
+# With the tests of the reactor that run under a model checker, which no other build has.
+MODEL = --features mqcore-reactor/model
+RUST_TESTS = cargo test --locked --workspace --exclude mqcore-bindings $(MODEL)
+
 # What the longer commands run.
 DEMO  = $(BIN)/python scripts/demo.py
 DEMO_STORE = $(BIN)/python scripts/demo_store.py
@@ -76,7 +80,7 @@ demo-store: setup ## The store alone: real flights, a kill, recovery, a query
 	@$(DEMO_STORE)
 
 test: lint setup ## Everything that proves the project: lint, Rust tests, Python tests
-	@cargo test --locked --workspace --exclude mqcore-bindings
+	@$(RUST_TESTS)
 	@$(MAKE) listed
 	@$(MAKE) pytest
 
@@ -87,7 +91,7 @@ pytest: setup wheel ## The Python tests alone (PYTEST=... passes arguments)
 	@$(BIN)/python scripts/run_tests.py $(PYTEST)
 
 test-all: lint setup wheel ## Every test: sampled tables whole, every pair of versions, all crash images, fuzzing
-	@cargo test --locked --workspace --exclude mqcore-bindings
+	@$(RUST_TESTS)
 	@$(MAKE) listed
 	@$(BIN)/python scripts/run_tests.py --matrix $(PYTEST)
 	@$(MAKE) crash fuzz
@@ -119,7 +123,7 @@ bench-scale: setup ## 1 to N reactors on this machine, beside the official broke
 # With the extension, which its stub is compared with.
 lint: setup ## Formatting, lints, types, the stub, import layers, the rules of the sources, licences
 	@cargo fmt --all --check
-	@cargo clippy --locked --quiet --workspace --all-targets -- -D warnings
+	@cargo clippy --locked --quiet --workspace --all-targets $(MODEL) -- -D warnings
 	@cargo clippy --locked --quiet -p mqcore-engine -p mqcore-benches --features mqcore-engine/lock-times --lib --bench serial -- -D warnings
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .

@@ -115,7 +115,7 @@ def test_a_connection_that_ends_fails_every_try_in_flight_and_they_go_on() -> No
     asyncio.run(work())
 
 
-def test_a_send_that_is_cancelled_makes_room_for_others() -> None:
+def test_a_send_that_is_cancelled_leaves_space_for_others() -> None:
     async def work() -> None:
         with scripted() as server:
             async with aio.Producer(server.address, group="g") as producer:

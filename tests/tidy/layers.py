@@ -23,7 +23,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("fast_path",),
         ("drained", "reports"),
         ("connection", "consumer_offsets", "half_messages", "pops"),
-        ("reactors", "direct", "handed"),
+        ("reactors", "direct", "left", "handed"),
         ("locked", "timers", "units"),
         ("store", "inspection"),
         ("many", "appending"),

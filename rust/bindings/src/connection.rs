@@ -24,6 +24,7 @@ use crate::direct::{Direct, send_directly};
 use crate::draft::{LOCAL_HOST, bytes_of, host_of};
 use crate::gil::{Gil, KEEP_BYTES_MAX, gil_call};
 use crate::handed::Handed;
+use crate::left::Left;
 use crate::locked::{Home, LockedFastPath};
 use crate::reactors::{BrokerReactor, Mover, Reactors};
 use crate::wire::Command;
@@ -35,7 +36,6 @@ const TRANSPORT_BYTES: usize = 256 * 1024;
 /// Bytes of an unfinished frame from which on Python counts them, of a connection that has asked
 /// something already: below, they are less than a socket's own buffer.
 const REPORTED_BYTES_MIN: usize = 64 * 1024;
-
 /// The connections of one fast path, and the buffer that their transports receive into.
 pub(crate) struct Connections {
     fast_path: Arc<LockedFastPath>,
@@ -72,7 +72,7 @@ impl Connections {
     }
 
     /// The connection of a fast path, by the number of that (0: Python's loop) and its own.
-    pub(crate) fn connection(
+    pub(crate) fn connection_of(
         &self,
         py: Python<'_>,
         key: (usize, ConnectionId),
@@ -84,7 +84,7 @@ impl Connections {
     /// Writes what waits for some connections.
     pub(crate) fn pump(&self, py: Python<'_>, ids: &[ConnectionId]) -> PyResult<()> {
         for id in ids {
-            let Some(connection) = self.connection(py, (0, *id)) else {
+            let Some(connection) = self.connection_of(py, (0, *id)) else {
                 continue;
             };
             let connection = connection.bind(py);
@@ -128,8 +128,7 @@ impl FastPathConnection {
 
     /// Makes it a connection of a fast path; it stays that of the first one.
     pub(crate) fn join(&self, all: &Arc<Connections>) {
-        // A second fast path would be a mistake of the caller.
-        let _first = self.all.set(Arc::clone(all));
+        let _ = self.all.set(Arc::clone(all));
     }
 
     fn all(&self) -> PyResult<&Connections> {
@@ -165,17 +164,6 @@ impl FastPathConnection {
         *this.mover.lock() = Some(mover);
         Ok(())
     }
-}
-
-/// What a turn left of a connection's bytes.
-#[derive(Clone, Copy, Default)]
-struct Left {
-    half_bytes: usize,
-    half_since_ms: u64,
-    has_asked: bool,
-    is_stalled: bool,
-    /// Requests are left that wait for the next turn.
-    has_more: bool,
 }
 
 /// Writes what waits for a connection, as far as its socket or transport takes it.
@@ -223,10 +211,10 @@ fn pump_once(slf: &Bound<'_, FastPathConnection>) -> PyResult<()> {
             taken
         };
         let write = this.write.lock().as_ref().map(|write| write.clone_ref(py));
-        let Some(write) = write.filter(|_| !piece.is_empty()) else {
-            return Ok(());
+        match write.filter(|_| !piece.is_empty()) {
+            Some(write) => write.call1(py, (PyBytes::new(py, &piece),))?,
+            None => return Ok(()),
         };
-        write.call1(py, (PyBytes::new(py, &piece),))?;
     }
     Ok(())
 }
@@ -260,15 +248,8 @@ fn feed(slf: &Bound<'_, FastPathConnection>, len: usize) -> PyResult<()> {
         let fed = inside.path.feed(id, bytes, now_ms);
         inside.path.connections.take_dirty(&mut dirty);
         fast_path.wake_before_deadline(&mut inside);
-        let connections = &inside.path.connections;
-        let left = connections.connection(id).map(|connection| Left {
-            half_bytes: connection.half_frame.len(),
-            half_since_ms: connection.half_since_ms.unwrap_or(0),
-            has_asked: connection.has_asked,
-            is_stalled: connections.is_stalled(id),
-            has_more: connections.execution_time.is_over(),
-        });
-        (fed, inside.path.take_escalated(), left.unwrap_or_default())
+        let left = Left::of(&inside, id);
+        (fed, inside.path.take_escalated(), left)
     });
     if left.is_stalled {
         this.is_stalled.store(true, Ordering::Relaxed);

@@ -314,7 +314,7 @@ impl NativeFastPath {
         self.connections.pump(py, &dirty)?;
         let mut requests = Vec::with_capacity(handed.len());
         for each in handed {
-            if let Some(connection) = self.connections.connection(py, (0, each.connection)) {
+            if let Some(connection) = self.connections.connection_of(py, (0, each.connection)) {
                 requests.push(DrainedRequest::of(py, connection, each)?);
             }
         }

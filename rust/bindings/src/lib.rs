@@ -10,6 +10,7 @@
 //! | `half_messages` | the class over its half messages: their check, their counts |
 //! | `pops` | the class over its pops: rounds over check points, ordered pops |
 //! | `direct` | output written to a socket past the transport |
+//! | `left` | what a turn of a connection has left |
 //! | `handed` | a request that the fast path does not execute |
 //! | `reactors` | the reactors of a fast path, and what they report |
 //! | `locked` | the fast paths of the loops, each behind its lock |
@@ -22,10 +23,10 @@
 //! | `batch` | records in log order, with columns |
 //! | `answers` | what appends and reads by queue give |
 //! | `received` | a message as a consumer's handler gets it |
+//! | `frame_reader` | commands and answers out of bytes that arrive in pieces |
 //! | `records` | a stored message, decoded field by field on request |
 //! | `packing` | rows of columns packed into the bodies of requests |
 //! | `calls` | requests of a client that wait for their answer |
-//! | `frame_reader` | commands and answers out of bytes that arrive in pieces |
 //! | `wire` | commands, compressed bodies |
 //! | `json` | RocketMQ's JSON as Python objects |
 //! | `columns` | records as Arrow lays them out |
@@ -67,6 +68,7 @@ mod half_messages;
 mod handed;
 mod inspection;
 mod json;
+mod left;
 mod locked;
 mod many;
 mod packing;

@@ -55,7 +55,7 @@ pub(crate) fn deliver(
         Report::Full(id) | Report::Drained(id) | Report::Spared(id, _) => *id,
         Report::Unfinished { connection, .. } | Report::Ended { connection, .. } => *connection,
     };
-    let Some(connection) = connections.connection(py, (number, id)) else {
+    let Some(connection) = connections.connection_of(py, (number, id)) else {
         return Ok(None);
     };
     let bound = connection.bind(py);
