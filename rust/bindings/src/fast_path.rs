@@ -321,10 +321,13 @@ impl NativeFastPath {
         let mut has_moved = false;
         for (number, report) in self.connections.reactors.take_reports() {
             has_moved |= matches!(report, Report::Spared(..));
-            if let Some((connection, each)) =
-                reports::deliver(&self.connections, py, number, report)?
-            {
-                requests.push(DrainedRequest::of(py, connection, each)?);
+            match reports::deliver(&self.connections, py, number, report) {
+                Ok(Some((connection, each))) => {
+                    requests.push(DrainedRequest::of(py, connection, each)?);
+                }
+                Ok(None) => {}
+                // The others are not lost with it.
+                Err(error) => error.write_unraisable(py, None),
             }
         }
         if has_moved {
