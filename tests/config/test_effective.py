@@ -118,7 +118,7 @@ def test_a_key_of_the_name_server_is_reported_as_such() -> None:
 
 def test_a_key_without_effect_is_reported_with_the_reason() -> None:
     [warning] = broker({"sendMessageThreadPoolNums": "16"}).warnings
-    assert "sendMessageThreadPoolNums=16 has no effect: one event loop" in warning
+    assert "sendMessageThreadPoolNums=16 has no effect: there are no thread pools" in warning
 
 
 def test_old_spellings_are_known() -> None:
