@@ -160,6 +160,9 @@ def fill(store: Store, rng: random.Random, count: int) -> list[Line]:
         if number % 50 == 0:
             lines.extend(fill_batch(store, rng, number))
     store.flush()
+    # What reads by queue finds all of it.
+    last = max(lines, key=lambda line: int(line["physical_offset"]))
+    store.wait_dispatched(int(last["physical_offset"]) + int(last["store_size"]))
     return lines
 
 
