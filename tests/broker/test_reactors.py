@@ -216,18 +216,7 @@ def test_threads_that_hammer_from_many_connections_lose_nothing(
     async def work() -> None:
         async with live(tmp_path, mqcoreReactors=reactors) as client:
             await client.create("T", queues=1)
-            host, _, port = client.address.rpartition(":")
-            offsets: list[list[int]] = [[] for _ in range(6)]
-            threads = [
-                threading.Thread(target=hammer, args=((host, int(port)), offsets[number]))
-                for number in range(6)
-            ]
-            for thread in threads:
-                thread.start()
-            await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
-            # Every offset was given once, and to one connection they rise.
-            assert sorted(chain.from_iterable(offsets)) == list(range(6 * 200))
-            assert all(each == sorted(each) for each in offsets)
+            await assert_hammered(client)
 
     run_on(loop, work())
 
@@ -276,24 +265,29 @@ def test_connections_that_move_under_load_lose_nothing(
         async with live(tmp_path, mqcoreReactors=reactors) as client:
             await client.create("T", queues=1)
             host, _, port = client.address.rpartition(":")
-            address = host, int(port)
-            offsets: list[list[int]] = [[] for _ in range(6)]
-            threads = [
-                threading.Thread(target=hammer, args=(address, offsets[number]))
-                for number in range(6)
-            ]
             is_over = threading.Event()
-            comings = threading.Thread(target=come_and_go, args=(address, is_over))
+            comings = threading.Thread(target=come_and_go, args=((host, int(port)), is_over))
             comings.start()
-            for thread in threads:
-                thread.start()
-            await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
-            is_over.set()
-            await asyncio.to_thread(comings.join)
-            assert sorted(chain.from_iterable(offsets)) == list(range(6 * 200))
-            assert all(each == sorted(each) for each in offsets)
+            try:
+                await assert_hammered(client)
+            finally:
+                is_over.set()
+                await asyncio.to_thread(comings.join)
 
     run_on(loop, work())
+
+
+async def assert_hammered(client: Live) -> None:
+    """Sends by threads with a connection each to the only queue: nothing is lost or disordered."""
+    host, _, port = client.address.rpartition(":")
+    offsets: list[list[int]] = [[] for _ in range(6)]
+    threads = [threading.Thread(target=hammer, args=((host, int(port)), each)) for each in offsets]
+    for thread in threads:
+        thread.start()
+    await asyncio.gather(*(asyncio.to_thread(thread.join) for thread in threads))
+    # Every offset was given once, and to one connection they rise.
+    assert sorted(chain.from_iterable(offsets)) == list(range(6 * 200))
+    assert all(each == sorted(each) for each in offsets)
 
 
 def come_and_go(address: tuple[str, int], is_over: threading.Event) -> None:
