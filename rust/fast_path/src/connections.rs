@@ -351,7 +351,7 @@ impl<D: Disk> Connections<D> {
         let body_len: usize = records.iter().map(|r| r.as_bytes().len()).sum();
         let is_copied =
             body_len <= COPY_BYTES_MAX || self.pinned_bytes + body_len > PINNED_BYTES_MAX;
-        self.touch_answered(request_context.connection);
+        self.touch_answered(request_context.connection, 1);
         self.change_output(request_context.connection, |output| {
             let written = output.append(|out| {
                 let mut writer = FrameWriter::begin(out, &head)?;
@@ -394,7 +394,7 @@ impl<D: Disk> Connections<D> {
             return;
         }
         let head = request_context.head(head.code, self.version, head.remark);
-        self.touch_answered(request_context.connection);
+        self.touch_answered(request_context.connection, 1);
         self.change_output(request_context.connection, |output| {
             // Names and numbers of ours: they fit.
             let _fits = output.append(|out| {
@@ -414,17 +414,18 @@ impl<D: Disk> Connections<D> {
         });
     }
 
-    fn touch_answered(&mut self, id: ConnectionId) {
-        self.count_unanswered(id, -1);
-        self.touch(id);
+    fn touch(&mut self, id: ConnectionId) {
+        self.touch_answered(id, 0);
     }
 
-    fn touch(&mut self, id: ConnectionId) {
-        if let Some(connection) = self.connections.get_mut(&id)
-            && !connection.is_dirty
-        {
-            connection.is_dirty = true;
-            self.dirty.push(id);
+    /// A connection has output, so many answers among it.
+    fn touch_answered(&mut self, id: ConnectionId, answers: i64) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.unanswered -= answers;
+            if !connection.is_dirty {
+                connection.is_dirty = true;
+                self.dirty.push(id);
+            }
         }
     }
 
