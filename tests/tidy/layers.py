@@ -24,7 +24,7 @@ MODULES: Final[dict[str, Layers]] = {
         ("drained", "reports"),
         ("connection", "consumer_offsets", "half_messages", "pops"),
         ("reactors", "direct", "left", "handed"),
-        ("locked", "timers", "units"),
+        ("locked", "timers", "units", "replication"),
         ("store", "inspection"),
         ("many", "appending"),
         ("batch",),

@@ -28,6 +28,7 @@ from mqcore.broker.mounting import Mount
 from mqcore.broker.pop import PopRounds
 from mqcore.broker.processors import dispatcher_of
 from mqcore.broker.registration import Registrar
+from mqcore.broker.replication import MasterFollower, MetadataSync, SlaveListener
 from mqcore.broker.rounds import Rounds
 from mqcore.broker.state import BrokerState
 from mqcore.broker.timer_rounds import TimerRounds
@@ -118,6 +119,7 @@ class Broker:
         self._rounds: Rounds | None = None
         self._timer_rounds: TimerRounds | None = None
         self._pop_rounds: PopRounds | None = None
+        self._follower: MasterFollower | None = None
         self._registrar: Registrar | None = None
         self._topic_queues: TopicQueues | None = None
         self._server: Server | None = None
@@ -222,15 +224,33 @@ class Broker:
         await self._observe(state)
         self._timer_rounds = TimerRounds(state, persistence)
         self._pop_rounds = PopRounds(state, persistence)
-        for periodic in (self._topic_queues, self._rounds, self._timer_rounds, self._pop_rounds):
+        delivering = (self._timer_rounds, self._pop_rounds)
+        for periodic in (self._topic_queues, self._rounds, *delivering):
+            if self.settings.is_slave and periodic in delivering:
+                continue
             self._ends_with(periodic.stop, periodic.stop)
             periodic.start()
+        await self._replicate(state, persistence)
         self._registrar = Registrar(state, persistence)
         self._ends_with(self._registrar.stop, self._registrar.abandon)
         persistence.announce = self._registrar.announce
         self._registrar.start()
         _log.info("broker %s serves %s as %s", self.settings.name, address, state.address)
         return address
+
+    async def _replicate(self, state: BrokerState, persistence: ConfigPersistence) -> None:
+        """Lets slaves copy the log, or follows a master."""
+        if self.settings.mounted_dir:
+            return
+        if self._follower is not None:
+            tables = MetadataSync(state, persistence)
+            for each in (self._follower, tables):
+                self._ends_with(each.stop, each.stop)
+                each.start()
+            return
+        listener = SlaveListener(state)
+        self._ends_with(listener.stop, listener.stop)
+        self._ports["replication"] = await listener.start(self._ports["broker"])
 
     async def _observe(self, state: BrokerState) -> None:
         """Opens the port of figures, where the settings want one."""
@@ -295,12 +315,14 @@ class Broker:
                 fast_path = FastPath(store, broker=bare, reactors=reactors)
                 state = BrokerState.of(settings, str(advertised), store, fast_path, self._clock)
                 state.config_path = self._config_path
+                if settings.is_slave:
+                    self._follower = MasterFollower(state)
                 persistence = ConfigPersistence(state)
                 persistence.load()
                 remember_sends(settings, fast_path)
                 if settings.mounted_dir:
                     _know_stored_topics(state)
-                if settings.has_timers and persistence.timers.are_there:
+                if settings.has_timers and persistence.timers.are_there and not settings.is_slave:
                     persistence.timers.open(self._clock())
                 undoing.pop_all()
             return state, persistence

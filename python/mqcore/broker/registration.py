@@ -49,7 +49,8 @@ def identity(state: BrokerState) -> dict[str, str]:
 def register_header(state: BrokerState) -> dict[str, str]:
     """Returns the header fields of a registration."""
     settings = state.settings
-    ha_address = f"{settings.replication_host}:{settings.replication_port}"
+    port = state.replicas.port or settings.replication_port or settings.listener.port + 1
+    ha_address = f"{settings.replication_host}:{port}"
     return identity(state) | {
         "haServerAddr": ha_address,
         "compressed": "false",
@@ -182,7 +183,11 @@ class Registrar(LinkEvents):
         await self._client.close()
 
     def _period_s(self) -> float:
-        period_ms = self._state.settings.register_interval_ms
+        settings, replicas = self._state.settings, self._state.replicas
+        if settings.is_slave and not replicas.master_address:
+            # The answer to a registration is where the master is named.
+            return _RETRY_MS / _MS_PER_S
+        period_ms = settings.register_interval_ms
         return min(max(period_ms, _PERIOD_MIN_MS), _PERIOD_MAX_MS) / _MS_PER_S
 
     async def _announce_to(self, address: str, names: tuple[str, ...] | None) -> None:
@@ -220,6 +225,9 @@ class Registrar(LinkEvents):
             address, RequestCode.REGISTER_BROKER, register_header(state), body, timeout_s=timeout_s
         )
         ordered = ordered_topics(expect(answer, address).body)
+        if state.settings.is_slave:
+            ext = answer.ext
+            state.replicas.learn(ext.get("masterAddr", ""), ext.get("haServerAddr", ""))
         if address not in self._known:
             _log.info("registered with name server %s as %s", address, state.address)
         self._known.add(address)
