@@ -33,6 +33,7 @@ __all__ = [
     "Drained",
     "DrainedRequest",
     "EncodedParts",
+    "EndedLink",
     "FastPathConnection",
     "FastPathDrained",
     "FileSize",
@@ -69,12 +70,16 @@ __all__ = [
     "RecordBatch",
     "RememberedSends",
     "RemovedFiles",
+    "ReplicationMaster",
+    "ReplicationSlave",
     "RetryTopic",
     "Revived",
     "RowPacker",
     "Scan",
     "Segment",
     "SendAnswer",
+    "SlaveProgress",
+    "SlaveState",
     "Stats",
     "Tally",
     "Ticked",
@@ -2068,7 +2073,7 @@ class EndedLink:
 
 @final
 class SlaveState:
-    """Where a slave of a master stands. Positions are physical offsets (bytes of the log).
+    """How far a slave of a master is. Positions are physical offsets (bytes of the log).
 
     Attributes:
         address: Its address.

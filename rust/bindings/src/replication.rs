@@ -24,7 +24,7 @@ frozen! {
         why: String,
     }
 
-    /// Where a slave of a master stands. Positions are physical offsets (bytes of the log).
+    /// How far a slave of a master is. Positions are physical offsets (bytes of the log).
     SlaveState {
         /// Its address.
         address: String,

@@ -213,19 +213,19 @@ fn after_an_end_in_the_middle_of_a_record_the_log_goes_on_behind_the_last_whole_
     let master = master(&one.0);
     let end = master.replica().extent().end;
     // Places in records of all kinds: heads and bodies, the blank end and its head among them.
-    let mut places: Vec<u64> = (1..=20).map(|n| n * 104_729 % end).collect();
-    places.extend((1..=9).map(|n| FILE_LEN_BYTES - n * n));
-    places.extend([
+    let mut offsets: Vec<u64> = (1..=20).map(|n| n * 104_729 % end).collect();
+    offsets.extend((1..=9).map(|n| FILE_LEN_BYTES - n * n));
+    offsets.extend([
         FILE_LEN_BYTES,
         FILE_LEN_BYTES + 1,
         FILE_LEN_BYTES + 90,
         end - 1,
     ]);
-    places.sort_unstable();
-    for (number, place) in places.into_iter().enumerate() {
+    offsets.sort_unstable();
+    for (number, offset) in offsets.into_iter().enumerate() {
         let slave = open_slave(&other.0);
         let begun = slave.replica().appended();
-        copy(&master, &slave, place, 9_999);
+        copy(&master, &slave, offset, 9_999);
         dispatch_all(&slave);
         if number % 2 == 0 {
             slave.close().unwrap();
@@ -236,8 +236,8 @@ fn after_an_end_in_the_middle_of_a_record_the_log_goes_on_behind_the_last_whole_
         let slave = open_slave(&other.0);
         let kept = slave.replica().appended();
         assert!(
-            kept >= begun.min(place) && place.saturating_sub(kept) < 4_000,
-            "{kept} of {place}"
+            kept >= begun.min(offset) && offset.saturating_sub(kept) < 4_000,
+            "{kept} of {offset}"
         );
         // Where only zeros were missing it is whole without them.
         assert_eq!(log_bytes(&slave, 0, kept), log_bytes(&master, 0, kept));
@@ -252,7 +252,7 @@ fn after_an_end_in_the_middle_of_a_record_the_log_goes_on_behind_the_last_whole_
 }
 
 #[test]
-fn bytes_of_another_place_and_appends_of_its_own_are_refused() {
+fn bytes_of_another_offset_and_appends_of_its_own_are_refused() {
     let (one, other) = (Dir::new("replica-from"), Dir::new("replica-refusing"));
     let master = master(&one.0);
     let slave = open_slave(&other.0);

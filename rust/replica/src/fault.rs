@@ -53,7 +53,7 @@ pub enum LinkFault {
         "the master goes on at {offset}, and our log ends at {end}: the two are no copies of each \
          other there. Compare them, and empty the store of the one that is to be filled anew"
     )]
-    OtherPlace {
+    OtherOffset {
         /// Where the master goes on.
         offset: u64,
         /// Where our log ends.

@@ -1,4 +1,4 @@
-//! The replication stream of RocketMQ (`DefaultHAService`): what master and slave say to each other, and
+//! The replication stream of RocketMQ (`DefaultHAService`): what master and slave send each other, and
 //! what each does next. State machines over bytes and a time that is passed in: `feed` takes what came,
 //! and what is to be done comes out. Knows no file, no socket, no clock and no Python.
 //!

@@ -39,7 +39,7 @@ pub enum Step {
     },
 }
 
-/// Where a slave stands.
+/// How far a slave is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
     /// Where it asked to begin; `None` before its first report.
@@ -183,7 +183,7 @@ impl MasterLink {
         self.flow.sent(len_bytes, now_ms);
     }
 
-    /// Whether the slave still says something.
+    /// Whether something still comes from the slave.
     ///
     /// # Errors
     /// [`LinkFault::Silent`].
@@ -195,7 +195,7 @@ impl MasterLink {
         Ok(())
     }
 
-    /// Where the slave stands, for a log that ends at `end`.
+    /// How far the slave is, for a log that ends at `end`.
     #[must_use]
     pub fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
         let lag_bytes = end.saturating_sub(self.acknowledged);

@@ -29,7 +29,7 @@ pub struct SlaveLink {
     /// End of our log, with what was handed out.
     end: u64,
     is_fresh: bool,
-    /// What the master said last: the end of what it has sent.
+    /// End of what the master has announced.
     announced: u64,
     reported: Option<u64>,
     read_ms: u64,
@@ -92,7 +92,7 @@ impl SlaveLink {
                 return Ok(Some(Received::Begin(header.offset)));
             }
             if header.offset != self.end {
-                return Err(LinkFault::OtherPlace {
+                return Err(LinkFault::OtherOffset {
                     offset: header.offset,
                     end: self.end,
                 });
@@ -140,7 +140,7 @@ impl SlaveLink {
     }
 
     /// How long one may wait for the next byte before [`SlaveLink::report`] and [`SlaveLink::check`]
-    /// have something to say.
+    /// have something to do.
     #[must_use]
     pub fn wait_ms(&self, now_ms: u64) -> u64 {
         let heartbeat = self.written_ms + self.timing.heartbeat_ms;
@@ -148,7 +148,7 @@ impl SlaveLink {
         heartbeat.min(silence).saturating_sub(now_ms)
     }
 
-    /// Whether the master still says something.
+    /// Whether something still comes from the master.
     ///
     /// # Errors
     /// [`LinkFault::Silent`].
@@ -226,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_log_begins_where_the_master_says_and_no_other_does() {
+    fn a_fresh_log_begins_where_the_master_begins_and_no_other_does() {
         let mut link = SlaveLink::new(0, true, TIMING, 0);
         let stream = [frame(4096, b""), frame(4096, b"xy")].concat();
         let expected = (Some(4096), b"xy".to_vec());
         assert_eq!(taken(&mut link, &[&stream]).unwrap(), expected);
         let again = frame(8192, b"z");
-        let fault = LinkFault::OtherPlace {
+        let fault = LinkFault::OtherOffset {
             offset: 8192,
             end: 4098,
         };
@@ -247,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn another_place_is_refused_before_its_body_and_negative_numbers_are() {
+    fn another_offset_is_refused_before_its_body_and_negative_numbers_are() {
         let mut link = SlaveLink::new(7, false, TIMING, 0);
         let fault = taken(&mut link, &[&frame(6, b"never")[..HEADER_LEN_BYTES]]).unwrap_err();
-        assert_eq!(fault, LinkFault::OtherPlace { offset: 6, end: 7 });
+        assert_eq!(fault, LinkFault::OtherOffset { offset: 6, end: 7 });
         let mut bad = [0u8; HEADER_LEN_BYTES];
         bad[8] = 0x80;
         let fault = taken(&mut SlaveLink::new(0, true, TIMING, 0), &[&bad]).unwrap_err();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_master_that_says_nothing_is_given_up() {
+    fn a_silent_master_is_given_up() {
         let mut link = SlaveLink::new(0, true, TIMING, 0);
         assert_eq!(link.check(20_000), Ok(()));
         let silent_ms = 20_001;

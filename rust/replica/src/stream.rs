@@ -1,5 +1,5 @@
 //! The bytes of the stream. A slave sends its end, eight bytes each time; a master sends a header of
-//! twelve bytes and as many bytes of its log as that says. All numbers are big endian and signed.
+//! twelve bytes and as many bytes of its log as that announces. All numbers are big endian and signed.
 
 use crate::fault::LinkFault;
 
@@ -7,11 +7,11 @@ use crate::fault::LinkFault;
 pub const REPORT_LEN_BYTES: usize = 8;
 /// Bytes of a master's header: offset of the first byte that follows, and how many follow.
 pub const HEADER_LEN_BYTES: usize = 8 + 4;
-/// The longest body that may be sent: an official slave has a buffer of 4 MiB, and stands still for ever
+/// The longest body that may be sent: an official slave has a buffer of 4 MiB, and copies nothing more
 /// where header and body do not go into it.
 pub const BODY_LEN_MAX_BYTES: usize = 4 * 1024 * 1024 - HEADER_LEN_BYTES - 1;
 
-/// When a link says something although there is nothing to say, and when it gives up.
+/// When a link sends a heartbeat, and when it gives up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// `haSendHeartbeatInterval`: after this long without a write something is sent.

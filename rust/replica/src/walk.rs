@@ -115,9 +115,9 @@ impl RecordWalk {
             }
             self.begin_passing(len, BLANK_LEN_BYTES);
         } else if self.head_len == HEAD_LEN_BYTES {
-            let place = self.long(PHYSICAL_OFFSET_AT);
-            if u64::try_from(place) != Ok(begin) {
-                return Err(fault(format!("it names {place} as its place")));
+            let named = self.long(PHYSICAL_OFFSET_AT);
+            if u64::try_from(named) != Ok(begin) {
+                return Err(fault(format!("it names {named} as its physical offset")));
             }
             let len = u64::try_from(self.number(TOTAL_LEN_AT)).unwrap_or(0);
             let is_v6 = self.number(SYS_FLAG_AT) & BORN_HOST_V6 != 0;
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_of_this_place_is_refused_and_changes_nothing() {
+    fn what_is_no_record_of_this_offset_is_refused_and_changes_nothing() {
         let log = log();
         let refused = |from: usize, bytes: &[u8], file_len_bytes: u64| {
             let mut walk = RecordWalk::new(from as u64, file_len_bytes);
@@ -220,7 +220,7 @@ mod tests {
             assert_eq!(walk.at(), from as u64);
             fault.to_string()
         };
-        assert!(refused(5, &log, FILE_LEN_BYTES).contains("names 0 as its place"));
+        assert!(refused(5, &log, FILE_LEN_BYTES).contains("names 0 as its physical offset"));
         assert!(refused(0, &log[5..], FILE_LEN_BYTES).contains("magic"));
         assert!(refused(0, b"GET / HTTP/1.1", FILE_LEN_BYTES).contains("magic"));
         assert!(refused(0, &log, 2048).contains("ours 1024 bytes later"));

@@ -1,7 +1,7 @@
 //! Threads that move the bytes of replication, beside the event loops: a master's ships its log to slaves,
-//! a slave's grows its log by what comes. Sockets are given to them connected; what is said over one is
+//! a slave's grows its log by what comes. Sockets are given to them connected; what one carries is
 //! decided by the links of `mqcore-replica`. Knows no Python, no role and no retry: whoever gives a socket
-//! is told when and why it ended.
+//! gets to know when and why it ended.
 //!
 //! The modules, from the top layer down; each uses only those of lower layers.
 //!

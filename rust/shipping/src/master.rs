@@ -1,12 +1,12 @@
 //! The thread of a master: it ships the log to all slaves, a bounded number of bytes to one at a time. It
-//! sleeps until the log grows, a slave says something or takes more, or something is due.
+//! sleeps until the log grows, a slave reports or takes more, or something is due.
 
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
@@ -31,12 +31,12 @@ pub struct Shipping {
     pub bytes_per_second_max: Option<u64>,
 }
 
-/// A slave as it stands.
+/// A slave and how far it is.
 #[derive(Debug, Clone)]
 pub struct SlaveStanding {
     /// Its address.
     pub address: String,
-    /// Where it stands.
+    /// How far it is.
     pub standing: Standing,
 }
 
@@ -76,7 +76,6 @@ impl Master {
             how,
             shared: Arc::clone(&shared),
             peers: Vec::new(),
-            began: Instant::now(),
         };
         let spawned = std::thread::Builder::new()
             .name("mq-ship".to_owned())
@@ -109,7 +108,7 @@ impl Master {
         Ok(())
     }
 
-    /// The slaves as they stood when something was last sent or reported.
+    /// The slaves as they were when something was last sent or reported.
     #[must_use]
     pub fn slaves(&self) -> Vec<SlaveStanding> {
         self.shared.standings.lock().clone()
@@ -150,7 +149,6 @@ struct Running<D: Disk, C: Clock> {
     how: Shipping,
     shared: Arc<Shared>,
     peers: Vec<(Peer<D>, PollFlags)>,
-    began: Instant,
 }
 
 impl<D: Disk, C: Clock> Running<D, C> {
@@ -162,15 +160,11 @@ impl<D: Disk, C: Clock> Running<D, C> {
             if self.shared.is_stopping.load(Ordering::Acquire) {
                 return;
             }
-            let now_ms = self.now_ms();
+            let now_ms = self.store.replica().elapsed_ms();
             self.take_added(now_ms);
             wait_ms = self.turn(now_ms);
             self.note_standings(now_ms);
         }
-    }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Sleeps until something is to be done; what of the peers is ready is noted with them.

@@ -61,7 +61,7 @@ impl<D: Disk> Peer<D> {
         }
     }
 
-    /// Where the slave stands.
+    /// How far the slave is.
     pub(crate) fn standing(&mut self, end: u64, now_ms: u64) -> Standing {
         self.link.standing(end, now_ms)
     }

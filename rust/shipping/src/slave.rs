@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mqcore_engine::clock::Clock;
 use mqcore_engine::disk::Disk;
@@ -36,14 +36,14 @@ pub struct Following {
     pub reported: Option<u64>,
     /// Bytes that have come since the store was opened.
     pub received_bytes: u64,
-    /// When something came last, and when something was reported last: ms before now.
+    /// For how long nothing has come, ms; `None` before the first byte of a connection.
     pub silent_ms: Option<u64>,
 }
 
 #[derive(Debug, Default)]
 struct Progress {
     following: Following,
-    read_at: Option<Instant>,
+    read_ms: Option<u64>,
 }
 
 /// Grows the log of a store by that of its master.
@@ -99,14 +99,13 @@ impl<D: Disk, C: Clock> Slave<D, C> {
         let other = stream.try_clone().map_err(failed)?;
         let replica = self.store.replica();
         let end = replica.appended();
-        let link = SlaveLink::new(end, end == 0, self.timing, 0);
+        let link = SlaveLink::new(end, end == 0, self.timing, replica.elapsed_ms());
         let mut run = Run {
             store: Arc::clone(&self.store),
             stream,
             link,
             walk: Arc::clone(&self.walk),
             progress: Arc::clone(&self.progress),
-            began: Instant::now(),
             held: end,
         };
         {
@@ -114,7 +113,7 @@ impl<D: Disk, C: Clock> Slave<D, C> {
             progress.following.address = address.to_owned();
             progress.following.reported = None;
             progress.following.announced = end;
-            progress.read_at = None;
+            progress.read_ms = None;
         }
         let (ended, progress) = (Arc::clone(&self.ended), Arc::clone(&self.progress));
         let address = address.to_owned();
@@ -134,9 +133,9 @@ impl<D: Disk, C: Clock> Slave<D, C> {
     #[must_use]
     pub fn following(&self) -> Following {
         let progress = self.progress.lock();
-        let silent = progress.read_at.map(|at| at.elapsed().as_millis());
+        let now_ms = self.store.replica().elapsed_ms();
         Following {
-            silent_ms: silent.and_then(|ms| u64::try_from(ms).ok()),
+            silent_ms: progress.read_ms.map(|at| now_ms.saturating_sub(at)),
             ..progress.following.clone()
         }
     }
@@ -176,7 +175,6 @@ struct Run<D: Disk, C: Clock> {
     link: SlaveLink,
     walk: Arc<Mutex<RecordWalk>>,
     progress: Arc<Mutex<Progress>>,
-    began: Instant,
     /// End of what is held as durably as the settings promise.
     held: u64,
 }
@@ -193,7 +191,7 @@ impl<D: Disk, C: Clock> Run<D, C> {
     }
 
     fn now_ms(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
+        self.store.replica().elapsed_ms()
     }
 
     fn round(&mut self, buffer: &mut [u8]) -> std::result::Result<(), String> {
@@ -257,8 +255,9 @@ impl<D: Disk, C: Clock> Run<D, C> {
                 self.held = end;
             }
         }
+        let now_ms = self.now_ms();
         let mut progress = self.progress.lock();
-        progress.read_at = Some(Instant::now());
+        progress.read_ms = Some(now_ms);
         progress.following.received_bytes += len;
         progress.following.announced = self.link.announced();
         Ok(())

@@ -59,6 +59,8 @@ def ha_status(state: BrokerState) -> dict[str, object]:
             "addr": each.address,
             "diff": end - each.acknowledged,
             "inSync": end - each.acknowledged < gap,
+            # Ours: official tools pass over it.
+            "lagMs": each.lag_ms,
             "slaveAckOffset": each.acknowledged,
             "transferFromWhere": each.sent,
             "transferredByteInSecond": each.bytes_per_second,

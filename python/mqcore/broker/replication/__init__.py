@@ -3,8 +3,6 @@
 Bytes of the stream are the extension's; here nobody reads or writes one.
 """
 
-from mqcore.broker.replication.following import MasterFollower
-from mqcore.broker.replication.listener import SlaveListener
-from mqcore.broker.replication.metadata import MetadataSync
+from mqcore.broker.replication.role import Replication
 
-__all__ = ["MasterFollower", "MetadataSync", "SlaveListener"]
+__all__ = ["Replication"]

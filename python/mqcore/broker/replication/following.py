@@ -84,7 +84,7 @@ class MasterFollower:
             await asyncio.sleep(_REFUSED_RETRY_S if is_refused else _RETRY_S)
 
     def _address(self) -> str:
-        """Returns where the master ships its log; what a setting says is never looked up anew."""
+        """Returns where the master ships its log; what is set is never looked up anew."""
         settings = self._state.settings
         return settings.replication_master or self._state.replicas.master_ha_address
 

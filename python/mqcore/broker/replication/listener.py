@@ -1,6 +1,6 @@
 """Where slaves connect: accepts them, bounded, and gives them to the thread that ships the log.
 
-Knows who may come and how many; not what is said over a connection.
+Knows who may come and how many; not what a connection carries.
 """
 
 import asyncio

@@ -112,7 +112,7 @@ impl<D: Disk, C: Clock> CommitLog<D, C> {
     pub fn begin_at(&self, offset: u64) -> Result<()> {
         let files = &*self.files;
         let file_len = files.chain.segment_len_bytes();
-        if offset % file_len != 0 {
+        if !offset.is_multiple_of(file_len) {
             let reason = format!("no file of {file_len} bytes begins at {offset}");
             return Err(Error::NotWritable { reason });
         }

@@ -91,7 +91,7 @@ pub(super) fn assemble<D: Disk, C: Clock>(
         key_reader: KeyReader::new(&records, index.as_ref()),
         dispatching: Dispatching::new(&dispatcher, index.as_ref(), &refusals, waking),
         preparation: Preparation::new(&files, &config),
-        replica: Replica::new(&log, &refusals),
+        replica: Replica::new(&log, &refusals, &making.clock),
         retention: Retention::new(&checkpoints, &refusals, &config, &making.clock),
         scrub: Scrub::new(&files, tables, &damaged, &making.clock, &config),
         threads: Threads::default(),

@@ -1,5 +1,5 @@
 //! The store as replication sees it: a master's log read in ranges, a slave's log grown by bytes of its
-//! master. Knows no socket, and not who is master or slave: it is told.
+//! master. Knows no socket, and decides nothing about roles.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,12 +32,14 @@ pub struct Replica<D: Disk, C: Clock> {
     files: Arc<LogFiles<D>>,
     log: Arc<CommitLog<D, C>>,
     refusals: Arc<Refusals>,
+    clock: C,
     follows: AtomicBool,
 }
 
 impl<D: Disk, C: Clock> Replica<D, C> {
-    pub(super) fn new(log: &Arc<CommitLog<D, C>>, refusals: &Arc<Refusals>) -> Self {
+    pub(super) fn new(log: &Arc<CommitLog<D, C>>, refusals: &Arc<Refusals>, clock: &C) -> Self {
         Self {
+            clock: clock.clone(),
             files: Arc::clone(log.files()),
             log: Arc::clone(log),
             refusals: Arc::clone(refusals),
@@ -57,6 +59,12 @@ impl<D: Disk, C: Clock> Replica<D, C> {
     #[must_use]
     pub fn follows(&self) -> bool {
         self.follows.load(Ordering::Acquire)
+    }
+
+    /// A clock that does not step, ms: the times of links.
+    #[must_use]
+    pub fn elapsed_ms(&self) -> u64 {
+        self.clock.elapsed_ms()
     }
 
     /// What the log holds now.
