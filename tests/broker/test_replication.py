@@ -53,7 +53,7 @@ async def equal(master: Live, slave: Live) -> None:
 
 def ha_address(master: Live) -> str:
     """Returns where a master ships its log."""
-    return f"127.0.0.1:{master.broker.ports['replication']}"
+    return f"127.0.0.1:{master.broker.state.replicas.port}"
 
 
 def log_bytes(store_dir: Path, end: int) -> bytes:
@@ -248,7 +248,7 @@ def test_the_port_is_as_it_is_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ({"brokerRole": "SYNC_MASTER"}, "SYNC_MASTER is not built"),
+        ({"brokerRole": "SYNC_MASTER"}, "SYNC_MASTER: not built"),
         ({"brokerRole": "SLAVE"}, "set brokerId to another number"),
         ({"brokerId": "1"}, "another id than 0"),
         ({**SLAVE, "haMasterAddress": "nowhere"}, "HOST:PORT expected"),

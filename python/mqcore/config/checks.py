@@ -75,10 +75,6 @@ def check_broker(settings: BrokerSettings) -> list[str]:
 def _role_faults(settings: BrokerSettings) -> list[str]:
     """Returns what is wrong with the role of a broker."""
     faults, broker_id = [], settings.broker_id
-    if settings.role == "SYNC_MASTER":
-        faults.append(
-            "brokerRole=SYNC_MASTER is not built: sends would be answered before a slave has them"
-        )
     if settings.is_slave and broker_id == 0:
         faults.append(
             "brokerRole=SLAVE: set brokerId to another number than 0, which is a master's"

@@ -7,6 +7,7 @@ import asyncio
 import logging
 import socket
 
+from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
 from mqcore.errors import MQError
 from mqcore.native import ReplicationSlave
@@ -39,7 +40,7 @@ class MasterFollower:
         settings = state.settings
         self._slave = state.replicas.slave = ReplicationSlave(
             state.store,
-            heartbeat_ms=settings.replication_heartbeat_ms,
+            heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
             silence_max_ms=settings.replication_silence_max_ms,
         )
         if settings.replication_master:

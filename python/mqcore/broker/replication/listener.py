@@ -9,6 +9,7 @@ import ipaddress
 import logging
 import socket
 
+from mqcore.broker.replicas import HEARTBEAT_MIN_MS
 from mqcore.broker.state import BrokerState
 from mqcore.errors import AddressError, AddressReason
 from mqcore.native import ReplicationMaster
@@ -62,7 +63,7 @@ class SlaveListener:
         bound = settings.replication_bytes_per_second_max
         master = ReplicationMaster(
             state.store,
-            heartbeat_ms=settings.replication_heartbeat_ms,
+            heartbeat_ms=max(HEARTBEAT_MIN_MS, settings.replication_heartbeat_ms),
             silence_max_ms=settings.replication_silence_max_ms,
             batch_bytes=settings.replication_batch_bytes,
             bytes_per_second_max=bound if settings.replication_is_bounded else None,
