@@ -50,6 +50,7 @@ class BrokerFields:
     has_trace_topic: Annotated[bool, "traceTopicEnable"]
     offsets_interval_ms: Annotated[int, "flushConsumerOffsetInterval"]
     rejects_transactions: Annotated[bool, "rejectTransactionMessage"]
+    asks_address_server: Annotated[bool, "fetchNamesrvAddrByAddressServer"]
     long_polling: Annotated[bool, "longPollingEnable"]
     short_polling_ms: Annotated[int, "shortPollingTimeMills"]
     notifies_members: Annotated[bool, "notifyConsumerIdsChangedEnable"]
@@ -69,6 +70,8 @@ class BrokerFields:
     transaction_check_max: Annotated[int, "transactionCheckMax"]
     transaction_check_interval_ms: Annotated[int, "transactionCheckInterval"]
     config_black_list: Annotated[str, "configBlackList"]
+    resolves_name_servers: Annotated[bool, "fetchNameSrvAddrByDnsLookup"]
+    name_servers_interval_ms: Annotated[int, "updateNameServerAddrPeriod"]
     pop_held_per_line: Annotated[int, "popPollingSize"]
     pop_held_max: Annotated[int, "maxPopPollingSize"]
     pop_revive_queues: Annotated[int, "reviveQueueNum"]
@@ -91,6 +94,7 @@ class BrokerFields:
     transaction_note_interval_ms: Annotated[int, "transactionOpBatchInterval"]
     keeps_reset_offsets: Annotated[bool, "useServerSideResetOffset"]
     protects_system_topics: Annotated[bool, "validateSystemTopicWhenUpdateTopic"]
+    address_server_interval_ms: Annotated[int, "fetchNamesrvAddrInterval"]
     pop_names_retry_topic: Annotated[bool, "popResponseReturnActualRetryTopic"]
     allows_mixed_types: Annotated[bool, "enableMixedMessageType"]
     pop_in_flight_max: Annotated[int, "popInflightMessageThreshold"]
@@ -142,6 +146,8 @@ class BrokerFields:
     parked_sends_per_connection_max: Annotated[int, "parkedSendsPerConnectionMax"]
     slow_operation_ms: Annotated[int, "slowOperationMs"]
     queue_files_open_max: Annotated[int, "queueFilesOpenMax"]
+    address_server: Annotated[str, "rocketmq.namesrv.domain"]
+    address_server_group: Annotated[str, "rocketmq.namesrv.domain.subgroup"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
