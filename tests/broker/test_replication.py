@@ -34,6 +34,22 @@ async def name_server(directory: Path) -> AsyncIterator[str]:
         await server.stop()
 
 
+def two_ports() -> tuple[int, socket.socket]:
+    """Returns a port that is free, and a socket that has the next one."""
+    while True:
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+        second = socket.socket()
+        try:
+            second.bind(("127.0.0.1", port + 1))
+        except (OSError, OverflowError):
+            second.close()
+            continue
+        second.listen()
+        return port, second
+
+
 def end_of(broker: Live) -> int:
     """Returns the end of a broker's log."""
     return broker.broker.state.store.stats().appended
@@ -236,11 +252,12 @@ def test_the_port_is_as_it_is_set(tmp_path: Path) -> None:
             with pytest.raises(AddressError, match="haListenPort"):
                 async with live(tmp_path / "named", haListenPort=str(port)):
                     pass
-            # The next port of a broker is no reason not to serve.
-            if port > 1_024:
-                async with live(tmp_path / "next", listenPort=str(port - 1)) as served:
-                    assert served.broker.state.replicas.port == 0
-                    await served.create("T")
+        # The next port of a broker is no reason not to serve.
+        port, taken = two_ports()
+        with taken:
+            async with live(tmp_path / "next", listenPort=str(port)) as served:
+                assert served.broker.state.replicas.port == 0
+                await served.create("T")
 
     run_on("asyncio", run())
 
