@@ -160,6 +160,7 @@ def test_a_fresh_slave_begins_at_the_last_file_and_can_become_the_master(tmp_pat
             await fill(master, "T", 1_500)
             async with live(tmp_path / "s", haMasterAddress=ha_address(master), **SLAVE) as slave:
                 await equal(master, slave)
+                await slave.settled()
                 assert slave.broker.state.store.stats().log_start == 2 << 20
                 bounds = slave.broker.state.bounds("T", 0)
                 assert 0 < bounds[0] < bounds[1] == 750
