@@ -27,6 +27,7 @@ INT64_MAX = str(2**63 - 1)
 PATIENCE_S = 30.0
 # Theirs, ours, theirs.
 TURNS = 3
+DELAY_LEVELS = 18
 UNIQUE = {"_UNIQUE_KEY_QUERY": "true"}
 TAGS = {"indexType": "T"}
 CONFIG = {
@@ -40,7 +41,6 @@ TABLES = {
     RequestCode.GET_ALL_TOPIC_CONFIG: "topicConfigTable",
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: "subscriptionGroupTable",
     RequestCode.GET_ALL_CONSUMER_OFFSET: "offsetTable",
-    RequestCode.GET_ALL_DELAY_OFFSET: "offsetTable",
 }
 GROUPS = ("CG_push", "CG_order", "CG_retry", "CG_partial", "CG_created")
 
@@ -124,17 +124,46 @@ async def assert_finds_golden(client: Client, address: str) -> None:
             assert at_offset in await offsets(client, address, key, {}), key
 
 
+async def delay_offsets(client: Client, address: str) -> dict[str, int]:
+    """Returns the offsets of the delay levels that have delivered something.
+
+    Of a level that has delivered nothing ours writes nothing.
+    """
+    answer = await client.call(address, RequestCode.GET_ALL_DELAY_OFFSET, {}, timeout_s=20.0)
+    assert answer.code == 0, answer.remark
+    table = parse_object(answer.body)["offsetTable"]
+    return {level: offset for level, offset in table.items() if offset}
+
+
+async def until_delivered(client: Client, address: str) -> None:
+    """Returns when a broker has delivered every delayed message of the golden store.
+
+    All are due, the longest delay is two hours; deliveries begin after the start.
+    """
+    ends: dict[str, int] = {}
+    for level in range(1, DELAY_LEVELS + 1):
+        ext = {"topic": "SCHEDULE_TOPIC_XXXX", "queueId": str(level - 1)}
+        answer = await client.call(address, RequestCode.GET_MAX_OFFSET, ext, timeout_s=20.0)
+        assert answer.code == 0, answer.remark
+        if end := int(answer.ext["offset"]):
+            ends[str(level)] = end
+    assert ends
+
+    async def are_delivered() -> bool:
+        return await delay_offsets(client, address) == ends
+
+    await until(are_delivered)
+
+
 async def tables(client: Client, address: str) -> dict[int, Any]:
     """Returns what a broker answers with of its small files, as far as the golden store has it."""
-    found: dict[int, Any] = {}
+    await until_delivered(client, address)
+    found: dict[int, Any] = {RequestCode.GET_ALL_DELAY_OFFSET: await delay_offsets(client, address)}
     for code, name in TABLES.items():
         answer = await client.call(address, code, {}, timeout_s=20.0)
         assert answer.code == 0, (code, answer.remark)
         table = parse_object(answer.body)[name]
-        if code == RequestCode.GET_ALL_DELAY_OFFSET:
-            # Of a level that has delivered nothing ours writes nothing.
-            found[code] = {level: offset for level, offset in table.items() if offset}
-        elif code == RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
+        if code == RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG:
             found[code] = {group: table[group] for group in GROUPS}
         else:
             found[code] = {name: row for name, row in table.items() if name.startswith("Golden")}
