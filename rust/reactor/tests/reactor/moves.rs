@@ -37,21 +37,28 @@ fn ask(socket: &mut UnixStream, opaque: i32) {
     assert_eq!(answers, 1);
 }
 
-/// Waits until a reactor has given up a connection.
-fn spared(from: &TwinReactor, reported: &Reported, events: &LoopEvents) -> (ConnectionId, OwnedFd) {
+/// Lets a reactor give up its connection, once that is idle: an answer may be read before it is counted.
+fn spared(
+    from: &TwinReactor,
+    id: ConnectionId,
+    (reported, events): (&Reported, &LoopEvents),
+) -> OwnedFd {
     let begun = Instant::now();
-    while begun.elapsed() < FOR_EVER {
-        // Nothing under way is given up: the count of an answer may come after its bytes.
-        from.spare(1);
+    while !from.home().locked().path.connections.is_idle(id) {
+        assert!(begun.elapsed() < FOR_EVER, "it is never idle");
+        std::thread::yield_now();
+    }
+    from.spare(1);
+    loop {
+        assert!(events.wake_descriptor().wait(FOR_EVER), "it is kept");
+        events.wake_descriptor().clear();
         for report in reported.take() {
-            if let Report::Spared(id, socket) = report {
-                return (id, socket);
+            if let Report::Spared(spared, socket) = report {
+                assert_eq!(spared, id);
+                return socket;
             }
         }
-        let _is_raised = events.wake_descriptor().wait(Duration::from_millis(1));
-        events.wake_descriptor().clear();
     }
-    panic!("the reactor keeps its connection");
 }
 
 #[test]
@@ -66,14 +73,14 @@ fn a_connection_that_moved_may_move_again_before_it_has_asked_anew() {
 
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(FOR_EVER)).unwrap();
-    let id = first.home().locked().path.open(HOST, "127.0.0.1:9");
+    let mut id = first.home().locked().path.open(HOST, "127.0.0.1:9");
     first.add(id, theirs.into());
     ask(&mut ours, 0);
     let mut at = [(&first, &*reported), (&second, &*of_second)];
     for turn in 1..=MOVES {
         let [(from, reports), (to, _)] = at;
-        let (id, socket) = spared(from, reports, &events);
-        assert!(to.take_over(from, id, socket).is_some());
+        let socket = spared(from, id, (reports, &events));
+        id = to.take_over(from, id, socket).unwrap();
         assert_eq!((from.connections(), to.connections()), (0, 1));
         if turn % 2 == 0 {
             ask(&mut ours, turn);
