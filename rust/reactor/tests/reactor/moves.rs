@@ -73,6 +73,7 @@ fn a_connection_that_moved_may_move_again_before_it_has_asked_anew() {
 
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     ours.set_read_timeout(Some(FOR_EVER)).unwrap();
+    theirs.set_nonblocking(true).unwrap();
     let mut id = first.home().locked().path.open(HOST, "127.0.0.1:9");
     first.add(id, theirs.into());
     ask(&mut ours, 0);
