@@ -15,12 +15,12 @@ import pytest
 from interop.cases import Case, bodies
 from interop.driver import Driver, Item
 from interop.install import OfficialError
+from interop.official import NEWEST
 from interop.patience import eventually
 from interop.servers import OURS, QUICK_STOP, Servers, Software, official_software, serving
 
 pytestmark = pytest.mark.java
 
-VERSION = "5.3.3"
 # `reportedVersion` is ours alone: 5.3 tools ask more of a broker that reports such a version.
 CONFIG = {"recallMessageEnable": "true", **QUICK_STOP}
 STEP_MS = 1_000
@@ -113,11 +113,15 @@ class Pending:
 
 
 @contextmanager
-def changing_hands(driver: Driver, root: Path, first: str, ended: str) -> Iterator[Pending]:
+def changing_hands(
+    driver: Driver, root: Path, version: str, first: str, ended: str
+) -> Iterator[Pending]:
     """Fills a store of `first`, ends its broker, starts the other; the messages are pending."""
-    official = official_software(VERSION)
+    official = official_software(version)
+    # 5.5 looks for the unique key alone, unless it has this setting.
+    config = CONFIG | {"appendTopicForTimerDeleteKey": str(version != NEWEST).lower()}
     one, other = (OURS, official) if first == "ours" else (official, OURS)
-    with serving(one, root, CONFIG) as servers:
+    with serving(one, root, config) as servers:
         case = Case(driver, servers, f"hands_{first}_{ended}")
         case.create()
         producer = case.producer()
@@ -139,15 +143,17 @@ def changing_hands(driver: Driver, root: Path, first: str, ended: str) -> Iterat
         case.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["5.3.3", pytest.param(NEWEST, marks=pytest.mark.matrix)])
 def pending(
-    driver_53: Driver, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, driver_53: Driver, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[tuple[str, str], Pending]]:
     """Returns the stores by who had them first and how that ended; their waits pass together."""
     with ExitStack() as opened:
         yield {
             (first, ended): opened.enter_context(
-                changing_hands(driver_53, tmp_path_factory.mktemp("hands"), first, ended)
+                changing_hands(
+                    driver_53, tmp_path_factory.mktemp("hands"), request.param, first, ended
+                )
             )
             for first, ended in product(("ours", "official"), ("stop", "kill"))
         }

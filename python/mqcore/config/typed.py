@@ -114,6 +114,7 @@ class BrokerFields:
     timers_silent_after_start_ms: Annotated[int, "disappearTimeAfterStart"]
     timers_stopped: Annotated[bool, "timerStopEnqueue"]
     timers_congested_at: Annotated[int, "timerCongestNumEachSlot"]
+    recalls_by_topic: Annotated[bool, "appendTopicForTimerDeleteKey"]
     topics_max: Annotated[int, "topicsMax"]
     queues_max: Annotated[int, "queuesMax"]
     groups_max: Annotated[int, "groupsMax"]
