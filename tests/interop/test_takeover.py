@@ -20,7 +20,7 @@ import pytest
 
 from golden_stores import GOLDEN_CONFIG, V49_KILLED, GoldenStore
 from interop import writer
-from interop.official import Broker, Official, RefusedError, below, write_topics
+from interop.official import NEWEST, Broker, Official, RefusedError, below, write_topics
 from interop.workload import (
     TOPICS,
     Draft,
@@ -54,9 +54,11 @@ DELAYED_TOPIC = "GoldenDelay"
 
 
 @pytest.fixture
-def officials(official_49: Official, official_53: Official) -> dict[str, Official]:
-    """Returns both releases by version."""
-    return {release.version: release for release in (official_49, official_53)}
+def officials(
+    official_49: Official, official_53: Official, official_55: Official
+) -> dict[str, Official]:
+    """Returns the releases by version."""
+    return {release.version: release for release in (official_49, official_53, official_55)}
 
 
 def open_ours(root: Path, mode: str = "async") -> Store:
@@ -247,7 +249,9 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
     assert_sound(root)
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize(
+    "version", ["4.9.7", "5.3.3", pytest.param(NEWEST, marks=pytest.mark.matrix)]
+)
 def test_a_killed_official_broker_leaves_us_all_that_it_acknowledged(
     version: str, officials: dict[str, Official], tmp_path: Path
 ) -> None:
