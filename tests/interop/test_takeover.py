@@ -146,6 +146,7 @@ def assert_has(lines: list[Line], sent: list[Line]) -> None:
         assert line["properties"].items() <= found["properties"].items()
 
 
+@pytest.mark.sampled(count=1)
 @pytest.mark.parametrize(
     ("mode", "versions"),
     [
@@ -217,6 +218,7 @@ def killed_writer(root: Path, acks: Path, seed: int, mode: str) -> list[Line]:
     return [json.loads(line) for line in whole]
 
 
+@pytest.mark.sampled(count=1)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_killed_writer_leaves_all_that_it_acknowledged(
     mode: str, officials: dict[str, Official], tmp_path: Path
@@ -249,9 +251,8 @@ def test_a_killed_writer_leaves_all_that_it_acknowledged(
     assert_sound(root)
 
 
-@pytest.mark.parametrize(
-    "version", ["4.9.7", "5.3.3", pytest.param(NEWEST, marks=pytest.mark.matrix)]
-)
+@pytest.mark.sampled(count=2)
+@pytest.mark.parametrize("version", ["4.9.7", "5.3.3", NEWEST])
 def test_a_killed_official_broker_leaves_us_all_that_it_acknowledged(
     version: str, officials: dict[str, Official], tmp_path: Path
 ) -> None:

@@ -5,9 +5,8 @@ The same cases run against the official broker with --official=5.3.3.
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -143,29 +142,16 @@ def changing_hands(
         case.close()
 
 
-@pytest.fixture(scope="module", params=["5.3.3", pytest.param(NEWEST, marks=pytest.mark.matrix)])
-def pending(
-    request: pytest.FixtureRequest, driver_53: Driver, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[tuple[str, str], Pending]]:
-    """Returns the stores by who had them first and how that ended; their waits pass together."""
-    with ExitStack() as opened:
-        yield {
-            (first, ended): opened.enter_context(
-                changing_hands(
-                    driver_53, tmp_path_factory.mktemp("hands"), request.param, first, ended
-                )
-            )
-            for first, ended in product(("ours", "official"), ("stop", "kill"))
-        }
-
-
+@pytest.mark.sampled(count=2)
 @pytest.mark.parametrize("ended", ["stop", "kill"])
 @pytest.mark.parametrize("first", ["ours", "official"])
+@pytest.mark.parametrize("version", ["5.3.3", NEWEST])
 def test_pending_timers_and_delays_change_hands(
-    pending: dict[tuple[str, str], Pending], first: str, ended: str
+    driver_53: Driver, tmp_path: Path, version: str, first: str, ended: str
 ) -> None:
-    case, wanted = pending[first, ended].case, dict(pending[first, ended].wanted)
-    found = case.pulled(len(wanted) + 1)
-    found.sort(key=lambda item: item["body"].startswith("after"))
-    wanted["after"] = found[-1]["store_timestamp"] - STEP_MS
-    assert_in_time(found, wanted)
+    with changing_hands(driver_53, tmp_path, version, first, ended) as pending:
+        case, wanted = pending.case, dict(pending.wanted)
+        found = case.pulled(len(wanted) + 1)
+        found.sort(key=lambda item: item["body"].startswith("after"))
+        wanted["after"] = found[-1]["store_timestamp"] - STEP_MS
+        assert_in_time(found, wanted)
