@@ -58,18 +58,9 @@ pub fn message<'a>(queue_id: i32, body: &'a [u8], properties: &'a [u8]) -> Messa
         port: 10911,
     };
     Message {
-        topic: TOPIC,
-        queue_id,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1_700_000_000_000,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body,
         properties,
-        version: None,
+        ..Message::of(TOPIC, queue_id, body, host)
     }
 }
 

@@ -40,19 +40,10 @@ fn append<D: Disk>(
         address: [127, 0, 0, 1],
         port: 10911,
     };
+    let body = [fill; BODY_LEN];
     let message = Message {
-        topic: "T",
-        queue_id: 0,
-        flag: 0,
-        sys_flag: 0,
         born_timestamp_ms: 1,
-        born_host: host,
-        store_host: host,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        body: &[fill; BODY_LEN],
-        properties: b"",
-        version: None,
+        ..Message::of("T", 0, &body, host)
     };
     let at = store.writer().append(&message).unwrap();
     at.physical_offset..at.end()

@@ -265,18 +265,9 @@ fn write_note<D: Disk, C: Clock>(
             .store
             .writer()
             .append(&Message {
-                topic: OP_HALF_TOPIC,
-                queue_id,
-                flag: 0,
-                sys_flag: 0,
                 born_timestamp_ms: cx.store.wall_ms(),
-                born_host: store_host,
-                store_host,
-                reconsume_times: 0,
-                prepared_transaction_offset: 0,
-                body: scratch,
                 properties: NOTE_PROPERTIES,
-                version: None,
+                ..Message::of(OP_HALF_TOPIC, queue_id, scratch, store_host)
             })
             .is_ok();
     if is_written {
