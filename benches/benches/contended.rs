@@ -179,11 +179,11 @@ fn phases(store: &RealStore, span: Duration, rounds: usize) -> Vec<f64> {
     let mut memory = vec![1u8; BARE_BYTES];
     let mut at = 0;
     let mut crcs = 0;
-    let mut out = Vec::new();
-    for load in LOADS {
-        let busy = Busy::start(load);
-        let (mut appends, mut copies) = (Vec::new(), Vec::new());
-        for _ in 0..rounds {
+    let mut measured = LOADS.map(|_| (Vec::new(), Vec::new()));
+    // In turns: what the filling of the log has left to be written is the same for each.
+    for _ in 0..rounds {
+        for (load, (appends, copies)) in LOADS.iter().zip(&mut measured) {
+            let busy = Busy::start(*load);
             let append = || {
                 store.writer().append(&message).unwrap();
             };
@@ -199,11 +199,14 @@ fn phases(store: &RealStore, span: Duration, rounds: usize) -> Vec<f64> {
             let [appended, copied] = pace(span, append, copy);
             appends.push(appended);
             copies.push(copied);
+            drop(busy);
         }
-        drop(busy);
-        out.extend(numbers(appends));
-        out.extend(numbers(copies));
     }
+    let out = measured.into_iter().flat_map(|(appends, copies)| {
+        let both = [numbers(appends), numbers(copies)];
+        both.into_iter().flatten()
+    });
+    let out = out.collect();
     std::hint::black_box((crcs, &memory));
     out
 }

@@ -167,13 +167,12 @@ impl Window {
         let Some(region) = segment.region() else {
             return;
         };
-        // One by one the pages would take the disk's time each.
-        let missing = Some(Use::WillNeed);
-        let len = range.end - range.start;
-        segment.file().advise(missing, range.start, len);
         let mut at = range.start;
         while at < range.end && !self.is_refused.load(Ordering::Relaxed) {
             let len = REFRESH_STEP_BYTES.min(range.end - at);
+            // One by one the pages would take the disk's time each; and asked for long before, some
+            // would be gone again.
+            segment.file().advise(Some(Use::WillNeed), at, len);
             if let Err(error) = region.populate(at, len) {
                 self.refuse(&error, notices);
             }
