@@ -15,6 +15,7 @@ mod half_batches;
 mod inner_batches;
 mod later;
 mod moving;
+mod pop_shards;
 mod popping;
 mod pops;
 mod pops_model;
