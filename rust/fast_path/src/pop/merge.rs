@@ -53,7 +53,7 @@ impl Default for DrainWork {
 
 impl DrainWork {
     /// Whether the next drain is to go on.
-    pub(super) fn is_done(&self) -> bool {
+    pub(super) fn is_used_up(&self) -> bool {
         self.stored == 0 || self.group_queues == 0
     }
 }

@@ -146,7 +146,7 @@ impl PopShards {
         let first = usize::try_from(cx.now_ms).unwrap_or(0) % SHARDS;
         let (before, from) = self.shards.split_at(first);
         for shard in from.iter().chain(before) {
-            if shard.is_due(cx.now_ms) && !work.is_done() {
+            if shard.is_due(cx.now_ms) && !work.is_used_up() {
                 shard.with(|merge| merge.settle_due(cx, &mut work));
             }
         }
