@@ -54,9 +54,9 @@ impl PopShard {
         let (done, woken) = {
             let merge = &mut self.merge.lock();
             let done = change(merge);
-            // Under the lock, so that the last one who changed it is the last one who tells.
-            tell(&self.due_ms, merge.next_due_ms().unwrap_or(u64::MAX));
-            tell(&self.forget_ms, merge.next_forget_ms());
+            // Under the lock, so that the last one who changed it is the last one who publishes.
+            publish(&self.due_ms, merge.next_due_ms().unwrap_or(u64::MAX));
+            publish(&self.forget_ms, merge.next_forget_ms());
             let has_lines = merge.loops.has_lines();
             if self.has_lines.load(Ordering::Relaxed) != has_lines {
                 self.has_lines.store(has_lines, Ordering::Release);
@@ -79,9 +79,9 @@ impl PopShard {
 }
 
 /// Writes where that changes something: others have the line in their caches.
-fn tell(told_ms: &AtomicU64, at_ms: u64) {
-    if told_ms.load(Ordering::Relaxed) != at_ms {
-        told_ms.store(at_ms, Ordering::Release);
+fn publish(published_ms: &AtomicU64, at_ms: u64) {
+    if published_ms.load(Ordering::Relaxed) != at_ms {
+        published_ms.store(at_ms, Ordering::Release);
     }
 }
 
