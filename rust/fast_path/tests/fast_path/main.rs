@@ -9,6 +9,7 @@ mod bad_bytes;
 mod beside;
 mod bits;
 mod checks;
+mod end_shards;
 mod fairness;
 mod golden;
 mod half_batches;
