@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_cannot_be_noted_are_refused_at_a_bound_of_their_queue() {
+    fn ends_that_cannot_be_noted_are_refused_at_a_bound() {
         let mut queues = OpQueues::default();
         let mut offset = 0;
         while queues.reserve(0) {
