@@ -8,7 +8,7 @@
 //! | a shard of the pops, by group | one step of a pop, an acknowledgement, a notification | consumer offsets; the store's, to read and to append check points |
 //! | a shard of the ends of transactions, by half message | one end | op messages; the store's, to append |
 //! | op messages | one look or change, one op message of many ends | the store's, to append |
-//! | repeated sends | one send, where they are remembered | half messages by topic; the store's, to append |
+//! | a shard of the repeated sends, by mark | one send, where they are remembered | the store's, to append |
 //! | a shard of the half messages by topic, consumer offsets | one look or change | none |
 //!
 //! Pops, ends and repeated sends are never held together, nor two shards of one of them. None is held while

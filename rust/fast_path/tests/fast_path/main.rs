@@ -21,6 +21,7 @@ mod popping;
 mod pops;
 mod pops_model;
 mod pulls;
+mod repeat_shards;
 mod repeats;
 mod rolls;
 mod sends;
