@@ -6,23 +6,22 @@
 //! | lock | held | takes meanwhile |
 //! |---|---|---|
 //! | a shard of the pops, by group | one step of a pop, an acknowledgement, a notification | consumer offsets; the store's, to read and to append check points |
-//! | ends of transactions | one end, one op message | half messages by topic; the store's, to append |
-//! | repeated sends | one send, where they are remembered | half messages by topic; the store's, to append |
-//! | half messages by topic, consumer offsets | one look or change | none |
+//! | a shard of the ends of transactions, by half message | one end | op messages; the store's, to append |
+//! | op messages | one look or change, one op message of many ends | the store's, to append |
+//! | a shard of the repeated sends, by mark | one send, where they are remembered | the store's, to append |
+//! | a shard of the half messages by topic, consumer offsets | one look or change | none |
 //!
-//! The first three are never held together, nor two shards of the pops. None is held while a socket or a file is read or written;
-//! an append copies into mapped memory.
+//! Pops, ends and repeated sends are never held together, nor two shards of one of them. None is held while
+//! a socket or a file is read or written; an append copies into mapped memory.
 
 use std::sync::Arc;
-
-use mqcore_engine::lock::Mutex;
 
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::half_counts::Counts;
 use crate::pop::PopShards;
 use crate::pop::orders::Order;
 use crate::send::RepeatedSends;
-use crate::transactions::ends::Ends;
+use crate::transactions::Ends;
 
 /// State of all loops over one store.
 #[derive(Debug, Clone)]
@@ -32,7 +31,7 @@ pub struct SharedState {
     /// What is popped and not acknowledged, in shards by group.
     pub(crate) pops: Arc<PopShards>,
     /// What is ended without an op message on disk yet, and what was ended lately.
-    pub(crate) ends: Arc<Mutex<Ends>>,
+    pub(crate) ends: Arc<Ends>,
     /// Half messages by topic.
     pub counts: Arc<Counts>,
     /// The sends of the last minutes.
