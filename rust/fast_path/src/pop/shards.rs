@@ -18,10 +18,7 @@ use super::orders::Order;
 use super::other_loops::{LoopNumber, OwnedLine};
 use crate::consumer_offsets::ConsumerOffsets;
 use crate::context::Context;
-
-/// Shards: some more than a large broker has reactors, so that few groups share one; few enough that a
-/// drain looks at all of them.
-pub(super) const SHARDS: usize = 16;
+use crate::shards::{SHARDS, shard_of_name};
 
 /// The groups of a shard.
 #[derive(Debug)]
@@ -101,7 +98,7 @@ impl PopShards {
     /// The shard of a group.
     pub(crate) fn of_group(&self, group: &str) -> &PopShard {
         let [first, ..] = &self.shards;
-        self.shards.get(shard_of(group)).unwrap_or(first)
+        self.shards.get(shard_of_name(group)).unwrap_or(first)
     }
 
     /// All of them.
@@ -166,7 +163,7 @@ impl PopShards {
         let mut tables: [Vec<_>; SHARDS] = std::array::from_fn(|_number| Vec::new());
         for row in table {
             let group = row.0.split_once('@').map_or("", |(_topic, group)| group);
-            if let Some(of_shard) = tables.get_mut(shard_of(group)) {
+            if let Some(of_shard) = tables.get_mut(shard_of_name(group)) {
                 of_shard.push(row);
             }
         }
@@ -193,30 +190,5 @@ impl PopShards {
         self.all()
             .map(|shard| shard.with(|merge| merge.open()))
             .sum()
-    }
-}
-
-/// FNV-1a: a name of some twenty bytes costs less than the look for it afterwards.
-fn shard_of(group: &str) -> usize {
-    let hash = group.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    // The last bytes of a name reach the lower bits alone: mixed once more, the upper ones are taken.
-    let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 32) as usize % SHARDS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_are_spread_over_all_shards() {
-        let mut groups_of = [0; SHARDS];
-        for number in 0..SHARDS * 64 {
-            groups_of[shard_of(&format!("group_{number}"))] += 1;
-        }
-        let (least, most) = (groups_of.iter().min(), groups_of.iter().max());
-        assert!(least > Some(&32) && most < Some(&128), "{groups_of:?}");
     }
 }
